@@ -1,0 +1,1 @@
+"""What everyone speaks: topology, parallelism, snapshot, target, decision, errors. Frozen, validated, no I/O."""

@@ -1,0 +1,53 @@
+"""The few checks on numbers that every validated type needs, each naming the place it was asked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Real
+
+from autotrascale.domain.errors import InputError
+
+
+def non_negative(place: str, value: float) -> None:
+    _finite(place, value)
+    if value < 0:
+        raise InputError(place, "must not be negative", seen=value, remedy="give zero or more")
+
+
+def positive(place: str, value: float) -> None:
+    _finite(place, value)
+    if value <= 0:
+        raise InputError(place, "must be above zero", seen=value, remedy="give a number greater than 0")
+
+
+def share(place: str, value: float) -> None:
+    """A number in [0, 1]."""
+    _finite(place, value)
+    if not 0 <= value <= 1:
+        raise InputError(place, "must lie between 0 and 1", seen=value, remedy="give a share of one")
+
+
+def count(place: str, value: int, *, least: int = 1) -> None:
+    """A whole number, `least` or more. True and 2.0 are not whole numbers here: they are mistakes."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InputError(place, "must be a whole number", seen=value, remedy=f"give an integer of {least} or more")
+    if value < least:
+        raise InputError(place, f"must be at least {least}", seen=value, remedy=f"give {least} or more")
+
+
+def optional(check: Callable[[str, float], None], place: str, value: float | None) -> None:
+    """None means "not known", which is fine wherever this is asked."""
+    if value is not None:
+        check(place, value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _finite(place: str, value: float) -> None:
+    if not _is_number(value):
+        raise InputError(place, "must be a number", seen=value, remedy="give a finite number")
+    if not math.isfinite(value):
+        raise InputError(place, "must be finite", seen=value, remedy="leave it out when it is unknown")

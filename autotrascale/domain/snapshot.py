@@ -1,0 +1,164 @@
+"""What was measured of a job in one window: the input of every policy.
+
+A number that is not known is None. It is never zero: a useful time of zero seconds does not mean "infinitely fast".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, get_args
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.target import Statistic
+from autotrascale.domain.topology import Operator, Topology, check_source_rates
+
+Execution = Literal["pipelined", "shared", "micro-batch"]
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Record latency, arrival to result, in seconds."""
+
+    mean: float | None = None
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+
+    def __post_init__(self) -> None:
+        for statistic in get_args(Statistic):
+            checks.optional(checks.non_negative, statistic, self.of(statistic))
+
+    def of(self, statistic: Statistic) -> float | None:
+        value: float | None = getattr(self, statistic)
+        return value
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an operator, or one instance of it, did in the window: R_in, R_out and the useful time T_u."""
+
+    records_in: float | None = None
+    records_out: float | None = None
+    useful_seconds: float | None = None
+    waiting_seconds: float | None = None
+    deserialise_seconds: float | None = None
+    gc_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in WORK_FIELDS:
+            checks.optional(checks.non_negative, name, getattr(self, name))
+
+
+WORK_FIELDS = ("records_in", "records_out", "useful_seconds", "waiting_seconds", "deserialise_seconds", "gc_seconds")
+
+
+@dataclass(frozen=True)
+class OperatorMetrics(Work):
+    """One operator's window: `instances` one by one, or their sums in the fields of `Work`, never both."""
+
+    parallelism: int = field(kw_only=True)
+    upstream: tuple[str, ...] = ()
+    stateful: bool = False
+    minimum: int = 1
+    maximum: int | None = None
+    instances: tuple[Work, ...] = ()
+    backpressure: float | None = None  # share of the window in which it could not push, in [0, 1]
+    backlog_records: float | None = None  # records waiting in front of it
+    arrival_cv2: float | None = None  # squared coefficient of variation of inter-arrival times
+    service_cv2: float | None = None  # … and of service times
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.count("parallelism", self.parallelism)
+        checks.optional(checks.share, "backpressure", self.backpressure)
+        for name in ("backlog_records", "arrival_cv2", "service_cv2"):
+            checks.optional(checks.non_negative, name, getattr(self, name))
+        if not self.instances:
+            return
+        if len(self.instances) > self.parallelism:
+            raise InputError(
+                "instances",
+                f"are more than the parallelism of {self.parallelism}",
+                seen=len(self.instances),
+                remedy="give one entry for each instance",
+            )
+        if any(getattr(self, name) is not None for name in WORK_FIELDS):
+            raise InputError("instances", "stand beside their own sums", remedy="give one or the other")
+
+    @cached_property
+    def total(self) -> Work:
+        """The sums over the instances; a sum is None as soon as one instance does not know its part."""
+        if not self.instances:
+            return Work(*(getattr(self, name) for name in WORK_FIELDS))
+        return Work(*(_sum(getattr(work, name) for work in self.instances) for name in WORK_FIELDS))
+
+    @property
+    def silent_instances(self) -> int:
+        """Instances that ought to have reported and did not. Sums stand for all instances."""
+        return self.parallelism - len(self.instances) if self.instances else 0
+
+    @property
+    def operator(self) -> Operator:
+        return Operator(self.upstream, self.stateful, self.minimum, self.maximum)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One window of one job. Times in seconds, rates in records per second."""
+
+    job: str
+    window_seconds: float
+    p_max: int
+    source_rates: Mapping[str, float]
+    operators: Mapping[str, OperatorMetrics]
+    version: Literal[1] = 1
+    execution: Execution = "pipelined"
+    overhead_share: float = 0.0  # h, the fixed share of a micro-batch that no operator is busy in
+    throughput: float | None = None
+    latency_seconds: Latency = field(default_factory=Latency)
+    backlog_records: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.job:
+            raise InputError("job", "is empty", remedy="name the job")
+        checks.positive("window_seconds", self.window_seconds)
+        checks.count("p_max", self.p_max)
+        checks.share("overhead_share", self.overhead_share)
+        checks.optional(checks.non_negative, "throughput", self.throughput)
+        checks.optional(checks.non_negative, "backlog_records", self.backlog_records)
+        check_source_rates(self.topology, self.source_rates)
+        for name, metrics in self.operators.items():
+            for bound in ("parallelism", "minimum"):
+                if getattr(metrics, bound) > self.p_max:
+                    raise InputError(
+                        f"operators.{name}.{bound}",
+                        f"is above p_max = {self.p_max}",
+                        seen=getattr(metrics, bound),
+                        remedy="raise p_max, or lower it",
+                    )
+
+    @cached_property
+    def topology(self) -> Topology:
+        return Topology({name: metrics.operator for name, metrics in self.operators.items()})
+
+    @property
+    def parallelism(self) -> dict[str, int]:
+        """What is running, as observed."""
+        return {name: metrics.parallelism for name, metrics in self.operators.items()}
+
+    @property
+    def target_rate(self) -> float:
+        """What the world offers, all sources together."""
+        return sum(self.source_rates.values())
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    total = 0.0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total

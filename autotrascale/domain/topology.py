@@ -1,0 +1,128 @@
+"""The dataflow graph G = (V, E): operators and the streams between them, acyclic, several sources allowed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator as its job declares it. `minimum` and `maximum` bound its parallelism inside [1, P_max]."""
+
+    upstream: tuple[str, ...] = ()
+    stateful: bool = False
+    minimum: int = 1
+    maximum: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.count("minimum", self.minimum)
+        if self.maximum is not None:
+            checks.count("maximum", self.maximum)
+            if self.maximum < self.minimum:
+                raise InputError(
+                    "maximum",
+                    f"is below the minimum of {self.minimum}",
+                    seen=self.maximum,
+                    remedy="raise maximum or lower minimum",
+                )
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Operators by name, in the order in which the job names them; that is the order of every vector k."""
+
+    operators: Mapping[str, Operator] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.operators:
+            raise InputError("operators", "is empty", remedy="name at least one operator")
+        for name, operator in self.operators.items():
+            place = f"operators.{name}.upstream"
+            for upstream in operator.upstream:
+                if upstream not in self.operators:
+                    raise InputError(
+                        place,
+                        "names an operator that does not exist",
+                        seen=upstream,
+                        remedy=f"use one of {', '.join(self.operators)}",
+                    )
+            if len(set(operator.upstream)) != len(operator.upstream):
+                raise InputError(
+                    place, "names an operator twice", seen=list(operator.upstream), remedy="name each upstream once"
+                )
+        self.order  # noqa: B018 - a cycle must be refused now, not when somebody first walks the graph
+
+    @classmethod
+    def chain(cls, *names: str) -> Topology:
+        """`Topology.chain("source", "flatmap", "sink")`: each operator reads from the one before it."""
+        return cls({name: Operator(upstream=names[max(i - 1, 0) : i]) for i, name in enumerate(names)})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.operators)
+
+    def __len__(self) -> int:
+        return len(self.operators)
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The operators with every upstream before its downstreams (DS2 §3.2 walks the graph this way)."""
+        graph = {name: operator.upstream for name, operator in self.operators.items()}
+        try:
+            return tuple(TopologicalSorter(graph).static_order())
+        except CycleError as error:
+            cycle = " → ".join(reversed(error.args[1]))
+            raise InputError(
+                "operators", "form a cycle", seen=cycle, remedy="break it: a stream may not feed itself"
+            ) from None
+
+    @cached_property
+    def sources(self) -> tuple[str, ...]:
+        return tuple(name for name, operator in self.operators.items() if not operator.upstream)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names the shape of the graph: models of one shape must not be used for another."""
+        shape = [[name, sorted(operator.upstream)] for name, operator in sorted(self.operators.items())]
+        return hashlib.sha256(json.dumps(shape).encode()).hexdigest()[:12]
+
+    def vector(self, parallelism: Mapping[str, int]) -> tuple[int, ...]:
+        """Named parallelism → the vector k."""
+        return tuple(parallelism[name] for name in self.operators)
+
+    def named(self, k: tuple[int, ...]) -> dict[str, int]:
+        """The vector k → named parallelism."""
+        return dict(zip(self.operators, k, strict=True))
+
+
+def check_source_rates(topology: Topology, source_rates: Mapping[str, float]) -> None:
+    """Every source has a rate and nothing else does: λ_src is what the world offers, at the edge of the graph only."""
+    for name, rate in source_rates.items():
+        place = f"source_rates.{name}"
+        if name not in topology.operators:
+            raise InputError(
+                place, "names an operator that does not exist", remedy=f"use one of {', '.join(topology.sources)}"
+            )
+        if name not in topology.sources:
+            raise InputError(
+                place,
+                "names an operator that has upstreams, so it is no source",
+                seen=list(topology.operators[name].upstream),
+                remedy="give rates for sources only",
+            )
+        checks.non_negative(place, rate)
+    for name in topology.sources:
+        if name not in source_rates:
+            raise InputError(
+                "source_rates",
+                f"has no rate for source {name!r}",
+                seen=dict(source_rates),
+                remedy=f"add {name}: records per second",
+            )
