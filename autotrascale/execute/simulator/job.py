@@ -1,0 +1,142 @@
+"""What a simulated job is made of: the `simulator:` section of a job file, read without coercions.
+
+Notation (per operator i, per instance):
+
+| symbol | field | meaning | unit |
+|---|---|---|---|
+| s_i | service_seconds | useful time of one record on a quiet machine | s |
+| | selectivity | records out for each record in | |
+| | hop_seconds | fixed cost of reaching the operator | s |
+| σ_i, κ_i | coherency, crosstalk | growth of the useful time with k_i: 1 + σ(k − 1) + κ k(k − 1) | |
+| | skew | hottest instance's load over the mean; no k > 1 escapes it | |
+| | hot_share | share of the records that one key holds: the hottest instance never gets less | |
+| L_i | external_limit | what the world behind the operator takes, whatever its k | records/s |
+| c_a², c_s² | arrival_cv2, service_cv2 | variability of arrivals and of service | |
+| | commit_seconds | micro-batch only: committing one state partition | s |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.topology import Topology
+
+SimulatedExecution = Literal["pipelined", "micro-batch"]
+Queueing = Literal["pooled", "partitioned"]
+
+
+@dataclass(frozen=True)
+class SimulatedOperator:
+    """One operator's true behaviour, which no policy is told."""
+
+    service_seconds: float
+    selectivity: float = 1.0
+    hop_seconds: float = 0.0
+    coherency: float = 0.0
+    crosstalk: float = 0.0
+    skew: float = 1.0
+    hot_share: float = 0.0
+    external_limit: float | None = None
+    arrival_cv2: float = 1.0
+    service_cv2: float = 1.0
+    commit_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.positive("service_seconds", self.service_seconds)
+        for name in ("selectivity", "hop_seconds", "coherency", "crosstalk", "arrival_cv2", "service_cv2"):
+            checks.non_negative(name, getattr(self, name))
+        checks.non_negative("commit_seconds", self.commit_seconds)
+        checks.share("hot_share", self.hot_share)
+        checks.optional(checks.positive, "external_limit", self.external_limit)
+        checks.positive("skew", self.skew)
+        if self.skew < 1:
+            raise InputError("skew", "is below 1", seen=self.skew, remedy="give the hottest instance's load / the mean")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What all operators share: useful times grow by `contention` for each further multiple of `cores` in use."""
+
+    cores: int = 64
+    contention: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.count("cores", self.cores)
+        checks.non_negative("contention", self.contention)
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """The fixed costs of a batch, and the slots its stages run on, one stage after another.
+
+    `longest_seconds` is the longest batch that still counts as keeping up: the overhead share of the floor rule is
+    h = o(k) / longest_seconds, and h + Σ load_i/k_i ≤ 1 says exactly that the steady batch is no longer than that.
+    """
+
+    planning_seconds: float = 0.1
+    task_seconds: float = 0.002
+    slots: int = 64
+    longest_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        checks.positive("planning_seconds", self.planning_seconds)
+        checks.non_negative("task_seconds", self.task_seconds)
+        checks.count("slots", self.slots)
+        checks.positive("longest_seconds", self.longest_seconds)
+
+
+@dataclass(frozen=True)
+class Rescale:
+    """How long the job stands still to change its parallelism: a fixed part, and one for each state partition moved."""
+
+    fixed_seconds: float = 10.0
+    partition_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.non_negative("fixed_seconds", self.fixed_seconds)
+        checks.non_negative("partition_seconds", self.partition_seconds)
+
+
+@dataclass(frozen=True)
+class SimulatedJob:
+    """A streaming job that exists only as arithmetic. Figures measured on it are simulated, and must say so.
+
+    `buffer_records` records travel and queue together. `channel_seconds` is what each channel between an operator's
+    instances and those of its upstreams adds to a hop. `noise` is the standard deviation of the log of a measurement.
+    """
+
+    operators: Mapping[str, SimulatedOperator]
+    execution: SimulatedExecution = "pipelined"
+    queueing: Queueing = "pooled"
+    buffer_records: float = 1.0
+    channel_seconds: float = 0.0
+    noise: float = 0.05
+    machine: Machine = field(default_factory=Machine)
+    batch: MicroBatch = field(default_factory=MicroBatch)
+    rescale: Rescale = field(default_factory=Rescale)
+
+    def __post_init__(self) -> None:
+        if not self.operators:
+            raise InputError("operators", "is empty", remedy="describe every operator of the job")
+        checks.positive("buffer_records", self.buffer_records)
+        checks.non_negative("channel_seconds", self.channel_seconds)
+        checks.non_negative("noise", self.noise)
+
+    def check_fits(self, topology: Topology) -> None:
+        """The job and the graph must speak of the same operators."""
+        for name in topology:
+            if name not in self.operators:
+                raise InputError(
+                    f"simulator.operators.{name}", "is missing", remedy="describe every operator of the topology"
+                )
+        for name in self.operators:
+            if name not in topology.operators:
+                raise InputError(
+                    f"simulator.operators.{name}",
+                    "is not in the topology",
+                    remedy=f"use one of {', '.join(topology)}",
+                )
