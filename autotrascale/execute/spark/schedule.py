@@ -1,0 +1,121 @@
+"""How fast records arrive: a piecewise linear rate, and its integral, which says how many have arrived by when.
+
+    symbol   meaning                                    unit        shape
+    t        time since the load began                  s           array
+    r(t)     rate, linear between the points            records/s   array
+    N(t)     ∫₀ᵗ r, exact by trapezoids; its whole      records     array
+             part is how many records have arrived
+
+Two points at the same time make a step. The last rate holds for ever. All of it is a pure function of time, so that a
+batch that runs again reads what it read before.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
+
+Floats = NDArray[np.float64]
+
+_SINE_POINTS = 64  # a period in 64 straight pieces is within 0.2 % of the curve
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`points` are (seconds, records per second), times not falling, the first at zero."""
+
+    points: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        if not self.points or self.points[0][0] != 0:
+            raise InputError("points", "must begin at second 0", seen=self.points[:1], remedy="add [0, rate]")
+        for at, rate in self.points:
+            checks.non_negative("points: a time", at)
+            checks.non_negative("points: a rate", rate)
+        if any(later[0] < earlier[0] for earlier, later in zip(self.points, self.points[1:], strict=False)):
+            raise InputError("points", "go back in time", seen=self.points, remedy="sort them by their seconds")
+
+    def arrived(self, t: Floats | float) -> Floats:
+        """N(t), by the trapezoid that t lies in. Before second 0 nothing has arrived."""
+        t = np.maximum(np.asarray(t, dtype=float), 0.0)
+        piece = np.clip(np.searchsorted(self._times, t, side="right") - 1, 0, len(self.points) - 1)
+        within = t - self._times[piece]
+        return self._sums[piece] + within * (self._rates[piece] + 0.5 * self._slopes[piece] * within)
+
+    def rate(self, t: float) -> float:
+        """r(t)."""
+        piece = int(np.searchsorted(self._times, max(t, 0.0), side="right")) - 1
+        return float(self._rates[piece] + self._slopes[piece] * (max(t, 0.0) - self._times[piece]))
+
+    def times(self, factor: float) -> Schedule:
+        """The same shape at another height."""
+        return Schedule(tuple((at, rate * factor) for at, rate in self.points))
+
+    @cached_property
+    def _times(self) -> Floats:
+        return np.array([at for at, _ in self.points], dtype=float)
+
+    @cached_property
+    def _rates(self) -> Floats:
+        return np.array([rate for _, rate in self.points], dtype=float)
+
+    @cached_property
+    def _slopes(self) -> Floats:
+        """Of the piece that begins at each point; a step has no width and the last piece is flat."""
+        width, rise = np.diff(self._times), np.diff(self._rates)
+        slopes = np.divide(rise, width, out=np.zeros_like(rise), where=width > 0)
+        return np.append(slopes, 0.0)
+
+    @cached_property
+    def _sums(self) -> Floats:
+        """N at each point."""
+        pieces = np.diff(self._times) * (self._rates[:-1] + self._rates[1:]) / 2
+        return np.concatenate([[0.0], np.cumsum(pieces)])
+
+
+def constant(rate: float) -> Schedule:
+    return Schedule(((0.0, rate),))
+
+
+def steps(levels: Sequence[tuple[float, float]]) -> Schedule:
+    """`levels` are (seconds it lasts, rate); the last one stays."""
+    points: list[tuple[float, float]] = []
+    at = 0.0
+    for seconds, rate in levels:
+        points += [(at, rate), (at + seconds, rate)]
+        at += seconds
+    return Schedule(tuple(points))
+
+
+def ramp(start: float, end: float, seconds: float) -> Schedule:
+    return Schedule(((0.0, start), (seconds, end)))
+
+
+def sine(mean: float, amplitude: float, period: float, periods: int) -> Schedule:
+    """`periods` waves around `mean`, then the mean."""
+    return Schedule(
+        tuple(
+            (i * period / _SINE_POINTS, mean + amplitude * math.sin(2 * math.pi * i / _SINE_POINTS))
+            for i in range(_SINE_POINTS * periods + 1)
+        )
+    )
+
+
+def trace(rates: Sequence[float], every: float = 1.0, *, jitter: float = 0.0, seed: int = 0) -> Schedule:
+    """Recorded rates, one `every` so many seconds; `jitter` spreads each by ± its share, the same way for one seed."""
+    chance = random.Random(seed)
+    return Schedule(tuple((i * every, rate * (1 + jitter * chance.uniform(-1, 1))) for i, rate in enumerate(rates)))
+
+
+def as_dict(schedule: Schedule) -> dict[str, Any]:
+    return {"points": [list(point) for point in schedule.points]}
