@@ -1,0 +1,130 @@
+"""A metric point: what was measured, of whom, the numbers, and when.
+
+    symbol       meaning                                   unit, shape
+    measurement  the kind of thing measured                a name
+    tags         whom it was measured of                   name → text; few different texts for each name
+    fields       the numbers                               name → finite number, at least one
+    time         when                                      whole nanoseconds since 1970-01-01 UTC
+
+Whole nanoseconds, because a point is known by its time: one written twice must be the same point. A float of seconds
+cannot hold them, a datetime stops at microseconds, and InfluxDB keeps exactly this number.
+
+The laws on names and texts are those under which InfluxDB and SQLite both give back what they were given.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from numbers import Real
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
+
+SECOND = 1_000_000_000  # nanoseconds
+END_OF_TIME = 7_258_118_400 * SECOND  # the year 2200; InfluxDB's own end is in 2262
+LONGEST_TAG = 1000  # characters; InfluxDB refuses whole series keys above 64 KiB
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_RESERVED = frozenset({"time", "result", "table"})  # InfluxDB drops or shadows columns of these names
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Point:
+    """Numbers measured of one thing at one time.
+
+    Where measurement, tags and time agree, the last write of a field stands, and fields that only one write has are
+    kept: writing a point again changes nothing.
+
+    >>> Point("operator", {"job": "wordcount", "operator": "flatmap"}, {"parallelism": 3}, 1_700_000_000 * SECOND)
+    """
+
+    measurement: str
+    tags: Mapping[str, str]
+    fields: Mapping[str, float]
+    time: int
+
+    def __post_init__(self) -> None:
+        check_name("measurement", self.measurement)
+        check_tags("tags", self.tags)
+        if not self.fields:
+            raise InputError("fields", "is empty", remedy="give at least one number")
+        for name, value in self.fields.items():
+            check_name("fields", name)
+            if name in self.tags:
+                raise InputError(f"fields.{name}", "is the name of a tag too", remedy="rename one of them")
+            _check_number(f"fields.{name}", value)
+        check_time("time", self.time)
+        object.__setattr__(self, "tags", {name: self.tags[name] for name in sorted(self.tags)})
+        # Always floats: InfluxDB takes a field's type from its first value and refuses the other type from then on.
+        object.__setattr__(self, "fields", {name: float(value) for name, value in self.fields.items()})
+
+
+def check_name(place: str, name: str) -> None:
+    """A measurement, a tag's name or a field's name."""
+    if not isinstance(name, str) or not _is_name(name):
+        raise InputError(
+            place,
+            "is not a name that every store can keep",
+            seen=name,
+            remedy=f"use up to 64 letters, digits, '_', '.', '-', a letter first, and none of {sorted(_RESERVED)}",
+        )
+
+
+def check_tags(place: str, tags: Mapping[str, str]) -> None:
+    for name, text in tags.items():
+        check_name(place, name)
+        if not isinstance(text, str) or not _is_text(text):
+            raise InputError(
+                f"{place}.{name}",
+                "is not a text that every store can keep",
+                seen=text,
+                remedy=f"use 1 to {LONGEST_TAG} printable characters, no backslash",
+            )
+
+
+def check_time(place: str, time: int) -> None:
+    checks.count(place, time, least=0)
+    if time >= END_OF_TIME:
+        raise InputError(place, "is past the year 2200", seen=time, remedy="give nanoseconds since 1970")
+
+
+def time_of(moment: datetime) -> int:
+    """An aware datetime → nanoseconds, with no float on the way."""
+    if moment.tzinfo is None:
+        raise InputError("time", "has no time zone", seen=moment.isoformat(), remedy="give it one, UTC for instance")
+    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def moment_of(time: int) -> datetime:
+    """Nanoseconds → a UTC datetime, cut to the microsecond: for people and plots, never for writing back."""
+    return _EPOCH + timedelta(microseconds=time // 1000)
+
+
+# Names and texts repeat from window to window; looking at each once keeps a point cheap.
+@lru_cache(maxsize=4096)
+def _is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and name not in _RESERVED
+
+
+@lru_cache(maxsize=4096)
+def _is_text(text: str) -> bool:
+    # Not printable: line breaks, which end a point on its way to InfluxDB, and half surrogates, which are no UTF-8.
+    # A backslash escapes what follows it there, with no way to escape the backslash itself.
+    return 0 < len(text) <= LONGEST_TAG and text.isprintable() and "\\" not in text
+
+
+def _check_number(place: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(place, "must be a number", seen=value, remedy="leave it out when it is unknown")
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:  # a whole number above every float
+        finite = False
+    if not finite:
+        raise InputError(place, "must be finite", seen=value, remedy="leave it out when it is unknown")

@@ -1,0 +1,94 @@
+"""The file under the embedded store: its schema, its version, and one clear line when it is not ours to use."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from autotrascale.domain.errors import InputError
+
+VERSION = 1
+_APPLICATION = 0x41545253  # "ATRS", in the file's header: whose file it is
+_PATIENCE = 30.0  # seconds to wait for another process that writes
+
+# A series is one field of one set of tags; a sample is found by its series, then its time, in one walk down one tree.
+_SCHEMA = """
+CREATE TABLE series (
+    id INTEGER PRIMARY KEY,
+    measurement TEXT NOT NULL,
+    field TEXT NOT NULL,
+    tags TEXT NOT NULL,  -- JSON, names sorted
+    UNIQUE (measurement, field, tags)
+);
+CREATE TABLE sample (
+    series INTEGER NOT NULL REFERENCES series,
+    time INTEGER NOT NULL,  -- nanoseconds since 1970
+    value REAL NOT NULL,
+    PRIMARY KEY (series, time)
+) WITHOUT ROWID;
+"""
+
+
+def open_file(path: Path) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+    """A connection to write with and one to read with; the file is made where there is none."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as opened:
+            writer = opened.enter_context(closing(_connect(path)))
+            _check_ours(writer, path)
+            _settle(writer)
+            reader = opened.enter_context(closing(_connect(path)))
+            reader.execute("PRAGMA query_only = on")
+            opened.pop_all()
+            return writer, reader
+    except (OSError, sqlite3.Error) as error:
+        raise _unusable(path, error) from None
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # Transactions are begun and ended by hand; the store's locks keep threads apart.
+    return sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+
+
+def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
+    """Looks only: somebody else's database must not be changed, not even in its journal mode."""
+    if _is_empty(connection):
+        return
+    if _pragma(connection, "application_id") != _APPLICATION:
+        raise InputError(str(path), "is a database, but not of metrics", remedy="choose another path")
+    version = _pragma(connection, "user_version")
+    if version > VERSION:
+        raise InputError(
+            str(path),
+            f"was written by a newer AuTraScale; this one reads version {VERSION}",
+            seen=version,
+            remedy="upgrade AuTraScale or choose another path",
+        )
+
+
+def _settle(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA journal_mode = wal")  # readers and the one writer do not wait for each other
+    connection.execute("PRAGMA synchronous = full")  # written means on the disk, power cut included
+    connection.execute("BEGIN IMMEDIATE")  # two processes may come to an empty file at once
+    if _is_empty(connection):
+        for statement in _SCHEMA.split(";\n"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _unusable(path: Path, error: Exception) -> InputError:
+    broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+    problem = "is damaged or no metric store" if broken else "cannot be opened as a metric store"
+    remedy = "move it away and start a new one" if broken else "check the path and its permissions"
+    return InputError(str(path), problem, seen=str(error), remedy=remedy)

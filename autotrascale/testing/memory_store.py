@@ -1,0 +1,83 @@
+"""A metric store in plain Python: the fake for tests, and the plainest statement of what every store must answer."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from statistics import fmean
+
+from autotrascale.monitor.points import Point
+from autotrascale.monitor.store import PERCENTILES, Aggregate, MetricStore, Query, Sample, StoreStatus
+
+_Tags = tuple[tuple[str, str], ...]
+
+
+class MemoryStore(MetricStore):
+    """Set `failure` to make every later write and flush raise it, as a store that is away would."""
+
+    def __init__(self) -> None:
+        self.failure: Exception | None = None
+        self._values: dict[tuple[str, str, _Tags, int], float] = {}
+
+    def write(self, points: Iterable[Point]) -> None:
+        points = list(points)
+        self.flush()
+        for point in points:
+            for name, value in point.fields.items():
+                self._values[point.measurement, name, tuple(point.tags.items()), point.time] = value
+
+    def flush(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def check(self) -> None:
+        self.flush()
+
+    def status(self) -> StoreStatus:
+        return StoreStatus("memory", "this process", problem=None if self.failure is None else str(self.failure))
+
+    def close(self) -> None:
+        pass
+
+    def _windows(self, query: Query, aggregate: Aggregate, every: int | None) -> Iterable[Sample]:
+        windows: dict[tuple[_Tags, int], list[tuple[int, float]]] = defaultdict(list)
+        for group, time, value in self._picked(query):
+            windows[group, query.start if every is None else time // every * every].append((time, value))
+        for (group, start), timed in windows.items():
+            yield Sample(dict(group), start, _aggregate(sorted(timed), aggregate))
+
+    def _last(self, query: Query) -> Iterable[Sample]:
+        latest: dict[_Tags, tuple[int, float]] = {}
+        for group, time, value in self._picked(query):
+            latest[group] = max((time, value), latest.get(group, (-1, 0.0)))
+        for group, (time, value) in latest.items():
+            yield Sample(dict(group), time, value)
+
+    def _picked(self, query: Query) -> Iterator[tuple[_Tags, int, float]]:
+        for (measurement, name, tags, time), value in self._values.items():
+            group = query.group_of(dict(tags))
+            if (measurement, name) != (query.measurement, query.field) or group is None:
+                continue
+            if query.start <= time < query.stop:
+                yield tuple(group.items()), time, value
+
+
+def _aggregate(timed: list[tuple[int, float]], aggregate: Aggregate) -> float:
+    values = [value for _, value in timed]
+    match aggregate:
+        case "mean":
+            return fmean(values)
+        case "min":
+            return min(values)
+        case "max":
+            return max(values)
+        case "sum":
+            return math.fsum(values)
+        case "count":
+            return float(len(values))
+        case "last":
+            return values[-1]
+        case _:
+            rank = math.ceil(PERCENTILES[aggregate] * len(values))
+            return sorted(values)[max(rank, 1) - 1]
