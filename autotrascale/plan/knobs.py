@@ -1,0 +1,101 @@
+"""The manager's knobs. Each is neutral as it stands, so that the bare policy's answer comes through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
+
+Direction = Literal["both", "up", "down"]
+Combination = Literal["median", "max"]
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """The `manager:` section of a job file. Times in seconds, changes in instances, per-operator knobs by name."""
+
+    # Whether to act at all
+    paused: bool = False  # change nothing, whatever happens
+    interval_seconds: float = 0.0  # policy interval: how often the policy is asked
+    warm_up_intervals: int = 0  # intervals ignored after a rescale
+    running_seconds: float = 0.0  # policy running time: how long a rescale is left alone
+    max_gc_share: float | None = None  # hold when an operator spends more of its useful time in garbage collection
+
+    # What the policy is shown
+    target_rate_ratio: float | None = None  # achieved/target below this on enough instances: capacity was optimistic
+    utilisation: float = 1.0  # how much of its time an instance shall be busy at most
+    catch_up_seconds: float | None = None  # how soon a backlog shall be worked off; no scale-down until it is
+    backlog_seconds: float = 0.0  # a backlog of less than this many seconds of input counts as none
+    restart_seconds: float = 0.0  # how long a rescale stops the job: what arrives then is backlog too
+
+    # What becomes of its answer
+    activation_intervals: int = 1  # consecutive decisions looked at before one is acted on
+    activation: Combination = "max"  # how these are combined
+    rollback_loss: float | None = None  # go back when a rescale lost more than this share of the throughput
+    small_gain: float = 0.0  # a scale-up that raised the throughput by less than this share gained little …
+    max_small_gains: int | None = None  # … and after this many in a row there are no more
+    min_effectiveness: float | None = None  # capacity really added over capacity expected, or no more for that operator
+    dead_band: float = 0.0  # leave an operator alone whose utilisation is within ± this of the knob's
+    ignore_instances: int = 0  # ignore changes of up to ± this many instances
+    scale_down_delay_seconds: float = 0.0  # scale down to the largest recommendation of this long
+    max_step_up: int | None = None
+    max_step_down: int | None = None
+    direction: Direction = "both"
+    align_to: Mapping[str, int] = field(default_factory=dict)  # parallelism must divide this, as it does partitions
+    minimum: Mapping[str, int] = field(default_factory=dict)
+    maximum: Mapping[str, int] = field(default_factory=dict)
+    excluded: tuple[str, ...] = ()  # operators that stay as they run
+    pinned: Mapping[str, int] = field(default_factory=dict)  # operators that get this parallelism and keep it
+
+    def __post_init__(self) -> None:
+        for name in ("interval_seconds", "running_seconds", "backlog_seconds", "restart_seconds", "small_gain"):
+            checks.non_negative(name, getattr(self, name))
+        checks.non_negative("scale_down_delay_seconds", self.scale_down_delay_seconds)
+        checks.count("warm_up_intervals", self.warm_up_intervals, least=0)
+        checks.count("ignore_instances", self.ignore_instances, least=0)
+        checks.count("activation_intervals", self.activation_intervals)
+        for name in ("max_gc_share", "target_rate_ratio", "rollback_loss", "min_effectiveness"):
+            checks.optional(checks.share, name, getattr(self, name))
+        for name in ("max_step_up", "max_step_down", "max_small_gains"):
+            if getattr(self, name) is not None:
+                checks.count(name, getattr(self, name))
+        self._check_utilisation()
+        self._check_catch_up()
+        self._check_operators()
+
+    @property
+    def named_operators(self) -> Iterator[tuple[str, str]]:
+        """Knob and operator, for every operator that a knob names."""
+        for knob in ("align_to", "minimum", "maximum", "excluded", "pinned"):
+            for operator in getattr(self, knob):
+                yield knob, operator
+
+    def _check_utilisation(self) -> None:
+        checks.share("utilisation", self.utilisation)
+        checks.positive("utilisation", self.utilisation)
+        checks.share("dead_band", self.dead_band)
+
+    def _check_catch_up(self) -> None:
+        checks.optional(checks.positive, "catch_up_seconds", self.catch_up_seconds)
+        for name in ("restart_seconds", "backlog_seconds"):
+            if getattr(self, name) and self.catch_up_seconds is None:
+                raise InputError(name, "has no effect without catch_up_seconds", remedy="set catch_up_seconds too")
+
+    def _check_operators(self) -> None:
+        for name in ("align_to", "minimum", "maximum", "pinned"):
+            for operator, value in getattr(self, name).items():
+                checks.count(f"{name}.{operator}", value)
+        for operator, least in self.minimum.items():
+            if self.maximum.get(operator, least) < least:
+                raise InputError(
+                    f"maximum.{operator}",
+                    f"is below the minimum of {least}",
+                    seen=self.maximum[operator],
+                    remedy="raise maximum or lower minimum",
+                )
+        for operator in self.excluded:
+            if operator in self.pinned:
+                raise InputError(f"pinned.{operator}", "is excluded too", remedy="do one or the other")

@@ -1,0 +1,26 @@
+"""Numbers as people read them, for the text of a reason. Programs read `Reason.numbers` instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+
+def amount(value: float) -> str:
+    """`16,667` from a hundred up, three significant digits below."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 or share == 0 else f"{share:.2%}"
+
+
+def listing(names: Iterable[str], most: int = 5) -> str:
+    """`a, b and 3 more`: a job of a thousand operators must still fit its reason on one line."""
+    names = list(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def moves(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """`flatmap 3 → 5, count 4 → 2`: the operators in which two parallelisms differ."""
+    return listing(f"{name} {before[name]} → {after[name]}" for name in after if after[name] != before[name])
