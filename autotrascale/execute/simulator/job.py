@@ -18,8 +18,8 @@ Notation (per operator i, per instance):
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from typing import Any, Literal
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
@@ -140,3 +140,21 @@ class SimulatedJob:
                     "is not in the topology",
                     remedy=f"use one of {', '.join(topology)}",
                 )
+
+
+def plain(job: SimulatedJob) -> dict[str, Any]:
+    """The job as plain data, defaults left out: its `simulator:` section, which `reading.validate` takes back."""
+    return _without_defaults(job)
+
+
+def _without_defaults(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_defaults(item) for name, item in value.items()}
+    if not is_dataclass(value):
+        return value
+    kept = ((each.name, getattr(value, each.name)) for each in fields(value) if getattr(value, each.name) != _default(each))
+    return {name: _without_defaults(item) for name, item in kept}
+
+
+def _default(each: Field[Any]) -> Any:
+    return each.default_factory() if each.default_factory is not MISSING else each.default
