@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from influxd import Influxd
 
 from autotrascale.monitor.sqlite_store import SqliteStore
 from autotrascale.monitor.store import MetricStore
@@ -23,4 +24,11 @@ class TestSqlite(MetricStoreContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[MetricStore]:
         with SqliteStore(tmp_path / "metrics.db") as store:
+            yield store
+
+
+class TestInflux(MetricStoreContract):
+    @pytest.fixture
+    def store(self, influxd: Influxd) -> Iterator[MetricStore]:
+        with influxd.store(influxd.bucket()) as store:
             yield store
