@@ -21,6 +21,7 @@ from autotrascale.domain.topology import Topology
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.simulator.lattice import Ints, frugal_points, sample_frugal
 from autotrascale.execute.simulator.steady import Compiled, Floats, compile_job
+from autotrascale.plan.floor import micro_batch, pipelined
 from autotrascale.plan.score import Benefit
 
 Bools = NDArray[np.bool_]
@@ -216,18 +217,8 @@ def _wanted(compiled: Compiled, k: Ints, p_max: int) -> Ints | None:
     state = compiled.steady(k)
     load = state.load[0]
     if compiled.job.execution == "pipelined":
-        wanted = np.maximum(1, np.ceil(load - 1e-9)).astype(np.int64)
-        return wanted if (wanted <= p_max).all() else None
+        wanted = np.asarray(pipelined(load.tolist(), [1] * len(load), [p_max] * len(load)), dtype=np.int64)
+        return wanted if (load <= p_max).all() else None
     overhead = float(state.overhead_seconds[0]) / compiled.job.batch.longest_seconds
-    return _share_out(load, overhead, p_max)
-
-
-def _share_out(load: Floats, overhead: float, p_max: int) -> Ints | None:
-    """Smallest Σk with h + Σ load_i/k_i ≤ 1: the next instance goes where load_i/k_i drops most."""
-    k = np.ones(len(load), dtype=np.int64)
-    while overhead + (load / k).sum() > 1 + 1e-12:
-        drop = np.where(k < p_max, load / (k * (k + 1)), -1.0)
-        if drop.max() <= 0:
-            return None
-        k[int(drop.argmax())] += 1
-    return k
+    wanted = np.asarray(micro_batch(load.tolist(), [1] * len(load), [p_max] * len(load), overhead), dtype=np.int64)
+    return wanted if overhead + (load / wanted).sum() <= 1 + 1e-6 else None

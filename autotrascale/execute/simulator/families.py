@@ -218,6 +218,8 @@ def _operators(
         upstream = topology.operators[name].upstream
         arriving[name] = sum(arriving[up] * operators[up].selectivity for up in upstream) if upstream else rates[name]
         load, extra = wanted[name]
+        if not upstream:
+            extra = {**extra, "selectivity": 1.0}
         operators[name] = SimulatedOperator(service_seconds=load / arriving[name], **extra)
     return {name: operators[name] for name in topology}
 

@@ -140,11 +140,20 @@ class SimulatedJob:
                     "is not in the topology",
                     remedy=f"use one of {', '.join(topology)}",
                 )
+        for name in topology.sources:
+            if self.operators[name].selectivity != 1:
+                raise InputError(
+                    f"simulator.operators.{name}.selectivity",
+                    "is not 1, but source rates are what sources put out (DS2 §3.2)",
+                    seen=self.operators[name].selectivity,
+                    remedy="leave it out, and set source_rates to the records that leave the source",
+                )
 
 
 def plain(job: SimulatedJob) -> dict[str, Any]:
     """The job as plain data, defaults left out: its `simulator:` section, which `reading.validate` takes back."""
-    return _without_defaults(job)
+    section: dict[str, Any] = _without_defaults(job)
+    return section
 
 
 def _without_defaults(value: Any) -> Any:
@@ -152,7 +161,9 @@ def _without_defaults(value: Any) -> Any:
         return {name: _without_defaults(item) for name, item in value.items()}
     if not is_dataclass(value):
         return value
-    kept = ((each.name, getattr(value, each.name)) for each in fields(value) if getattr(value, each.name) != _default(each))
+    kept = (
+        (each.name, getattr(value, each.name)) for each in fields(value) if getattr(value, each.name) != _default(each)
+    )
     return {name: _without_defaults(item) for name, item in kept}
 
 

@@ -30,7 +30,7 @@ def _chain(*names: str, stateful: str) -> Topology:
 def _preset(
     name: str, job: SimulatedJob, topology: Topology, rate: float, latency_target: float, p_max: int = 40
 ) -> Case:
-    rates = {source: rate for source in topology.sources}
+    rates = dict.fromkeys(topology.sources, rate)
     floor = throughput_floor(job, topology, rates, p_max)
     if floor is None:
         raise InputError(f"preset {name}", f"has no floor within p_max = {p_max}", seen=rate, remedy="lower the rate")
@@ -85,7 +85,7 @@ def _wordcount_small() -> Case:
 
 
 def _yahoo() -> Case:
-    """At 60k events/s, one instance each, DS2's rule says (4, 2, 1, 1, 34); Redis takes 12.5k joined ads/s, 37.5k events."""
+    """At 60k events/s DS2's rule says (4, 2, 1, 1, 34) from ones; Redis takes 12.5k joined ads/s, 37.5k events."""
     events, ads = 60e3, 20e3  # the filter keeps one event in three
     job = SimulatedJob(
         operators={

@@ -50,6 +50,17 @@ class SteadyState:
 
 
 @dataclass(frozen=True, eq=False)
+class Stations:
+    """Pipelined operators as queues: prompt + unit·ρ^exponent/(1 − ρ) + outer_unit·ρ'/(1 − ρ'), the last one for the
+    limit behind the operator."""
+
+    prompt: Floats  # (n, N) s, hop + channels + service of one buffer
+    unit: Floats  # (n, N) s
+    exponent: Floats  # (n, N)
+    outer_unit: Floats  # (N,) s
+
+
+@dataclass(frozen=True, eq=False)
 class Compiled:
     """A job as arrays in the order of its topology. `upstream[i]` are positions; `order` is topological."""
 
@@ -64,7 +75,8 @@ class Compiled:
     crosstalk: Floats
     skew: Floats
     hot_share: Floats
-    external: Floats  # λ_i / L_i, zero without a limit
+    limit_seconds: Floats  # 1 / L_i, zero without a limit
+    external: Floats  # λ_i / L_i
     variability: Floats  # (c_a² + c_s²) / 2
     commit: Floats
     offered: float
@@ -76,6 +88,17 @@ class Compiled:
     def latency(self, K: ArrayLike) -> Floats:
         return self.steady(K).latency
 
+    def stations(self, k: Floats, service: Floats) -> Stations:
+        """The queues at k (n, N), given the useful times under contention."""
+        unit = self.variability * self.job.buffer_records * service
+        pooled = self.job.queueing == "pooled"
+        return Stations(
+            prompt=self.hop + self.job.channel_seconds * k * _fan_in(self, k) + self.job.buffer_records * service,
+            unit=unit / k if pooled else unit,
+            exponent=np.sqrt(2 * (k + 1)) - 1 if pooled else np.ones_like(k),  # Sakasegawa, or one server each
+            outer_unit=self.variability * self.job.buffer_records * self.limit_seconds,
+        )
+
 
 def compile_job(job: SimulatedJob, topology: Topology, source_rates: Mapping[str, float]) -> Compiled:
     """Checks that the three belong together and lays them out as arrays; do it once, ask often."""
@@ -86,7 +109,7 @@ def compile_job(job: SimulatedJob, topology: Topology, source_rates: Mapping[str
     operators = [job.operators[name] for name in names]
     demand = demands(job, topology, source_rates)
     fed = {upstream for operator in topology.operators.values() for upstream in operator.upstream}
-    limits = np.array([np.inf if op.external_limit is None else op.external_limit for op in operators])
+    limit_seconds = np.array([0.0 if op.external_limit is None else 1 / op.external_limit for op in operators])
     return Compiled(
         job=job,
         order=tuple(place[name] for name in topology.order),
@@ -99,7 +122,8 @@ def compile_job(job: SimulatedJob, topology: Topology, source_rates: Mapping[str
         crosstalk=np.array([op.crosstalk for op in operators]),
         skew=np.array([op.skew for op in operators]),
         hot_share=np.array([op.hot_share for op in operators]),
-        external=demand / limits,
+        limit_seconds=limit_seconds,
+        external=demand * limit_seconds,
         variability=np.array([(op.arrival_cv2 + op.service_cv2) / 2 for op in operators]),
         commit=np.array([op.commit_seconds for op in operators]),
         offered=float(sum(source_rates.values())),
@@ -129,7 +153,7 @@ def _contended(c: Compiled, running: Floats, share: Floats) -> Floats:
     return c.service * own * (1 + c.job.machine.contention * np.maximum(0.0, share - 1))
 
 
-def _hottest(c: Compiled, k: Floats) -> Floats:
+def hottest(c: Compiled, k: Floats) -> Floats:
     """Load of the hottest instance over the mean. One of k instances cannot have more than k times the mean."""
     return np.maximum(np.minimum(c.skew, k), np.maximum(1.0, c.hot_share * k))
 
@@ -137,18 +161,18 @@ def _hottest(c: Compiled, k: Floats) -> Floats:
 def _pipeline(c: Compiled, k: Floats) -> SteadyState:
     service = _contended(c, k, k.sum(axis=1, keepdims=True) / c.job.machine.cores)
     load = c.demand * service
-    rho = load / k * _hottest(c, k)
+    rho = load / k * hottest(c, k)
     tightest = np.maximum(rho, c.external).max(axis=1)
     keeps_up = tightest < 1
     # Saturated rows are computed as if idle, then overwritten: no warnings, no branches.
     calm = np.where(keeps_up[:, None], rho, 0.0)
-    prompt_each = c.hop + c.job.channel_seconds * k * _fan_in(c, k) + c.job.buffer_records * service
-    total = _slowest_path(c, prompt_each + _waits(c, k, service, calm))
+    stations = c.stations(k, service)
+    total = _slowest_path(c, stations.prompt + _waits(c, stations, calm))
     capacity = 1 / np.maximum(tightest, 1e-12)  # an idle job could carry anything; keep it finite
     zero = np.zeros(len(k))
     return SteadyState(
         latency=np.where(keeps_up, total, np.inf),
-        prompt=_slowest_path(c, prompt_each),
+        prompt=_slowest_path(c, stations.prompt),
         throughput=c.offered * np.minimum(1.0, capacity),
         capacity=capacity,
         service=service,
@@ -159,17 +183,11 @@ def _pipeline(c: Compiled, k: Floats) -> SteadyState:
     )
 
 
-def _waits(c: Compiled, k: Floats, service: Floats, rho: Floats) -> Floats:
+def _waits(c: Compiled, stations: Stations, rho: Floats) -> Floats:
     """Time queued in front of each operator, its own queue and the one of the limit behind it."""
-    unit = c.variability * c.job.buffer_records * service
-    if c.job.queueing == "partitioned":
-        own = unit * rho / (1 - rho)
-    else:
-        own = unit * rho ** (np.sqrt(2 * (k + 1)) - 1) / (k * (1 - rho))
-    tight = np.minimum(c.external, 1 - 1e-9)  # rows beyond the limit are saturated anyway
-    with np.errstate(invalid="ignore"):
-        per_record = np.where(c.demand > 0, c.external / np.maximum(c.demand, 1e-300), 0.0)
-    return np.asarray(own + c.variability * c.job.buffer_records * per_record * tight / (1 - tight))
+    outer = np.minimum(c.external, 1 - 1e-9)  # rows beyond the limit are saturated anyway
+    own = stations.unit * rho**stations.exponent / (1 - rho)
+    return np.asarray(own + stations.outer_unit * outer / (1 - outer))
 
 
 def _fan_in(c: Compiled, k: Floats) -> Floats:
@@ -194,7 +212,7 @@ def _batches(c: Compiled, k: Floats) -> SteadyState:
     service = _contended(c, running, running / c.job.machine.cores)
     load = c.demand * service
     # The last task of a stage ends the stage: the hottest one, or the last wave, whichever is later.
-    stage = np.maximum(load / k * np.maximum(_hottest(c, k), np.ceil(k / batch.slots)), c.external)
+    stage = np.maximum(load / k * np.maximum(hottest(c, k), np.ceil(k / batch.slots)), c.external)
     busy = stage.sum(axis=1)
     keeps_up = busy < 1
     fixed = batch.planning_seconds + (k * (batch.task_seconds + c.commit)).sum(axis=1) + c.hop.sum()

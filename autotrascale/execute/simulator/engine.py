@@ -1,0 +1,138 @@
+"""The simulated engine: runs a simulated job for one window at a time and reports it as a real engine would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.topology import Topology, check_source_rates
+from autotrascale.domain.trial import Trial, Verdict
+from autotrascale.execute.simulator.job import SimulatedJob
+from autotrascale.execute.simulator.steady import Compiled, compile_job
+from autotrascale.execute.simulator.window import Window, latency_of, snapshot
+
+Failure = Callable[[Mapping[str, int]], str | None]
+THROUGHPUT_NOISE = 0.2  # of the noise of times: a sustained rate is an average over the whole window
+
+
+class SimulatorEngine:
+    """Every run draws its own noise from (seed, number of the run): the same sequence of runs gives the same trials.
+
+    `fails` names what goes wrong at a parallelism, or None: the trial then has the verdict `failed`.
+
+    >>> engine = SimulatorEngine(case.job, case.topology, p_max=40, seed=0)
+    >>> engine.run({"source": 3, "flatmap": 4}, {"source": 350_000}).snapshot.latency_seconds.mean
+    """
+
+    simulated = True
+
+    def __init__(
+        self,
+        job: SimulatedJob,
+        topology: Topology,
+        *,
+        p_max: int,
+        seed: int = 0,
+        name: str = "simulated",
+        window_seconds: float = 60.0,
+        fails: Failure | None = None,
+    ) -> None:
+        job.check_fits(topology)
+        checks.count("p_max", p_max)
+        checks.count("seed", seed, least=0)
+        checks.positive("window_seconds", window_seconds)
+        self.job = job
+        self.topology = topology
+        self.p_max = p_max
+        self.runs = 0
+        self._seed = seed
+        self._name = name
+        self._window_seconds = window_seconds
+        self._fails = fails
+        self._running: tuple[int, ...] | None = None
+        self._closed = False
+
+    def run(self, parallelism: Mapping[str, int], source_rates: Mapping[str, float]) -> Trial:
+        """One window at this parallelism and these rates."""
+        if self._closed:
+            raise EngineError("the simulated engine is closed; open a new one")
+        k = self._vector(parallelism)
+        check_source_rates(self.topology, source_rates)
+        rng = np.random.default_rng([self._seed, self.runs])
+        self.runs += 1
+        downtime = self._rescale(k)
+        problem = self._fails(parallelism) if self._fails else None
+        if problem is not None:
+            self._running = None
+            return Trial(dict(parallelism), Verdict.FAILED, detail=problem, downtime_seconds=downtime)
+        return self._measure(compile_job(self.job, self.topology, source_rates), k, source_rates, downtime, rng)
+
+    def _measure(
+        self,
+        compiled: Compiled,
+        k: tuple[int, ...],
+        source_rates: Mapping[str, float],
+        downtime: float,
+        rng: np.random.Generator,
+    ) -> Trial:
+        state = compiled.steady(k)
+        slow, busy = self.job.noise * rng.standard_normal(2)
+        capacity = float(state.capacity[0])
+        keeps_up = bool(np.isfinite(state.latency[0]))
+        # Noise may not turn a job that falls behind into one that keeps up.
+        share = 1.0 if keeps_up else min(capacity * float(np.exp(THROUGHPUT_NOISE * busy)), (1 + capacity) / 2)
+        window = Window(
+            seconds=self._window_seconds,
+            source_rates=source_rates,
+            share=share,
+            backlog_records=compiled.offered * (1 - share) * self._window_seconds,
+            latency_seconds=latency_of(compiled, state, float(np.exp(slow))),
+        )
+        return Trial(
+            parallelism=self.topology.named(k),
+            verdict=Verdict.STABLE if keeps_up else Verdict.CANNOT_KEEP_UP,
+            snapshot=snapshot(self._name, self.topology, compiled, k, window, self.p_max, rng),
+            detail="" if keeps_up else f"simulated: carries {share:.1%} of the offered rate",
+            downtime_seconds=downtime,
+        )
+
+    def _vector(self, parallelism: Mapping[str, int]) -> tuple[int, ...]:
+        if set(parallelism) != set(self.topology.operators):
+            raise InputError(
+                "parallelism",
+                "does not name exactly the job's operators",
+                seen=sorted(parallelism),
+                remedy=f"give one number for each of {', '.join(self.topology)}",
+            )
+        for name, k in parallelism.items():
+            checks.count(f"parallelism.{name}", k)
+            if k > self.p_max:
+                raise InputError(f"parallelism.{name}", f"is above p_max = {self.p_max}", seen=k, remedy="lower it")
+        return self.topology.vector(parallelism)
+
+    def _rescale(self, k: tuple[int, ...]) -> float:
+        """Seconds of standstill; none when the job is there already, or was not running."""
+        before, self._running = self._running, k
+        return 0.0 if before is None or before == k else rescale_seconds(self.job, self.topology, k)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def rescale_seconds(job: SimulatedJob, topology: Topology, k: tuple[int, ...]) -> float:
+    """A fixed part, and one for each state partition that has to be laid out anew."""
+    partitions = sum(n for n, operator in zip(k, topology.operators.values(), strict=True) if operator.stateful)
+    return job.rescale.fixed_seconds + job.rescale.partition_seconds * partitions

@@ -1,0 +1,157 @@
+"""What a monitor would have seen of a simulated job in one window: its snapshot, with seeded measurement noise.
+
+| symbol | meaning | unit |
+|---|---|---|
+| x | records processed, over those that the compiled job's rates would have brought | |
+| R_in, R_out, T_u | records in and out and useful time of one instance | records, s |
+| H | load of the hottest instance over the mean | |
+
+Counts are exact, as a monitor's are: offered = processed + backlog. Times carry the noise. What no window can hold is
+cut off: no instance is useful for longer than the window.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot, Work
+from autotrascale.domain.topology import Topology
+from autotrascale.execute.simulator.steady import Compiled, Floats, SteadyState, hottest
+
+QUANTILES = (0.50, 0.95, 0.99)
+LN2, LN20, LN100 = (-math.log(1 - quantile) for quantile in QUANTILES)  # those of an exponential wait of mean 1
+BINDING = 1 - 1e-6  # an external limit used to this share holds its operator up
+
+
+@dataclass(frozen=True)
+class Window:
+    """One stretch of time at one parallelism: what was offered per second, and what got through of it, as x."""
+
+    seconds: float
+    source_rates: Mapping[str, float]
+    share: float  # x
+    backlog_records: float  # at the end, all sources together
+    latency_seconds: Latency
+
+
+def snapshot(
+    name: str,
+    topology: Topology,
+    compiled: Compiled,
+    k: tuple[int, ...],
+    window: Window,
+    p_max: int,
+    rng: np.random.Generator,
+) -> Snapshot:
+    state = compiled.steady(k)
+    batch = compiled.job.batch
+    micro = compiled.job.execution == "micro-batch"
+    return Snapshot(
+        job=name,
+        window_seconds=window.seconds,
+        p_max=p_max,
+        source_rates=dict(window.source_rates),
+        operators=_operators(topology, compiled, state, k, window, rng),
+        execution=compiled.job.execution,
+        overhead_share=min(1.0, float(state.overhead_seconds[0]) / batch.longest_seconds) if micro else 0.0,
+        throughput=compiled.offered * window.share,
+        latency_seconds=window.latency_seconds,
+        backlog_records=window.backlog_records,
+    )
+
+
+def _operators(
+    topology: Topology,
+    compiled: Compiled,
+    state: SteadyState,
+    k: tuple[int, ...],
+    window: Window,
+    rng: np.random.Generator,
+) -> dict[str, OperatorMetrics]:
+    share = hottest(compiled, np.asarray([k], dtype=np.float64))[0]
+    pressure = backpressure(compiled, state, window.share)
+    operators = {}
+    for i, (name, declared) in enumerate(topology.operators.items()):
+        simulated = compiled.job.operators[name]
+        records = _spread(compiled.demand[i] * window.share * window.seconds, k[i], share[i])
+        useful = records * state.service[0, i] * np.exp(compiled.job.noise * rng.standard_normal(k[i]))
+        if compiled.external[i] * window.share >= BINDING:
+            useful = np.full(k[i], window.seconds)  # the limit behind it keeps every instance waiting on a call
+        useful = np.minimum(useful, window.seconds)
+        pairs = zip(records, useful, strict=True)
+        operators[name] = OperatorMetrics(
+            parallelism=k[i],
+            upstream=declared.upstream,
+            stateful=declared.stateful,
+            minimum=declared.minimum,
+            maximum=declared.maximum,
+            instances=tuple(_work(r, r * simulated.selectivity, u, window.seconds) for r, u in pairs),
+            backpressure=pressure[i],
+            backlog_records=_backlog(window, name),
+            arrival_cv2=simulated.arrival_cv2,
+            service_cv2=simulated.service_cv2,
+        )
+    return operators
+
+
+def _work(records_in: float, records_out: float, useful: float, window: float) -> Work:
+    return Work(
+        records_in=float(records_in),
+        records_out=float(records_out),
+        useful_seconds=float(useful),
+        waiting_seconds=float(window - useful),
+    )
+
+
+def _spread(records: float, k: int, hot: float) -> Floats:
+    """One instance has `hot` times the mean, the others share the rest evenly."""
+    mean = records / k
+    rest = (records - hot * mean) / (k - 1) if k > 1 else 0.0
+    return np.array([hot * mean, *[rest] * (k - 1)])
+
+
+def _backlog(window: Window, name: str) -> float | None:
+    """Records wait at the sources: back-pressure keeps them from going further. Elsewhere nobody counts them."""
+    if name not in window.source_rates:
+        return None
+    offered = sum(window.source_rates.values())
+    return window.backlog_records * window.source_rates[name] / offered if offered else 0.0
+
+
+def backpressure(compiled: Compiled, state: SteadyState, share: float) -> tuple[float, ...]:
+    """Share of the window in which each operator could not push: while the tightest operator is saturated, those
+    before it are busy or blocked. Micro-batches have no back-pressure."""
+    tightness = np.maximum(state.utilisation[0], compiled.external) * share
+    blocked = [0.0] * len(tightness)
+    if compiled.job.execution == "micro-batch" or tightness.max() < BINDING - 0.01:
+        return tuple(blocked)
+    for i in _before(compiled, int(tightness.argmax())):
+        blocked[i] = float(np.clip(1 - tightness[i], 0.0, 1.0))
+    return tuple(blocked)
+
+
+def _before(compiled: Compiled, i: int) -> set[int]:
+    """Everything upstream of operator i."""
+    found: set[int] = set()
+    waiting = list(compiled.upstream[i])
+    while waiting:
+        up = waiting.pop()
+        if up not in found:
+            found.add(up)
+            waiting.extend(compiled.upstream[up])
+    return found
+
+
+def latency_of(compiled: Compiled, state: SteadyState, factor: float) -> Latency:
+    """Mean and quantiles of record latency in the steady state, all times `factor`. Pipelined: what every record pays
+    plus a wait that is about exponential. Micro-batch: a record arrives at any moment of a batch, so b … 2b."""
+    mean, prompt = float(state.latency[0]) * factor, float(state.prompt[0]) * factor
+    if not np.isfinite(mean):
+        return Latency()
+    if compiled.job.execution == "micro-batch":
+        return Latency(mean, *(prompt * (1 + quantile) for quantile in QUANTILES))
+    return Latency(mean, *(float(prompt + (mean - prompt) * z) for z in (LN2, LN20, LN100)))

@@ -1,0 +1,1 @@
+"""Fakes, contract suites and strategies that others may use."""
