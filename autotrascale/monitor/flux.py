@@ -22,10 +22,11 @@ def windows(bucket: str, query: Query, aggregate: Aggregate, every: int | None) 
     )
 
 
-def last(bucket: str, query: Query) -> str:
+def last(bucket: str, query: Query, exact: bool) -> str:
+    """Not `exact`: answers may come from `stop` itself, but the server need not read all of the range."""
     # `last` of every series first, so that only one row of each has to be sorted.
     return (
-        f"{_values(bucket, query)} |> last(){_grouped(query)} |> {_function('last')}"
+        f"{_values(bucket, query, exact)} |> last(){_grouped(query)} |> {_function('last')}"
         f" |> map(fn: (r) => ({{r with at: int(v: r._time)}})) |> {_kept(query)}"
     )
 
@@ -35,14 +36,15 @@ def probe(bucket: str) -> str:
     return f"from(bucket: {_text(bucket)}) |> range(start: {_moment(0)}, stop: {_moment(1)}) |> limit(n: 1)"
 
 
-def _values(bucket: str, query: Query) -> str:
+def _values(bucket: str, query: Query, exact: bool = True) -> str:
     tests = [("_measurement", query.measurement), ("_field", query.field), *query.tags.items()]
     matches = " and ".join(f"r[{_text(name)}] == {_text(text)}" for name, text in tests)
     start, stop = _moment(query.start), _moment(query.stop)
-    # The second filter looks idle, but 1.8 and some of 2.x answer with the points at `stop` too.
+    # This filter looks idle, but 1.8 and some of 2.x answer with the points at `stop` too.
+    before_stop = f" |> filter(fn: (r) => r._time < {stop})" if exact else ""
     return (
         f"from(bucket: {_text(bucket)}) |> range(start: {start}, stop: {stop})"
-        f" |> filter(fn: (r) => {matches}) |> filter(fn: (r) => r._time < {stop})"
+        f" |> filter(fn: (r) => {matches}){before_stop}"
     )
 
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-from influxdb_client import InfluxDBClient
-from influxdb_client import Point as InfluxPoint
 from influxdb_client.client.exceptions import InfluxDBError
 from influxdb_client.client.flux_csv_parser import FluxCsvParserException, FluxQueryException
+from influxdb_client.client.influxdb_client import InfluxDBClient
+from influxdb_client.client.write.point import Point as InfluxPoint
 from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 from urllib3.exceptions import HTTPError
@@ -59,7 +59,7 @@ class InfluxStore(MetricStore):
         self._problems: dict[str, str] = {}  # of writing and of reading, until each works again
         # No retries in here: they would be silent, and whoever calls knows better how long to wait.
         self._client = InfluxDBClient(
-            url, token=token, org=org, timeout=round(timeout_seconds * 1000), retries=False, ssl_ca_cert=ca_file
+            url, token=token or "", org=org, timeout=round(timeout_seconds * 1000), retries=False, ssl_ca_cert=ca_file
         )
         self._write = self._client.write_api(write_options=SYNCHRONOUS)
         self._query = self._client.query_api()
@@ -70,7 +70,7 @@ class InfluxStore(MetricStore):
     def write(self, points: Iterable[Point]) -> None:
         """Batch by batch. After an error some are there: write them all again, it changes nothing."""
         remaining = iter(points)
-        while batch := [_influx_point(point) for point in islice(remaining, BATCH)]:
+        while batch := [InfluxPoint.from_dict(vars(point)) for point in islice(remaining, BATCH)]:
             with self._said("writing", _REFUSALS):
                 self._write.write(self._bucket, self._org, batch)
 
@@ -84,7 +84,7 @@ class InfluxStore(MetricStore):
         return StoreStatus("influxdb", self._place, problem="; ".join(self._problems.values()) or None)
 
     def close(self) -> None:
-        self._client.close()
+        self._client.close()  # type: ignore[no-untyped-call]
 
     def _windows(self, query: Query, aggregate: Aggregate, every: int | None) -> Iterable[Sample]:
         for values in self._ask(flux.windows(self._bucket, query, aggregate, every)):
@@ -92,8 +92,10 @@ class InfluxStore(MetricStore):
             yield Sample(_group(query, values), at if every is None else at // every * every, float(values["_value"]))
 
     def _last(self, query: Query) -> Iterable[Sample]:
-        for values in self._ask(flux.last(self._bucket, query)):
-            yield Sample(_group(query, values), values["at"], float(values["_value"]))
+        rows = self._ask(flux.last(self._bucket, query, exact=False))
+        if any(values["at"] >= query.stop for values in rows):
+            rows = self._ask(flux.last(self._bucket, query, exact=True))
+        return [Sample(_group(query, values), values["at"], float(values["_value"])) for values in rows]
 
     def _ask(self, text: str) -> list[dict[str, Any]]:
         with self._said("reading"):
@@ -120,15 +122,6 @@ class InfluxStore(MetricStore):
         text = f"{self._place}: {doing} failed: {line[:500]}"
         self._problems[doing] = text
         return kind(text)
-
-
-def _influx_point(point: Point) -> InfluxPoint:
-    influx_point = InfluxPoint(point.measurement).time(point.time)
-    for name, text in point.tags.items():
-        influx_point.tag(name, text)
-    for name, value in point.fields.items():
-        influx_point.field(name, value)
-    return influx_point
 
 
 def _group(query: Query, values: dict[str, Any]) -> dict[str, str]:

@@ -70,6 +70,7 @@ class MetricStoreContract:
     def test_the_range_holds_its_start_and_not_its_stop(self, store: MetricStore) -> None:
         written(store, [operator_point("map", second, rate=1) for second in (1, 2, 3)])
         assert plain(store.windows(query(start=1, stop=3), "count")) == [({}, 1, 2.0)]
+        assert plain(store.last(query(start=1, stop=3))) == [({}, 2, 1.0)]
 
     def test_windows_begin_at_multiples_of_their_length(self, store: MetricStore) -> None:
         written(store, [operator_point("map", second, rate=second) for second in (3, 9, 10, 19, 31)])

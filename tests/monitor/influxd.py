@@ -35,7 +35,7 @@ class Influxd:
 
     def start(self) -> None:
         with (self.folder / "influxd.log").open("ab") as log:
-            command = [SCRIPT, "run", str(self.port), self.folder / "data"]
+            command = [str(SCRIPT), "run", str(self.port), str(self.folder / "data")]
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         self._await()
         self._ask(f"CREATE USER admin WITH PASSWORD '{PASSWORD}' WITH ALL PRIVILEGES")

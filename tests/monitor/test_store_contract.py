@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from influxd import Influxd
 
+from autotrascale.monitor.spooled_store import SpooledStore
 from autotrascale.monitor.sqlite_store import SqliteStore
 from autotrascale.monitor.store import MetricStore
 from autotrascale.testing.memory_store import MemoryStore
@@ -31,4 +32,11 @@ class TestInflux(MetricStoreContract):
     @pytest.fixture
     def store(self, influxd: Influxd) -> Iterator[MetricStore]:
         with influxd.store(influxd.bucket()) as store:
+            yield store
+
+
+class TestInfluxBehindSpool(MetricStoreContract):
+    @pytest.fixture
+    def store(self, influxd: Influxd, tmp_path: Path) -> Iterator[MetricStore]:
+        with SpooledStore(influxd.store(influxd.bucket()), tmp_path / "spool.db", bound=100_000) as store:
             yield store
