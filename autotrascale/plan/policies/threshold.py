@@ -1,0 +1,60 @@
+"""Threshold (Elastic Pulsar §4.1): one instance more where the queue is long, one fewer where it is short."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotrascale.domain import checks
+from autotrascale.domain.decision import Decision, Number, Reason
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.target import Target
+from autotrascale.plan.policies import Options
+from autotrascale.plan.policies.base import answer, hold, limits, read_options
+from autotrascale.plan.words import amount
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Backlog ≤ T_in: −1. Backlog > T_out: +1, up to `cap`. In between: keep. Knows neither rates nor latency."""
+
+    scale_in: float = 50.0  # T_in, records
+    scale_out: float = 150.0  # T_out, records
+    cap: int = 15
+    name: str = "threshold"
+
+    def __post_init__(self) -> None:
+        checks.non_negative("scale_in", self.scale_in)
+        checks.non_negative("scale_out", self.scale_out)
+        checks.count("cap", self.cap)
+        if self.scale_out < self.scale_in:
+            raise InputError(
+                "scale_out", f"is below scale_in = {self.scale_in}", seen=self.scale_out, remedy="raise it"
+            )
+
+    def decide(self, snapshot: Snapshot) -> Decision:
+        if all(metrics.backlog_records is None for metrics in snapshot.operators.values()):
+            text = "holding: no operator's backlog is known; report backlog_records for each"
+            return hold(self.name, snapshot, [Reason("hold-unknown-backlog", text)])
+        each = {name: self._one(snapshot, name) for name in snapshot.operators}
+        wanted = {name: k for name, (k, _) in each.items()}
+        return answer(self.name, snapshot, wanted, [reason for _, reason in each.values()])
+
+    def _one(self, snapshot: Snapshot, name: str) -> tuple[int, Reason]:
+        metrics = snapshot.operators[name]
+        k, backlog = metrics.parallelism, metrics.backlog_records
+        if backlog is None:
+            text = f"{name}: its backlog is not known, kept at {k}; report backlog_records for it"
+            return k, Reason("backlog-unknown", text, {"operator": name, "running": k})
+        if backlog <= self.scale_in:
+            wanted, rule = max(k - 1, limits(snapshot, name)[0]), f"at most {amount(self.scale_in)}"
+        elif backlog > self.scale_out:
+            wanted, rule = max(k, min(k + 1, self.cap)), f"above {amount(self.scale_out)}"
+        else:
+            wanted, rule = k, "between the thresholds"
+        numbers: dict[str, Number] = {"operator": name, "backlog": backlog, "running": k, "wanted": wanted}
+        return wanted, Reason("backlog", f"{name}: backlog of {amount(backlog)} is {rule} → {wanted}", numbers)
+
+
+def create(target: Target | None, options: Options) -> Threshold:  # noqa: ARG001 - every policy is created alike
+    return read_options(Threshold, "threshold", options, name="threshold")
