@@ -121,8 +121,8 @@ class Case:
         search = _Search(self)
         search.look(np.asarray([self.floor], dtype=np.int64))
         rng = np.random.default_rng(self.seed)
-        search.look(sample_frugal(self.floor, self.p_max, self.resource_limit, 4000, rng))
-        search.look(sample_frugal(self.floor, self.p_max, 0.0, 2000, rng))
+        for r_min in (self.resource_limit, 0.0):
+            search.look(sample_frugal(self.floor, self.p_max, r_min, 1000, rng))
         search.descend()
         for K in frugal_points(self.floor, self.p_max, search.bound):
             search.look(K)

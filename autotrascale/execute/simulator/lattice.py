@@ -56,13 +56,13 @@ def sample_frugal(
     """`size` points, close to uniform over those with r(k) ≥ r_min: one Gibbs chain each, started at the floor."""
     base = np.asarray(floor, dtype=np.int64)
     K = np.tile(base, (size, 1))
-    ratios = np.ones((size, len(base)))
+    ratios = np.ones((len(base), size))
     needed = len(base) * r_min - SLACK
     for _ in range(sweeps):
         for i in rng.permutation(len(base)):
-            spare = needed - (ratios.sum(axis=1) - ratios[:, i])  # what k'_i / k_i must still be
-            most = np.where(spare > 0, np.floor(base[i] / np.maximum(spare, SLACK) + SLACK), p_max)
-            most = np.clip(most, base[i], p_max)
-            K[:, i] = base[i] + np.floor(rng.random(size) * (most - base[i] + 1)).astype(np.int64)
-            ratios[:, i] = base[i] / K[:, i]
+            spare = needed - (ratios.sum(axis=0) - ratios[i])  # what k'_i / k_i must still be
+            most = np.floor(base[i] / np.maximum(spare, base[i] / (2 * p_max)) + SLACK)
+            most = np.minimum(np.maximum(most, base[i]), p_max)
+            K[:, i] = base[i] + (rng.random(size) * (most - base[i] + 1)).astype(np.int64)
+            ratios[i] = base[i] / K[:, i]
     return K

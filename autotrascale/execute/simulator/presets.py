@@ -8,8 +8,9 @@
 | SPARK_WORDCOUNT | local Spark, 16 slots | batches of 511, 392, 675 ms at k = 1, 4, 8 and 20k rows/s |
 | SPARK_STALLED | local Spark, 16 slots, 5k rows/s, 1 ms stalls | diverges at k = 4, 1–1.8 s at 8, 0.7 s at 16 |
 
-Where the paper's own rows contradict each other (latency 120 and 242 ms at (40,40,40,33) and (40,33,40,40)) the job
-lies between them. `Case.floor`, `.latency` and `.optimum()` come with each; `plain(case.job)` is its YAML section.
+Where the paper's own rows contradict each other the job lies between them (120 and 242 ms at (40,40,40,33) and
+(40,33,40,40)), or follows the floor, from which neither Table II's scores nor 338k/s at (2, 1, 8, 8) follow.
+`Case.floor`, `.latency` and `.optimum()` come with each; `plain(case.job)` is its section of a job file.
 """
 
 from __future__ import annotations
