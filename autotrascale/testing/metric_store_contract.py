@@ -135,17 +135,15 @@ class MetricStoreContract:
         assert store.windows(query(), "p99")[0].value == max(1, math.ceil(0.99 * n))
 
     @pytest.mark.parametrize("aggregate", get_args(Aggregate))
-    @pytest.mark.parametrize("every", [None, 7 * SECOND, 60 * SECOND + 1])
-    def test_answers_are_those_of_the_plain_store(
-        self, store: MetricStore, aggregate: Aggregate, every: int | None
-    ) -> None:
+    def test_answers_are_those_of_the_plain_store(self, store: MetricStore, aggregate: Aggregate) -> None:
         points = some_points()
         reference = written(MemoryStore(), points)
         written(store, points)
         for by in ((), ("operator",), ("operator", "job")):
             asked = query(start=-20, stop=333.3, by=by)
-            assert_close(store.windows(asked, aggregate, every), reference.windows(asked, aggregate, every))
             assert_close(store.last(asked), reference.last(asked))
+            for every in (None, 7 * SECOND, 60 * SECOND + 1):
+                assert_close(store.windows(asked, aggregate, every), reference.windows(asked, aggregate, every))
 
     def test_threads_may_write_and_ask_at_once(self, store: MetricStore) -> None:
         def work(name: str) -> None:

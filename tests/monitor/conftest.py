@@ -13,15 +13,15 @@ from influxd import Influxd, started  # noqa: E402
 
 @pytest.fixture(scope="session")
 def influxd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Influxd]:
-    """One server for all tests that leave it running."""
+    """One server for all tests; it takes seconds to start."""
     server = started(tmp_path_factory.mktemp("influxd"))
     yield server
     server.kill()
 
 
 @pytest.fixture
-def mortal_influxd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Influxd]:
-    """One that a test may kill."""
-    server = started(tmp_path_factory.mktemp("mortal"))
-    yield server
-    server.kill()
+def mortal_influxd(influxd: Influxd) -> Iterator[Influxd]:
+    """The same, for a test that may kill it: the next finds it alive, its data where they were."""
+    yield influxd
+    if not influxd.alive:
+        influxd.start()

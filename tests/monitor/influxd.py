@@ -40,6 +40,10 @@ class Influxd:
         self._await()
         self._ask(f"CREATE USER admin WITH PASSWORD '{PASSWORD}' WITH ALL PRIVILEGES")
 
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def kill(self) -> None:
         """SIGKILL, as when the machine loses its power."""
         if self._process is not None:
@@ -59,7 +63,7 @@ class Influxd:
     def _await(self) -> None:
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            if self._process is None or self._process.poll() is not None:
+            if not self.alive:
                 break
             try:
                 with urllib.request.urlopen(f"{self.url}/ping", timeout=1):

@@ -1,0 +1,163 @@
+"""The laws on points, and that what keeps them comes back from a store as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from influxd import Influxd
+
+from autotrascale.domain.errors import InputError
+from autotrascale.monitor.points import END_OF_TIME, LONGEST_TAG, SECOND, Point, moment_of, time_of
+from autotrascale.monitor.spool import Spool
+from autotrascale.monitor.sqlite_store import SqliteStore
+from autotrascale.monitor.store import MetricStore, Query
+
+names = st.from_regex(r"[a-z][a-z0-9_.-]{0,10}", fullmatch=True).filter(lambda name: name not in {"result", "table"})
+texts = st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable() and "\\" not in text)
+numbers = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**63), 2**63)
+
+
+numbering = count()
+
+
+@st.composite
+def points(draw: st.DrawFn) -> Point:
+    keys = draw(st.lists(names.filter(lambda name: name != "time"), min_size=1, max_size=5, unique=True))
+    split = draw(st.integers(0, len(keys) - 1))
+    return Point(
+        draw(names.filter(lambda name: name != "time")),
+        {key: draw(texts) for key in keys[:split]},
+        {key: draw(numbers) for key in keys[split:]},
+        draw(st.integers(0, END_OF_TIME - 2)),
+    )
+
+
+def kept(store: MetricStore, point: Point) -> bool:
+    """Each under a measurement of its own: points of one measurement would answer for each other."""
+    point = replace(point, measurement=f"m{next(numbering)}")
+    store.write([point])
+    store.flush()
+    for field, value in point.fields.items():
+        query = Query(point.measurement, field, point.time, point.time + 1, point.tags, tuple(point.tags))
+        (sample,) = store.last(query)
+        assert (sample.group, sample.time, sample.value) == (point.tags, point.time, value)
+    return True
+
+
+@pytest.fixture(scope="module")
+def sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MetricStore]:
+    with SqliteStore(tmp_path_factory.mktemp("points") / "metrics.db") as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def influxdb(influxd: Influxd) -> Iterator[MetricStore]:
+    with influxd.store(influxd.bucket()) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def spool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spool]:
+    spool = Spool(tmp_path_factory.mktemp("points") / "spool.db", "there", bound=1000)
+    yield spool
+    spool.close()
+
+
+@settings(deadline=None)
+@given(point=points())
+def test_sqlite_gives_back_what_it_was_given(sqlite: MetricStore, point: Point) -> None:
+    assert kept(sqlite, point)
+
+
+@settings(deadline=None, max_examples=40)
+@given(point=points())
+def test_influxdb_gives_back_what_it_was_given(influxdb: MetricStore, point: Point) -> None:
+    assert kept(influxdb, point)
+
+
+@settings(deadline=None)
+@given(given=st.lists(points(), min_size=1, max_size=5))
+def test_a_spool_gives_back_what_it_was_given(spool: Spool, given: list[Point]) -> None:
+    spool.append(given)
+    (batch,) = spool.oldest()
+    assert list(batch.points) == given
+    spool.delivered([batch])
+
+
+def make(**changed: object) -> Point:
+    parts: dict[str, object] = {"measurement": "m", "tags": {"job": "a"}, "fields": {"v": 1}, "time": 5}
+    return Point(**(parts | changed))  # type: ignore[arg-type]
+
+
+def test_tags_are_sorted_and_numbers_become_floats() -> None:
+    point = make(tags={"b": "1", "a": "2"}, fields={"v": 1, "w": np.float32(0.5)})
+    assert list(point.tags) == ["a", "b"]
+    assert [type(value) for value in point.fields.values()] == [float, float]
+
+
+@pytest.mark.parametrize(
+    "name", ["", "1a", "a b", "a,b", "#a", "_a", "a\\", "é", "time", "result", "table", "a" * 65, 3]
+)
+def test_names_that_not_every_store_keeps_are_refused(name: str) -> None:
+    changes: dict[str, object] = {"measurement": name, "tags": {name: "x"}, "fields": {name: 1.0}}
+    for place, changed in changes.items():
+        with pytest.raises(InputError, match=f"^{place}: is not a name that every store can keep"):
+            make(**{place: changed})
+
+
+@pytest.mark.parametrize("text", ["", "a\nb", "a\tb", "a\\b", "\ud800", "\x00", "x" * (LONGEST_TAG + 1), None, 3])
+def test_texts_that_not_every_store_keeps_are_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"^tags\.job: is not a text that every store can keep") as caught:
+        make(tags={"job": text})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, True, "1", 10**400])
+def test_what_is_no_finite_number_is_refused(value: float) -> None:
+    with pytest.raises(InputError, match=r"^fields\.v: must be"):
+        make(fields={"v": value})
+
+
+@pytest.mark.parametrize("time", [-1, 1.5, True, None, END_OF_TIME])
+def test_times_outside_our_era_are_refused(time: int) -> None:
+    with pytest.raises(InputError, match=r"^time: "):
+        make(time=time)
+
+
+def test_a_point_needs_a_number_and_one_name_for_one_thing() -> None:
+    with pytest.raises(InputError, match="fields: is empty"):
+        make(fields={})
+    with pytest.raises(InputError, match=r"fields\.job: is the name of a tag too"):
+        make(fields={"job": 1.0})
+
+
+def test_a_query_must_mean_something() -> None:
+    with pytest.raises(InputError, match="stop: is not after the start of 5"):
+        Query("m", "v", 5, 5)
+    with pytest.raises(InputError, match="by: names a tag twice"):
+        Query("m", "v", 5, 6, by=("job", "job"))
+    with pytest.raises(InputError, match="field: is not a name"):
+        Query("m", "v v", 5, 6)
+
+
+@given(st.datetimes(datetime(1970, 1, 1), datetime(2199, 1, 1), timezones=st.just(UTC)))
+def test_moments_survive_to_the_microsecond(moment: datetime) -> None:
+    assert moment_of(time_of(moment)) == moment
+
+
+def test_moments_need_a_time_zone_and_any_will_do() -> None:
+    with pytest.raises(InputError, match="time: has no time zone"):
+        time_of(datetime(2020, 1, 1))
+    assert time_of(datetime(1970, 1, 1, 2, 0, 1, tzinfo=timezone(timedelta(hours=2)))) == SECOND
+
+
+def test_paths_may_be_text(tmp_path: Path) -> None:
+    SqliteStore(str(tmp_path / "metrics.db")).close()
