@@ -103,7 +103,7 @@ class Case:
 
     def at_rate(self, factor: float) -> Case | None:
         """The same job and target at `factor` times the rate. None when the floor is out of reach there, or when the
-        stop rule has no point that the seeded search of `reachable` finds."""
+        stop rule has no point to take."""
         rates = {name: rate * factor for name, rate in self.source_rates.items()}
         floor = throughput_floor(self.job, self.topology, rates, self.p_max)
         if floor is None:
@@ -112,9 +112,11 @@ class Case:
         return case if case.reachable() else None
 
     def reachable(self) -> bool:
-        """Is there a point that the stop rule takes? By 2,000 seeded samples of the frugal points."""
+        """Is there a point that the stop rule takes? Exact: a sample, then all frugal points if it finds none."""
         rng = np.random.default_rng(self.seed)
-        return bool(self.accepts(sample_frugal(self.floor, self.p_max, self.resource_limit, 2000, rng)).any())
+        if self.accepts(sample_frugal(self.floor, self.p_max, self.resource_limit, 2000, rng)).any():
+            return True
+        return any(self.accepts(K).any() for K in frugal_points(self.floor, self.p_max, self.resource_limit))
 
     @cached_property
     def _optimum(self) -> Optimum:
