@@ -12,13 +12,13 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
 
 from autotrascale.domain import checks
 from autotrascale.domain.topology import Operator, Topology
@@ -85,7 +85,7 @@ class WordCount:
 
     def _count(self, df: DataFrame) -> DataFrame:
         if self.count_stall:
-            df = df.where(_stall(self.count_stall)("word"))
+            df = df.where(_stall(self.count_stall))
         return df.groupBy("word").count()
 
     def _sink(self, df: DataFrame) -> DataFrame:
@@ -114,15 +114,16 @@ def _stalling(work: Callable[[pa.RecordBatch], pa.RecordBatch], seconds: float) 
     return apply
 
 
-def _stall(seconds: float) -> Any:
-    """A predicate that is always true, in its time. Unlike `mapInArrow` it leaves the rows where the shuffle put them,
-    so that the count behind it needs no second shuffle; not deterministic, or it would be moved before the first."""
+def _stall(seconds: float) -> Column:
+    """A predicate that is true, in its time. Spark forgets how rows are spread as soon as Python has had them, and would
+    shuffle again before the count; the JVM's own call leaves them where they are."""
+    return fn.reflect(
+        fn.lit("java.util.concurrent.locks.LockSupport"), fn.lit("parkNanos"), _nanos(seconds)
+    ).isNotNull()
 
-    def stall(words: pa.Array) -> pa.Array:
-        time.sleep(seconds * len(words))
-        return pa.repeat(True, len(words))
 
-    return arrow_udf(stall, "boolean", ArrowUDFType.SCALAR).asNondeterministic()
+def _nanos(seconds: float) -> Column:
+    return fn.lit(round(seconds * 1e9)).cast("bigint")
 
 
 def _split_batch(batch: pa.RecordBatch) -> pa.RecordBatch:

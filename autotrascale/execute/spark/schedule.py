@@ -13,8 +13,7 @@ batch that runs again reads what it read before.
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,8 +25,6 @@ from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
 
 Floats = NDArray[np.float64]
-
-_SINE_POINTS = 64  # a period in 64 straight pieces is within 0.2 % of the curve
 
 
 @dataclass(frozen=True)
@@ -87,34 +84,11 @@ def constant(rate: float) -> Schedule:
     return Schedule(((0.0, rate),))
 
 
-def steps(levels: Sequence[tuple[float, float]]) -> Schedule:
-    """`levels` are (seconds it lasts, rate); the last one stays."""
-    points: list[tuple[float, float]] = []
-    at = 0.0
-    for seconds, rate in levels:
-        points += [(at, rate), (at + seconds, rate)]
-        at += seconds
-    return Schedule(tuple(points))
-
-
-def ramp(start: float, end: float, seconds: float) -> Schedule:
-    return Schedule(((0.0, start), (seconds, end)))
-
-
-def sine(mean: float, amplitude: float, period: float, periods: int) -> Schedule:
-    """`periods` waves around `mean`, then the mean."""
-    return Schedule(
-        tuple(
-            (i * period / _SINE_POINTS, mean + amplitude * math.sin(2 * math.pi * i / _SINE_POINTS))
-            for i in range(_SINE_POINTS * periods + 1)
-        )
-    )
-
-
-def trace(rates: Sequence[float], every: float = 1.0, *, jitter: float = 0.0, seed: int = 0) -> Schedule:
-    """Recorded rates, one `every` so many seconds; `jitter` spreads each by ± its share, the same way for one seed."""
-    chance = random.Random(seed)
-    return Schedule(tuple((i * every, rate * (1 + jitter * chance.uniform(-1, 1))) for i, rate in enumerate(rates)))
+def sampled(rate: Callable[[float], float], seconds: float, every: float = 1.0) -> Schedule:
+    """Any rate as a function of time (`autotrascale.execute.simulator.schedules` has ramps, sines, traces, noise), in
+    straight pieces of `every` seconds; its rate at the end stays."""
+    pieces = max(1, math.ceil(seconds / every))
+    return Schedule(tuple((i * seconds / pieces, rate(i * seconds / pieces)) for i in range(pieces + 1)))
 
 
 def as_dict(schedule: Schedule) -> dict[str, Any]:

@@ -1,0 +1,103 @@
+"""What the engine and its host say to each other: one JSON object a line, each a frozen dataclass, read with care.
+
+The engine asks one thing at a time and the host answers each time, with the reply named beside it or with `Failed`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from autotrascale import reading
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.topology import Operator
+
+
+@dataclass(frozen=True)
+class Boot:
+    """Load the job and open the session → `Ready`. `conf` is everything, the master included."""
+
+    job: str
+    options: Mapping[str, Any]
+    conf: Mapping[str, str]
+    work_dir: str  # removed by the host when its parent is gone and nobody else can
+    executors_within: float  # seconds
+
+
+@dataclass(frozen=True)
+class StartQuery:
+    """→ `Started`"""
+
+    parallelism: Mapping[str, int]
+    checkpoint: str
+    load_file: str
+
+
+@dataclass(frozen=True)
+class StopQuery:
+    """→ `Done`, also when none runs"""
+
+
+@dataclass(frozen=True)
+class Repartition:
+    """Give the state of a stopped query another number of partitions → `Done`"""
+
+    checkpoint: str
+    partitions: int
+
+
+@dataclass(frozen=True)
+class Shutdown:
+    """→ `Done`, and the host ends"""
+
+
+@dataclass(frozen=True)
+class Ready:
+    application: str
+    spark_version: str
+    slots: int
+    job: str
+    operators: Mapping[str, Operator]
+
+
+@dataclass(frozen=True)
+class Started:
+    run: str
+    generated: tuple[str, ...]  # the sources whose load is ours to make
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Done:
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What was asked for could not be done; `error` is one line for people."""
+
+    error: str
+
+
+Message = Boot | StartQuery | StopQuery | Repartition | Shutdown | Ready | Started | Done | Failed
+_KINDS: dict[str, type[Message]] = {
+    kind.__name__: kind for kind in (Boot, StartQuery, StopQuery, Repartition, Shutdown, Ready, Started, Done, Failed)
+}
+
+
+def encode(message: Message) -> bytes:
+    return json.dumps({"kind": type(message).__name__, **asdict(message)}).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """A line as the message it is; anything else is refused."""
+    try:
+        data = json.loads(line)
+    except ValueError:
+        raise InputError("channel", "carries something that is not JSON", seen=line[:60]) from None
+    kind = _KINDS.get(data.pop("kind", "")) if isinstance(data, dict) else None
+    if kind is None:
+        raise InputError("channel", "carries a message of no known kind", seen=line[:60])
+    return reading.validate(data, kind, place=f"channel: {kind.__name__}")

@@ -1,0 +1,91 @@
+"""The `spark:` section of a job file: which job, where it runs, and how long to look at it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
+from autotrascale.execute.spark.stability import Rules
+
+BetweenTrials = Literal["fresh", "keep"]
+
+_MEMORY = re.compile(r"([1-9][0-9]*)([mg])")
+_MASTER = re.compile(r"local(\[(\*|[1-9][0-9]*)\])?|spark://.+|yarn|k8s://.+")
+# What the engine itself lives by: one operator = one stage, and facts that can be read while the job runs.
+OURS = (
+    "spark.sql.adaptive.enabled",
+    "spark.sql.shuffle.partitions",
+    "spark.master",
+    "spark.driver.memory",
+    "spark.eventLog.enabled",
+    "spark.eventLog.dir",
+    "spark.eventLog.compress",
+    "spark.eventLog.rolling.enabled",
+)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds after which something that does not answer is given up, and what hangs is killed."""
+
+    start: float = 120.0  # of the host: JVM, session, executors
+    command: float = 60.0  # starting, stopping, rescaling a query
+    first_batch: float = 90.0  # from the start of a query to the first commit
+
+    def __post_init__(self) -> None:
+        for name in ("start", "command", "first_batch"):
+            checks.positive(name, getattr(self, name))
+
+
+@dataclass(frozen=True)
+class SparkSettings:
+    """`job` is "module:attribute" and `options` are its own; everything else has a default that works on a laptop.
+
+    `between_trials`: `fresh` gives each trial an empty state, which is what a tuner wants; `keep` treats the query as
+    the one that must live on: it stays running between trials and is rescaled with its state.
+    `load_shape` are (seconds, factor) points: the asked rate times a piecewise linear factor over time.
+    """
+
+    job: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    python_path: tuple[str, ...] = ()
+    driver_memory: str = "1g"
+    p_max: int | None = None  # the master's slots, when not given
+    between_trials: BetweenTrials = "fresh"
+    prime_batches: int = 3
+    window: Rules = field(default_factory=Rules)
+    patience: Patience = field(default_factory=Patience)
+    load_shape: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
+    work_dir: str = ""  # the system's folder for temporary files, when empty
+    checkpoint_dir: str = ""  # where the cluster's executors can write too; inside work_dir when empty
+    keep_event_log: bool = False
+
+    def __post_init__(self) -> None:
+        if not _MASTER.fullmatch(self.master):
+            remedy = "use local[n], spark://host:port, yarn or k8s://…"
+            raise InputError("master", "is no master that Spark knows", seen=self.master, remedy=remedy)
+        for name in self.conf:
+            if name in OURS:
+                raise InputError(f"conf.{name}", "is set by the engine itself", remedy="remove it")
+        if self.p_max is not None:
+            checks.count("p_max", self.p_max)
+        checks.count("prime_batches", self.prime_batches)
+        self.driver_megabytes  # noqa: B018 - refuse a bad size now
+
+    @property
+    def local(self) -> bool:
+        return self.master.startswith("local")
+
+    @property
+    def driver_megabytes(self) -> int:
+        size = _MEMORY.fullmatch(self.driver_memory)
+        if not size:
+            remedy = "write it like 800m or 2g"
+            raise InputError("driver_memory", "is no amount of memory", seen=self.driver_memory, remedy=remedy)
+        return int(size.group(1)) * (1024 if size.group(2) == "g" else 1)

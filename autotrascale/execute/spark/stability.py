@@ -1,0 +1,211 @@
+"""Does the job keep up, is it steady, or is it too soon to tell? Judged from a trial's batches as they come.
+
+    symbol   meaning                                                                         unit
+    b_i      time of batch i, trigger to commit                                              s
+    a_i      input time that batch i covers: what arrived while batch i−1 ran                s
+    o, c     fixed cost of a batch, cost of a second of input:  b = o + c·a                  s, 1
+    c        is also Σ load_i/k_i of the micro-batch rule: at c ≥ 1 no batch size is enough
+    b*       fixed point o / (1 − c), the batch time that the job settles at                 s
+
+Batches grow from small ones towards b*, by a factor of c each time, so growth alone says nothing, and near c = 1 the
+steady state is many batches away. The slope says it sooner: a few unequal batches give c, and its error says whether
+it is above 1. A batch that is still running counts with the time it has taken so far, which only bounds c from below.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotrascale.domain import checks
+
+_NOISE = 0.15  # one batch's own spread, as a share of its time: seen on a busy machine; the fit never trusts more
+_UNEQUAL = 1.5  # batches that differ by less than this factor in input say nothing about a slope
+_SURE = 2.0  # standard errors
+_GROSS = 1.5  # a slope this far above 1 may be believed from two batches
+
+
+@dataclass(frozen=True)
+class Rules:
+    """`window_seconds` and `min_batches` make a window; its halves may differ by `tolerance`."""
+
+    window_seconds: float = 10.0
+    min_batches: int = 6
+    tolerance: float = 0.15
+    max_seconds: float = 120.0
+
+    def __post_init__(self) -> None:
+        checks.positive("window_seconds", self.window_seconds)
+        checks.count("min_batches", self.min_batches, least=3)
+        checks.positive("tolerance", self.tolerance)
+        checks.positive("max_seconds", self.max_seconds)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One batch of the load: `seconds` of work for `covered` seconds of input, the newest of it `lag` seconds old."""
+
+    covered: float
+    seconds: float
+    lag: float = 0.0
+
+
+@dataclass(frozen=True)
+class Running:
+    """The batch in flight: `seconds` so far."""
+
+    covered: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """b = o + c·a, and how sure c is."""
+
+    fixed: float
+    slope: float
+    error: float
+
+    @property
+    def settles_at(self) -> float:
+        """b*, infinite where the job does not keep up."""
+        return max(0.0, self.fixed) / (1 - self.slope) if self.slope < 1 else math.inf
+
+
+@dataclass(frozen=True)
+class Steady:
+    """The last `batches` are a window whose numbers mean what they say; `note` where that needs a word."""
+
+    batches: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Behind:
+    """The job cannot keep up, and why we say so."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """Too soon. `outlook` is the expected batch time, where one can be told."""
+
+    outlook: float | None = None
+
+
+Judgement = Steady | Behind | Undecided
+
+
+def judge(samples: Sequence[Sample], rules: Rules, elapsed: float, running: Running | None = None) -> Judgement:
+    """`elapsed` is the time since the load began. The first sample is the load's first batch."""
+    if behind := _is_behind(samples, running):
+        return behind
+    steady = _window(samples, rules)
+    if steady and (held := _held_back(samples[-steady.batches :], rules)):
+        return held
+    fitted = fit(samples)
+    if steady and not _still_far(samples[-steady.batches :], fitted, rules):
+        return steady
+    if elapsed >= rules.max_seconds:
+        return _at_the_deadline(samples, rules, fitted)
+    return Undecided(fitted.settles_at if fitted else None)
+
+
+def fit(samples: Sequence[Sample]) -> Fit | None:
+    """o and c by least squares, each batch weighted by its expected spread; None unless batches are unequal enough.
+
+    The first batch is left out when others suffice: it runs on cold caches and covers next to nothing.
+    """
+    samples = samples[1:] if len(samples) > 2 else samples
+    if len(samples) < 2:
+        return None
+    a = np.array([sample.covered for sample in samples])
+    b = np.array([sample.seconds for sample in samples])
+    if a.max() < _UNEQUAL * max(a.min(), 1e-6):
+        return None
+    weights = 1 / np.maximum(_NOISE * b, 0.02) ** 2
+    mean_a, mean_b = np.average(a, weights=weights), np.average(b, weights=weights)
+    spread = float(weights @ (a - mean_a) ** 2)
+    slope = float(weights @ ((a - mean_a) * (b - mean_b))) / spread
+    fixed = float(mean_b - slope * mean_a)
+    # The error follows from the spread that we assume, or from what the residuals show where that is more.
+    residual = float(weights @ (b - fixed - slope * a) ** 2) / max(1, len(samples) - 2)
+    return Fit(fixed, slope, math.sqrt(max(1.0, residual) / spread))
+
+
+def _is_behind(samples: Sequence[Sample], running: Running | None) -> Behind | None:
+    """c ≥ 1 beyond doubt: from at least three batches that still grow, or from two when it is gross."""
+    whole = list(samples)
+    note = ""
+    if running and whole and running.seconds > max(sample.seconds for sample in whole):
+        # So far it has only taken longer than the ones before: c can come out larger yet, but not smaller.
+        whole.append(Sample(running.covered, running.seconds))
+        note = ", the last of them still running"
+    fitted = fit(whole)
+    if fitted is None or len(whole) < 2 or whole[-1].seconds <= whole[-1].covered:
+        return None
+    sure = fitted.slope - _SURE * fitted.error
+    growing = len(whole) > 3 and whole[-1].seconds > whole[-2].seconds > whole[-3].seconds
+    if not (sure > _GROSS or (sure > 1 and growing)):
+        return None
+    sizes = " → ".join(f"{sample.seconds:.1f}" for sample in whole[-4:])
+    return Behind(
+        f"a second of input takes {fitted.slope:.2f} ± {fitted.error:.2f} s of work "
+        f"(batches of {sizes} s{note}): no batch size is enough"
+    )
+
+
+def _window(samples: Sequence[Sample], rules: Rules) -> Steady | None:
+    """The shortest tail that is long enough in time and batches, if its halves agree. The first batch never counts."""
+    usable = samples[1:]
+    count, seconds = 0, 0.0
+    for sample in reversed(usable):
+        count, seconds = count + 1, seconds + sample.seconds
+        if count >= rules.min_batches and seconds >= rules.window_seconds:
+            break
+    else:
+        return None
+    tail = np.array([sample.seconds for sample in usable[-count:]])
+    half = count // 2
+    early, late = tail[:half], tail[-half:]
+    # Two standard errors of the difference, from the spread within the halves: noise is no trend.
+    noise = 2 * math.sqrt((early.var(ddof=1) + late.var(ddof=1)) / half) if half > 1 else 0.0
+    drift = abs(float(late.mean() - early.mean()))
+    return Steady(count) if drift <= max(rules.tolerance * float(tail.mean()), min(noise, 0.3 * tail.mean())) else None
+
+
+def _held_back(window: Sequence[Sample], rules: Rules) -> Behind | None:
+    """Steady batches over a growing lag: the source gives less than arrives, as with a limit on records per batch."""
+    half = len(window) // 2
+    early = sum(sample.lag for sample in window[:half]) / half
+    late = sum(sample.lag for sample in window[-half:]) / half
+    seconds = sum(sample.seconds for sample in window)
+    if late - early <= rules.tolerance * seconds:
+        return None
+    return Behind(f"the source holds records back: its newest grew from {early:.1f} to {late:.1f} s old")
+
+
+def _still_far(window: Sequence[Sample], fitted: Fit | None, rules: Rules) -> bool:
+    """Creeping towards a b* that is far off looks steady from near by. Only a fit that is sure of itself may say so."""
+    if fitted is None or fitted.slope >= 1 or fitted.error > 0.5 * (1 - fitted.slope):
+        return False
+    here = sum(sample.seconds for sample in window) / len(window)
+    return abs(fitted.settles_at - here) > 2 * rules.tolerance * here
+
+
+def _at_the_deadline(samples: Sequence[Sample], rules: Rules, fitted: Fit | None) -> Judgement:
+    """Time is up without a steady window: falling batches bound the latency from above, rising ones bound nothing."""
+    if len(samples) < 3:
+        return Behind(f"only {len(samples)} batches were done in {rules.max_seconds:.0f} s")
+    tail = samples[-min(len(samples) - 1, rules.min_batches) :]
+    half = max(1, len(tail) // 2)
+    early = sum(sample.seconds for sample in tail[:half]) / half
+    late = sum(sample.seconds for sample in tail[-half:]) / half
+    if late > early:
+        return Behind(f"batches still grow after {rules.max_seconds:.0f} s ({early:.1f} → {late:.1f} s)")
+    goal = f", towards {fitted.settles_at:.1f} s" if fitted and math.isfinite(fitted.settles_at) else ""
+    return Steady(len(tail), f"batches still shrink ({early:.1f} → {late:.1f} s{goal}): the latency is an upper bound")
