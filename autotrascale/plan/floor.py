@@ -23,6 +23,7 @@ import heapq
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import truediv
 
 import numpy as np
 
@@ -154,9 +155,14 @@ def _greedy(loads: Sequence[float], start: Sequence[int], upper: Sequence[int], 
     """Give the next instance to the largest drop (the first of equals) until the budget holds."""
     k = list(start)
     seconds = _stage_seconds(loads, k)
+    unsure = 1e-9 * max(1.0, seconds)  # what the running difference may be off by after a million steps
     heap = [(-_drop(loads[i], k[i]), i) for i in range(len(k)) if k[i] < upper[i]]
     heapq.heapify(heap)
-    while seconds > budget and heap:
+    while heap:
+        if seconds <= budget + unsure:  # near the end the exact sum decides, whichever way led here
+            seconds, unsure = math.fsum(map(truediv, loads, k)), 1e-12
+            if seconds <= budget:
+                break
         drop, i = heap[0]
         seconds += drop
         k[i] += 1

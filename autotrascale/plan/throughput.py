@@ -153,7 +153,7 @@ class ThroughputSearch:
         return StopReason.STEP_LIMIT if len(self._steps) >= self.max_steps else None  # stop (c)
 
     def _look_back(self) -> Step:
-        """The highest throughput; among those that noise cannot tell from it, the fewest instances (§V-B: p2 over p4)."""
+        """The highest throughput; of those that noise cannot tell from it, the fewest instances (§V-B: p2 over p4)."""
         measured = [step for step in self._steps if step.throughput is not None]
         if not measured:
             return self._steps[-1]

@@ -1,0 +1,94 @@
+"""`autotrascale VERB`: one module of this package for each verb.
+
+To add a verb, write `autotrascale/service/<verb>.py` with
+
+    def register(app: typer.Typer) -> None:
+        app.command("<verb>")(<function>)        # or app.add_typer(group, name="<verb>") for verbs of two words
+
+and name it in `VERBS`. The module is imported even for `autotrascale --help`, which shall answer in half a second: import
+numpy, pydantic, Spark or MLflow inside the function that needs them. Print through `autotrascale.service.output`: what
+was asked for on stdout, everything else on stderr. Raise `InputError` for what the user can mend, `typer.Exit(3)` for
+"done, but the target is not met".
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from autotrascale import __version__
+from autotrascale.domain.errors import AuTraScaleError
+from autotrascale.service.output import complain
+
+# In the order of the help. A verb whose module is not there is left out.
+VERBS = ("decide", "tune", "autoscale", "runs", "models", "explain", "serve", "doctor")
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+class _Verbs(TyperGroup):
+    """Ends cleanly on Ctrl-C and when the reader of a pipe has left, whichever verb it happens in."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at its end
+            raise typer.Exit(0) from None
+        return result
+
+
+app = typer.Typer(
+    cls=_Verbs,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Finds the least parallelism that holds a streaming job's latency target, and keeps it there.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"autotrascale {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of the command itself, before any verb."""
+
+
+for _verb in VERBS:
+    if find_spec(f"autotrascale.service.{_verb}"):
+        import_module(f"autotrascale.service.{_verb}").register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Exit codes: 0 done and target met, 1 error (one line on stderr), 2 bad usage, 3 done but target not met."""
+    try:
+        app(args=arguments, prog_name="autotrascale")
+    except AuTraScaleError as error:
+        complain(str(error))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

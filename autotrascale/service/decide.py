@@ -1,0 +1,92 @@
+"""`autotrascale decide`: what a policy would do with one snapshot. Advisory, touches nothing."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotrascale.service.output import Format, FormatOption, emit, say, table
+
+if TYPE_CHECKING:
+    from autotrascale.domain.decision import Decision
+    from autotrascale.domain.snapshot import Snapshot
+    from autotrascale.domain.target import Target
+    from autotrascale.plan.benefit_model import BenefitModel
+
+
+class StatisticName(StrEnum):
+    mean = "mean"
+    p50 = "p50"
+    p95 = "p95"
+    p99 = "p99"
+
+
+def decide(
+    snapshot: Annotated[Path, typer.Argument(metavar="SNAPSHOT.json", help="What was measured of the job.")],
+    policy: Annotated[
+        str, typer.Option(help="Which policy to ask; a name that is not known lists them.")
+    ] = "autrascale",
+    latency_target: Annotated[float | None, typer.Option(metavar="SECONDS", help="The latency to hold.")] = None,
+    statistic: Annotated[
+        StatisticName, typer.Option(help="The latency statistic the target is on.")
+    ] = StatisticName.mean,
+    model: Annotated[Path | None, typer.Option(metavar="FILE", help="A benefit model, as JSON.")] = None,
+    form: FormatOption = Format.table,
+) -> None:
+    """Say what a policy would do with one snapshot, and why. Changes nothing."""
+    from autotrascale.domain.snapshot import Snapshot
+    from autotrascale.plan.policies import create
+    from autotrascale.reading import read_file
+
+    chosen = create(policy, _target(latency_target, statistic), {"model": _read_model(model)} if model else {})
+    measured = read_file(snapshot, Snapshot)
+    decision = chosen.decide(measured)
+    emit(form, decision.as_dict(), lambda: _show(decision, measured))
+
+
+def register(app: typer.Typer) -> None:
+    app.command("decide")(decide)
+
+
+def _target(seconds: float | None, statistic: StatisticName) -> Target | None:
+    from autotrascale.domain.errors import InputError
+    from autotrascale.domain.target import Target
+
+    if seconds is None:
+        if statistic is not StatisticName.mean:
+            raise typer.BadParameter("says nothing without --latency-target", param_hint="--statistic")
+        return None
+    try:
+        return Target(seconds, statistic.value)
+    except InputError as error:
+        raise error.under("--latency-target: ") from None
+
+
+def _read_model(path: Path) -> BenefitModel:
+    from autotrascale.domain.errors import InputError
+    from autotrascale.plan.benefit_model import BenefitModel
+
+    try:
+        return BenefitModel.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(path), "cannot be read", seen=str(error), remedy="check the path") from None
+    except InputError as error:
+        raise error.under(f"{path}: ") from None
+
+
+def _show(decision: Decision, snapshot: Snapshot) -> None:
+    say(f"{decision.policy}: {'change' if decision.changed else 'no change'} ({snapshot.job})")
+    running = snapshot.parallelism
+    table(
+        ("operator", "running", "recommended", ""),
+        [(name, running[name], k, _arrow(k - running[name])) for name, k in decision.parallelism.items()],
+    )
+    for reason in decision.reasons:
+        say(f"  {reason.code}: {reason.text}")
+
+
+def _arrow(difference: int) -> str:
+    return "" if difference == 0 else f"{difference:+d}"

@@ -1,0 +1,81 @@
+"""What property tests draw from: random graphs, measurements, rates and bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from autotrascale.domain.snapshot import Execution, OperatorMetrics, Snapshot, Work
+from autotrascale.domain.topology import Operator, Topology
+
+P_MAX = 48
+WINDOW = 60.0
+
+executions: SearchStrategy[Execution] = st.sampled_from(("pipelined", "shared", "micro-batch"))
+rates = st.floats(min_value=0.01, max_value=1e6)
+loads = st.lists(st.one_of(st.just(0.0), st.floats(min_value=1e-3, max_value=40.0)), min_size=1, max_size=8)
+
+
+@st.composite
+def topologies(draw: DrawFn, max_operators: int = 7, bounded: bool = False) -> Topology:
+    """A DAG of up to `max_operators`: each reads from some of those before it, or from none and is a source."""
+    size = draw(st.integers(1, max_operators))
+    operators: dict[str, Operator] = {}
+    for i in range(size):
+        before = list(operators)
+        upstream = draw(st.lists(st.sampled_from(before), unique=True, max_size=3)) if before else []
+        least, most = draw(bounds()) if bounded else (1, None)
+        operators[f"op{i}"] = Operator(tuple(upstream), minimum=least, maximum=most)
+    return Topology(operators)
+
+
+@st.composite
+def bounds(draw: DrawFn) -> tuple[int, int | None]:
+    least = draw(st.integers(1, 4))
+    return least, draw(st.one_of(st.none(), st.integers(least, P_MAX)))
+
+
+@st.composite
+def works(draw: DrawFn) -> Work:
+    """One instance that was measured in full."""
+    return Work(
+        records_in=draw(st.integers(1, 1_000_000)),
+        records_out=draw(st.integers(0, 1_000_000)),
+        useful_seconds=draw(st.floats(min_value=0.01, max_value=WINDOW)),
+    )
+
+
+@st.composite
+def operator_metrics(draw: DrawFn, operator: Operator) -> OperatorMetrics:
+    """Instances one by one, or their sums; running anywhere from one to P_max."""
+    shape: dict[str, Any] = {
+        "upstream": operator.upstream,
+        "minimum": operator.minimum,
+        "maximum": operator.maximum,
+    }
+    if draw(st.booleans()):
+        instances = draw(st.lists(works(), min_size=1, max_size=3))
+        return OperatorMetrics(parallelism=len(instances), instances=tuple(instances), **shape)
+    k, work = draw(st.integers(1, P_MAX)), draw(works())
+    return OperatorMetrics(work.records_in, work.records_out, work.useful_seconds, parallelism=k, **shape)
+
+
+@st.composite
+def snapshots(
+    draw: DrawFn, execution: Execution | None = None, max_operators: int = 7, bounded: bool = False
+) -> Snapshot:
+    """A snapshot that lacks nothing. With `bounded`, operators have a minimum and a maximum."""
+    topology = draw(topologies(max_operators, bounded))
+    return Snapshot(
+        job="generated",
+        window_seconds=WINDOW,
+        p_max=P_MAX,
+        source_rates={name: draw(rates) for name in topology.sources},
+        operators={name: draw(operator_metrics(operator)) for name, operator in topology.operators.items()},
+        execution=draw(executions) if execution is None else execution,
+        overhead_share=draw(st.floats(0.0, 0.5)),
+        throughput=draw(st.one_of(st.none(), rates)),
+        backlog_records=draw(st.one_of(st.none(), st.integers(0, 1_000_000))),
+    )

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.plan import floor as module
+from autotrascale.plan.demand import measure_demand
+from autotrascale.plan.floor import (
+    Floor,
+    batch_latency,
+    batch_seconds,
+    busy_share,
+    micro_batch,
+    pipelined,
+    shared,
+    throughput_floor,
+)
+from autotrascale.reading import validate
+from autotrascale.testing.snapshots import chain
+from autotrascale.testing.strategies import P_MAX, loads, snapshots
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def floor_of(snapshot: Snapshot) -> Floor:
+    return throughput_floor(measure_demand(snapshot), snapshot)
+
+
+def holds(snapshot: Snapshot, parallelism: dict[str, int]) -> bool:
+    """The job keeps up by the model's own inequality, with room for roundings."""
+    load = [value or 0.0 for value in measure_demand(snapshot).load.values()]
+    return busy_share(snapshot, load, list(parallelism.values())) <= 1 + 2e-9
+
+
+@pytest.mark.parametrize("case", json.loads((GOLDEN / "floor.json").read_text()), ids=lambda case: case["name"])
+def test_golden_floors(case: dict[str, Any]) -> None:
+    floor = floor_of(validate(case["snapshot"], Snapshot, place=case["name"]))
+    assert floor.parallelism == case["parallelism"]
+    assert floor.reachable
+
+
+def test_golden_batch_shares() -> None:
+    golden = json.loads((GOLDEN / "batch_share.json").read_text())
+    for case in golden["cases"]:
+        stages = sum(load / k for load, k in zip(golden["loads"], case["k"], strict=True))
+        assert stages == pytest.approx(case["busy"])
+        assert math.isfinite(batch_seconds(0.5, golden["loads"], case["k"])) == case["keeps_up"]
+
+
+@given(snapshots())
+def test_the_floor_holds_the_rate_or_says_that_nothing_does(snapshot: Snapshot) -> None:
+    floor = floor_of(snapshot)
+    assert holds(snapshot, dict(floor.parallelism)) == floor.reachable
+    assert all(1 <= k <= P_MAX for k in floor.parallelism.values())
+    if snapshot.execution == "shared":
+        assert len(set(floor.parallelism.values())) == 1
+
+
+@given(snapshots())
+def test_one_instance_less_does_not_hold_it(snapshot: Snapshot) -> None:
+    floor = floor_of(snapshot)
+    if not floor.reachable:
+        return
+    if snapshot.execution == "shared":
+        fewer = {name: k - 1 for name, k in floor.parallelism.items()}
+        assert min(fewer.values()) == 0 or not holds(snapshot, fewer)
+        return
+    for name, k in floor.parallelism.items():
+        assert k == 1 or not _holds_strictly(snapshot, {**floor.parallelism, name: k - 1})
+
+
+def _holds_strictly(snapshot: Snapshot, parallelism: dict[str, int]) -> bool:
+    load = [value or 0.0 for value in measure_demand(snapshot).load.values()]
+    return busy_share(snapshot, load, list(parallelism.values())) <= 1 - 2e-9
+
+
+@given(snapshots(), st.floats(1.0, 10.0))
+def test_the_total_never_falls_when_rates_rise(snapshot: Snapshot, factor: float) -> None:
+    faster = replace(snapshot, source_rates={n: rate * factor for n, rate in snapshot.source_rates.items()})
+    assert sum(floor_of(faster).parallelism.values()) >= sum(floor_of(snapshot).parallelism.values())
+
+
+@given(snapshots(bounded=True))
+def test_bounds_of_operators_are_kept(snapshot: Snapshot) -> None:
+    most = {name: min(metrics.maximum or P_MAX, P_MAX) for name, metrics in snapshot.operators.items()}
+    least = {name: metrics.minimum for name, metrics in snapshot.operators.items()}
+    if snapshot.execution == "shared" and max(least.values()) > min(most.values()):
+        with pytest.raises(InputError, match="no common number of workers"):
+            floor_of(snapshot)
+        return
+    floor = floor_of(snapshot)
+    for name, k in floor.parallelism.items():
+        assert least[name] <= k <= most[name]
+
+
+@given(snapshots())
+def test_reach_is_how_much_of_the_rate_the_bounds_carry(snapshot: Snapshot) -> None:
+    floor = floor_of(snapshot)
+    if math.isinf(floor.reach) or snapshot.overhead_share == 1:
+        return
+    for share, reachable in ((0.999, True), (1.001, False)):
+        rates = {name: rate * floor.reach * share for name, rate in snapshot.source_rates.items()}
+        assert floor_of(replace(snapshot, source_rates=rates)).reachable == reachable
+
+
+small = st.lists(st.one_of(st.just(0.0), st.floats(0.01, 6.0)), min_size=1, max_size=4)
+
+
+@given(small, st.floats(0.0, 0.9), st.data())
+def test_greedy_is_as_good_as_trying_everything(loads: list[float], overhead: float, data: st.DataObject) -> None:
+    lower = [data.draw(st.integers(1, 2)) for _ in loads]
+    upper = [data.draw(st.integers(least, 6)) for least in lower]
+    found = micro_batch(loads, lower, upper, overhead)
+    budget = 1 - overhead + 1e-9
+    everything = product(*(range(least, most + 1) for least, most in zip(lower, upper, strict=True)))
+    enough = [sum(k) for k in everything if sum(w / each for w, each in zip(loads, k, strict=True)) <= budget]
+    if enough:
+        assert sum(found) == min(enough)
+    else:
+        assert found == [most if load else least for load, least, most in zip(loads, lower, upper, strict=True)]
+
+
+@given(loads, st.floats(0.0, 0.95), st.integers(1, 3), st.integers(40, 3000))
+def test_the_jump_ends_where_plain_greedy_does(loads: list[float], overhead: float, least: int, most: int) -> None:
+    lower, upper = [least] * len(loads), [most] * len(loads)
+    budget = 1 - overhead + 1e-9
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FEW_STEPS", 0)
+        jumped = micro_batch(loads, lower, upper, overhead)
+    if sum(load / most for load in loads) <= budget:
+        assert jumped == module._greedy(loads, lower, upper, budget)
+
+
+@pytest.mark.parametrize("loads", [[7.0] * 150, [0.001] * 500, [1e-3, 90.0, 5.0] * 20, [12.5] * 100 + [0.0] * 100])
+def test_the_jump_ends_where_plain_greedy_does_on_large_and_equal_loads(loads: list[float]) -> None:
+    lower, upper = [1] * len(loads), [50_000] * len(loads)
+    assert micro_batch(loads, lower, upper, 0.2) == module._greedy(loads, lower, upper, 0.8 + 1e-9)
+
+
+@given(loads)
+def test_pipelined_is_the_least_that_suffices(loads: list[float]) -> None:
+    k = pipelined(loads, [1] * len(loads), [10**6] * len(loads))
+    for load, instances in zip(loads, k, strict=True):
+        assert load <= instances * (1 + 1e-8)
+        assert instances == 1 or load > (instances - 1) * (1 - 1e-8)
+
+
+def test_a_rounding_is_no_reason_for_an_instance() -> None:
+    for load in (10.000000000001, 9.999999999999, 0.1 * 3 / 0.3 * 10):
+        assert pipelined([load], [1], [40]) == [10]
+        assert shared([load / 2, load / 2], [1, 1], [40, 40]) == [10, 10]
+    assert pipelined([10.0001], [1], [40]) == [11]
+    assert micro_batch([0.1, 0.2, 0.7], [1, 1, 1], [9, 9, 9]) == [1, 1, 1]
+
+
+def test_a_load_beyond_counting_ends_at_the_bound() -> None:
+    assert pipelined([1e300], [1], [40]) == [40]
+    assert micro_batch([1e300, 1.0], [1, 1], [40, 40]) == [40, 40]
+
+
+def test_out_of_reach_says_by_how_much() -> None:
+    snapshot = chain({"source": 1, "map": 1}, {"map": 1.0}, 100.0, p_max=40)
+    floor = floor_of(snapshot)
+    assert (dict(floor.parallelism), floor.reachable, floor.reach) == ({"source": 1, "map": 40}, False, 0.4)
+    batches = floor_of(replace(snapshot, execution="micro-batch", overhead_share=0.5))
+    assert batches.reach == pytest.approx(0.2)
+    assert floor_of(replace(snapshot, execution="shared")).reach == pytest.approx(0.4)
+
+
+def test_a_source_of_unknown_capacity_is_kept_within_its_bounds() -> None:
+    snapshot = chain({"source": 7, "map": 1}, {"map": 10.0}, 35.0, operators={"source": {"maximum": 5}})
+    assert floor_of(snapshot).parallelism == {"source": 5, "map": 4}
+    assert floor_of(replace(snapshot, execution="micro-batch")).parallelism == {"source": 5, "map": 4}
+    assert floor_of(replace(snapshot, execution="shared")).parallelism == {"source": 4, "map": 4}
+
+
+def test_no_demand_needs_the_minimum() -> None:
+    snapshot = chain({"source": 7, "map": 9}, {"source": 1.0, "map": 10.0}, 0.0, operators={"map": {"minimum": 2}})
+    assert floor_of(snapshot).parallelism == {"source": 1, "map": 2}
+    assert floor_of(snapshot).reach == math.inf
+
+
+def test_gaps_have_no_floor() -> None:
+    snapshot = chain({"source": 1, "map": 1}, {}, 10.0)
+    with pytest.raises(InputError, match="map does not say how long it was useful"):
+        floor_of(snapshot)
+
+
+def test_batch_time_and_latency() -> None:
+    assert batch_seconds(0.5, [3, 3], [8, 8]) == pytest.approx(2.0)
+    assert batch_latency(2.0) == 3.0
+    assert batch_seconds(0.5, [3, 3], [6, 6]) == math.inf
