@@ -179,3 +179,9 @@ def test_moving_state_takes_longer_with_more_partitions() -> None:
     few = engine.run(SPARK_STALLED.topology.named((1, 12, 3, 1)), rates).downtime_seconds
     many = engine.run(SPARK_STALLED.topology.named((1, 12, 13, 1)), rates).downtime_seconds
     assert many - few == pytest.approx(10 * SPARK_STALLED.job.rescale.partition_seconds)
+
+
+def test_without_records_there_is_no_latency() -> None:
+    snapshot = stable(engine_of(WORDCOUNT).run(WORDCOUNT.topology.named(WORDCOUNT.floor), {"source": 0.0}))
+    assert snapshot.throughput == 0
+    assert snapshot.latency_seconds.mean is None

@@ -150,7 +150,7 @@ def latency_of(compiled: Compiled, state: SteadyState, factor: float) -> Latency
     """Mean and quantiles of record latency in the steady state, all times `factor`. Pipelined: what every record pays
     plus a wait that is about exponential. Micro-batch: a record arrives at any moment of a batch, so b … 2b."""
     mean, prompt = float(state.latency[0]) * factor, float(state.prompt[0]) * factor
-    if not np.isfinite(mean):
+    if not np.isfinite(mean) or compiled.offered == 0:  # no steady value, or no record to have one
         return Latency()
     if compiled.job.execution == "micro-batch":
         return Latency(mean, *(prompt * (1 + quantile) for quantile in QUANTILES))
