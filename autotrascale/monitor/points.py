@@ -41,7 +41,8 @@ class Point:
     Where measurement, tags and time agree, the last write of a field stands, and fields that only one write has are
     kept: writing a point again changes nothing.
 
-    >>> Point("operator", {"job": "wordcount", "operator": "flatmap"}, {"parallelism": 3}, 1_700_000_000 * SECOND)
+    >>> Point("operator", {"job": "wordcount", "operator": "map"}, {"parallelism": 3}, 1_700_000_000 * SECOND).fields
+    {'parallelism': 3.0}
     """
 
     measurement: str

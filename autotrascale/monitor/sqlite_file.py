@@ -70,6 +70,9 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
 def _settle(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode = wal")  # readers and the one writer do not wait for each other
     connection.execute("PRAGMA synchronous = full")  # written means on the disk, power cut included
+    # Large batches touch many pages: 64 MiB of them in memory, and 32 MiB in the log before they are copied home.
+    connection.execute("PRAGMA cache_size = -65536")
+    connection.execute("PRAGMA wal_autocheckpoint = 8192")
     connection.execute("BEGIN IMMEDIATE")  # two processes may come to an empty file at once
     if _is_empty(connection):
         for statement in _SCHEMA.split(";\n"):

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 
@@ -14,7 +15,7 @@ from autotrascale.monitor.points import Point
 from autotrascale.monitor.sqlite_file import open_file
 from autotrascale.monitor.store import PERCENTILES, Aggregate, MetricStore, Query, Sample, StoreError, StoreStatus
 
-_SeriesKey = tuple[str, str, tuple[tuple[str, str], ...]]  # measurement, field, tags
+_Owner = tuple[str, tuple[tuple[str, str], ...]]  # measurement, tags: what the fields of a point belong to
 
 _SAVE = (
     "INSERT INTO sample (series, time, value) VALUES (?, ?, ?) "
@@ -55,7 +56,7 @@ class SqliteStore(MetricStore):
         self._keep = keep
         self._clock = clock
         self._forgotten_until = 0
-        self._series: dict[_SeriesKey, int] = {}
+        self._series: dict[_Owner, dict[str, int]] = {}  # owner → field → the series' id in the file
         self._problems: dict[str, str] = {}  # of writing and of reading, until each works again
         self._writing, self._reading = Lock(), Lock()
         self._writer, self._reader = open_file(self._path)
@@ -68,15 +69,15 @@ class SqliteStore(MetricStore):
         with self._writing, self._said("writing"):
             self._writer.execute("BEGIN IMMEDIATE")
             try:
-                found: dict[_SeriesKey, int] = {}
-                self._writer.executemany(_SAVE, self._rows(points, found))
+                # In the order of the tree: neighbours are on one page. Stable, so that the last write still stands.
+                self._writer.executemany(_SAVE, sorted(self._rows(points), key=itemgetter(0, 1)))
                 self._forget()
                 self._writer.execute("COMMIT")
             except BaseException:
+                self._series.clear()  # some of them are rolled back now
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
-            self._series.update(found)  # only now: a rolled back series has no row
 
     def flush(self) -> None:
         """Nothing to do: a write is in the answers when it returns."""
@@ -136,20 +137,18 @@ class SqliteStore(MetricStore):
                 wanted.append((series, numbers.setdefault(tuple(group.items()), len(numbers))))
         return [dict(group) for group in numbers], wanted
 
-    def _rows(self, points: Iterable[Point], found: dict[_SeriesKey, int]) -> Iterator[tuple[int, int, float]]:
-        known = self._series
+    def _rows(self, points: Iterable[Point]) -> Iterator[tuple[int, int, float]]:
         for point in points:
-            tags = tuple(point.tags.items())  # a Point keeps them sorted
+            owner = (point.measurement, tuple(point.tags.items()))  # a Point keeps its tags sorted
+            known = self._series.get(owner) or self._series.setdefault(owner, {})
             for name, value in point.fields.items():
-                key = (point.measurement, name, tags)
-                series = known.get(key) or found.get(key)
+                series = known.get(name)
                 if series is None:
-                    series = found[key] = self._series_id(key)
+                    series = known[name] = self._series_id(point, name)
                 yield series, point.time, value
 
-    def _series_id(self, key: _SeriesKey) -> int:
-        measurement, name, tags = key
-        row = (measurement, name, json.dumps(dict(tags), ensure_ascii=False))
+    def _series_id(self, point: Point, name: str) -> int:
+        row = (point.measurement, name, json.dumps(point.tags, ensure_ascii=False))
         self._writer.execute("INSERT OR IGNORE INTO series (measurement, field, tags) VALUES (?, ?, ?)", row)
         found = self._writer.execute(_FIND_SERIES + " AND tags = ?", row).fetchone()
         return int(found[0])

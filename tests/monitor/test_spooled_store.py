@@ -171,6 +171,15 @@ def test_a_defect_in_the_store_does_not_end_the_sending(
         eventually(lambda: store.arrived == [1])
 
 
+def test_two_processes_may_share_a_spool(store: Recorder, path: Path) -> None:
+    with SpooledStore(store, path, bound=1000) as one, SpooledStore(store, path, bound=1000) as other:
+        for i in range(0, 40, 2):
+            one.write([point(i)])
+            other.write([point(i + 1)])
+        one.flush()
+        assert store.arrived == list(range(40))
+
+
 def test_points_for_one_store_are_not_sent_to_another(path: Path) -> None:
     spool = Spool(path, "http://here bucket a", bound=10)
     spool.append([point(1)])
