@@ -14,6 +14,10 @@ from autotrascale.plan.guards import corrected
 from autotrascale.plan.scene import Rejection, Scene
 from autotrascale.plan.words import amount, moves, percent
 
+# Overheads make capacity optimistic by some part of it. When a tenth of it is all that comes through, something else is
+# wrong, and more instances are not the answer.
+_LEAST_CORRECTION = 0.1
+
 
 def learn(scene: Scene) -> tuple[Scene, list[Reason]]:
     """Forget what no longer holds, judge a rescale that was not judged yet, then look at the capacity correction."""
@@ -115,4 +119,5 @@ def _correct(scene: Scene) -> Scene:
     enough = all(k <= scene.running[name] for name, k in floor.parallelism.items())
     if not enough or not floor.reachable:
         return scene
-    return scene.after(correction=scene.state.correction * achieved / offered, corrected_at=achieved)
+    factor = max(_LEAST_CORRECTION, scene.state.correction * achieved / offered)
+    return scene.after(correction=factor, corrected_at=achieved)
