@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot, Work
@@ -126,10 +126,10 @@ def _missing(metrics: OperatorMetrics, rates: _Rates, demand: float | None, outp
 
 
 def _rates(metrics: OperatorMetrics) -> _Rates:
-    works = metrics.instances or (metrics.total,)
-    if not metrics.upstream and not metrics.total.records_in:
+    works = metrics.instances or (metrics,)
+    if not metrics.upstream and not any(work.records_in for work in works):
         # A source may count only what it puts out: then that is its rate, since λ_src is a source's output in Eq. 8.
-        works = tuple(replace(work, records_in=work.records_out) for work in works)
+        works = tuple(Work(work.records_out, work.records_out, work.useful_seconds) for work in works)
     # Sums stand for all instances, so their quotient is the mean of one: times p_i makes the aggregate.
     return _true_rates(works, weight=1 if metrics.instances else metrics.parallelism)
 

@@ -5,10 +5,10 @@ To add a verb, write `autotrascale/service/<verb>.py` with
     def register(app: typer.Typer) -> None:
         app.command("<verb>")(<function>)        # or app.add_typer(group, name="<verb>") for verbs of two words
 
-and name it in `VERBS`. The module is imported even for `autotrascale --help`, which shall answer in half a second: import
-numpy, pydantic, Spark or MLflow inside the function that needs them. Print through `autotrascale.service.output`: what
-was asked for on stdout, everything else on stderr. Raise `InputError` for what the user can mend, `typer.Exit(3)` for
-"done, but the target is not met".
+and name it in `VERBS`. The module is imported even for `autotrascale --help`, which shall answer in half a second:
+import numpy, pydantic, Spark or MLflow inside the function that needs them. Print through
+`autotrascale.service.output`: what was asked for on stdout, everything else on stderr. Raise `InputError` for what the
+user can mend, `typer.Exit(3)` for "done, but the target is not met".
 """
 
 from __future__ import annotations

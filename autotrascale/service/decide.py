@@ -62,17 +62,20 @@ def _target(seconds: float | None, statistic: StatisticName) -> Target | None:
     try:
         return Target(seconds, statistic.value)
     except InputError as error:
-        raise error.under("--latency-target: ") from None
+        raise InputError("--latency-target", error.problem, seen=error.seen, remedy=error.remedy) from None
 
 
 def _read_model(path: Path) -> BenefitModel:
     from autotrascale.domain.errors import InputError
-    from autotrascale.plan.benefit_model import BenefitModel
 
     try:
-        return BenefitModel.from_json(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), "cannot be read", seen=str(error), remedy="check the path") from None
+    from autotrascale.plan.benefit_model import BenefitModel  # a second of mathematics, for those who have a model
+
+    try:
+        return BenefitModel.from_json(text)
     except InputError as error:
         raise error.under(f"{path}: ") from None
 

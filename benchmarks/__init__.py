@@ -1,0 +1,1 @@
+"""Measurements of the project's own speed, each runnable as `python -m benchmarks.<name>`."""
