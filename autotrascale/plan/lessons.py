@@ -39,7 +39,7 @@ def _forget(scene: Scene) -> Scene:
         small_gains=0 if better or offered <= state.stalled_at else state.small_gains,
         correction=1.0 if uncorrected else state.correction,
         corrected_at=0.0 if uncorrected else state.corrected_at,
-        ineffective={name: k for name, k in state.ineffective.items() if scene.running[name] >= k},
+        ineffective={name: k for name, k in state.ineffective.items() if scene.running.get(name, 0) >= k},
     )
 
 

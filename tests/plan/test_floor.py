@@ -168,6 +168,11 @@ def test_a_load_beyond_counting_ends_at_the_bound() -> None:
     assert micro_batch([1e300, 1.0], [1, 1], [40, 40]) == [40, 40]
 
 
+def test_minimums_that_are_more_than_enough_stay() -> None:
+    assert micro_batch([100.0] * 10, [2000] * 10, [4000] * 10) == [2000] * 10
+    assert micro_batch([100.0] * 10, [2000] * 9 + [1], [4000] * 10)[-1] == 182  # 100/k ≤ 1 − 9 · 100/2000
+
+
 def test_out_of_reach_says_by_how_much() -> None:
     snapshot = chain({"source": 1, "map": 1}, {"map": 1.0}, 100.0, p_max=40)
     floor = floor_of(snapshot)

@@ -126,6 +126,11 @@ def test_target_rate_ratio_divides_measured_capacity_by_what_was_achieved() -> N
     assert driver.see(job(9, rate=45.0, throughput=45.0)).parallelism["map"] == 5  # 48/s were seen to pass uncorrected
 
 
+def test_target_rate_ratio_says_nothing_about_operators_that_say_nothing() -> None:
+    blind = chain({"source": 1, "map": 6}, {}, 60.0, throughput=30.0)
+    assert codes(wants(7, target_rate_ratio=0.95).see(blind)) == ["scripted"]
+
+
 def test_target_rate_ratio_corrects_by_ten_times_at_most() -> None:
     assert ds2(target_rate_ratio=0.95).see(job(6, throughput=1e-300)).parallelism["map"] == 60
 
@@ -285,6 +290,14 @@ def test_ineffective_scaling_is_shown_with_numbers_and_not_repeated() -> None:
     assert codes(driver.see(slower(8, 5.5)))[-1] == "ineffective"
     assert driver.see(slower(8, 5.5)).parallelism["map"] == 3
     assert driver.see(slower(3, 10.0)).parallelism["map"] == 12  # below it, it may grow again
+
+
+def test_a_job_that_comes_back_with_other_operators_starts_anew() -> None:
+    driver = wants(8, 12, 12, min_effectiveness=0.3, activation_intervals=1, rollback_loss=0.1)
+    rescaled(driver, slower(4, 10.0), slower(8, 5.5))
+    driver.policy = create("ds2")
+    other = chain({"source": 1, "flatmap": 2}, {"source": 1000.0, "flatmap": 10.0}, 60.0)
+    assert driver.see(other).parallelism == {"source": 1, "flatmap": 6}
 
 
 def test_effective_scaling_goes_on() -> None:

@@ -283,6 +283,17 @@ def test_drs_observed_needs_no_useful_time() -> None:
     assert not is_hold(create("drs-observed", TARGET).decide(snapshot))
 
 
+def test_drs_without_demand_needs_the_minimum_and_goes_past_operators_at_their_bound() -> None:
+    idle = create("drs-true", TARGET).decide(job(4, rate=0.0, operators={"map": {"minimum": 2}}))
+    assert idle.parallelism == {"source": 1, "map": 2}
+    assert codes(idle) == ["no-demand", "no-demand", "latency"]
+    k, capacity = {"source": 1, "a": 1, "b": 1}, {"source": 500.0, "a": 10.0, "b": 12.0}
+    capped = chain(k, capacity, 60.0, operators={"a": {"maximum": 8}})
+    decision = create("drs-true", Target(0.21)).decide(capped)
+    assert decision.parallelism["a"] == 8
+    assert codes(decision)[-1] == "latency"
+
+
 def test_queueing_models_say_that_they_predict_the_mean() -> None:
     for name in ("drs-true", "queueing", "queueing-path"):
         assert "mean-only" in codes(create(name, Target(0.5, "p95")).decide(job()))

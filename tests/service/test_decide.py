@@ -147,6 +147,17 @@ def spoilt(case: dict[str, Any]) -> dict[str, Any]:
     return {**snapshot, "operators": operators, **case.get("with", {})}
 
 
+def test_a_model_that_cannot_be_read_or_used(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "model.json"
+    model.write_text("{")
+    assert run("decide", "--model", str(model), str(snapshot)) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"autotrascale: {model}: ")
+    assert err.count("\n") == 1
+
+
 def test_a_file_that_is_not_there_or_not_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("decide", "--policy", "ds2", str(tmp_path / "none.json")) == 1
     assert "none.json: cannot be read (seen: 'No such file or directory')" in capsys.readouterr().err
