@@ -25,6 +25,8 @@ from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.spark.load import Ints
 from autotrascale.execute.spark.protocol import Flow, Query
 
+_SEEDS_APART = 1 << 40  # words
+
 ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -73,7 +75,7 @@ class WordCount:
     def words(self, numbers: Ints) -> Ints:
         """Word numbers, one row for each sentence: SplitMix64 of the word's place, then the inverse of Zipf's law."""
         places = numbers[:, None] * self.words_per_sentence + np.arange(self.words_per_sentence)
-        chance = _splitmix(places.astype(np.uint64) + np.uint64(self.seed) * np.uint64(1 << 40))
+        chance = _splitmix(places.astype(np.uint64) + np.uint64(self.seed * _SEEDS_APART % 2**64))
         if self.skew == 0:
             return (chance * self.vocabulary).astype(np.int64)
         weights = np.arange(1, self.vocabulary + 1, dtype=float) ** -self.skew
@@ -115,8 +117,8 @@ def _stalling(work: Callable[[pa.RecordBatch], pa.RecordBatch], seconds: float) 
 
 
 def _stall(seconds: float) -> Column:
-    """A predicate that is true, in its time. Spark forgets how rows are spread as soon as Python has had them, and would
-    shuffle again before the count; the JVM's own call leaves them where they are."""
+    """A predicate that is true, in its time. Spark forgets how rows are spread as soon as Python has had them, and
+    would shuffle again before the count; the JVM's own call leaves them where they are."""
     return fn.reflect(
         fn.lit("java.util.concurrent.locks.LockSupport"), fn.lit("parkNanos"), _nanos(seconds)
     ).isNotNull()

@@ -38,6 +38,7 @@ class Connection:
         self._work = work
         event_log_folder(work).mkdir(exist_ok=True)
         self.process = HostProcess(log, settings.python_path)
+        self._unanswered = False
 
     def open(self) -> None:
         """Job loaded, session open, executors there."""
@@ -57,7 +58,9 @@ class Connection:
         self.watch = Watch(follower)
 
     def ask(self, message: Message, seconds: float) -> Message:
-        """The host's answer. No answer in time means that it hangs."""
+        """The host's answer. No answer in time means that it hangs; one that nobody waited for, that we are out of
+        step with it, as after Ctrl-C."""
+        self._unanswered = True
         try:
             self.process.channel.send(message)
             answer = self.process.channel.receive(seconds)
@@ -65,6 +68,7 @@ class Connection:
             raise HostLostError(f"{type(message).__name__} was not answered within {seconds:.0f} s") from None
         except ChannelClosedError:
             raise HostLostError(self._why_ended()) from None
+        self._unanswered = False
         if isinstance(answer, Failed):
             raise QueryFailedError(answer.error)
         return answer
@@ -86,7 +90,10 @@ class Connection:
             raise HostLostError(self._why_ended())
 
     def lost(self) -> bool:
-        return self.process.exit_code() is not None or self.process.channel.ended()
+        return self._unanswered or self.process.exit_code() is not None or self.process.channel.ended()
+
+    def last_commit_ms(self) -> float | None:
+        return self.watch.batches[-1].committed_ms if self.watch.batches else None
 
     def close(self) -> None:
         """Spark is stopped in good order if it stops in time."""

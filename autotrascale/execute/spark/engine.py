@@ -12,8 +12,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,45 +20,18 @@ from typing import Self
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.domain.topology import Topology, check_source_rates
 from autotrascale.domain.trial import Trial, Verdict
-from autotrascale.execute.spark import load, metrics
+from autotrascale.execute.spark import metrics
 from autotrascale.execute.spark.connection import Connection, HostLostError, QueryFailedError
 from autotrascale.execute.spark.facts import BatchFact
-from autotrascale.execute.spark.load import Loads, SourceLoad
 from autotrascale.execute.spark.messages import Repartition, StopQuery
 from autotrascale.execute.spark.preflight import preflight
-from autotrascale.execute.spark.schedule import Schedule
+from autotrascale.execute.spark.query import Change, Query, now_ms
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.execute.spark.stability import Behind, Steady, Undecided, judge
 from autotrascale.execute.spark.watch import samples
 
 _POLL_SECONDS = 0.05
-
-
-@dataclass
-class Query:
-    """The query that runs, or, with `keep`, that is to go on: where its things are and what it was brought to."""
-
-    folder: Path
-    checkpoint: str
-    parallelism: Mapping[str, int]
-    rates: Mapping[str, float]
-    loads: Loads
-    load_began_ms: float = 0.0
-    last_commit_ms: float | None = None
-    running: bool = False
-    generated: tuple[str, ...] = ()
-
-    @property
-    def load_file(self) -> Path:
-        return self.folder / "load.json"
-
-
-@dataclass(frozen=True)
-class Change:
-    """How the job was brought to a parallelism: seconds by phase, and how long it stood still in all."""
-
-    phases: Mapping[str, float] = field(default_factory=dict)
-    downtime_seconds: float = 0.0
+_STILL_WARMING = 0.85  # a batch in less than this share of the best time before: the session gets faster yet
 
 
 class SparkEngine:
@@ -108,9 +80,6 @@ class SparkEngine:
         try:
             self.change = self._bring(connection, asked, source_rates)
             trial = self._measure(connection, asked, source_rates)
-            if self.settings.between_trials == "fresh":
-                self._stop(connection)
-            return trial
         except QueryFailedError as failure:
             self._keep_log = True
             self._forget_query()
@@ -120,6 +89,9 @@ class SparkEngine:
             self._drop(connection)
             self._forget_query()
             return Trial(asked, Verdict.FAILED, detail=f"{loss}; see {self.log}")
+        if self.settings.between_trials == "fresh":
+            self._end_trial(connection)
+        return trial
 
     def close(self) -> None:
         if self._connection is not None:
@@ -168,8 +140,9 @@ class SparkEngine:
         connection.kill()
         self._held.remove(connection)
         self._connection = None
-        if self._query is not None:
+        if self._query is not None and self._query.running:
             self._query.running = False
+            self._query.last_commit_ms = connection.last_commit_ms()
 
     def _check(self, parallelism: Mapping[str, int], source_rates: Mapping[str, float]) -> None:
         for name in parallelism:
@@ -190,7 +163,7 @@ class SparkEngine:
         if query is None or self.settings.between_trials == "fresh":
             return self._start_afresh(connection, k, rates)
         if query.running and dict(query.parallelism) == dict(k):
-            self._change_rates(query, rates)
+            query.change_rates(rates)
             return Change()
         return self._rescale(connection, query, k, rates)
 
@@ -198,37 +171,58 @@ class SparkEngine:
         """Empty state, primed first; the load begins at the first moment at which the query is warm."""
         began = time.monotonic()
         self._stop(connection)
-        query = self._query = self._new_query(k, rates)
-        load.write(query.loads, query.load_file)
-        phases = {"stop": time.monotonic() - began}
-        phases |= self._start(connection, query)
-        wanted = self.settings.prime_batches if query.generated else 1
-        phases["prime"] = self._await_batches(connection, wanted)
-        query.loads = query.loads.begun(_now_ms())
-        query.load_began_ms = _now_ms()
-        load.write(query.loads, query.load_file)
-        return Change(phases, sum(phases[name] for name in ("stop", "start", "first_batch")))
+        self._trials += 1
+        query = self._query = Query.new(self.settings, self._work / f"trial-{self._trials}", k, rates)
+        phases = {"stop": time.monotonic() - began, **self._start(connection, query)}
+        stood_still = sum(phases.values())
+        phases["prime"] = self._prime(connection, query)
+        query.begin_load(connection.watch.batches[-1])
+        return Change(phases, stood_still)
+
+    def _prime(self, connection: Connection, query: Query) -> float:
+        """Small batches until they get no faster: a cold JVM compiles for many of them, a warm one for none."""
+        began = time.monotonic()
+        least, most = (self.settings.prime_batches, self.settings.most_prime_batches) if query.generated else (1, 1)
+        for count in range(least, most + 1):
+            self._await_batches(connection, count)
+            seconds = [batch.seconds for batch in connection.watch.batches[:count]]
+            if count > 1 and seconds[-1] > _STILL_WARMING * min(seconds[:-1]):
+                break
+        return time.monotonic() - began
 
     def _rescale(
         self, connection: Connection, query: Query, k: Mapping[str, int], rates: Mapping[str, float]
     ) -> Change:
-        """Stop, give the state its new partitions, start. The load goes on meanwhile, so the job has to catch up."""
-        began = time.monotonic()
+        """Stop between two batches, give the state its new partitions, start. The load goes on, so there is some
+        catching up to do. (After a host has died there is nothing to stop, and the last batch runs again.)"""
+        phases = {}
         if query.running:
-            connection.ask(StopQuery(), self.settings.patience.command)
+            phases["finish"] = self._come_to_rest(connection, query)
+            phases["stop"] = _timed(lambda: connection.ask(StopQuery(), self.settings.patience.command))
             query.running = False
-        phases = {"stop": time.monotonic() - began}
-        if self._state_partitions(k) != self._state_partitions(query.parallelism):
-            began = time.monotonic()
-            partitions = self._state_partitions(k)
-            connection.ask(Repartition(query.checkpoint, partitions), self.settings.patience.command)
-            phases["repartition"] = time.monotonic() - began
+        if (partitions := self._state_partitions(k)) != self._state_partitions(query.parallelism):
+            move = Repartition(query.checkpoint, partitions)
+            phases["repartition"] = _timed(lambda: connection.ask(move, self.settings.patience.command))
         query.parallelism = dict(k)
-        self._change_rates(query, rates)
+        query.release_load()
+        query.change_rates(rates)
         phases |= self._start(connection, query)
-        query.load_began_ms = connection.watch.batches[0].started_ms
-        stood = connection.watch.batches[0].committed_ms - (query.last_commit_ms or query.load_began_ms)
-        return Change(phases, max(0.0, stood / 1000))
+        first = connection.watch.batches[0]
+        query.window_from_ms = first.started_ms
+        stood_ms = first.committed_ms - (query.last_commit_ms or first.started_ms)
+        return Change(phases, max(0.0, stood_ms / 1000))
+
+    def _come_to_rest(self, connection: Connection, query: Query) -> float:
+        """Waits for the batch in flight, within reason. A sink that goes by batch numbers then sees no batch twice."""
+        began = time.monotonic()
+        query.hold_load()
+        while time.monotonic() - began < self.settings.patience.finish_batch:
+            connection.poll()
+            if query.has_come_to_rest(connection.watch.batches[-1]):
+                break
+            time.sleep(_POLL_SECONDS)
+        query.last_commit_ms = connection.watch.batches[-1].committed_ms
+        return time.monotonic() - began
 
     def _start(self, connection: Connection, query: Query) -> dict[str, float]:
         """Start the query and see its first batch committed."""
@@ -249,20 +243,16 @@ class SparkEngine:
     def _measure(self, connection: Connection, k: Mapping[str, int], rates: Mapping[str, float]) -> Trial:
         """Looks on until the batches can be judged."""
         assert self._query is not None
-        began_ms = self._query.load_began_ms
+        began_ms = self._query.window_from_ms
         watch, rules = connection.watch, self.settings.window
         while True:
             connection.poll()
-            batches = watch.since(began_ms)
-            now = _now_ms()
-            in_flight = watch.in_flight(now)
-            judgement = judge(samples(batches, began_ms), rules, (now - began_ms) / 1000, in_flight)
+            batches, now = watch.since(began_ms), now_ms()
+            seen = samples(batches, began_ms)
+            judgement = judge(seen, rules, (now - began_ms) / 1000, watch.in_flight(now))
             if not isinstance(judgement, Undecided):
-                break
+                return self._trial(judgement, batches, k, rates)
             time.sleep(_POLL_SECONDS)
-        if batches:
-            self._query.last_commit_ms = batches[-1].committed_ms
-        return self._trial(judgement, batches, k, rates)
 
     def _trial(
         self, judgement: Steady | Behind, batches: list[BatchFact], k: Mapping[str, int], rates: Mapping[str, float]
@@ -285,13 +275,16 @@ class SparkEngine:
             downtime_seconds=self.change.downtime_seconds,
         )
 
-    def _stop(self, connection: Connection) -> None:
-        """A query that does not stop is hung: its host goes, and the verdict of its trial stands."""
-        query = self._query
-        if query is None:
-            return
+    def _end_trial(self, connection: Connection) -> None:
+        """A query that cannot be stopped takes its host with it; the verdict of its trial stands."""
         try:
-            if query.running:
+            self._stop(connection)
+        except (QueryFailedError, HostLostError):
+            self._drop(connection)
+
+    def _stop(self, connection: Connection) -> None:
+        try:
+            if self._query is not None and self._query.running:
                 connection.ask(StopQuery(), self.settings.patience.command)
         finally:
             self._forget_query()
@@ -301,36 +294,9 @@ class SparkEngine:
         if self._query is None:
             return
         self._query.running = False
-        if self.settings.between_trials == "fresh":
-            shutil.rmtree(self._query.folder, ignore_errors=True)
+        if self.settings.between_trials == "fresh" or not self._query.begun:
+            self._query.remove()
             self._query = None
-
-    def _new_query(self, k: Mapping[str, int], rates: Mapping[str, float]) -> Query:
-        self._trials += 1
-        folder = self._work / f"trial-{self._trials}"
-        folder.mkdir()
-        home = self.settings.checkpoint_dir
-        checkpoint = f"{home.rstrip('/')}/{self._work.name}-{self._trials}" if home else str(folder / "checkpoint")
-        loads = Loads(
-            {
-                source: SourceLoad.of(self._schedule(rate), prime_batches=self.settings.prime_batches)
-                for source, rate in rates.items()
-            }
-        )
-        return Query(folder, checkpoint, dict(k), dict(rates), loads)
-
-    def _change_rates(self, query: Query, rates: Mapping[str, float]) -> None:
-        """Other rates from now on. The window begins anew with them, also when they are the same."""
-        now = _now_ms()
-        if dict(rates) != dict(query.rates):
-            sources = query.loads.sources
-            changed = {name: sources[name].changed(self._schedule(rate), now) for name, rate in rates.items()}
-            query.loads, query.rates = Loads(changed), dict(rates)
-            load.write(query.loads, query.load_file)
-        query.load_began_ms = now
-
-    def _schedule(self, rate: float) -> Schedule:
-        return Schedule(self.settings.load_shape).times(rate)
 
     def _state_partitions(self, k: Mapping[str, int]) -> int:
         return max((k[name] for name, operator in self.topology.operators.items() if operator.stateful), default=0)
@@ -349,5 +315,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+def _timed(action: Callable[[], object]) -> float:
+    began = time.monotonic()
+    action()
+    return time.monotonic() - began

@@ -38,16 +38,18 @@ class Segment:
 
 @dataclass(frozen=True)
 class SourceLoad:
-    """One source's load. `started_ms` is Unix time in milliseconds, None while the query is being primed."""
+    """One source's load. `started_ms` is Unix time in milliseconds, None while the query is being primed; `held_ms` is
+    the last moment that is offered, while the load is held."""
 
     segments: tuple[Segment, ...]
     prime_batches: int = 0
     prime_ms: int = 50
     started_ms: int | None = None
+    held_ms: int | None = None
 
     @classmethod
     def of(cls, schedule: Schedule, *, prime_batches: int = 0, prime_ms: int = 50) -> SourceLoad:
-        """`prime_batches` of `prime_ms` each at the first rate, then the schedule."""
+        """At most `prime_batches` of `prime_ms` each at the first rate, then the schedule."""
         prime = Schedule(((0.0, schedule.rate(0.0)),))
         first = Segment(-prime_batches * prime_ms, 0, prime)
         begin = Segment(0, int(_arrived(first, 0)), schedule)
@@ -61,7 +63,8 @@ class SourceLoad:
         """How far the source offers records: one priming batch further, or up to this moment."""
         if self.started_ms is None:
             return min(after + self.prime_ms, 0)
-        return max(after, now_ms - self.started_ms)
+        latest = now_ms - self.started_ms
+        return max(after, latest if self.held_ms is None else min(latest, self.held_ms))
 
     def count(self, ms: Ints | int) -> Ints:
         """n(ms), exact and never falling."""
@@ -77,12 +80,16 @@ class SourceLoad:
         counts = self.count(grid)
         return int(counts[0]), np.repeat(grid[:-1], np.diff(counts))
 
-    def seconds_of(self, start_ms: int, end_ms: int) -> float:
-        """The input time that an interval of offsets stands for."""
-        return (end_ms - start_ms) / 1000
-
     def begun(self, now_ms: int) -> SourceLoad:
         return replace(self, started_ms=now_ms)
+
+    def held(self, now_ms: int) -> SourceLoad:
+        return replace(self, held_ms=0 if self.started_ms is None else now_ms - self.started_ms)
+
+    @property
+    def held_count(self) -> int:
+        """n at the moment of holding; -1 when it is not held."""
+        return -1 if self.held_ms is None else int(self.count(self.held_ms))
 
     def changed(self, schedule: Schedule, now_ms: int) -> SourceLoad:
         """Another schedule from this moment on; a load that has not begun simply starts over with it."""
@@ -100,6 +107,12 @@ class Loads:
 
     def begun(self, now_ms: int) -> Loads:
         return Loads({name: load.begun(now_ms) for name, load in self.sources.items()})
+
+    def held(self, now_ms: int) -> Loads:
+        return Loads({name: load.held(now_ms) for name, load in self.sources.items()})
+
+    def released(self) -> Loads:
+        return Loads({name: replace(load, held_ms=None) for name, load in self.sources.items()})
 
 
 def write(loads: Loads, path: Path) -> None:
@@ -124,6 +137,7 @@ def _source_as_dict(load: SourceLoad) -> dict[str, object]:
         "prime_batches": load.prime_batches,
         "prime_ms": load.prime_ms,
         "started_ms": load.started_ms,
+        "held_ms": load.held_ms,
     }
 
 

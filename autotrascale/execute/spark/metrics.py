@@ -29,6 +29,7 @@ from autotrascale.domain.topology import Topology
 from autotrascale.execute.spark.facts import BatchFact, StageFact, TaskFact
 
 Floats = NDArray[np.float64]
+_CLOCK = 0.001  # seconds: Spark tells the time in milliseconds
 QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 
@@ -226,8 +227,8 @@ def _mean_phases(batches: Sequence[BatchFact]) -> dict[str, float]:
 def _quantile(q: float, low: Floats, high: Floats, weights: Floats) -> float:
     """Of a mixture of even spreads over [low, high]. Its distribution function is linear between their ends, so the
     quantile lies on one straight piece."""
+    high = np.maximum(high, low + _CLOCK)  # what arrived in one instant is spread over the clock's own step
     edges = np.unique(np.concatenate([low, high]))
-    width = np.maximum(high - low, 1e-9)  # a spread of no width is a step, and the division needs some
-    below = (weights * np.clip((edges[:, None] - low) / width, 0, 1)).sum(axis=1) / weights.sum()
-    # A step's whole weight stands at its edge: where nothing is below the first edge yet, that edge is the answer.
+    shares = np.clip((edges[:, None] - low) / (high - low), 0, 1)
+    below = (weights * shares).sum(axis=1) / weights.sum()
     return float(np.interp(q, below, edges))

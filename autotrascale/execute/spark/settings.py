@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
+from autotrascale.execute.spark.schedule import Schedule
 from autotrascale.execute.spark.stability import Rules
 
 BetweenTrials = Literal["fresh", "keep"]
@@ -35,10 +36,12 @@ class Patience:
     start: float = 120.0  # of the host: JVM, session, executors
     command: float = 60.0  # starting, stopping, rescaling a query
     first_batch: float = 90.0  # from the start of a query to the first commit
+    finish_batch: float = 15.0  # of a query that is to be rescaled; then its batch is dropped, and runs again
 
     def __post_init__(self) -> None:
         for name in ("start", "command", "first_batch"):
             checks.positive(name, getattr(self, name))
+        checks.non_negative("finish_batch", self.finish_batch)
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,13 @@ class SparkSettings:
         if self.p_max is not None:
             checks.count("p_max", self.p_max)
         checks.count("prime_batches", self.prime_batches)
+        Schedule(self.load_shape)
         self.driver_megabytes  # noqa: B018 - refuse a bad size now
+
+    @property
+    def most_prime_batches(self) -> int:
+        """A cold session is primed for longer, until its batches get no faster."""
+        return self.prime_batches + 7
 
     @property
     def local(self) -> bool:

@@ -25,6 +25,7 @@ from autotrascale.domain import checks
 _NOISE = 0.15  # one batch's own spread, as a share of its time: seen on a busy machine; the fit never trusts more
 _UNEQUAL = 1.5  # batches that differ by less than this factor in input say nothing about a slope
 _SURE = 2.0  # standard errors
+_VAGUE = 0.5  # a slope of this error says nothing about steadiness
 _GROSS = 1.5  # a slope this far above 1 may be believed from two batches
 
 
@@ -160,7 +161,8 @@ def _is_behind(samples: Sequence[Sample], running: Running | None) -> Behind | N
 
 
 def _window(samples: Sequence[Sample], rules: Rules) -> Steady | None:
-    """The shortest tail that is long enough in time and batches, if its halves agree. The first batch never counts."""
+    """The shortest tail that is long enough in time and batches, if it keeps up and its halves agree. The first batch
+    never counts."""
     usable = samples[1:]
     count, seconds = 0, 0.0
     for sample in reversed(usable):
@@ -170,6 +172,8 @@ def _window(samples: Sequence[Sample], rules: Rules) -> Steady | None:
     else:
         return None
     tail = np.array([sample.seconds for sample in usable[-count:]])
+    if tail.sum() > (1 + rules.tolerance) * sum(sample.covered for sample in usable[-count:]):
+        return None  # more work than input, whatever the halves say
     half = count // 2
     early, late = tail[:half], tail[-half:]
     # Two standard errors of the difference, from the spread within the halves: noise is no trend.
@@ -191,7 +195,11 @@ def _held_back(window: Sequence[Sample], rules: Rules) -> Behind | None:
 
 def _still_far(window: Sequence[Sample], fitted: Fit | None, rules: Rules) -> bool:
     """Creeping towards a b* that is far off looks steady from near by. Only a fit that is sure of itself may say so."""
-    if fitted is None or fitted.slope >= 1 or fitted.error > 0.5 * (1 - fitted.slope):
+    if fitted is None:
+        return False
+    if fitted.slope >= 1:
+        return fitted.error < _VAGUE
+    if fitted.error > 0.5 * (1 - fitted.slope):
         return False
     here = sum(sample.seconds for sample in window) / len(window)
     return abs(fitted.settles_at - here) > 2 * rules.tolerance * here

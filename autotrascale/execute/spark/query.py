@@ -1,0 +1,112 @@
+"""The query that an engine has in hand: where its things are, what it was brought to, and the load it is under."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autotrascale.execute.spark import load
+from autotrascale.execute.spark.facts import BatchFact
+from autotrascale.execute.spark.load import Loads, SourceLoad
+from autotrascale.execute.spark.schedule import Schedule
+from autotrascale.execute.spark.settings import SparkSettings
+
+
+@dataclass(frozen=True)
+class Change:
+    """How the job was brought to a parallelism: seconds by phase, and how long it stood still in all."""
+
+    phases: Mapping[str, float] = field(default_factory=dict)
+    downtime_seconds: float = 0.0
+
+
+@dataclass
+class Query:
+    """`running` is false between trials, and after a host has died; with `keep` the checkpoint is gone on from."""
+
+    folder: Path
+    checkpoint: str
+    parallelism: Mapping[str, int]
+    rates: Mapping[str, float]
+    loads: Loads
+    shape: Schedule
+    window_from_ms: float = 0.0  # batches triggered before this do not count
+    last_commit_ms: float | None = None
+    running: bool = False
+    generated: tuple[str, ...] = ()
+
+    @classmethod
+    def new(
+        cls, settings: SparkSettings, folder: Path, parallelism: Mapping[str, int], rates: Mapping[str, float]
+    ) -> Query:
+        """Empty state, and a load that primes until `begin_load`."""
+        folder.mkdir()
+        home = settings.checkpoint_dir.rstrip("/")
+        checkpoint = f"{home}/{folder.parent.name}-{folder.name}" if home else str(folder / "checkpoint")
+        shape = Schedule(settings.load_shape)
+        most = settings.most_prime_batches
+        loads = {name: SourceLoad.of(shape.times(rate), prime_batches=most) for name, rate in rates.items()}
+        query = cls(folder, checkpoint, dict(parallelism), dict(rates), Loads(loads), shape)
+        query._save()
+        return query
+
+    @property
+    def load_file(self) -> Path:
+        return self.folder / "load.json"
+
+    @property
+    def begun(self) -> bool:
+        return self.window_from_ms > 0
+
+    def begin_load(self, last: BatchFact) -> None:
+        """The wall clock takes over from where priming has come to."""
+        self.window_from_ms = now_ms()
+        primed_to = max((end["ms"] for end in _ends(last)), default=0)
+        self.loads = self.loads.begun(now_ms() - primed_to)
+        self._save()
+
+    def change_rates(self, rates: Mapping[str, float]) -> None:
+        """Other rates from now on. The window begins anew, also when they are the same."""
+        now = now_ms()
+        if dict(rates) != dict(self.rates):
+            sources = self.loads.sources
+            self.loads = Loads({name: sources[name].changed(self.shape.times(r), now) for name, r in rates.items()})
+            self.rates = dict(rates)
+            self._save()
+        self.window_from_ms = now
+
+    def hold_load(self) -> None:
+        """Offers nothing that arrives after now, so that the query comes to rest between two batches. What arrives
+        meanwhile is not lost: it waits."""
+        self.loads = self.loads.held(now_ms())
+        self._save()
+
+    def release_load(self) -> None:
+        self.loads = self.loads.released()
+        self._save()
+
+    def has_come_to_rest(self, last: BatchFact) -> bool:
+        """Whether this batch took in all that a held load offers."""
+        ends = sorted(end["n"] for end in _ends(last))
+        return ends == sorted(self.loads.sources[name].held_count for name in self.generated)
+
+    def remove(self) -> None:
+        """A checkpoint in a folder of the user's own choice stays."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _save(self) -> None:
+        load.write(self.loads, self.load_file)
+
+
+def _ends(batch: BatchFact) -> list[dict[str, int]]:
+    """Where a batch ended in each generated source; offsets of a job's own sources look otherwise."""
+    ends = [json.loads(end) for _, end in batch.offsets if isinstance(end, str) and end.startswith("{")]
+    return [end for end in ends if end.keys() == {"ms", "n"}]
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000

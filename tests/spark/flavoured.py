@@ -1,0 +1,62 @@
+"""The test job: a word count whose flavour (stalls, results, faults) is read from a file each time it is built."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+
+from autotrascale import reading
+from autotrascale.domain.topology import Topology
+from autotrascale.execute.spark.protocol import Flow, Query
+from autotrascale.jobs.wordcount import WordCount
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """`raises` fails in a worker, `hangs` sleeps there, both only once the load has begun."""
+
+    word_count: WordCount = field(default_factory=WordCount)
+    raises: str = ""
+    hangs: float = 0.0
+    after: int = 0  # … rows of one batch: priming batches are smaller
+
+
+@dataclass(frozen=True)
+class Flavoured:
+    flavour: str
+
+    name: ClassVar[str] = "flavoured"
+    topology: ClassVar[Topology] = WordCount.topology
+
+    def build(self, flow: Flow) -> Query:
+        flavour = reading.validate(json.loads(Path(self.flavour).read_text()), Flavour, place="flavour")
+        return _Faulty(flavour).build(flow) if flavour.raises or flavour.hangs else flavour.word_count.build(flow)
+
+
+@dataclass(frozen=True)
+class _Faulty:
+    flavour: Flavour
+
+    def build(self, flow: Flow) -> Query:
+        raises, hangs, after = self.flavour.raises, self.flavour.hangs, self.flavour.after
+
+        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                if batch.num_rows > after and raises:
+                    raise ValueError(raises)
+                if batch.num_rows > after:
+                    time.sleep(hangs)
+                yield batch
+
+        job = self.flavour.word_count
+        rows = flow.load("source", "sentence string", job.sentences)
+        words = flow.operator("flatmap", rows, do=lambda df: df.select("sentence").mapInArrow(work, "word string"))
+        counts = flow.operator("count", words, do=lambda df: df.groupBy("word").count(), by=["word"])
+        sink = flow.operator("sink", counts, do=lambda df: df)
+        return sink.writeStream.format("noop").outputMode("update")

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.topology import Operator
+from autotrascale.execute.spark.channel import Channel, ChannelClosedError, ChannelTimeoutError
+from autotrascale.execute.spark.messages import (
+    Boot,
+    Done,
+    Failed,
+    Message,
+    Ready,
+    Repartition,
+    Shutdown,
+    Started,
+    StartQuery,
+    StopQuery,
+    decode,
+    encode,
+)
+
+MESSAGES: list[Message] = [
+    Boot("jobs:job", {"stall": 0.5, "words": [1, 2]}, {"spark.master": "local[2]"}, "/tmp/work", 30.0),
+    StartQuery({"source": 1, "sink": 2}, "/tmp/checkpoint", "/tmp/load.json"),
+    StopQuery(),
+    Repartition("/tmp/checkpoint", 8),
+    Shutdown(),
+    Ready("local-1", "4.3.0", 8, "job", {"source": Operator(), "count": Operator(("source",), stateful=True)}),
+    Started("run", ("source",), 0.25),
+    Done(1.5),
+    Failed("ValueError: ä\nsecond line"),
+]
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Channel, Channel]]:
+    one, other = socket.socketpair()
+    with one, other:
+        yield Channel(one), Channel(other)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_every_message_comes_out_as_it_went_in(message: Message, ends: tuple[Channel, Channel]) -> None:
+    assert decode(encode(message)) == message
+    ends[0].send(message)
+    assert ends[1].receive(1.0) == message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"26/11/18 WARN something",
+        b"[]",
+        b'{"kind": "Exec", "code": "1"}',
+        b'{"kind": "Done"',
+        b'{"kind": "Done", "seconds": "soon"}',
+        b'{"kind": "Done", "more": 1}',
+        b'{"kind": "Repartition", "checkpoint": "x", "partitions": 1.5}',
+    ],
+)
+def test_anything_else_is_refused_in_one_line(line: bytes) -> None:
+    with pytest.raises(InputError) as refused:
+        decode(line)
+    assert "\n" not in str(refused.value)
+
+
+def test_two_messages_in_one_packet_come_out_one_by_one(ends: tuple[Channel, Channel]) -> None:
+    ends[0].send(Done(1.0))
+    ends[0].send(Done(2.0))
+    assert [ends[1].receive(1.0), ends[1].receive(1.0)] == [Done(1.0), Done(2.0)]
+
+
+def test_a_large_message_is_put_together(ends: tuple[Channel, Channel]) -> None:
+    message = Failed("x" * 2_000_000)
+    sender = threading.Thread(target=ends[0].send, args=(message,))
+    sender.start()
+    assert ends[1].receive(10.0) == message
+    sender.join()
+
+
+def test_silence_and_hanging_up_are_told_apart(ends: tuple[Channel, Channel]) -> None:
+    with pytest.raises(ChannelTimeoutError):
+        ends[0].receive(0.01)
+    assert not ends[0].ended()
+    ends[1].close()
+    assert ends[0].ended()
+    with pytest.raises(ChannelClosedError):
+        ends[0].receive(1.0)
+    with pytest.raises(ChannelClosedError):
+        ends[0].send(Done())

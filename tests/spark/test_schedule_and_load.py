@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale.domain.errors import InputError
+from autotrascale.execute.simulator.schedules import Sine
+from autotrascale.execute.spark import load
+from autotrascale.execute.spark.load import Loads, SourceLoad
+from autotrascale.execute.spark.schedule import Schedule, constant, sampled
+
+rates = st.floats(0, 5000)
+schedules = st.lists(st.tuples(st.floats(0.001, 20), rates), max_size=6).map(
+    lambda pieces: Schedule(
+        tuple(
+            (float(at), rate)
+            for at, rate in zip(
+                np.cumsum([0.0, *(width for width, _ in pieces)]), [100.0, *(rate for _, rate in pieces)], strict=True
+            )
+        )
+    )
+)
+
+
+def test_a_constant_rate_gives_rate_times_time() -> None:
+    assert constant(250.0).arrived(4.0) == 1000.0
+
+
+def test_a_ramp_gives_the_triangle_under_it_and_holds_its_last_rate() -> None:
+    ramp = Schedule(((0.0, 0.0), (10.0, 100.0)))
+    assert ramp.arrived(10.0) == pytest.approx(500.0)
+    assert ramp.arrived(12.0) == pytest.approx(700.0)
+
+
+def test_two_points_at_one_time_are_a_step() -> None:
+    step = Schedule(((0.0, 10.0), (5.0, 10.0), (5.0, 1000.0)))
+    assert step.rate(4.999) == 10.0
+    assert step.rate(5.0) == 1000.0
+    assert step.arrived(6.0) == pytest.approx(1050.0)
+
+
+def test_any_rate_over_time_can_be_sampled() -> None:
+    wave = sampled(Sine(mean=1000, amplitude=400, period=60), seconds=60, every=0.5)
+    assert float(wave.arrived(60.0)) == pytest.approx(60_000, rel=1e-6)
+    assert float(wave.rate(30.0)) == pytest.approx(1400)
+
+
+@given(schedules, st.floats(0, 100), st.floats(0, 100))
+def test_arrivals_never_go_back(schedule: Schedule, one: float, other: float) -> None:
+    early, late = sorted((one, other))
+    assert schedule.arrived(early) <= schedule.arrived(late) + 1e-6
+
+
+@given(schedules)
+def test_the_integral_is_that_of_the_rate(schedule: Schedule) -> None:
+    end = schedule.points[-1][0] + 1.0
+    grid = np.linspace(0, end, 20_001)
+    middle = [schedule.rate(float(t)) for t in (grid[1:] + grid[:-1]) / 2]
+    by_hand = math.fsum(middle) * end / 20_000
+    assert float(schedule.arrived(end)) == pytest.approx(by_hand, rel=0.02, abs=1.0)
+
+
+@pytest.mark.parametrize("points", [(), ((1.0, 5.0),), ((0.0, 5.0), (3.0, 1.0), (2.0, 1.0)), ((0.0, -1.0),)])
+def test_what_is_no_schedule_is_refused(points: tuple[tuple[float, float], ...]) -> None:
+    with pytest.raises(InputError):
+        Schedule(points)
+
+
+@given(schedules, st.lists(st.integers(0, 20_000), min_size=2, max_size=8))
+def test_slices_of_a_load_are_exact_however_it_is_cut(schedule: Schedule, cuts: list[int]) -> None:
+    source = SourceLoad.of(schedule)
+    cuts = sorted(cuts)
+    together = sum(len(source.arrivals(a, b)[1]) for a, b in pairwise(cuts))
+    assert together == len(source.arrivals(cuts[0], cuts[-1])[1])
+
+
+def test_records_of_a_slice_arrive_within_it_and_are_numbered_on() -> None:
+    source = SourceLoad.of(constant(1000.0))
+    first, arrivals = source.arrivals(100, 103)
+    assert first == 100
+    assert arrivals.tolist() == [100, 101, 102]
+
+
+def test_priming_offers_one_small_batch_after_another_and_then_nothing() -> None:
+    source = SourceLoad.of(constant(1000.0), prime_batches=2, prime_ms=50)
+    assert source.first_ms == -100
+    assert source.latest_ms(-100, now_ms=10**12) == -50
+    assert source.latest_ms(-50, now_ms=10**12) == 0
+    assert source.latest_ms(0, now_ms=10**12) == 0
+    assert source.count(0) == 100
+
+
+def test_a_load_that_has_begun_follows_the_clock_and_waits_for_nobody() -> None:
+    source = SourceLoad.of(constant(1000.0)).begun(5_000)
+    assert source.latest_ms(0, now_ms=5_250) == 250
+    assert source.latest_ms(0, now_ms=65_000) == 60_000
+
+
+def test_a_held_load_offers_nothing_new_and_loses_nothing() -> None:
+    source = SourceLoad.of(constant(1000.0)).begun(5_000).held(6_000)
+    assert source.latest_ms(500, now_ms=9_000) == 1_000
+    assert source.held_count == 1_000
+    assert Loads({"a": source}).released().sources["a"].latest_ms(1_000, now_ms=9_000) == 4_000
+
+
+def test_a_change_of_rate_leaves_earlier_offsets_their_meaning() -> None:
+    source = SourceLoad.of(constant(1000.0)).begun(0)
+    changed = source.changed(constant(10.0), now_ms=2_000)
+    assert changed.arrivals(500, 600)[1].tolist() == source.arrivals(500, 600)[1].tolist()
+    assert changed.count(2_000) == 2_000
+    assert changed.count(3_000) == 2_010
+
+
+def test_the_load_file_keeps_everything(tmp_path: Path) -> None:
+    source = SourceLoad.of(Schedule(((0.0, 5.0), (2.0, 7.5))), prime_batches=3).begun(77).held(99)
+    load.write(Loads({"source": source}), tmp_path / "load.json")
+    assert load.read(tmp_path / "load.json") == Loads({"source": source})
