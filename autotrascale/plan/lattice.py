@@ -1,0 +1,142 @@
+"""The search space Ω: integer vectors between the floor and P_max, both included.
+
+symbol  meaning                         shape
+Ω       Π_i {k'_i, …, P_max,i}          |Ω| points
+k       one point of Ω                  (N,)
+K       a pool of points                (n, N)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
+
+Point = tuple[int, ...]
+Pool = NDArray[np.int64]
+
+ENUMERABLE = 4_000  # up to here Ω is searched exactly; one pass over it costs a few milliseconds
+POOL = 2_000  # beyond, a random pool of this size, then climbing from its best
+STARTS = 6
+CLIMBS = 12
+STEPS = (1, 2, 4)
+
+
+@dataclass(frozen=True)
+class Lattice:
+    lower: Point
+    upper: Point
+
+    @classmethod
+    def between(cls, floor: Sequence[int], p_max: int | Sequence[int]) -> Lattice:
+        """Validated bounds; a single `p_max` holds for every operator."""
+        upper = (p_max,) * len(floor) if isinstance(p_max, int | np.integer) else tuple(p_max)
+        if len(upper) != len(floor):
+            raise InputError("p_max", f"has {len(upper)} bounds for {len(floor)} operators", seen=upper,
+                             remedy="give one number, or one for each operator")  # fmt: skip
+        for i, (low, high) in enumerate(zip(floor, upper, strict=True)):
+            checks.count(f"floor[{i}]", low)
+            checks.count("p_max", high)
+            if low > high:
+                raise InputError(f"floor[{i}]", f"is above p_max = {high}", seen=low,
+                                 remedy="the job needs more slots than it may have: raise p_max")  # fmt: skip
+        return cls(tuple(map(int, floor)), tuple(map(int, upper)))
+
+    @cached_property
+    def size(self) -> int:
+        return prod(high - low + 1 for low, high in zip(self.lower, self.upper, strict=True))
+
+    def __contains__(self, k: Point) -> bool:
+        return len(k) == len(self.lower) and all(
+            low <= x <= high for low, x, high in zip(self.lower, k, self.upper, strict=True)
+        )
+
+    def clip(self, k: Sequence[int]) -> Point:
+        return tuple(min(max(x, low), high) for low, x, high in zip(self.lower, k, self.upper, strict=True))
+
+    def check(self, k: Sequence[int]) -> Point:
+        """`k` as a point of Ω, or one line that says why it is none."""
+        if len(k) != len(self.lower):
+            raise InputError("k", f"must have {len(self.lower)} numbers", seen=tuple(k), remedy="one for each operator")
+        for i, x in enumerate(k):
+            checks.count(f"k[{i}]", x)
+        point = tuple(int(x) for x in k)
+        if point not in self:
+            raise InputError("k", f"lies outside [{self.lower}, {self.upper}]", seen=point,
+                             remedy="tell only points between the floor and p_max")  # fmt: skip
+        return point
+
+    @cached_property
+    def points(self) -> Pool:
+        """All of Ω; only for lattices of at most `ENUMERABLE` points."""
+        axes = [np.arange(low, high + 1) for low, high in zip(self.lower, self.upper, strict=True)]
+        return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+    def sample(self, rng: np.random.Generator, n: int) -> Pool:
+        """Random points, log-uniform with a lean towards the floor: that is where the resource term is large."""
+        low, high = np.array(self.lower), np.array(self.upper)
+        lean = rng.choice((1.0, 2.0, 3.0), size=(n, 1))
+        t = rng.random((n, len(low))) ** lean
+        # From half below to half above, so that every integer, the bounds too, has a width of its own to be hit in.
+        real = np.rint((low - 0.5) * ((high + 0.5) / (low - 0.5)) ** t)
+        return np.asarray(np.clip(real, low, high), dtype=np.int64)
+
+    def around(self, centres: Pool) -> Pool:
+        """The centres' neighbours: one operator up or down by 1, 2 or 4, and one instance moved between two."""
+        n = len(self.lower)
+        eye = np.eye(n, dtype=np.int64)
+        moves = [sign * step * eye for step in STEPS for sign in (1, -1)]
+        swaps = (eye[:, None, :] - eye[None, :, :]).reshape(-1, n)
+        offsets = np.concatenate([*moves, swaps[np.any(swaps, axis=1)]])
+        near = (centres[:, None, :] + offsets[None, :, :]).reshape(-1, n)
+        return np.unique(np.clip(near, self.lower, self.upper), axis=0)
+
+    def argmax(
+        self,
+        value: Callable[[Pool], NDArray[np.float64]],
+        *,
+        excluded: Collection[Point],
+        hints: Sequence[Point],
+        rng: np.random.Generator,
+    ) -> Point | None:
+        """The point of Ω outside `excluded` with the largest value: exact where Ω is small, else a random pool and
+        the hints, climbed from the best few. No real-valued optimum is ever rounded. None when no point is left.
+        """
+        if self.size <= ENUMERABLE:
+            pool = self._without(self.points, excluded)
+            return None if len(pool) == 0 else _point(pool[int(np.argmax(value(pool)))])
+        start = np.array([*hints, *excluded], dtype=np.int64).reshape(-1, len(self.lower))
+        pool = self._without(np.concatenate([self.sample(rng, POOL), self.around(start), start]), excluded)
+        values = value(pool)
+        for _ in range(CLIMBS):
+            top = np.argsort(-values, kind="stable")[:STARTS]
+            pool, values, best = pool[top], values[top], values[top[0]]
+            near = self._without(self.around(pool), excluded)
+            pool, values = np.concatenate([pool, near]), np.concatenate([values, value(near)])
+            if values.max() <= best:
+                break
+        return _point(pool[int(np.argmax(values))])
+
+    def _without(self, pool: Pool, excluded: Collection[Point]) -> Pool:
+        """`pool` less the excluded points, by giving each point one number (mixed radix over the sides of Ω)."""
+        if not excluded:
+            return pool
+        low, high = np.array(self.lower, dtype=object), np.array(self.upper, dtype=object)
+        sides = list(high - low + 1)
+        if prod(sides) >= 2**62:  # too many points for one number each: compare them as tuples
+            banned = set(excluded)
+            return pool[[_point(row) not in banned for row in pool]]
+        weights = np.cumprod([1, *sides[:-1]], dtype=np.int64)
+        codes = (pool - np.array(self.lower)) @ weights
+        return pool[~np.isin(codes, (np.array(list(excluded), dtype=np.int64) - np.array(self.lower)) @ weights)]
+
+
+def _point(row: NDArray[np.int64]) -> Point:
+    return tuple(int(x) for x in row)
