@@ -480,8 +480,9 @@ def test_queueing_by_path_moves_one_instance_on_each_path() -> None:
     policy = create("queueing-path", Target(0.12))
     decision = policy.decide(branches(fast=5, slow=6))
     assert decision.parallelism == {"source": 2, "fast": 5, "slow": 7}  # the saturated path needs its source
-    assert codes(decision)[0] == "slowest"
-    assert "saturated on 6" in texts(decision)[0]
+    assert codes(decision)[:4] == ["kept", "kept", "slowest", "latency"]
+    assert texts(decision)[2] == "slow: is saturated on 6, the slowest of a slow path → 7"
+    assert texts(decision)[3] == "the slowest path is saturated as it runs"
     settled = policy.decide(branches(fast=1, slow=9))
     assert settled.parallelism["slow"] == 9
 
@@ -494,6 +495,16 @@ def test_queueing_by_path_gives_nothing_back_that_another_path_needs() -> None:
     assert decision.parallelism == {"source": 2, "fast": 1, "slow": 8}
     roomy = create("queueing-path", Target(both * 1.5)).decide(branches(fast=1, slow=8))
     assert roomy.parallelism["source"] == 1
+    assert codes(roomy)[0] == "fastest"
+    assert roomy.reasons[3].numbers["predicted_seconds"] == pytest.approx(both)
+
+
+@pytest.mark.parametrize("name", ["ds2", "drs-true", "queueing", "queueing-path"])
+def test_every_operator_is_explained_the_kept_source_too(name: str) -> None:
+    blind_source = chain({"source": 3, "map": 4}, {"map": 10.0}, 60.0)
+    decision = create(name, TARGET).decide(blind_source)
+    assert texts(decision)[0] == "source: its own true rate is not known, kept at 3"
+    assert {reason.numbers.get("operator") for reason in decision.reasons} >= {"source", "map"}
 
 
 def test_a_scripted_policy_is_a_policy() -> None:

@@ -81,6 +81,19 @@ def speaks_of_the_mean(target: Target) -> list[Reason]:
     return [Reason("mean-only", text, {"statistic": target.statistic})]
 
 
+def kept_sources(snapshot: Snapshot, demand: Demand) -> list[Reason]:
+    """Sources that cannot be sized, because their own true rate is not known."""
+    return [
+        Reason(
+            "source-kept",
+            f"{name}: its own true rate is not known, kept at {metrics.parallelism}",
+            {"operator": name, "running": metrics.parallelism, "wanted": metrics.parallelism},
+        )
+        for name, metrics in snapshot.operators.items()
+        if name in demand.kept
+    ]
+
+
 def out_of_reach(text: str, **numbers: float) -> Reason:
     return Reason("out-of-reach", text, numbers)
 

@@ -30,6 +30,7 @@ from autotrascale.plan.policies import Options
 from autotrascale.plan.policies.base import (
     answer,
     hold_for_gaps,
+    kept_sources,
     latency_reached,
     limits,
     read_options,
@@ -63,7 +64,7 @@ class DRS:
         stations = _stations(snapshot, demand)
         _allocate(list(stations.values()), self.target.latency_seconds)
         wanted = {name: stations[name].k if name in stations else k for name, k in snapshot.parallelism.items()}
-        reasons = [_explain(name, station) for name, station in stations.items()]
+        reasons = kept_sources(snapshot, demand) + [_explain(name, station) for name, station in stations.items()]
         reached = latency_reached(_total(stations.values()), self.target, "more instances would not lower it enough")
         return answer(self.name, snapshot, wanted, [*reasons, reached, *speaks_of_the_mean(self.target)])
 

@@ -34,6 +34,7 @@ from autotrascale.plan.policies.base import (
     answer,
     clip,
     hold_for_gaps,
+    kept_sources,
     latency_reached,
     limits,
     read_options,
@@ -81,7 +82,8 @@ class Queueing:
         stations = _stations(snapshot, demand)
         rule = self._per_function if self.scope == "function" else self._per_path
         wanted, reasons = rule(snapshot, stations)
-        reasons += [*_assumed(snapshot, stations), *speaks_of_the_mean(self.target)]
+        reasons = [*kept_sources(snapshot, demand), *reasons, *_assumed(snapshot, stations)]
+        reasons += speaks_of_the_mean(self.target)
         return answer(self.name, snapshot, wanted, reasons)
 
     def _per_function(self, snapshot: Snapshot, stations: Mapping[str, Station]) -> tuple[dict[str, int], list[Reason]]:
@@ -99,7 +101,7 @@ class Queueing:
     def _per_path(self, snapshot: Snapshot, stations: Mapping[str, Station]) -> tuple[dict[str, int], list[Reason]]:
         running = snapshot.parallelism
         response = {name: station.response(running[name]) for name, station in stations.items()}
-        grow, shrink, reasons = set[str](), set[str](), list[Reason]()
+        grow, shrink = set[str](), set[str]()
         slowest_kept: dict[str, float] = {}  # the slowest path through an operator
         for path in paths(snapshot.topology):
             total = sum(response.get(name, 0.0) for name in path)
@@ -115,8 +117,8 @@ class Queueing:
             if slowest_kept[name] + loss > self.target.latency_seconds:
                 shrink.remove(name)
         wanted = {name: k + (name in grow) - (name in shrink - grow) for name, k in running.items()}
-        reasons += [_moved(name, running, wanted, response) for name in running if wanted[name] != running[name]]
-        return wanted, [*reasons, latency_reached(max(slowest_kept.values()), self.target, "one more where it is slow")]
+        reasons = [_moved(name, running[name], wanted[name], response[name]) for name in response]
+        return wanted, [*reasons, _slowest_path(max(slowest_kept.values()), self.target)]
 
 
 def create(target: Target | None, options: Options) -> Queueing:
@@ -199,14 +201,23 @@ def _fastest(path: tuple[str, ...], response: Mapping[str, float], snapshot: Sna
     return {min(able, key=lambda name: response[name])} if able else set()
 
 
-def _moved(name: str, running: Mapping[str, int], wanted: Mapping[str, int], response: Mapping[str, float]) -> Reason:
-    numbers: dict[str, Number] = {"operator": name, "running": running[name], "wanted": wanted[name]}
-    if math.isinf(response[name]):
-        return Reason("slowest", f"{name}: saturated on {running[name]} → {wanted[name]}", numbers)
-    numbers["response_seconds"] = response[name]
-    code, word = ("slowest", "slow") if wanted[name] > running[name] else ("fastest", "quick")
-    seconds = amount(response[name])
-    return Reason(code, f"{name}: {seconds} s, the {code} of a {word} path: {running[name]} → {wanted[name]}", numbers)
+def _moved(name: str, running: int, wanted: int, response: float) -> Reason:
+    numbers: dict[str, Number] = {"operator": name, "running": running, "wanted": wanted}
+    if math.isfinite(response):  # JSON cannot carry infinity
+        numbers["response_seconds"] = response
+    takes = f"takes {amount(response)} s on" if math.isfinite(response) else "is saturated on"
+    if wanted == running:
+        return Reason("kept", f"{name}: {takes} {running}, kept", numbers)
+    code, word = ("slowest", "slow") if wanted > running else ("fastest", "quick")
+    return Reason(code, f"{name}: {takes} {running}, the {code} of a {word} path → {wanted}", numbers)
+
+
+def _slowest_path(seconds: float, target: Target) -> Reason:
+    numbers: dict[str, Number] = {"target_seconds": target.latency_seconds}
+    if math.isinf(seconds):
+        return Reason("latency", "the slowest path is saturated as it runs", numbers)
+    text = f"the slowest path takes {amount(seconds)} s as it runs, the target is {amount(target.latency_seconds)} s"
+    return Reason("latency", text, numbers | {"predicted_seconds": seconds})
 
 
 def _assumed(snapshot: Snapshot, stations: Mapping[str, Station]) -> list[Reason]:
