@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -45,14 +45,14 @@ def validate(data: object, kind: type[T], *, place: str) -> T:
         )
     try:
         # By way of JSON: lists become tuples, and strictness is the one that JSON readers expect.
-        value: T = _adapter(kind).validate_json(json.dumps(data, default=str))
+        value: T = _adapter(cast(Hashable, kind)).validate_json(json.dumps(data, default=str))
         return value
     except ValidationError as error:
         raise _explain(error, place) from None
 
 
 @cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     for part in _dataclasses_within(kind, set()):
         part.__pydantic_config__ = _STRICT
     return TypeAdapter(kind)

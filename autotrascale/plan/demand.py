@@ -130,11 +130,18 @@ def _rates(metrics: OperatorMetrics) -> _Rates:
     if not metrics.upstream and not any(work.records_in for work in works):
         # A source may count only what it puts out: then that is its rate, since λ_src is a source's output in Eq. 8.
         works = tuple(Work(work.records_out, work.records_out, work.useful_seconds) for work in works)
-    # Sums stand for all instances, so their quotient is the mean of one: times p_i makes the aggregate.
-    return _true_rates(works, weight=1 if metrics.instances else metrics.parallelism)
+    # differs: DS2 adds up all instances. One that got no records (few keys, many partitions) showed no rate, and the
+    # few milliseconds it took to do nothing are not one of zero: it is taken to be like those that worked.
+    works = tuple(work for work in works if not _idle(work)) or works
+    # The mean of those that worked, times p_i. Sums stand for all instances: their quotient is that mean.
+    return _true_rates(works, weight=metrics.parallelism / len(works))
 
 
-def _true_rates(works: tuple[Work, ...], weight: int) -> _Rates:
+def _idle(work: Work) -> bool:
+    return work.records_in == 0 and bool(work.useful_seconds) and not work.records_out
+
+
+def _true_rates(works: tuple[Work, ...], weight: float) -> _Rates:
     """λ_p and λ_o, or what keeps them from being known."""
     missing = next(filter(None, map(_wrong_with, works)), "")
     if missing:

@@ -40,7 +40,8 @@ Floats = NDArray[np.float64]
 Value = Callable[[Pool], Floats]
 
 FIRST_RATIO = 0.75  # mean(k'/k) of the very first run: generous enough to be accepted often, not more
-EPSILON = 0.1  # ε: what acceptance is worth by itself, beside the resources saved
+EPSILON = 0.2  # ε: what acceptance is worth by itself, beside the resources saved
+LIKELY = 0.6  # a run is preferred for its score among those this likely to meet the target
 BEYOND_RULE = 0.005  # worth of meeting the target outside the stop rule: for when nothing inside it can
 
 
@@ -48,7 +49,7 @@ class Search:
     def __init__(
         self, lattice: Lattice, benefit: Benefit, sources: Sequence[BenefitModel] = (), *,
         loads: Sequence[float] | None = None, execution: Execution | None = None, overhead: float = 0.0,
-        noise: float = 0.05, confidence: float = 0.95,
+        noise: float = 0.05, confidence: float = 0.97,
     ) -> None:  # fmt: skip
         checks.positive("noise", noise)
         checks.share("confidence", confidence)
@@ -83,14 +84,14 @@ class Search:
         return max(doubtful, key=lambda run: chances[run.parallelism], default=None)
 
     def rank(self, runs: Sequence[Run]) -> list[Run]:
-        """Runs to be trusted first, then those that met the target as measured, then the rest; by score in each."""
+        """Runs likely to meet the target first, then those that did as measured, then the rest; by score in each."""
         if not runs:
             return []
         chances, scores = self._chances(runs), self._scores(runs)
 
         def key(run: Run) -> tuple[bool, bool, float]:
             met = run.latency is not None and run.latency <= self.benefit.latency_target
-            return met and chances[run.parallelism] >= self.confidence, met, scores[run.parallelism]
+            return met and chances[run.parallelism] >= LIKELY, met, scores[run.parallelism]
 
         return sorted(runs, key=key, reverse=True)
 

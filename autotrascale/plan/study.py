@@ -76,7 +76,7 @@ class Study:
         execution: Execution | None = None,
         overhead_share: float = 0.0,
         noise: float = 0.05,
-        confidence: float = 0.95,
+        confidence: float = 0.97,
     ) -> None:
         """`loads`, `execution` and `overhead_share` are what the floor was computed from; the search uses them to
         expect where latency rises. `noise` is the relative error of one reading, roughly. A run is accepted when its
@@ -99,6 +99,7 @@ class Study:
         else:
             self._searcher = Algorithm1(self.lattice, self.benefit, uniform_samples)
         self._runs: Runs = {}
+        self._settled_after: int | None = None  # runs told when the first of them was accepted
 
     def ask(self) -> Point:
         """The configuration to run next: inside [floor, p_max], never one already told.
@@ -121,6 +122,8 @@ class Study:
             run = Run(point, None, throughput)
         before = self._runs.get(point)
         self._runs[point] = run if before is None else before.again(run)
+        if self._settled_after is None and self._searcher.accepted(self.runs) is not None:
+            self._settled_after = len(self._runs)
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -142,10 +145,12 @@ class Study:
 
     @property
     def best(self) -> Best:
-        """The best run so far: one that meets the target before any that does not, then by score."""
+        """The run to use. Once one is accepted, that one. Who goes on asking prefers score to certainty: from then
+        on, and as long as none is accepted, it is the best score among the runs that meet the target."""
         if not self._runs:
             raise StudyError("nothing has been told yet, so there is no best; tell at least one run")
-        run = self._searcher.accepted(self.runs) or self._searcher.rank(self.runs)[0]
+        just_accepted = self._searcher.accepted(self.runs) if self._settled_after == len(self._runs) else None
+        run = just_accepted or self._searcher.rank(self.runs)[0]
         latency = run.latency
         score = float(self.benefit.score(run.parallelism, np.inf if latency is None else latency))
         met = latency is not None and latency <= self.benefit.latency_target

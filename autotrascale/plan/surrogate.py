@@ -32,10 +32,10 @@ Floats = NDArray[np.float64]
 # Priors of the hyperparameters: median and spread (of the logarithm). They matter, as ten runs cannot tell twenty
 # numbers. Medians: effects of an operator fade over a factor of e in k; its own effect is a factor of e^0.4.
 _PRIORS: dict[str, tuple[float, float]] = {
-    "amplitude": (0.4, 0.7),
-    "joint_amplitude": (0.3, 0.5),
+    "amplitude": (0.4, 1.0),
+    "joint_amplitude": (0.6, 0.5),
     "joint_scale": (1.35, 0.5),
-    "length_scale": (1.0, 0.7),
+    "length_scale": (1.0, 1.0),
     "noise": (0.05, 0.3),
 }
 _ITERATIONS = 15  # the mode is flat: more iterations change the hyperparameters, not the answers

@@ -113,6 +113,13 @@ def test_every_operator_with_a_gap_is_named_even_behind_another() -> None:
     assert list(missing(measure_demand(snapshot))) == ["flatmap", "count"]
 
 
+def test_an_instance_that_got_no_records_is_taken_to_be_like_those_that_did() -> None:
+    instances = (Work(300, 300, 10.0), Work(0, 0, 0.004))
+    shape = {"records_in": None, "records_out": None, "useful_seconds": None, "parallelism": 2}
+    whole = with_metrics(word_count(), "flatmap", **shape, instances=instances)
+    assert measure_demand(whole).capacity["flatmap"] == 30.0
+
+
 def test_one_instance_without_useful_time_leaves_the_operator_unknown() -> None:
     instances = (Work(300, 300, 10.0), Work(0, 0, 0.0))
     whole = with_metrics(
