@@ -101,22 +101,24 @@ class Case:
         """Exact, over the whole lattice; looked for once and kept."""
         return self._optimum
 
-    def at_rate(self, factor: float) -> Case | None:
+    def at_rate(self, factor: float, margin: float = 0.0) -> Case | None:
         """The same job and target at `factor` times the rate. None when the floor is out of reach there, or when the
-        stop rule has no point to take."""
+        stop rule has no point to take (`margin` below the target)."""
         rates = {name: rate * factor for name, rate in self.source_rates.items()}
         floor = throughput_floor(self.job, self.topology, rates, self.p_max)
         if floor is None:
             return None
         case = replace(self, source_rates=rates, floor=floor)
-        return case if case.reachable() else None
+        return case if case.reachable(margin) else None
 
-    def reachable(self) -> bool:
-        """Is there a point that the stop rule takes? Exact: a sample, then all frugal points if it finds none."""
+    def reachable(self, margin: float = 0.0) -> bool:
+        """Is there a point that the stop rule takes, `margin` below the target? Exact: a sample, then all frugal
+        points if it finds none."""
+        strict = replace(self, latency_target=self.latency_target * (1 - margin))
         rng = np.random.default_rng(self.seed)
-        if self.accepts(sample_frugal(self.floor, self.p_max, self.resource_limit, 2000, rng)).any():
+        if strict.accepts(sample_frugal(self.floor, self.p_max, self.resource_limit, 2000, rng)).any():
             return True
-        return any(self.accepts(K).any() for K in frugal_points(self.floor, self.p_max, self.resource_limit))
+        return any(strict.accepts(K).any() for K in frugal_points(self.floor, self.p_max, self.resource_limit))
 
     @cached_property
     def _optimum(self) -> Optimum:

@@ -1,0 +1,267 @@
+"""One tuning run at one input rate, from nothing known to a configuration that holds the target.
+
+    1. floor     run and size anew until the throughput holds the rate (§III-C)
+    2. search    above the floor, ask the study, run, tell, until it is finished (Algorithms 1 and 2)
+    3. confirm   where a reading is too close to the target to be trusted, look a second time at the same configuration
+
+Runs of the first step are told to the study too: they were paid for. This module knows the order and nothing else;
+what to run is decided in `plan`, running is the engine's affair.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.job import Job
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.trial import Trial, Verdict
+from autotrascale.execute.engine import Engine
+from autotrascale.plan.benefit_model import BenefitModel
+from autotrascale.plan.demand import Demand, measure_demand
+from autotrascale.plan.lattice import Point
+from autotrascale.plan.study import Study
+from autotrascale.plan.throughput import ThroughputSearch
+
+Phase = Literal["floor", "search", "confirm"]
+
+# An engine that fails this often in a row is broken, not slow: going on would only use up the budget.
+FAILURES_IN_A_ROW = 3
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The `tuning:` section of a job file."""
+
+    alpha: float = 0.5
+    over_allocation: float = 0.5
+    total_trials: int = 20
+    seed: int = 0
+    initial: Mapping[str, int] = field(default_factory=dict)  # where the floor is looked for from; else all minima
+    noise: float = 0.05
+    confidence: float = 0.97
+    windows: int = 2  # looks at one configuration at most; 1: never confirm
+    faithful: bool = False  # the paper's algorithms, step by step
+
+    def __post_init__(self) -> None:
+        checks.share("alpha", self.alpha)
+        checks.non_negative("over_allocation", self.over_allocation)
+        checks.count("total_trials", self.total_trials)
+        checks.count("seed", self.seed, least=0)
+        checks.positive("noise", self.noise)
+        checks.share("confidence", self.confidence)
+        checks.count("windows", self.windows)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One trial as the user is told of it."""
+
+    number: int
+    phase: Phase
+    parallelism: Mapping[str, int]
+    verdict: Verdict
+    latency_seconds: float | None
+    throughput: float | None
+    seconds: float
+    score: float | None = None  # None while the floor is looked for: scores are relative to it
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands, said before each trial (`done` is None) and after it."""
+
+    phase: Phase
+    number: int
+    total: int
+    parallelism: Mapping[str, int]
+    done: Evaluation | None
+    best: Mapping[str, int] | None
+    best_latency: float | None
+    seconds_left: float | None  # at most: every trial of the budget, as long as those so far
+
+
+@dataclass(frozen=True)
+class Outcome:
+    job: Job
+    simulated: bool
+    floor: Mapping[str, int]
+    demand: Demand | None
+    best: Evaluation
+    met_target: bool
+    stop_reason: str
+    evaluations: tuple[Evaluation, ...]
+    model: BenefitModel | None
+    remarks: tuple[str, ...] = ()
+
+
+Report = Callable[[Progress], None]
+
+
+def tune(
+    job: Job, engine: Engine, settings: Tuning | None = None, *, sources: Sequence[BenefitModel] = (),
+    report: Report = lambda _: None, clock: Callable[[], float] = time.monotonic,
+) -> Outcome:  # fmt: skip
+    """The whole run. The engine stays open: it is the caller's."""
+    return _Run(job, engine, settings or Tuning(), sources, report, clock).go()
+
+
+class _Run:
+    def __init__(
+        self, job: Job, engine: Engine, settings: Tuning, sources: Sequence[BenefitModel], report: Report,
+        clock: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self.job, self.engine, self.settings, self.sources = job, engine, settings, sources
+        self.report, self.clock = report, clock
+        self.evaluations: list[Evaluation] = []
+        self.study: Study | None = None
+        self._failures = 0
+
+    def go(self) -> Outcome:
+        floor, sizing, last = self._find_floor()
+        if floor is None:
+            return self._outcome(last.parallelism, None, "rate-out-of-reach" if sizing else "no-metrics")
+        demand = measure_demand(sizing) if sizing else None
+        self.study = self._open_study(floor, sizing, demand)
+        for evaluation in self.evaluations:
+            self._tell(evaluation)
+        while not self.study.finished and len(self.evaluations) < self.settings.total_trials:
+            k, phase = self._next(self.study)
+            self._tell(self._evaluate(phase, self.job.topology.named(k))[0])
+        return self._outcome(floor, demand, self.study.stop_reason or "budget")
+
+    # -- 1. floor -----------------------------------------------------------------------------------------------------
+
+    def _find_floor(self) -> tuple[dict[str, int] | None, Snapshot | None, Evaluation]:
+        """k', the snapshot that sized it, and the last run; no k' when the rate is out of reach."""
+        search = ThroughputSearch(
+            self.job.topology, self.job.source_rates, self.job.p_max,
+            start=_complete(self.job, self.settings.initial) if self.settings.initial else None,
+            tolerance=self.job.target.throughput_tolerance,
+        )  # fmt: skip
+        sizing: Snapshot | None = None
+        while not search.finished and len(self.evaluations) < self.settings.total_trials:
+            evaluation, trial = self._evaluate("floor", search.ask())
+            sizing = trial.snapshot or sizing
+            search.tell(_comparable(trial))
+        if not search.finished or not search.result.met:
+            return None, sizing, self._best_throughput()
+        return dict(search.result.parallelism), sizing, self.evaluations[-1]
+
+    def _best_throughput(self) -> Evaluation:
+        return max(self.evaluations, key=lambda e: (e.throughput or 0.0, -sum(e.parallelism.values())))
+
+    # -- 2. search, 3. confirm ----------------------------------------------------------------------------------------
+
+    def _open_study(self, floor: Mapping[str, int], sizing: Snapshot | None, demand: Demand | None) -> Study:
+        s, vector = self.settings, self.job.topology.vector
+        loads = None if demand is None or demand.gaps else [demand.load[name] for name in self.job.topology]
+        return Study(
+            floor=vector(floor), p_max=self.job.upper, latency_target=self.job.target.latency_seconds, alpha=s.alpha,
+            over_allocation=s.over_allocation, seed=s.seed, source=list(self.sources), max_runs=s.total_trials,
+            faithful=s.faithful, throughput_target=self.job.rate * (1 - self.job.target.throughput_tolerance),
+            loads=_known(loads), execution=None if sizing is None else sizing.execution,
+            overhead_share=0.0 if sizing is None else sizing.overhead_share, noise=s.noise, confidence=s.confidence,
+        )  # fmt: skip
+
+    def _next(self, study: Study) -> tuple[Point, Phase]:
+        unsure = study.unsure
+        if unsure is not None:
+            windows = next(run.windows for run in study.runs if run.parallelism == unsure)
+            if windows < self.settings.windows:
+                return unsure, "confirm"
+        return study.ask(), "search"
+
+    def _tell(self, evaluation: Evaluation) -> None:
+        """A run below the floor says nothing that the study, which lives above it, could place."""
+        study, k = self.study, self.job.topology.vector(evaluation.parallelism)
+        if study is None or k not in study.lattice:
+            return
+        failed = evaluation.verdict is not Verdict.STABLE or evaluation.latency_seconds is None
+        latency = None if failed else evaluation.latency_seconds
+        study.tell(k, latency=latency, throughput=evaluation.throughput, failed=failed)
+
+    # -- one trial ----------------------------------------------------------------------------------------------------
+
+    def _evaluate(self, phase: Phase, parallelism: Mapping[str, int]) -> tuple[Evaluation, Trial]:
+        self._say(phase, parallelism, None)
+        began = self.clock()
+        trial = self.engine.run(parallelism, self.job.source_rates)
+        evaluation = self._read(phase, trial, self.clock() - began)
+        self.evaluations.append(evaluation)
+        self._say(phase, parallelism, evaluation)
+        self._failures = self._failures + 1 if trial.verdict is Verdict.FAILED else 0
+        if self._failures >= FAILURES_IN_A_ROW:
+            raise EngineError(f"{self._failures} trials in a row failed, the last one so: {trial.detail}")
+        return evaluation, trial
+
+    def _read(self, phase: Phase, trial: Trial, seconds: float) -> Evaluation:
+        snapshot, statistic = trial.snapshot, self.job.target.statistic
+        latency = None
+        if trial.verdict is Verdict.STABLE and snapshot is not None:
+            latency = snapshot.latency_seconds.of(statistic)
+            if latency is None:
+                raise InputError("target.statistic", "is not measured by this engine", seen=statistic,
+                                 remedy="aim at another statistic")  # fmt: skip
+        k = self.job.topology.vector(trial.parallelism)
+        score = None if self.study is None else float(self.study.benefit.score(k, latency or math.inf))
+        return Evaluation(
+            number=len(self.evaluations) + 1, phase=phase, parallelism=dict(trial.parallelism), verdict=trial.verdict,
+            latency_seconds=latency, throughput=None if snapshot is None else snapshot.throughput, seconds=seconds,
+            score=score, detail=trial.detail,
+        )  # fmt: skip
+
+    def _say(self, phase: Phase, parallelism: Mapping[str, int], done: Evaluation | None) -> None:
+        best = None if self.study is None or not self.study.runs else self.study.best
+        left = self.settings.total_trials - len(self.evaluations)
+        mean = sum(e.seconds for e in self.evaluations) / len(self.evaluations) if self.evaluations else None
+        self.report(
+            Progress(
+                phase, len(self.evaluations) + (done is None), self.settings.total_trials, dict(parallelism), done,
+                None if best is None else self.job.topology.named(best.parallelism),
+                None if best is None else best.latency, None if mean is None else mean * left,
+            )
+        )  # fmt: skip
+
+    def _outcome(self, floor: Mapping[str, int], demand: Demand | None, stop_reason: str) -> Outcome:
+        study = self.study
+        if study is None or not study.runs:
+            return Outcome(
+                self.job, self.engine.simulated, dict(floor), demand, self._best_throughput(), False, stop_reason,
+                tuple(self.evaluations), None,
+            )  # fmt: skip
+        best = study.best
+        named = self.job.topology.named(best.parallelism)
+        last = next(e for e in reversed(self.evaluations) if dict(e.parallelism) == named)
+        chosen = Evaluation(
+            last.number, last.phase, named, last.verdict, best.latency, last.throughput, last.seconds, best.score
+        )
+        return Outcome(
+            self.job, self.engine.simulated, dict(floor), demand, chosen, best.met_target, stop_reason,
+            tuple(self.evaluations), study.model(self.job.rate), tuple(study.remarks),
+        )  # fmt: skip
+
+
+def _comparable(trial: Trial) -> Snapshot | None:
+    """What the floor search may judge by. A job that falls behind holds no rate, whatever it took in meanwhile."""
+    return None if trial.verdict is Verdict.FAILED else trial.snapshot
+
+
+def _complete(job: Job, initial: Mapping[str, int]) -> dict[str, int]:
+    for name in initial:
+        if name not in job.topology.operators:
+            raise InputError(f"tuning.initial.{name}", "names an operator that does not exist",
+                             remedy=f"use one of {', '.join(job.topology)}")  # fmt: skip
+    return {name: initial.get(name, operator.minimum) for name, operator in job.topology.operators.items()}
+
+
+def _known(loads: Sequence[float | None] | None) -> list[float] | None:
+    """All loads or none: a source whose own true rate is not known has none, and then the floor must do."""
+    known = [] if loads is None else [load for load in loads if load is not None]
+    return known if loads is not None and len(known) == len(loads) else None
