@@ -147,7 +147,7 @@ class _Run:
         )  # fmt: skip
         sizing: Snapshot | None = None
         while not search.finished and len(self.evaluations) < self.settings.total_trials:
-            evaluation, trial = self._evaluate("floor", search.ask())
+            _, trial = self._evaluate("floor", search.ask())
             sizing = trial.snapshot or sizing
             search.tell(_comparable(trial))
         if not search.finished or not search.result.met:

@@ -40,6 +40,7 @@ Floats = NDArray[np.float64]
 Value = Callable[[Pool], Floats]
 
 FIRST_RATIO = 0.75  # mean(k'/k) of the very first run: generous enough to be accepted often, not more
+EPSILON_WARM = 0.5  # … and when a source model has explored already, so that a run may as well be the last
 EPSILON = 0.2  # ε: what acceptance is worth by itself, beside the resources saved
 LIKELY = 0.6  # a run is preferred for its score among those this likely to meet the target
 BEYOND_RULE = 0.005  # worth of meeting the target outside the stop rule: for when nothing inside it can
@@ -125,12 +126,13 @@ class Search:
 
     def _hope(self, runs: Sequence[Run]) -> Value:
         posterior, limit = self._posterior(runs), 1 / (1 + self.benefit.over_allocation)
+        epsilon = EPSILON_WARM if self.sources else EPSILON
 
         def value(ks: Pool) -> Floats:
             mean, std = posterior.log_ratio(ks)
             chance = probability_accepted(mean, std, posterior.noise, self.confidence)
             resources = self.benefit.resources(ks)
-            worth = np.where(resources >= limit - 1e-9, resources - limit + EPSILON, BEYOND_RULE * resources)
+            worth = np.where(resources >= limit - 1e-9, resources - limit + epsilon, BEYOND_RULE * resources)
             return np.asarray(chance * worth)
 
         return value

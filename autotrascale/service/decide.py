@@ -41,7 +41,7 @@ def decide(
     from autotrascale.plan.policies import create
     from autotrascale.reading import read_file
 
-    chosen = create(policy, _target(latency_target, statistic), {"model": _read_model(model)} if model else {})
+    chosen = create(policy, _target(latency_target, statistic), {"model": read_model(model)} if model else {})
     measured = read_file(snapshot, Snapshot)
     decision = chosen.decide(measured)
     emit(form, decision.as_dict(), lambda: _show(decision, measured))
@@ -65,7 +65,7 @@ def _target(seconds: float | None, statistic: StatisticName) -> Target | None:
         raise InputError("--latency-target", error.problem, seen=error.seen, remedy=error.remedy) from None
 
 
-def _read_model(path: Path) -> BenefitModel:
+def read_model(path: Path) -> BenefitModel:
     from autotrascale.domain.errors import InputError
 
     try:

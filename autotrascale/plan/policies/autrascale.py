@@ -1,0 +1,94 @@
+"""AuTraScale from one snapshot: the floor, and above it one step of the search.
+
+Without a latency target this is the floor. With one, and a job that runs at or above its floor, what was measured is
+told to a study, and the study is asked for the next step: from a benefit model when one is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autotrascale.domain.decision import Decision, Number, Reason
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.target import Target
+from autotrascale.plan.benefit_model import BenefitModel
+from autotrascale.plan.demand import Demand, measure_demand
+from autotrascale.plan.floor import throughput_floor
+from autotrascale.plan.policies import Options
+from autotrascale.plan.policies.base import hold_for_gaps, limits, read_options
+from autotrascale.plan.policies.ds2 import explain_floor
+from autotrascale.plan.study import Study
+from autotrascale.plan.words import amount
+
+
+@dataclass(frozen=True)
+class AuTraScale:
+    target: Target | None
+    model: BenefitModel | None = None
+    alpha: float = 0.5
+    over_allocation: float = 0.5
+    name: str = "autrascale"
+
+    def __post_init__(self) -> None:
+        if self.model is not None and not isinstance(self.model, BenefitModel):
+            raise InputError("model", "is not a benefit model", seen=self.model, remedy="load it from its JSON")
+
+    def decide(self, snapshot: Snapshot) -> Decision:
+        demand = measure_demand(snapshot)
+        if demand.gaps:
+            return hold_for_gaps(self.name, snapshot, demand)
+        floor = throughput_floor(demand, snapshot)
+        reasons = explain_floor(snapshot, demand, floor)
+        running = snapshot.parallelism
+        if not floor.reachable:
+            return Decision.between(self.name, running, floor.parallelism, *reasons)
+        if self.target is None:
+            text = "no latency target was given, so the throughput floor is the answer"
+            return Decision.between(self.name, running, floor.parallelism, *reasons, Reason("floor", text))
+        wanted, more = self._search(snapshot, demand, floor.parallelism, self.target)
+        return Decision.between(self.name, running, wanted, *reasons, *more)
+
+    def _search(
+        self, snapshot: Snapshot, demand: Demand, floor: Mapping[str, int], target: Target
+    ) -> tuple[Mapping[str, int], list[Reason]]:
+        """One step of Algorithm 1, or of Algorithm 2 with a model. Nothing is run: the snapshot is the only sample."""
+        running, measured = snapshot.parallelism, snapshot.latency_seconds.of(target.statistic)
+        names = list(snapshot.operators)
+        if short := [name for name in names if running[name] < floor[name]]:
+            text = f"below the floor at {', '.join(short)}: to the floor first, latency is searched above it"
+            return floor, [Reason("floor-first", text, {"operators": ", ".join(short)})]
+        if measured is None:
+            text = f"the snapshot has no {target.statistic} latency, so only the floor can be judged"
+            return running, [Reason("hold-no-latency", text, {"statistic": target.statistic})]
+        study = self._study(snapshot, demand, floor, target)
+        study.tell([running[name] for name in names], latency=measured)
+        numbers = {"latency_seconds": measured, "target_seconds": target.latency_seconds, "score": study.best.score,
+                   "threshold": study.benefit.threshold}  # fmt: skip
+        read = f"{target.statistic} latency {amount(measured)} s against {amount(target.latency_seconds)} s"
+        score = f"score {study.best.score:.3f} against {study.benefit.threshold:.3f}"
+        if study.finished or study.unsure is not None:
+            return running, [Reason("target-met", f"{read}, {score}: the stop rule is met, it stays", numbers)]
+        code = "latency-missed" if measured > target.latency_seconds else "over-allocated"
+        wanted = dict(zip(names, study.ask(), strict=True))
+        mean, _ = study.model(max(snapshot.target_rate, 1e-9)).predict([tuple(wanted.values())])
+        numbers["predicted_score"] = float(mean[0])
+        remarks = [Reason("model-left-out", remark) for remark in study.remarks]
+        text = f"{read}, {score}: try {tuple(wanted.values())}, expected score {mean[0]:.3f}"
+        return wanted, [*remarks, Reason(code, text, numbers)]
+
+    def _study(self, snapshot: Snapshot, demand: Demand, floor: Mapping[str, int], target: Target) -> Study:
+        loads = [demand.load[name] for name in snapshot.operators]
+        known = [load for load in loads if load is not None]
+        return Study(
+            floor=[floor[name] for name in snapshot.operators],
+            p_max=[limits(snapshot, name)[1] for name in snapshot.operators],
+            latency_target=target.latency_seconds, alpha=self.alpha, over_allocation=self.over_allocation,
+            source=self.model, loads=known if len(known) == len(loads) else None, execution=snapshot.execution,
+            overhead_share=snapshot.overhead_share,
+        )  # fmt: skip
+
+
+def create(target: Target | None, options: Options) -> AuTraScale:
+    return read_options(AuTraScale, "autrascale", options, name="autrascale", target=target)

@@ -1,0 +1,84 @@
+"""A job file, as YAML: what a job is, what is wanted of it, and what may run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.job import Job
+from autotrascale.domain.target import Target
+from autotrascale.domain.topology import Operator, Topology
+from autotrascale.execute.engine import Engine
+from autotrascale.execute.simulator.job import SimulatedJob
+from autotrascale.execute.spark.settings import SparkSettings
+from autotrascale.plan.knobs import Knobs
+from autotrascale.reading import read_file
+from autotrascale.tuning import Tuning
+
+EngineName = Literal["spark", "simulator"]
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """`operators` may be left out where the job's own code declares them, as PySpark jobs do."""
+
+    job: str
+    p_max: int
+    source_rates: Mapping[str, float]
+    target: Target
+    operators: Mapping[str, Operator] = field(default_factory=dict)
+    tuning: Tuning = field(default_factory=Tuning)
+    manager: Knobs = field(default_factory=Knobs)
+    simulator: SimulatedJob | None = None
+    spark: SparkSettings | None = None
+    version: Literal[1] = 1
+
+    def __post_init__(self) -> None:
+        if self.simulator is None and self.spark is None:
+            raise InputError("spark", "is missing, and so is simulator", remedy="say what runs the job")
+
+    def engine_name(self, wanted: EngineName | None) -> EngineName:
+        """The engine asked for, or the one that the file describes; Spark where it describes both."""
+        name: EngineName = wanted or ("simulator" if self.spark is None else "spark")
+        if getattr(self, name) is None:
+            other = "simulator" if name == "spark" else "spark"
+            raise InputError(name, "is a section that this job file does not have",
+                             remedy=f"add it, or use --engine {other}")  # fmt: skip
+        return name
+
+    def open(self, name: EngineName, seed: int) -> tuple[Job, Engine]:
+        """The job, and the engine that runs it; close the engine when done."""
+        if name == "spark":
+            return self._on_spark()
+        if self.simulator is None:
+            raise InputError("simulator", "is missing", remedy="describe how the job behaves")
+        from autotrascale.execute.simulator.engine import SimulatorEngine
+
+        job = Job(self.job, Topology(self.operators), self.p_max, self.source_rates, self.target)
+        return job, SimulatorEngine(self.simulator, job.topology, p_max=self.p_max, seed=seed, name=self.job)
+
+    def _on_spark(self) -> tuple[Job, Engine]:
+        if self.spark is None:
+            raise InputError("spark", "is missing", remedy="say which PySpark job to run")
+        from dataclasses import replace
+
+        from autotrascale.execute.spark.engine import SparkEngine
+
+        engine = SparkEngine(replace(self.spark, p_max=self.p_max))
+        try:
+            topology = Topology(self.operators) if self.operators else engine.topology
+            return Job(self.job, topology, self.p_max, self.source_rates, self.target), engine
+        except BaseException:
+            engine.close()
+            raise
+
+
+def read_job_file(path: Path) -> JobFile:
+    try:
+        return read_file(path, JobFile)
+    except ModuleNotFoundError as error:  # pragma: no cover - pyspark is only missing where it was left out on purpose
+        raise InputError(str(path), f"needs a package that is not installed: {error.name}",
+                         remedy="pip install 'autotrascale[spark]'") from None  # fmt: skip
