@@ -19,12 +19,14 @@ from autotrascale.jobs.wordcount import WordCount
 
 @dataclass(frozen=True)
 class Flavour:
-    """`raises` fails in a worker, `hangs` sleeps there, both only once the load has begun."""
+    """`raises` fails in a worker, `hangs` sleeps there, both on batches of more rows than `after`; `fills_heap` takes
+    more memory than the JVM has."""
 
     word_count: WordCount = field(default_factory=WordCount)
     raises: str = ""
     hangs: float = 0.0
-    after: int = 0  # … rows of one batch: priming batches are smaller
+    after: int = 0
+    fills_heap: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,11 @@ class Flavoured:
 
     def build(self, flow: Flow) -> Query:
         flavour = reading.validate(json.loads(Path(self.flavour).read_text()), Flavour, place="flavour")
+        if flavour.fills_heap:
+            gateway = flow.spark.sparkContext._gateway
+            assert gateway is not None
+            hoard = [gateway.new_array(gateway.jvm.long, 2**27) for _ in range(4)]
+            assert hoard
         return _Faulty(flavour).build(flow) if flavour.raises or flavour.hangs else flavour.word_count.build(flow)
 
 

@@ -28,6 +28,11 @@ schedules = st.lists(st.tuples(st.floats(0.001, 20), rates), max_size=6).map(
 )
 
 
+def begun(schedule: Schedule, at: int = 0) -> SourceLoad:
+    """Not primed at all."""
+    return SourceLoad.priming(0.0, batches=0, least=1).begun(schedule, now_ms=at)
+
+
 def test_a_constant_rate_gives_rate_times_time() -> None:
     assert constant(250.0).arrived(4.0) == 1000.0
 
@@ -74,43 +79,56 @@ def test_what_is_no_schedule_is_refused(points: tuple[tuple[float, float], ...])
 
 @given(schedules, st.lists(st.integers(0, 20_000), min_size=2, max_size=8))
 def test_slices_of_a_load_are_exact_however_it_is_cut(schedule: Schedule, cuts: list[int]) -> None:
-    source = SourceLoad.of(schedule)
+    source = begun(schedule)
     cuts = sorted(cuts)
     together = sum(len(source.arrivals(a, b)[1]) for a, b in pairwise(cuts))
     assert together == len(source.arrivals(cuts[0], cuts[-1])[1])
 
 
 def test_records_of_a_slice_arrive_within_it_and_are_numbered_on() -> None:
-    source = SourceLoad.of(constant(1000.0))
+    source = begun(constant(1000.0))
     first, arrivals = source.arrivals(100, 103)
     assert first == 100
     assert arrivals.tolist() == [100, 101, 102]
 
 
-def test_priming_offers_one_small_batch_after_another_and_then_nothing() -> None:
-    source = SourceLoad.of(constant(1000.0), prime_batches=2, prime_ms=50)
-    assert source.first_ms == -100
-    assert source.latest_ms(-100, now_ms=10**12) == -50
-    assert source.latest_ms(-50, now_ms=10**12) == 0
-    assert source.latest_ms(0, now_ms=10**12) == 0
-    assert source.count(0) == 100
+def test_priming_offers_one_small_batch_after_another_up_to_its_limit() -> None:
+    source = SourceLoad.priming(rate=1000.0, batches=2, least=4)
+    assert source.latest_ms(0, now_ms=10**12) == 50
+    assert source.latest_ms(50, now_ms=10**12) == 100
+    assert source.latest_ms(100, now_ms=10**12) == 100
+    assert source.limit_count == 100
+    assert source.primed_further().latest_ms(100, now_ms=10**12) == 150
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 10.0])
+def test_priming_has_a_record_for_every_instance_however_low_the_rate(rate: float) -> None:
+    source = SourceLoad.priming(rate, batches=3, least=8)
+    assert [int(source.count(ms)) for ms in (0, 50, 100, 150)] == [0, 8, 16, 24]
+
+
+def test_the_load_begins_where_priming_ended() -> None:
+    source = SourceLoad.priming(10.0, batches=2, least=8).begun(constant(1000.0), now_ms=70_000)
+    assert source.latest_ms(100, now_ms=70_000) == 100
+    assert source.latest_ms(100, now_ms=70_250) == 350
+    assert source.count(350) - source.count(100) == 250
 
 
 def test_a_load_that_has_begun_follows_the_clock_and_waits_for_nobody() -> None:
-    source = SourceLoad.of(constant(1000.0)).begun(5_000)
+    source = begun(constant(1000.0), at=5_000)
     assert source.latest_ms(0, now_ms=5_250) == 250
     assert source.latest_ms(0, now_ms=65_000) == 60_000
 
 
 def test_a_held_load_offers_nothing_new_and_loses_nothing() -> None:
-    source = SourceLoad.of(constant(1000.0)).begun(5_000).held(6_000)
+    source = begun(constant(1000.0), at=5_000).held(6_000)
     assert source.latest_ms(500, now_ms=9_000) == 1_000
-    assert source.held_count == 1_000
-    assert Loads({"a": source}).released().sources["a"].latest_ms(1_000, now_ms=9_000) == 4_000
+    assert source.limit_count == 1_000
+    assert source.released().latest_ms(1_000, now_ms=9_000) == 4_000
 
 
 def test_a_change_of_rate_leaves_earlier_offsets_their_meaning() -> None:
-    source = SourceLoad.of(constant(1000.0)).begun(0)
+    source = begun(constant(1000.0))
     changed = source.changed(constant(10.0), now_ms=2_000)
     assert changed.arrivals(500, 600)[1].tolist() == source.arrivals(500, 600)[1].tolist()
     assert changed.count(2_000) == 2_000
@@ -118,6 +136,6 @@ def test_a_change_of_rate_leaves_earlier_offsets_their_meaning() -> None:
 
 
 def test_the_load_file_keeps_everything(tmp_path: Path) -> None:
-    source = SourceLoad.of(Schedule(((0.0, 5.0), (2.0, 7.5))), prime_batches=3).begun(77).held(99)
+    source = begun(Schedule(((0.0, 5.0), (2.0, 7.5))), at=77).held(99)
     load.write(Loads({"source": source}), tmp_path / "load.json")
     assert load.read(tmp_path / "load.json") == Loads({"source": source})

@@ -11,7 +11,9 @@ PARENT_GONE, JVM_GONE = 3, 4
 _LONGEST = 300
 _PYTHON = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt|Exit): .+)$", re.MULTILINE)
 _CLASS = re.compile(r"^(?:Exception in thread .*?|Caused by: )?(?:[a-z_0-9]+\.)+(?=[A-Z]\w*)")
-_NOISE = re.compile(r"^(Writing job aborted|Job aborted|\[STREAM_FAILED\]|=== )")
+_NOISE = re.compile(
+    r"^(Py4JJavaError: An error occurred while calling|Writing job aborted|Job aborted|\[STREAM_FAILED\]|=== )"
+)
 _TELLING = (
     ("java.lang.OutOfMemoryError", "the JVM ran out of memory: raise spark.driver_memory"),
     ("java.net.BindException", "a port that Spark was told to use is taken"),

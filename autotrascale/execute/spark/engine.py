@@ -31,6 +31,7 @@ from autotrascale.execute.spark.stability import Behind, Steady, Undecided, judg
 from autotrascale.execute.spark.watch import samples
 
 _POLL_SECONDS = 0.05
+_MORE_PRIMING = 7  # batches
 _STILL_WARMING = 0.85  # a batch in less than this share of the best time before: the session gets faster yet
 
 
@@ -176,18 +177,19 @@ class SparkEngine:
         phases = {"stop": time.monotonic() - began, **self._start(connection, query)}
         stood_still = sum(phases.values())
         phases["prime"] = self._prime(connection, query)
-        query.begin_load(connection.watch.batches[-1])
+        query.begin_load()
         return Change(phases, stood_still)
 
     def _prime(self, connection: Connection, query: Query) -> float:
         """Small batches until they get no faster: a cold JVM compiles for many of them, a warm one for none."""
         began = time.monotonic()
-        least, most = (self.settings.prime_batches, self.settings.most_prime_batches) if query.generated else (1, 1)
-        for count in range(least, most + 1):
+        least = self.settings.prime_batches if query.generated else 1
+        for count in range(least, least + _MORE_PRIMING + 1):
             self._await_batches(connection, count)
-            seconds = [batch.seconds for batch in connection.watch.batches[:count]]
-            if count > 1 and seconds[-1] > _STILL_WARMING * min(seconds[:-1]):
+            seconds = [batch.seconds for batch in connection.watch.batches]
+            if not query.generated or seconds[-1] > _STILL_WARMING * min(seconds[:-1], default=0.0):
                 break
+            query.prime_further()
         return time.monotonic() - began
 
     def _rescale(

@@ -63,7 +63,7 @@ class LoadReader(DataSourceStreamReader):
         self._records = records
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        return {"ms": self._load().first_ms, "n": 0}
+        return {"ms": 0, "n": 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802, ARG002 - Spark's
         source = self._load()

@@ -22,6 +22,7 @@ import time
 import traceback
 from typing import Any
 
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -47,6 +48,7 @@ from autotrascale.execute.spark.protocol import Flow, Job
 from autotrascale.execute.spark.rescale import repartition_state
 
 _PARENT_CHECK_SECONDS = 1.0
+_ending = threading.Lock()
 
 
 class Host:
@@ -128,6 +130,8 @@ def serve(channel: Channel) -> None:
         except ChannelClosedError:
             return
         except Exception as error:
+            if not stopping.is_set() and _jvm_is_gone(host.spark, error):
+                end(JVM_GONE)
             channel.send(_failure(error))
 
 
@@ -163,12 +167,23 @@ def _watch_jvm(spark: SparkSession, stopping: threading.Event) -> None:
 
 
 def end(code: int, work_dir: str = "") -> None:
-    """Now, with everything that was started. `work_dir` goes too when there is nobody left to remove it."""
+    """Now, with everything that was started. `work_dir` goes too when there is nobody left to remove it. A thread that
+    comes second waits for the first: the end of one makes the others see theirs."""
+    _ending.acquire()
     with contextlib.suppress(Exception):
         kill_session(os.getpid(), spare=os.getpid())
     if work_dir:
         shutil.rmtree(work_dir, ignore_errors=True)
     os._exit(code)
+
+
+def _jvm_is_gone(spark: SparkSession, error: Exception) -> bool:
+    """A dying JVM is first seen as a connection that breaks; its process is gone a moment later."""
+    gateway: Any = spark.sparkContext._gateway
+    until = time.monotonic() + (2.0 if isinstance(error, Py4JNetworkError | OSError) else 0.0)
+    while gateway.proc.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    return gateway.proc.poll() is not None
 
 
 def _failure(error: Exception) -> Failed:

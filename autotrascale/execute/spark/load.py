@@ -1,20 +1,21 @@
 """The load file: what a source offers and since when. The engine writes it, the generator in Spark reads it.
 
-    symbol   meaning                                                           unit
-    ms       a source's own clock: below 0 it primes, from 0 on it follows     ms
-             the wall clock since `started_ms`
-    n        records offered before ms, counted from the first priming one     records
+    symbol   meaning                                                                           unit
+    ms       a source's own clock; it follows the wall clock once the load has begun           ms
+    n        records offered before ms, counted from the first one                             records
 
-Priming comes first: a few small batches that nobody measures, while code is compiled and Python workers start. The
-load begins when the query is warm, and from then on it does not wait: a job that is late finds more waiting.
+Priming comes first: a few small batches that nobody measures, while code is compiled and Python workers start. Each is
+offered when the engine allows it. The load begins when the query is warm, and from then on it does not wait: a job that
+is late finds more waiting.
 
-A change of rate appends a segment, so that offsets already handed out keep their meaning.
+Every change appends a segment, so that offsets already handed out keep their meaning.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotrascale import reading
-from autotrascale.execute.spark.schedule import Schedule, as_dict
+from autotrascale.execute.spark.schedule import Schedule, as_dict, constant
 
 Ints = NDArray[np.int64]
 
@@ -38,33 +39,49 @@ class Segment:
 
 @dataclass(frozen=True)
 class SourceLoad:
-    """One source's load. `started_ms` is Unix time in milliseconds, None while the query is being primed; `held_ms` is
-    the last moment that is offered, while the load is held."""
+    """One source's load. `started_ms` is the Unix time of ms = 0, None while the query is being primed; `limit_ms` is
+    the last moment that is offered: while priming, and while the load is held."""
 
     segments: tuple[Segment, ...]
-    prime_batches: int = 0
-    prime_ms: int = 50
+    step_ms: int = 50
     started_ms: int | None = None
-    held_ms: int | None = None
+    limit_ms: int | None = None
 
     @classmethod
-    def of(cls, schedule: Schedule, *, prime_batches: int = 0, prime_ms: int = 50) -> SourceLoad:
-        """At most `prime_batches` of `prime_ms` each at the first rate, then the schedule."""
-        prime = Schedule(((0.0, schedule.rate(0.0)),))
-        first = Segment(-prime_batches * prime_ms, 0, prime)
-        begin = Segment(0, int(_arrived(first, 0)), schedule)
-        return cls((first, begin) if prime_batches else (begin,), prime_batches, prime_ms)
+    def priming(cls, rate: float, batches: int, least: int) -> SourceLoad:
+        """`batches` small ones at this rate, of `least` records or more: every instance needs one to get warm."""
+        at_least = max(rate, least * 1000 / cls.step_ms)
+        return cls((Segment(0, 0, constant(at_least)),), limit_ms=batches * cls.step_ms)
+
+    def primed_further(self) -> SourceLoad:
+        return replace(self, limit_ms=(self.limit_ms or 0) + self.step_ms)
+
+    def begun(self, schedule: Schedule, now_ms: int) -> SourceLoad:
+        """The schedule takes over where priming has come to, and the wall clock with it."""
+        at = self.limit_ms or 0
+        begin = Segment(at, int(self.count(at)), schedule)
+        return replace(self, segments=(*self.segments, begin), started_ms=now_ms - at, limit_ms=None)
+
+    def changed(self, schedule: Schedule, now_ms: int) -> SourceLoad:
+        """Another schedule from this moment on."""
+        at = max(self._clock(now_ms), self.segments[-1].since_ms)
+        return replace(self, segments=(*self.segments, Segment(at, int(self.count(at)), schedule)))
+
+    def held(self, now_ms: int) -> SourceLoad:
+        return replace(self, limit_ms=self._clock(now_ms))
+
+    def released(self) -> SourceLoad:
+        return replace(self, limit_ms=None)
 
     @property
-    def first_ms(self) -> int:
-        return self.segments[0].since_ms
+    def limit_count(self) -> int:
+        """n at the limit; -1 when there is none."""
+        return -1 if self.limit_ms is None else int(self.count(self.limit_ms))
 
     def latest_ms(self, after: int, now_ms: int) -> int:
         """How far the source offers records: one priming batch further, or up to this moment."""
-        if self.started_ms is None:
-            return min(after + self.prime_ms, 0)
-        latest = now_ms - self.started_ms
-        return max(after, latest if self.held_ms is None else min(latest, self.held_ms))
+        latest = after + self.step_ms if self.started_ms is None else self._clock(now_ms)
+        return max(after, latest if self.limit_ms is None else min(latest, self.limit_ms))
 
     def count(self, ms: Ints | int) -> Ints:
         """n(ms), exact and never falling."""
@@ -80,39 +97,18 @@ class SourceLoad:
         counts = self.count(grid)
         return int(counts[0]), np.repeat(grid[:-1], np.diff(counts))
 
-    def begun(self, now_ms: int) -> SourceLoad:
-        return replace(self, started_ms=now_ms)
-
-    def held(self, now_ms: int) -> SourceLoad:
-        return replace(self, held_ms=0 if self.started_ms is None else now_ms - self.started_ms)
-
-    @property
-    def held_count(self) -> int:
-        """n at the moment of holding; -1 when it is not held."""
-        return -1 if self.held_ms is None else int(self.count(self.held_ms))
-
-    def changed(self, schedule: Schedule, now_ms: int) -> SourceLoad:
-        """Another schedule from this moment on; a load that has not begun simply starts over with it."""
-        if self.started_ms is None:
-            return SourceLoad.of(schedule, prime_batches=self.prime_batches, prime_ms=self.prime_ms)
-        since = max(now_ms - self.started_ms, self.segments[-1].since_ms)
-        return replace(self, segments=(*self.segments, Segment(since, int(self.count(since)), schedule)))
+    def _clock(self, now_ms: int) -> int:
+        return 0 if self.started_ms is None else now_ms - self.started_ms
 
 
 @dataclass(frozen=True)
 class Loads:
     """All sources of one query."""
 
-    sources: dict[str, SourceLoad]
+    sources: Mapping[str, SourceLoad]
 
-    def begun(self, now_ms: int) -> Loads:
-        return Loads({name: load.begun(now_ms) for name, load in self.sources.items()})
-
-    def held(self, now_ms: int) -> Loads:
-        return Loads({name: load.held(now_ms) for name, load in self.sources.items()})
-
-    def released(self) -> Loads:
-        return Loads({name: replace(load, held_ms=None) for name, load in self.sources.items()})
+    def each(self, change: Callable[[str, SourceLoad], SourceLoad]) -> Loads:
+        return Loads({name: change(name, source) for name, source in self.sources.items()})
 
 
 def write(loads: Loads, path: Path) -> None:
@@ -134,10 +130,9 @@ def _source_as_dict(load: SourceLoad) -> dict[str, object]:
     ]
     return {
         "segments": segments,
-        "prime_batches": load.prime_batches,
-        "prime_ms": load.prime_ms,
+        "step_ms": load.step_ms,
         "started_ms": load.started_ms,
-        "held_ms": load.held_ms,
+        "limit_ms": load.limit_ms,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,9 +47,11 @@ class Query:
         folder.mkdir()
         home = settings.checkpoint_dir.rstrip("/")
         checkpoint = f"{home}/{folder.parent.name}-{folder.name}" if home else str(folder / "checkpoint")
-        shape = Schedule(settings.load_shape)
-        most = settings.most_prime_batches
-        loads = {name: SourceLoad.of(shape.times(rate), prime_batches=most) for name, rate in rates.items()}
+        shape, least = Schedule(settings.load_shape), max(parallelism.values())
+        loads = {
+            name: SourceLoad.priming(rate * shape.rate(0.0), settings.prime_batches, least)
+            for name, rate in rates.items()
+        }
         query = cls(folder, checkpoint, dict(parallelism), dict(rates), Loads(loads), shape)
         query._save()
         return query
@@ -62,41 +64,47 @@ class Query:
     def begun(self) -> bool:
         return self.window_from_ms > 0
 
-    def begin_load(self, last: BatchFact) -> None:
-        """The wall clock takes over from where priming has come to."""
-        self.window_from_ms = now_ms()
-        primed_to = max((end["ms"] for end in _ends(last)), default=0)
-        self.loads = self.loads.begun(now_ms() - primed_to)
-        self._save()
+    def prime_further(self) -> None:
+        """One more small batch."""
+        self._change(lambda _, source: source.primed_further())
+
+    def begin_load(self) -> None:
+        """Priming is over, and its last batch committed."""
+        now = self.window_from_ms = now_ms()
+        self._change(lambda name, source: source.begun(self._schedule(name), now))
 
     def change_rates(self, rates: Mapping[str, float]) -> None:
         """Other rates from now on. The window begins anew, also when they are the same."""
         now = now_ms()
         if dict(rates) != dict(self.rates):
-            sources = self.loads.sources
-            self.loads = Loads({name: sources[name].changed(self.shape.times(r), now) for name, r in rates.items()})
             self.rates = dict(rates)
-            self._save()
+            self._change(lambda name, source: source.changed(self._schedule(name), now))
         self.window_from_ms = now
 
     def hold_load(self) -> None:
         """Offers nothing that arrives after now, so that the query comes to rest between two batches. What arrives
         meanwhile is not lost: it waits."""
-        self.loads = self.loads.held(now_ms())
-        self._save()
+        now = now_ms()
+        self._change(lambda _, source: source.held(now))
 
     def release_load(self) -> None:
-        self.loads = self.loads.released()
-        self._save()
+        self._change(lambda _, source: source.released())
 
     def has_come_to_rest(self, last: BatchFact) -> bool:
-        """Whether this batch took in all that a held load offers."""
+        """Whether this batch took in all that the load offers up to its limit."""
         ends = sorted(end["n"] for end in _ends(last))
-        return ends == sorted(self.loads.sources[name].held_count for name in self.generated)
+        return ends == sorted(self.loads.sources[name].limit_count for name in self.generated)
 
     def remove(self) -> None:
         """A checkpoint in a folder of the user's own choice stays."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _schedule(self, source: str) -> Schedule:
+        return self.shape.times(self.rates[source])
+
+    def _change(self, change: Callable[[str, SourceLoad], SourceLoad]) -> None:
+        self.loads = self.loads.each(change)
+        self._save()
 
     def _save(self) -> None:
         load.write(self.loads, self.load_file)

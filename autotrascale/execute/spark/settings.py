@@ -83,11 +83,6 @@ class SparkSettings:
         self.driver_megabytes  # noqa: B018 - refuse a bad size now
 
     @property
-    def most_prime_batches(self) -> int:
-        """A cold session is primed for longer, until its batches get no faster."""
-        return self.prime_batches + 7
-
-    @property
     def local(self) -> bool:
         return self.master.startswith("local")
 
