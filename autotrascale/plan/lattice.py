@@ -112,7 +112,7 @@ class Lattice:
         if self.size <= ENUMERABLE:
             pool = self._without(self.points, excluded)
             return None if len(pool) == 0 else _point(pool[int(np.argmax(value(pool)))])
-        start = np.array([*hints, *excluded], dtype=np.int64).reshape(-1, len(self.lower))
+        start = np.array(hints, dtype=np.int64).reshape(-1, len(self.lower))
         pool = self._without(np.concatenate([self.sample(rng, POOL), self.around(start), start]), excluded)
         values = value(pool)
         for _ in range(CLIMBS):

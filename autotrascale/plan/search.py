@@ -43,6 +43,7 @@ FIRST_RATIO = 0.75  # mean(k'/k) of the very first run: generous enough to be ac
 EPSILON_WARM = 0.5  # … and when a source model has explored already, so that a run may as well be the last
 EPSILON = 0.2  # ε: what acceptance is worth by itself, beside the resources saved
 LIKELY = 0.6  # a run is preferred for its score among those this likely to meet the target
+HINTS = 3  # the best runs so far, around which the next one is looked for too
 BEYOND_RULE = 0.005  # worth of meeting the target outside the stop rule: for when nothing inside it can
 
 
@@ -69,7 +70,8 @@ class Search:
         if not told and not self.sources:
             return self._first()
         value = self._hope(runs) if self.accepted(runs) is None else self._gain(runs)
-        return self.lattice.argmax(value, excluded=told, hints=[self.lattice.lower], rng=rng)
+        hints = [self.lattice.lower, *(run.parallelism for run in self.rank(runs)[:HINTS])]
+        return self.lattice.argmax(value, excluded=told, hints=hints, rng=rng)
 
     def accepted(self, runs: Sequence[Run]) -> Run | None:
         """The best run that meets the stop rule and whose true latency can be trusted to."""
