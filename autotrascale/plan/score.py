@@ -45,6 +45,10 @@ class Benefit:
         checks.positive("latency_target", self.latency_target)
         checks.share("alpha", self.alpha)
         checks.non_negative("over_allocation", self.over_allocation)
+        # Plain numbers from here on: a model is written as JSON, which knows none of numpy's.
+        object.__setattr__(self, "floor", tuple(map(int, self.floor)))
+        for name in ("latency_target", "alpha", "over_allocation"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     @property
     def threshold(self) -> float:

@@ -9,6 +9,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from autotrascale.domain.snapshot import Execution, OperatorMetrics, Snapshot, Work
 from autotrascale.domain.topology import Operator, Topology
+from autotrascale.plan.score import Benefit
 
 P_MAX = 48
 WINDOW = 60.0
@@ -78,4 +79,34 @@ def snapshots(
         overhead_share=draw(st.floats(0.0, 0.5)),
         throughput=draw(st.one_of(st.none(), rates)),
         backlog_records=draw(st.one_of(st.none(), st.integers(0, 1_000_000))),
+    )
+
+
+# --- what the search for a configuration works on ----------------------------------------------------------------
+
+latencies = st.floats(min_value=1e-4, max_value=1e3)  # seconds
+
+
+@st.composite
+def boxes(draw: DrawFn, max_operators: int = 4, top: int = 12) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A floor and a P_max for each operator; in some of them, or in all, the two are the same."""
+    lower = draw(st.lists(st.integers(1, top), min_size=1, max_size=max_operators))
+    return tuple(lower), tuple(draw(st.integers(low, top)) for low in lower)
+
+
+def points_within(lower: tuple[int, ...], upper: tuple[int, ...]) -> SearchStrategy[tuple[int, ...]]:
+    return st.tuples(*(st.integers(low, high) for low, high in zip(lower, upper, strict=True)))
+
+
+def points_above(floor: tuple[int, ...], by: int = 40) -> SearchStrategy[tuple[int, ...]]:
+    return points_within(floor, tuple(low + by for low in floor))
+
+
+@st.composite
+def benefits(draw: DrawFn, max_operators: int = 6) -> Benefit:
+    return Benefit(
+        floor=tuple(draw(st.lists(st.integers(1, 40), min_size=1, max_size=max_operators))),
+        latency_target=draw(st.floats(1e-3, 10.0)),
+        alpha=draw(st.floats(0.0, 1.0)),
+        over_allocation=draw(st.floats(0.0, 5.0)),
     )
