@@ -96,7 +96,8 @@ class LatencyKernel(Kernel):  # type: ignore[misc]
         distance = np.abs(phi[:, None, :] - phi2[None, :, :])
         distance /= self.length_scale
         joint_distance = np.sqrt(np.einsum("ijn,ijn->ij", distance, distance)) / self.joint_scale
-        a2, f2 = self.amplitude**2, self.joint_amplitude**2
+        # scikit-learn hands an array of one hyperparameter back as a number.
+        a2, f2 = np.atleast_1d(self.amplitude) ** 2, self.joint_amplitude**2
         own, joint = _matern(distance), _matern(joint_distance)
         kappa = rho * (LEVEL**2 + TRUST**2 * shapes @ shapes2.T + own @ a2 + f2 * joint)
         if Y is None:
