@@ -1,0 +1,55 @@
+# Two commands on a fresh machine: `make demo` shows it, `make test` proves it. Each sets up what it needs.
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: help setup demo test test-fast check format bench constraints clean
+
+help:  ## what there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+setup: $(READY)  ## a virtual environment in .venv with everything in it
+
+$(READY): pyproject.toml constraints.txt scripts/python.sh
+	@python=$$(scripts/python.sh) && { test -x $(BIN)/python || "$$python" -m venv $(VENV); }
+	@echo "installing into $(VENV) (a few minutes, once)"
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)  ## tune a real Spark job on this machine, in minutes
+	@scripts/java.sh
+	@$(BIN)/autotrascale tune configs/wordcount.yaml
+
+test: $(READY)  ## all tests, the fast ones first
+	@scripts/java.sh
+	@scripts/redis.sh install
+	@scripts/influxdb.sh build
+	$(BIN)/python -m pytest -m 'not spark'
+	$(BIN)/python -m pytest -m spark
+
+test-fast: $(READY)  ## the tests that need no Spark
+	$(BIN)/python -m pytest -m 'not spark'
+
+check: $(READY)  ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(READY)  ## put the format right
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)  ## every figure that the documents quote, as JSON in out/bench.json
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,peers]'
+	@scripts/java.sh
+	$(BIN)/python -m benchmarks.run
+
+constraints: $(READY)  ## pin what is installed now
+	@{ echo "# Exact versions that the tests pass with: pip install -c constraints.txt. Written by 'make constraints'."; \
+	   $(BIN)/python -m pip freeze --exclude-editable | grep -v ' @ '; } > constraints.txt
+
+clean:  ## remove what was built here
+	rm -rf $(VENV) out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse
