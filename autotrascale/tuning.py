@@ -5,16 +5,18 @@
     3. confirm   where a reading is too close to the target to be trusted, look a second time at the same configuration
 
 Runs of the first step are told to the study too: they were paid for. This module knows the order and nothing else;
-what to run is decided in `plan`, running is the engine's affair.
+what to run is decided in `plan`, running is the engine's affair, and remembering is the journal's. Each trial is in
+the journal before anything is decided from it; a run that is given the trials of a journal goes on after the last.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import EngineError, InputError
@@ -74,6 +76,24 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """An evaluation and the trial it was read from: all that going on after it takes."""
+
+    evaluation: Evaluation
+    trial: Trial
+
+
+class Journal(Protocol):
+    def begin(self, number: int, phase: Phase, parallelism: Mapping[str, int]) -> None:
+        """A trial is about to run. Raises when this run may not go on."""
+        ...
+
+    def done(self, recorded: Recorded) -> None:
+        """It was measured. When this returns, it is kept."""
+        ...
+
+
+@dataclass(frozen=True)
 class Progress:
     """Where a run stands, said before each trial (`done` is None) and after it."""
 
@@ -106,19 +126,21 @@ Report = Callable[[Progress], None]
 
 def tune(
     job: Job, engine: Engine, settings: Tuning | None = None, *, sources: Sequence[BenefitModel] = (),
-    report: Report = lambda _: None, clock: Callable[[], float] = time.monotonic,
+    report: Report = lambda _: None, clock: Callable[[], float] = time.monotonic, journal: Journal | None = None,
+    past: Sequence[Recorded] = (),
 ) -> Outcome:  # fmt: skip
-    """The whole run. The engine stays open: it is the caller's."""
-    return _Run(job, engine, settings or Tuning(), sources, report, clock).go()
+    """The whole run, or the rest of one whose trials so far are `past`. The engine stays open: it is the caller's."""
+    return _Run(job, engine, settings or Tuning(), sources, report, clock, journal, past).go()
 
 
 class _Run:
     def __init__(
         self, job: Job, engine: Engine, settings: Tuning, sources: Sequence[BenefitModel], report: Report,
-        clock: Callable[[], float],
+        clock: Callable[[], float], journal: Journal | None, past: Sequence[Recorded],
     ) -> None:  # fmt: skip
         self.job, self.engine, self.settings, self.sources = job, engine, settings, sources
-        self.report, self.clock = report, clock
+        self.report, self.clock, self.journal = report, clock, journal
+        self.past = deque(past)
         self.evaluations: list[Evaluation] = []
         self.study: Study | None = None
         self._failures = 0
@@ -132,8 +154,7 @@ class _Run:
         for evaluation in self.evaluations:
             self._tell(evaluation)
         while not self.study.finished and len(self.evaluations) < self.settings.total_trials:
-            k, phase = self._next(self.study)
-            self._tell(self._evaluate(phase, self.job.topology.named(k))[0])
+            self._tell(self._search_step(self.study))
         return self._outcome(floor, demand, self.study.stop_reason or "budget")
 
     # -- 1. floor -----------------------------------------------------------------------------------------------------
@@ -147,12 +168,17 @@ class _Run:
         )  # fmt: skip
         sizing: Snapshot | None = None
         while not search.finished and len(self.evaluations) < self.settings.total_trials:
-            _, trial = self._evaluate("floor", search.ask())
+            trial = self._floor_step(search)
             sizing = trial.snapshot or sizing
             search.tell(_comparable(trial))
         if not search.finished or not search.result.met:
             return None, sizing, self._best_throughput()
         return dict(search.result.parallelism), sizing, self.evaluations[-1]
+
+    def _floor_step(self, search: ThroughputSearch) -> Trial:
+        if self.past and self.past[0].evaluation.phase == "floor":
+            return self._recall().trial
+        return self._evaluate("floor", search.ask()).trial
 
     def _best_throughput(self) -> Evaluation:
         return max(self.evaluations, key=lambda e: (e.throughput or 0.0, -sum(e.parallelism.values())))
@@ -169,6 +195,12 @@ class _Run:
             loads=_known(loads), execution=None if sizing is None else sizing.execution,
             overhead_share=0.0 if sizing is None else sizing.overhead_share, noise=s.noise, confidence=s.confidence,
         )  # fmt: skip
+
+    def _search_step(self, study: Study) -> Evaluation:
+        if self.past:
+            return self._recall().evaluation
+        k, phase = self._next(study)
+        return self._evaluate(phase, self.job.topology.named(k)).evaluation
 
     def _next(self, study: Study) -> tuple[Point, Phase]:
         unsure = study.unsure
@@ -189,17 +221,32 @@ class _Run:
 
     # -- one trial ----------------------------------------------------------------------------------------------------
 
-    def _evaluate(self, phase: Phase, parallelism: Mapping[str, int]) -> tuple[Evaluation, Trial]:
+    def _recall(self) -> Recorded:
+        """A trial of the journal instead of a new one."""
+        recorded = self.past.popleft()
+        self.evaluations.append(recorded.evaluation)
+        return recorded
+
+    def _evaluate(self, phase: Phase, parallelism: Mapping[str, int]) -> Recorded:
         self._say(phase, parallelism, None)
+        if self.journal is not None:
+            self.journal.begin(self._number, phase, parallelism)
         began = self.clock()
         trial = self.engine.run(parallelism, self.job.source_rates)
-        evaluation = self._read(phase, trial, self.clock() - began)
-        self.evaluations.append(evaluation)
-        self._say(phase, parallelism, evaluation)
+        recorded = Recorded(self._read(phase, trial, self.clock() - began), trial)
+        if self.journal is not None:
+            self.journal.done(recorded)
+        self.evaluations.append(recorded.evaluation)
+        self._say(phase, parallelism, recorded.evaluation)
         self._failures = self._failures + 1 if trial.verdict is Verdict.FAILED else 0
         if self._failures >= FAILURES_IN_A_ROW:
             raise EngineError(f"{self._failures} trials in a row failed, the last one so: {trial.detail}")
-        return evaluation, trial
+        return recorded
+
+    @property
+    def _number(self) -> int:
+        """Of the next trial. Those of the journal keep theirs, those not yet recalled included."""
+        return len(self.evaluations) + len(self.past) + 1
 
     def _read(self, phase: Phase, trial: Trial, seconds: float) -> Evaluation:
         snapshot, statistic = trial.snapshot, self.job.target.statistic
@@ -212,7 +259,7 @@ class _Run:
         k = self.job.topology.vector(trial.parallelism)
         score = None if self.study is None else float(self.study.benefit.score(k, latency or math.inf))
         return Evaluation(
-            number=len(self.evaluations) + 1, phase=phase, parallelism=dict(trial.parallelism), verdict=trial.verdict,
+            number=self._number, phase=phase, parallelism=dict(trial.parallelism), verdict=trial.verdict,
             latency_seconds=latency, throughput=None if snapshot is None else snapshot.throughput, seconds=seconds,
             score=score, detail=trial.detail,
         )  # fmt: skip
@@ -223,7 +270,7 @@ class _Run:
         mean = sum(e.seconds for e in self.evaluations) / len(self.evaluations) if self.evaluations else None
         self.report(
             Progress(
-                phase, len(self.evaluations) + (done is None), self.settings.total_trials, dict(parallelism), done,
+                phase, done.number if done else self._number, self.settings.total_trials, dict(parallelism), done,
                 None if best is None else self.job.topology.named(best.parallelism),
                 None if best is None else best.latency, None if mean is None else mean * left,
             )
