@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ POOL = 2_000  # beyond, a random pool of this size, then climbing from its best
 STARTS = 6
 CLIMBS = 12
 STEPS = (1, 2, 4)
+MOST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,19 @@ class Lattice:
     @classmethod
     def between(cls, floor: Sequence[int], p_max: int | Sequence[int]) -> Lattice:
         """Validated bounds; a single `p_max` holds for every operator."""
-        upper = (p_max,) * len(floor) if isinstance(p_max, int | np.integer) else tuple(p_max)
+        floor = _numbers("floor", floor)
+        upper = (p_max,) * len(floor) if isinstance(p_max, int | np.integer) else _numbers("p_max", p_max)
+        if not floor:
+            raise InputError("floor", "is empty", remedy="give one parallelism for each operator")
         if len(upper) != len(floor):
             raise InputError("p_max", f"has {len(upper)} bounds for {len(floor)} operators", seen=upper,
                              remedy="give one number, or one for each operator")  # fmt: skip
         for i, (low, high) in enumerate(zip(floor, upper, strict=True)):
             checks.count(f"floor[{i}]", low)
             checks.count("p_max", high)
+            if high > MOST:
+                raise InputError("p_max", f"is above {MOST}, more than an engine can count", seen=high,
+                                 remedy="give what the cluster has")  # fmt: skip
             if low > high:
                 raise InputError(f"floor[{i}]", f"is above p_max = {high}", seen=low,
                                  remedy="the job needs more slots than it may have: raise p_max")  # fmt: skip
@@ -63,8 +71,9 @@ class Lattice:
 
     def check(self, k: Sequence[int]) -> Point:
         """`k` as a point of Ω, or one line that says why it is none."""
+        k = _numbers("k", k)
         if len(k) != len(self.lower):
-            raise InputError("k", f"must have {len(self.lower)} numbers", seen=tuple(k), remedy="one for each operator")
+            raise InputError("k", f"must have {len(self.lower)} numbers", seen=k, remedy="one for each operator")
         for i, x in enumerate(k):
             checks.count(f"k[{i}]", x)
         point = tuple(int(x) for x in k)
@@ -114,6 +123,10 @@ class Lattice:
             return None if len(pool) == 0 else _point(pool[int(np.argmax(value(pool)))])
         start = np.array(hints, dtype=np.int64).reshape(-1, len(self.lower))
         pool = self._without(np.concatenate([self.sample(rng, POOL), self.around(start), start]), excluded)
+        if len(pool) == 0:  # Ω hangs together: where no neighbour of an excluded point is left, no point is
+            pool = self._without(self.around(np.array(list(excluded), dtype=np.int64)), excluded)
+            if len(pool) == 0:
+                return None
         values = value(pool)
         for _ in range(CLIMBS):
             top = np.argsort(-values, kind="stable")[:STARTS]
@@ -136,6 +149,15 @@ class Lattice:
         weights = np.cumprod([1, *sides[:-1]], dtype=np.int64)
         codes = (pool - np.array(self.lower)) @ weights
         return pool[~np.isin(codes, (np.array(list(excluded), dtype=np.int64) - np.array(self.lower)) @ weights)]
+
+
+def _numbers(place: str, values: object) -> tuple[Any, ...]:
+    """What was handed in as a tuple; whether its members are whole numbers is for others to check."""
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise InputError(place, "must be whole numbers, one for each operator", seen=values, remedy="give a list")
+    return tuple(values)
 
 
 def _point(row: NDArray[np.int64]) -> Point:
