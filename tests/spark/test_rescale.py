@@ -27,7 +27,9 @@ def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     with SparkEngine(settings(folder, between_trials="keep", master="local[6]")) as engine:
         (folder / "results").mkdir()
         flavour.write_text(json.dumps({"word_count": {"vocabulary": 300, "results": str(folder / "results")}}))
-        yield Bench(engine, flavour)
+        living = Bench(engine, flavour)
+        assert to(living, (2, 2, 2, 1)).verdict is Verdict.STABLE
+        yield living
 
 
 def to(living: Bench, k: tuple[int, ...], rate: float = 400.0) -> Trial:
@@ -49,7 +51,6 @@ def counted(living: Bench) -> tuple[dict[str, int], dict[str, int]]:
 
 def test_state_survives_rescales_up_and_down(living: Bench) -> None:
     """Twice between two batches, twice in the middle of one, whose batch then runs again; and a change of rate."""
-    assert to(living, (2, 2, 2, 1)).verdict is Verdict.STABLE
     counts, oracle = counted(living)
     assert counts == oracle
     for k, patience in (

@@ -216,11 +216,13 @@ class SparkEngine:
 
     def _come_to_rest(self, connection: Connection, query: Query) -> float:
         """Waits for the batch in flight, within reason. A sink that goes by batch numbers then sees no batch twice."""
-        began = time.monotonic()
+        began, batches = time.monotonic(), connection.watch.batches
         query.hold_load()
+        done = len(batches)
         while time.monotonic() - began < self.settings.patience.finish_batch:
             connection.poll()
-            if query.has_come_to_rest(connection.watch.batches[-1]):
+            # A source that is not ours cannot be held; the moment after a commit is the best there is.
+            if query.has_come_to_rest(batches[-1]) if query.generated else len(batches) > done:
                 break
             time.sleep(_POLL_SECONDS)
         query.last_commit_ms = connection.watch.batches[-1].committed_ms
