@@ -1,0 +1,80 @@
+"""The jobs as a job file names them, their options, and small parts that need no Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from autotrascale.domain.errors import InputError
+from autotrascale.execute.spark.loading import load_job
+from autotrascale.jobs.stalls import same, stalled
+from autotrascale.jobs.windows import interval
+from autotrascale.jobs.yahoo import Yahoo
+
+NEXMARK = "autotrascale.jobs.nexmark"
+JOBS = ["autotrascale.jobs.yahoo:Yahoo", *(f"{NEXMARK}:Q{number}" for number in (1, 2, 3, 5, 8, 11))]
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_is_loaded_by_its_name(name: str) -> None:
+    job = load_job(name, {})
+    assert len(job.topology) > 1
+    assert name.rpartition(":")[2].lower() in job.name
+
+
+def test_options_come_from_the_job_file_with_those_of_the_market_inside() -> None:
+    job: Any = load_job(f"{NEXMARK}:Q5", {"count_stall": 0.001, "market": {"seed": 4}})
+    assert (job.count_stall, job.market.seed, job.window_seconds) == (0.001, 4, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "says"),
+    [
+        (f"{NEXMARK}:Q1", {"convert_stall": -1.0}, "convert_stall: must not be negative"),
+        (f"{NEXMARK}:Q2", {"every": 0}, "every: must be at least 1"),
+        (f"{NEXMARK}:Q3", {"market": {"hot_sellers": 2.0}}, "hot_sellers: must lie between 0 and 1"),
+        (f"{NEXMARK}:Q5", {"every_seconds": 20.0}, "every_seconds: is longer than window_seconds"),
+        (f"{NEXMARK}:Q8", {"window_seconds": 0.0}, "window_seconds: must be above zero"),
+        (f"{NEXMARK}:Q11", {"gap": 3}, "gap: is not a known key"),
+        ("autotrascale.jobs.yahoo:Yahoo", {"ads_each": 0}, "ads_each: must be at least 1"),
+        ("autotrascale.jobs.yahoo:Yahoo", {"redis": "localhost"}, "redis: is no address of a Redis"),
+        ("autotrascale.jobs.yahoo:Yahoo", {"redis_timeout": 0.0}, "redis_timeout: must be above zero"),
+        ("autotrascale.jobs.yahoo:Yahoo", {"window_seconds": 0.0004}, "window_seconds: is shorter than a millisecond"),
+    ],
+)
+def test_bad_options_are_one_clear_line(name: str, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError) as refused:
+        load_job(name, options)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_event_is_a_function_of_its_number_and_the_seed() -> None:
+    job, numbers = Yahoo(seed=9), np.array([5, 10**9, 0])
+    events = job.events(numbers)[0]
+    assert events == [job.events(np.array([number]))[0][0] for number in numbers]
+    assert events != Yahoo(seed=8).events(numbers)[0]
+    assert set(json.loads(events[0])) == {"user_id", "page_id", "ad_id", "ad_type", "event_type", "ip_address"}
+
+
+def test_one_event_in_three_is_a_view_and_all_ads_are_shown() -> None:
+    job = Yahoo(campaigns=10, ads_each=10)
+    events = [json.loads(event) for event in job.events(np.arange(6000))[0]]
+    assert sum(event["event_type"] == "view" for event in events) == pytest.approx(2000, rel=0.1)
+    assert {event["ad_id"] for event in events} == set(job.table.table())
+
+
+def test_a_stall_takes_its_time_for_each_record() -> None:
+    batch = pa.RecordBatch.from_pydict({"x": list(range(50))})
+    began = time.monotonic()
+    assert list(stalled(same, 0.001)([batch, batch])) == [batch, batch]
+    assert time.monotonic() - began >= 0.1
+
+
+def test_intervals_are_exact_to_the_millisecond() -> None:
+    assert [interval(seconds) for seconds in (10.0, 0.4)] == ["10000 milliseconds", "400 milliseconds"]
