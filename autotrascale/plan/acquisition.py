@@ -68,7 +68,8 @@ def improvement_of_benefit(mean: ArrayLike, std: ArrayLike, resources: ArrayLike
     reach = -np.log(np.maximum(c, 1e-12))
     met = ndtr(-mu / sigma)
     within = ndtr((reach - mu) / sigma)
-    speed = np.exp(-mu + sigma**2 / 2) * (ndtr((reach - mu + sigma**2) / sigma) - ndtr((-mu + sigma**2) / sigma))
+    # Φ(b) − Φ(a) as Φ(−a) − Φ(−b): where e^{σ²/2} is large both Φ are next to 1, and their difference has no digits.
+    speed = np.exp(-mu + sigma**2 / 2) * (ndtr((mu - sigma**2) / sigma) - ndtr((mu - reach - sigma**2) / sigma))
     value = alpha * ((1 - c) * met + speed - c * (within - met))
     return np.where(c < 1, np.maximum(value, 0.0), 0.0)
 
