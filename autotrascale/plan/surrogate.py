@@ -120,6 +120,7 @@ def fit(
     correlation = _weigh_sources(process, len(present.ks))
     begin = kernel.theta if start is None else start.kernel.theta
     kernel = _with_correlation(kernel.clone_with_theta(begin), correlation)
+    rows, residual, level = _stack(layout, (present, *_kept(sources, correlation)))
     process = GaussianProcessRegressor(kernel, alpha=1e-8, optimizer=_posterior_mode(layout, priors))
     process.fit(rows, residual)
     return Posterior(present, process.kernel_, rows, process.L_, process.alpha_, level)
@@ -130,7 +131,7 @@ def rebuild(present: Readings, sources: Sequence[Readings], theta: Sequence[floa
     layout = Layout(len(present.floor), present.shapes([present.floor]).shape[1])
     kernel = _prior_kernel(layout, _PRIORS, len(sources)).clone_with_theta(np.asarray(theta, dtype=float))
     kernel = _with_correlation(kernel, tuple(rho))
-    rows, residual, level = _stack(layout, (present, *sources))
+    rows, residual, level = _stack(layout, (present, *_kept(sources, rho)))
     process = GaussianProcessRegressor(kernel, alpha=1e-8, optimizer=None).fit(rows, residual)
     return Posterior(present, process.kernel_, rows, process.L_, process.alpha_, level)
 
@@ -139,6 +140,13 @@ def _with_correlation(kernel: LatencyKernel, correlation: tuple[float, ...]) -> 
     fresh: LatencyKernel = kernel.clone_with_theta(kernel.theta)
     fresh.correlation = correlation
     return fresh
+
+
+def _kept(sources: Sequence[Readings], correlation: Sequence[float]) -> tuple[Readings, ...]:
+    """The sources, those worth nothing emptied: left in, they would still move the level and θ."""
+    return tuple(
+        source if rho > 0 else Readings(source.floor) for source, rho in zip(sources, correlation, strict=True)
+    )
 
 
 def _stack(layout: Layout, readings: Sequence[Readings]) -> tuple[Floats, Floats, float]:
@@ -184,9 +192,7 @@ def _prior_kernel(layout: Layout, priors: dict[str, tuple[float, float]], source
 Objective = Callable[[Floats], tuple[float, Floats]]
 
 
-def _posterior_mode(
-    layout: Layout, priors: dict[str, tuple[float, float]]
-) -> Callable[..., tuple[Floats, float]]:
+def _posterior_mode(layout: Layout, priors: dict[str, tuple[float, float]]) -> Callable[..., tuple[Floats, float]]:
     """An optimiser for scikit-learn that adds the log prior of θ to the log likelihood it is handed."""
     centre = np.log(_by_element(layout, priors, 0))
     spread = _by_element(layout, priors, 1)
