@@ -43,10 +43,10 @@ def shapes(execution: Execution | None, loads: Sequence[float] | None, floor: Se
 def queueing(loads: Floats, k: Floats) -> Floats:
     """Pipelined operators: service plus waiting, each station by Sakasegawa's M/M/k approximation, service times equal.
 
-    W_i / s_i ≈ ρ_i^√(2(k_i + 1)) / (k_i (1 − ρ_i))
+    W_i / s_i ≈ ρ_i^(√(2(k_i + 1)) − 1) / (k_i (1 − ρ_i))
     """
     rho = np.minimum(loads / k, _BUSIEST)
-    waiting = rho ** np.sqrt(2 * (k + 1)) / (k * (1 - rho))
+    waiting = rho ** (np.sqrt(2 * (k + 1)) - 1) / (k * (1 - rho))
     return np.asarray(np.log((1 + waiting).sum(axis=-1)))
 
 
