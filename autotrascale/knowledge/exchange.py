@@ -1,0 +1,70 @@
+"""Benefit models as files: out of one store, into another, or into version control."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from autotrascale.domain.errors import InputError
+from autotrascale.knowledge.cards import Card
+from autotrascale.plan.benefit_model import BenefitModel
+from autotrascale.reading import read_file
+
+FORMAT = "autotrascale-model"
+
+
+@dataclass(frozen=True)
+class _File:
+    format: Literal["autotrascale-model"]
+    card: Card
+    model: dict[str, Any]
+    version: Literal[1] = 1
+
+
+def file_name(card: Card) -> str:
+    return f"{re.sub(r'[^A-Za-z0-9_.-]', '_', card.job)}-{card.alias}.json"
+
+
+def write_model(folder: Path, model: BenefitModel, card: Card) -> Path:
+    """A file of the same name is replaced only by the same model."""
+    path = folder / file_name(card)
+    if path.exists():
+        try:
+            same = read_model(path)[1].digest == card.digest
+        except InputError:
+            same = False
+        if not same:
+            raise InputError(str(path), "is there and holds something else", remedy="remove it, or use another folder")
+    text = json.dumps(
+        {"format": FORMAT, "version": 1, "card": vars(card), "model": json.loads(model.to_json())}, indent=1
+    )
+    partial = path.with_name(path.name + ".part")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(str(path), "cannot be written", seen=error.strerror, remedy="use another folder") from None
+    return path
+
+
+def read_model(path: Path) -> tuple[BenefitModel, Card]:
+    file = read_file(path, _File)
+    try:
+        model = BenefitModel.from_json(json.dumps(file.model))
+        file.card.check_describes(model)
+    except InputError as error:
+        raise error.under(f"{path}: ") from None
+    return model, file.card
+
+
+def is_export(path: Path) -> bool:
+    """Whether the file says that it is one of these, and not a bare model."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(data, dict) and "card" in data

@@ -1,0 +1,222 @@
+"""Tuning runs read back: which there are, what became of them, and everything that one of them measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+
+from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.knowledge import claim, tags, wire
+from autotrascale.knowledge.store import PAGE, Store, StoreError
+from autotrascale.knowledge.wire import Opening
+from autotrascale.tuning import Outcome, Recorded, tune
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+State = Literal["running", "crashed", "interrupted", "failed", "finished"]
+
+_ENDED: dict[str, State] = {"KILLED": "interrupted", "FAILED": "failed", "FINISHED": "finished"}
+_SHORTEST = 4  # characters of a run's id that may name it
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One line about a run. What is not known yet is None."""
+
+    run_id: str
+    job: str
+    state: State
+    rate: float | None
+    latency_target: float | None
+    engine: str | None
+    simulated: bool
+    started: str
+    ended: str | None
+    why: str | None  # why it is where it is: who runs it, what ended it, why the search stopped
+    evaluations: int
+    parallelism: str | None
+    latency_seconds: float | None
+    met_target: bool | None
+
+
+@dataclass(frozen=True)
+class Record:
+    """All of one run. `outcome` is None until the run has come to one."""
+
+    summary: Summary
+    opening: Opening
+    recorded: tuple[Recorded, ...]
+    outcome: Outcome | None
+
+
+def list_runs(store: Store, job: str | None = None, limit: int = 20) -> list[Summary]:
+    """The latest first."""
+    return [summarise(store, run) for run in islice(_runs(store, job, min(limit, PAGE)), limit)]
+
+
+def find_run(store: Store, name: str) -> Run:
+    """A run by its id, the beginning of its id, or `last`; or the last run of the job of that name."""
+    if re.fullmatch(r"[0-9a-f]{32}", name):
+        try:
+            run = store.call(store.client.get_run, name)
+        except StoreError as error:
+            raise _unknown(name, str(error)) from None
+        if run.data.tags.get(tags.KIND) != tags.TUNING or run.info.lifecycle_stage != "active":
+            raise _unknown(name, "it is no tuning run, or was deleted")
+        return run
+    if name == "last":
+        found = list(islice(_runs(store, None, 1), 1))
+    elif re.fullmatch(r"[0-9a-f]+", name) and len(name) >= _SHORTEST:
+        found = [run for run in _runs(store) if run.info.run_id.startswith(name)]
+    else:
+        found = list(islice(_runs(store, name, 1), 1))
+    if not found:
+        raise _unknown(name, "no run is called so, and no job has runs under this name")
+    if len(found) > 1:
+        raise InputError("run", f"is the beginning of {len(found)} ids", seen=name, remedy="give more of it")
+    return found[0]
+
+
+def summarise(store: Store, run: Run) -> Summary:
+    told, metrics, state = run.data.tags, run.data.metrics, _state(run)
+    evaluations = metrics.get("evaluations") if state == "finished" else None
+    count = int(evaluations) if evaluations is not None else sum(1 for _ in _children(store, run))
+    why = told.get(tags.STOP_REASON) if state == "finished" else told.get(tags.ENDED)
+    if state in ("running", "crashed"):
+        why = f"{claim.owner_of(run) or 'nobody'}{' is gone' if state == 'crashed' else ''}"
+    met = told.get(tags.MET_TARGET)
+    return Summary(
+        run_id=run.info.run_id,
+        job=told.get(tags.JOB, "?"),
+        state=state,
+        rate=_number(told, tags.RATE),
+        latency_target=_number(told, tags.LATENCY_TARGET),
+        engine=told.get(tags.ENGINE),
+        simulated=told.get(tags.SIMULATED) == "true",
+        started=_time(run.info.start_time) or "",
+        ended=None if run.info.status == "RUNNING" else _time(run.info.end_time),
+        why=why or None,
+        evaluations=count,
+        parallelism=told.get(tags.PARALLELISM),
+        latency_seconds=metrics.get("latency_seconds"),
+        met_target=None if met is None else met == "true",
+    )
+
+
+def read_run(store: Store, run: Run) -> Record:
+    recorded = read_recorded(store, run)
+    outcome = None
+    if run.info.status == "FINISHED":
+        place = f"run {run.info.run_id}: {tags.OUTCOME_FILE}"
+        data = store.read_json(run.info.run_id, tags.OUTCOME_FILE)
+        outcome = wire.outcome_from_json(data, [each.evaluation for each in recorded], place)
+    return Record(summarise(store, run), read_opening(store, run.info.run_id), recorded, outcome)
+
+
+def read_opening(store: Store, run_id: str) -> Opening:
+    try:
+        data = store.read_json(run_id, tags.OPENING_FILE)
+    except StoreError as error:
+        raise InputError(
+            f"run {run_id}",
+            f"has no opening: it ended before its first evaluation, or its artefacts are out of reach ({error})",
+            remedy="start a new run with: autotrascale tune",
+        ) from None
+    return wire.opening_from_json(data, f"run {run_id}: {tags.OPENING_FILE}")
+
+
+def read_recorded(store: Store, run: Run) -> tuple[Recorded, ...]:
+    """The finished evaluations, in their order."""
+    by_number: dict[int, Recorded] = {}
+    for child in _children(store, run):
+        place = f"run {child.info.run_id}: {tags.TRIAL_FILE}"
+        recorded = wire.recorded_from_json(store.read_json(child.info.run_id, tags.TRIAL_FILE), place)
+        by_number.setdefault(recorded.evaluation.number, recorded)
+    return tuple(by_number[number] for number in sorted(by_number))
+
+
+def outcome_so_far(record: Record) -> Outcome:
+    """What came of the run, or would have if it had ended after its last evaluation."""
+    if record.outcome is not None:
+        return record.outcome
+    if not record.recorded:
+        raise InputError(f"run {record.summary.run_id}", "has no finished evaluation yet to explain it by",
+                         remedy=f"autotrascale runs resume {record.summary.run_id}")  # fmt: skip
+    opening = record.opening
+    outcome = tune(
+        opening.job, _NoEngine(opening.simulated), replace(opening.settings, total_trials=len(record.recorded)),
+        sources=[source.model for source in opening.sources], past=record.recorded,
+    )  # fmt: skip
+    return outcome if outcome.stop_reason == "target-met" else replace(outcome, stop_reason=record.summary.state)
+
+
+class _NoEngine:
+    """For a run that is only remembered."""
+
+    def __init__(self, simulated: bool) -> None:
+        self.simulated = simulated
+
+    def run(self, parallelism: Mapping[str, int], source_rates: Mapping[str, float]) -> NoReturn:
+        raise EngineError(f"a run that is only remembered cannot run {dict(parallelism)} at {dict(source_rates)}")
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _runs(store: Store, job: str | None = None, page: int = PAGE) -> Iterator[Run]:
+    if job is None:
+        experiments: Sequence[str] = store.experiments()
+    else:
+        found = store.find_experiment(job)
+        experiments = [] if found is None else [found]
+    if not experiments:
+        return iter(())
+    return store.pages(
+        store.client.search_runs, experiments, f"tags.`{tags.KIND}` = '{tags.TUNING}'", max_results=page,
+        order_by=["attributes.start_time DESC"],
+    )  # fmt: skip
+
+
+def _children(store: Store, run: Run) -> Iterator[Run]:
+    wanted = f"attributes.status = 'FINISHED' AND tags.`{tags.PARENT}` = '{run.info.run_id}'"
+    return store.pages(
+        store.client.search_runs, [run.info.experiment_id], wanted, max_results=PAGE,
+        order_by=["attributes.start_time ASC"],
+    )  # fmt: skip
+
+
+def _state(run: Run) -> State:
+    if run.info.status == "RUNNING":
+        return "running" if claim.is_alive(run) else "crashed"
+    return _ENDED.get(run.info.status, "failed")
+
+
+def _number(told: Mapping[str, str], name: str) -> float | None:
+    try:
+        return float(told[name])
+    except (KeyError, ValueError):
+        return None
+
+
+def _time(milliseconds: Any) -> str | None:
+    if not milliseconds:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _unknown(name: str, why: str) -> InputError:
+    return InputError("run", f"is not in the store: {why}", seen=name, remedy="list them: autotrascale runs ls")

@@ -1,0 +1,308 @@
+"""The journal of one tuning run, which is an MLflow run: each evaluation is a nested run, kept when it is measured.
+
+    with RunJournal.start(store, opening) as journal:       # or RunJournal.resume(store, run_id)
+        outcome = tune(..., journal=journal, past=journal.past)
+        journal.conclude(outcome)                           # what came of it; from here on only formalities
+        journal.finish()
+
+A nested run is FINISHED when all of it is in the store, its trial included; that is the one mark that counts. A
+process may die at any point: what is FINISHED stays, what is not is run again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.knowledge import claim, tags, wire
+from autotrascale.knowledge.history import read_opening, read_recorded
+from autotrascale.knowledge.owner import HEARTBEAT_SECONDS, Owner
+from autotrascale.knowledge.store import Store, StoreError
+from autotrascale.knowledge.wire import Opening
+from autotrascale.tuning import Outcome, Phase, Recorded
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+T = TypeVar("T")
+
+_BATCH = 100  # parameters that MLflow takes at once
+
+
+class RunCancelledError(AuTraScaleError, RuntimeError):
+    """Somebody asked this run to end. It can be resumed."""
+
+
+class RunLostError(AuTraScaleError, RuntimeError):
+    """Another process carries this run on; this one must not touch it any more."""
+
+
+class RunJournal:
+    """`past` are the trials of the run so far, none for a new one."""
+
+    def __init__(self, store: Store, run_id: str, opening: Opening, owner: Owner, past: Sequence[Recorded]) -> None:
+        self.store, self.run_id, self.opening, self.owner = store, run_id, opening, owner
+        self.past = tuple(past)
+        self._experiment = store.experiment(opening.job.name)
+        self._under_way: str | None = None
+        self._measured: Recorded | None = None  # what is about to be kept
+        self._finished = False
+        self._told: Mapping[str, str] = {}  # the run's tags when last looked at
+        self._beat = _Heartbeat(store, run_id)
+
+    # -- opening ------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def start(cls, store: Store, opening: Opening) -> Self:
+        experiment = store.experiment(opening.job.name)
+        claim.refuse_beside_another(store, experiment)
+        claim.bury_the_dead(store, experiment)
+        owner = Owner.me()
+        owner.take()
+        try:
+            run_id = _create(store, experiment, opening, owner)
+            try:
+                claim.refuse_beside_another(store, experiment, run_id)
+            except InputError:
+                store.call(store.client.set_terminated, run_id, "KILLED")
+                store.call(store.client.delete_run, run_id)
+                raise
+            return cls(store, run_id, opening, owner, ())
+        except BaseException:
+            owner.leave()
+            raise
+
+    @classmethod
+    def resume(cls, store: Store, run: Run, total_trials: int | None = None) -> Self:
+        """Take over a run that nobody carries on. `total_trials` widens its budget."""
+        run_id, experiment = run.info.run_id, str(run.info.experiment_id)
+        _refuse_to_resume(run, total_trials)
+        claim.refuse_beside_another(store, experiment, run_id)
+        claim.bury_the_dead(store, experiment, spare=run_id)
+        opening = read_opening(store, run_id)
+        past = read_recorded(store, run)
+        owner = Owner.me()
+        owner.take()
+        try:
+            for name, value in {**claim.owner_tags(owner), tags.ENDED: "", tags.CANCEL: ""}.items():
+                store.call(store.client.set_tag, run_id, name, value)
+            store.call(store.client.update_run, run_id, status="RUNNING")
+            journal = cls(store, run_id, opening, owner, past)
+            journal._take_over(experiment, total_trials)
+            return journal
+        except BaseException:
+            owner.leave()
+            raise
+
+    def _take_over(self, experiment: str, total_trials: int | None) -> None:
+        self._still_mine()
+        try:
+            claim.refuse_beside_another(self.store, experiment, self.run_id)
+            claim.end_children(self.store, self.run_id, "KILLED")
+            if total_trials is not None:
+                settings = replace(self.opening.settings, total_trials=total_trials)
+                self.opening = replace(self.opening, settings=settings)
+                self.store.write_json(self.run_id, tags.OPENING_FILE, wire.opening_to_json(self.opening))
+        except BaseException as error:
+            self._end(error)
+            raise
+
+    def __enter__(self) -> Self:
+        self._beat.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._beat.stop()
+        try:
+            if not self._finished and not isinstance(error, RunLostError):
+                self._end(error)
+        except StoreError:
+            if error is None:
+                raise
+        finally:
+            self.owner.leave()
+
+    # -- one trial ----------------------------------------------------------------------------------------------------
+
+    def begin(self, number: int, phase: Phase, parallelism: Mapping[str, int]) -> None:
+        self._still_mine()
+        self._heed_cancel()
+        k = tags.vector(list(parallelism.values()))
+        told = {
+            tags.PARENT: self.run_id,
+            tags.KIND: tags.EVALUATION,
+            tags.NUMBER: str(number),
+            tags.PHASE: phase,
+            tags.PARALLELISM: k,
+        }
+        run = self.store.call(
+            self.store.client.create_run, self._experiment, tags=told, run_name=f"{number} {phase} {k}"[:200]
+        )
+        self._under_way = run.info.run_id
+
+    def done(self, recorded: Recorded) -> None:
+        self._still_mine()
+        self._measured = recorded
+        self._keep(recorded)
+
+    def _keep(self, recorded: Recorded) -> None:
+        """Doing it twice does no harm."""
+        if self._under_way is None:
+            raise StoreError(f"run {self.run_id}: evaluation {recorded.evaluation.number} was never begun")
+        evaluation = recorded.evaluation
+        self.store.write_json(self._under_way, tags.TRIAL_FILE, wire.recorded_to_json(recorded))
+        metrics = {
+            "latency_seconds": evaluation.latency_seconds,
+            "throughput": evaluation.throughput,
+            "score": evaluation.score,
+            "seconds": evaluation.seconds,
+            "downtime_seconds": recorded.trial.downtime_seconds,
+        }
+        names = tags.param_names(list(evaluation.parallelism))
+        params = dict(zip(names, evaluation.parallelism.values(), strict=True))
+        log_batches(self.store, self._under_way, params, metrics, {tags.VERDICT: evaluation.verdict.value})
+        self.store.call(self.store.client.set_terminated, self._under_way, "FINISHED")
+        self._under_way = self._measured = None
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def conclude(self, outcome: Outcome) -> None:
+        """What came of it. A run that dies after this reaches the same end when it is resumed."""
+        self._still_mine()
+        best = outcome.best
+        self.store.write_json(self.run_id, tags.OUTCOME_FILE, wire.outcome_to_json(outcome))
+        log_batches(
+            self.store,
+            self.run_id,
+            {},
+            {
+                "latency_seconds": best.latency_seconds,
+                "throughput": best.throughput,
+                "score": best.score,
+                "evaluations": float(len(outcome.evaluations)),
+            },
+            {
+                tags.MET_TARGET: str(outcome.met_target).lower(),
+                tags.STOP_REASON: outcome.stop_reason,
+                tags.PARALLELISM: tags.vector(list(best.parallelism.values())),
+            },
+        )
+
+    def finish(self) -> None:
+        self._still_mine()
+        self.store.call(self.store.client.set_terminated, self.run_id, "FINISHED")
+        self._finished = True
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._measured is not None:  # Ctrl-C came while it was being kept
+            self._keep(self._measured)
+        if error is None or isinstance(error, RunCancelledError) or not isinstance(error, Exception):
+            why = "cancelled" if isinstance(error, RunCancelledError) else "interrupted"
+            claim.end(self.store, self.run_id, "KILLED", why)
+        else:
+            claim.end(self.store, self.run_id, "FAILED", f"{error}" or type(error).__name__)
+
+    def _still_mine(self) -> None:
+        run = self.store.call(self.store.client.get_run, self.run_id)
+        owner = claim.owner_of(run)
+        if owner is None or owner.token != self.owner.token or run.info.status != "RUNNING":
+            raise RunLostError(f"run {self.run_id} was taken from this process, by {owner or 'nobody it can name'}")
+        self._told = run.data.tags
+
+    def _heed_cancel(self) -> None:
+        if self._told.get(tags.CANCEL):
+            raise RunCancelledError(f"run {self.run_id} was cancelled; autotrascale runs resume {self.run_id}")
+
+
+class _Heartbeat:
+    """Says every so often that the process lives, whatever a trial takes."""
+
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._store, self._run_id = store, run_id
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"heartbeat {run_id}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(HEARTBEAT_SECONDS):
+            try:
+                self._store.call(self._store.client.set_tag, self._run_id, tags.HEARTBEAT, f"{time.time():.0f}")
+            except StoreError:
+                continue  # a store that is away for a while is the next trial's affair
+
+
+def log_batches(
+    store: Store, run_id: str, params: Mapping[str, object], metrics: Mapping[str, float | None],
+    told: Mapping[str, str],
+) -> None:  # fmt: skip
+    """Numbers that are not known are left out: MLflow has no word for them."""
+    from mlflow.entities import Metric, Param, RunTag
+
+    now = int(time.time() * 1000)
+    known = [Metric(name, value, now, 0) for name, value in metrics.items() if value is not None]
+    spoken = [RunTag(name, value) for name, value in told.items()]
+    pairs = [Param(name, str(value)) for name, value in params.items()]
+    store.call(store.client.log_batch, run_id, known, pairs[: _BATCH - len(spoken)], spoken)
+    for chunk in _chunks(pairs[_BATCH - len(spoken) :]):
+        store.call(store.client.log_batch, run_id, params=chunk)
+
+
+def _chunks(items: Sequence[T]) -> Iterable[Sequence[T]]:
+    return (items[i : i + _BATCH] for i in range(0, len(items), _BATCH))
+
+
+def _create(store: Store, experiment: str, opening: Opening, owner: Owner) -> str:
+    job, settings = opening.job, opening.settings
+    told = {
+        tags.KIND: tags.TUNING,
+        tags.JOB: job.name,
+        tags.JOB_FILE: opening.digest,
+        tags.TOPOLOGY: job.topology.fingerprint,
+        tags.ENGINE: opening.engine,
+        tags.SIMULATED: str(opening.simulated).lower(),
+        tags.RATE: repr(job.rate),
+        tags.LATENCY_TARGET: repr(job.target.latency_seconds),
+        **claim.owner_tags(owner),
+    }
+    name = f"{job.name[:150]} at {job.rate:g}/s"
+    run_id: str = store.call(store.client.create_run, experiment, tags=told, run_name=name).info.run_id
+    store.write_json(run_id, tags.OPENING_FILE, wire.opening_to_json(opening))
+    params = {
+        "rate": job.rate,
+        "latency_target": job.target.latency_seconds,
+        "statistic": job.target.statistic,
+        "p_max": job.p_max,
+        "alpha": settings.alpha,
+        "over_allocation": settings.over_allocation,
+        "total_trials": settings.total_trials,
+        "seed": settings.seed,
+        "faithful": settings.faithful,
+        "sources": len(opening.sources),
+    }
+    log_batches(store, run_id, params, {}, {})
+    return run_id
+
+
+def _refuse_to_resume(run: Run, total_trials: int | None) -> None:
+    run_id = run.info.run_id
+    if claim.is_alive(run):
+        raise InputError(f"run {run_id}", f"is under way, by {claim.owner_of(run)}",
+                         remedy=f"wait, or: autotrascale runs cancel {run_id}")  # fmt: skip
+    if run.info.status == "FINISHED" and (total_trials is None or run.data.tags.get(tags.STOP_REASON) != "budget"):
+        stop = run.data.tags.get(tags.STOP_REASON, "no reason")
+        remedy = "give it more with --total-trials" if stop == "budget" else f"see: autotrascale explain {run_id}"
+        raise InputError(f"run {run_id}", f"is finished ({stop}), so there is nothing to resume", remedy=remedy)

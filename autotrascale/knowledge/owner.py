@@ -1,0 +1,98 @@
+"""Who carries a run on, and whether that process still lives.
+
+A run's owner writes its name and, every so often, the time into the run's tags. Seen from the same machine a process
+that is gone is known at once; seen from elsewhere, it is gone when it has not written for a while (`LEASE_SECONDS`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from autotrascale.domain.errors import InputError
+from autotrascale.reading import validate
+
+HEARTBEAT_SECONDS = 20.0
+LEASE_SECONDS = 120.0
+
+# Tokens of the runs that this very process carries on: a service may do so for several at a time.
+_mine: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Owner:
+    """`machine` is as far as a process number means anything; `started` tells a process from a later namesake."""
+
+    host: str
+    machine: str
+    pid: int
+    started: str
+    token: str
+
+    @classmethod
+    def me(cls) -> Owner:
+        return cls(socket.gethostname(), _machine(), os.getpid(), _started(os.getpid()) or "", uuid.uuid4().hex)
+
+    @classmethod
+    def read(cls, tag: Any) -> Owner | None:
+        try:
+            return validate(tag, cls, place="owner")
+        except InputError:
+            return None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lives(self, silent_seconds: float) -> bool:
+        """`silent_seconds`: since it last wrote the time."""
+        if self.machine != _machine():
+            return silent_seconds < LEASE_SECONDS
+        if self.pid == os.getpid() and self.started == (_started(self.pid) or ""):
+            return self.token in _mine
+        return _started(self.pid) == self.started
+
+    def take(self) -> None:
+        _mine.add(self.token)
+
+    def leave(self) -> None:
+        _mine.discard(self.token)
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+@cache
+def _machine() -> str:
+    """One boot of one kernel, and one space of process numbers in it."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{socket.gethostname()}/{boot}/{os.readlink('/proc/self/ns/pid')}"
+    except OSError:  # pragma: no cover - not Linux: host names must do
+        return socket.gethostname()
+
+
+def _started(pid: int) -> str | None:
+    """When the process began, in ticks since boot; None when there is none, or only its unburied rest."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        if Path("/proc/self/stat").exists():
+            return None
+        return _asked(pid)
+    state, *fields = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else fields[18]
+
+
+def _asked(pid: int) -> str | None:  # pragma: no cover - where there is no /proc
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        return ""
+    return ""

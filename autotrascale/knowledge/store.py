@@ -1,0 +1,226 @@
+"""One MLflow store, embedded or served, as the journal and the library use it.
+
+Everything goes through `Store.call`, which turns MLflow's errors into one line and tries once more where a store was
+only busy. MLflow is imported when a store is opened and not before: that takes a second. It is kept from writing to
+stderr, which is ours, and from reporting home.
+
+An embedded store is one SQLite file with the artefacts beside it. A new one is made under another name and then
+renamed, so that a process killed half-way through MLflow's migrations leaves nothing that is neither new nor old.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import sqlite3
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from autotrascale.domain.errors import AuTraScaleError, InputError
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.store.entities.paged_list import PagedList
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+DEFAULT_URI = "sqlite:///mlruns/mlflow.db"
+EXPERIMENT = "autotrascale/"  # followed by the job's name
+PAGE = 1000
+
+_SQLITE = "sqlite:///"
+_PROBE_SECONDS = 5.0
+_BUSY_PAUSES = (0.2, 0.5, 1.0)
+
+
+class StoreError(AuTraScaleError, RuntimeError):
+    """The store of runs and models cannot do what it was asked to: it is away, damaged, or says no."""
+
+
+class Store:
+    """`sqlite:///path.db`, `http://host:port`, or any other tracking URI of MLflow's."""
+
+    def __init__(self, uri: str = DEFAULT_URI) -> None:
+        self.uri = _absolute(uri)
+        self._experiments: dict[str, str] = {}
+
+    @cached_property
+    def client(self) -> MlflowClient:
+        """The connection, made on first use."""
+        _quieten()
+        if self.uri.startswith(_SQLITE):
+            _make_file(Path(self.uri.removeprefix(_SQLITE)))
+        elif self.uri.startswith(("http://", "https://")):
+            _probe(self.uri)
+        from mlflow import MlflowClient
+
+        return self.call(MlflowClient, self.uri, self.uri)
+
+    def call(self, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        from mlflow.exceptions import MlflowException
+
+        pauses = list(_BUSY_PAUSES)
+        while True:
+            try:
+                return action(*args, **kwargs)
+            except MlflowException as error:
+                if error.error_code != "TEMPORARILY_UNAVAILABLE" or not pauses:
+                    raise StoreError(f"{self.uri}: {_one_line(error)}") from error
+                time.sleep(pauses.pop(0))
+            except OSError as error:
+                raise StoreError(f"{self.uri}: {_one_line(error)}") from error
+
+    def pages(self, action: Callable[..., PagedList[T]], *args: Any, **kwargs: Any) -> Iterator[T]:
+        """All results of a search, page after page."""
+        token: str | None = None
+        while True:
+            page = self.call(action, *args, page_token=token, **kwargs)
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+    # -- experiments --------------------------------------------------------------------------------------------------
+
+    def experiment(self, job: str) -> str:
+        """The id of the job's experiment, which is made where there is none."""
+        if job not in self._experiments:
+            self._experiments[job] = self.find_experiment(job) or self._make_experiment(EXPERIMENT + job)
+        return self._experiments[job]
+
+    def find_experiment(self, job: str) -> str | None:
+        found = self.call(self.client.get_experiment_by_name, EXPERIMENT + job)
+        if found is None:
+            return None
+        if found.lifecycle_stage != "active":
+            raise InputError(f"experiment {found.name}", "is deleted, so runs can be neither read nor added",
+                             remedy=f"mlflow experiments restore -x {found.experiment_id}")  # fmt: skip
+        return str(found.experiment_id)
+
+    def experiments(self) -> list[str]:
+        """The ids of the experiments of all jobs."""
+        found = self.pages(self.client.search_experiments, filter_string=f"name LIKE '{EXPERIMENT}%'", max_results=PAGE)
+        return [str(experiment.experiment_id) for experiment in found]
+
+    def _make_experiment(self, name: str) -> str:
+        try:
+            return str(self.call(self.client.create_experiment, name, artifact_location=self._artefacts))
+        except StoreError:
+            other = self.find_experiment(name.removeprefix(EXPERIMENT))  # somebody was faster
+            if other is None:
+                raise
+            return other
+
+    @property
+    def _artefacts(self) -> str | None:
+        """Beside the database. A server has its own idea, and so has MLflow for everything else."""
+        if not self.uri.startswith(_SQLITE):
+            return None
+        return str(Path(self.uri.removeprefix(_SQLITE)).parent / "artifacts")
+
+    # -- artefacts ----------------------------------------------------------------------------------------------------
+
+    def write_json(self, run_id: str, name: str, value: object) -> None:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        self.call(self.client.log_text, run_id, text, name)
+
+    def read_json(self, run_id: str, name: str) -> Any:
+        with tempfile.TemporaryDirectory() as folder, quiet_warnings():
+            path = self.call(self.client.download_artifacts, run_id, name, folder)
+            return parse_json(Path(path), f"run {run_id}: {name}")
+
+
+def parse_json(path: Path, place: str) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{place} is damaged: {_one_line(error)}") from None
+
+
+@contextmanager
+def quiet_warnings() -> Iterator[None]:
+    """For MLflow's parts that warn of what concerns nobody here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _quieten() -> None:
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+    try:
+        with quiet_warnings():
+            import mlflow  # noqa: F401 - it sets up its loggers while it is imported
+    except ModuleNotFoundError as error:  # pragma: no cover - mlflow is only missing where it was left out on purpose
+        raise InputError("store", f"needs a package that is not installed: {error.name}",
+                         remedy="pip install 'autotrascale[mlflow]', or --store none") from None  # fmt: skip
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def _absolute(uri: str) -> str:
+    """An embedded store stays the one it was when the process changes its folder."""
+    if not uri.startswith(_SQLITE):
+        return uri
+    path = uri.removeprefix(_SQLITE)
+    if not path or path.startswith(":memory:"):
+        raise InputError("store", "needs a file, or nothing would outlive this process", seen=uri,
+                         remedy=f"use {DEFAULT_URI}")  # fmt: skip
+    return _SQLITE + str(Path(path).absolute())
+
+
+def _make_file(path: Path) -> None:
+    """A store that is there is left as it is, but for readers no longer waiting for writers (WAL)."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.with_name(path.name + ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists() or path.stat().st_size == 0:
+                _make_new(path)
+    except OSError as error:
+        raise StoreError(f"{path}: the store cannot be made: {_one_line(error)}") from None
+
+
+def _make_new(path: Path) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    fresh = path.with_name(path.name + ".new")
+    fresh.unlink(missing_ok=True)
+    with quiet_warnings():
+        store = SqlAlchemyStore(_SQLITE + str(fresh), str(path.parent / "artifacts"))  # type: ignore[no-untyped-call]
+        store._dispose_engine()  # type: ignore[no-untyped-call]
+    with suppress(sqlite3.Error):  # a file system that cannot do WAL works without
+        connection = sqlite3.connect(fresh)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.close()
+    fresh.replace(path)
+
+
+def _probe(uri: str) -> None:
+    """MLflow itself would retry for minutes before it says that nobody is there."""
+    try:
+        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=_PROBE_SECONDS):
+            return
+    except urllib.error.HTTPError:
+        return  # somebody is there
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"{uri}: no MLflow server answers: {_one_line(error)}; start it, or name another store with --store"
+        ) from None
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 300 else text[:297] + "..."

@@ -1,0 +1,49 @@
+"""The names under which runs carry what they are: MLflow's own, and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+PARENT = "mlflow.parentRunId"
+NAME = "mlflow.runName"
+
+KIND = "autotrascale.kind"
+TUNING, EVALUATION, IMPORT = "tuning", "evaluation", "import"
+
+JOB = "autotrascale.job"
+JOB_FILE = "autotrascale.job_file_sha256"
+TOPOLOGY = "autotrascale.topology"
+ENGINE = "autotrascale.engine"
+SIMULATED = "autotrascale.simulated"
+RATE = "autotrascale.rate"
+LATENCY_TARGET = "autotrascale.latency_target"
+
+OWNER = "autotrascale.owner"
+HEARTBEAT = "autotrascale.heartbeat"
+CANCEL = "autotrascale.cancel"
+ENDED = "autotrascale.ended"  # why a run that did not finish came to its end
+
+NUMBER = "autotrascale.number"
+PHASE = "autotrascale.phase"
+VERDICT = "autotrascale.verdict"
+PARALLELISM = "autotrascale.parallelism"
+MET_TARGET = "autotrascale.met_target"
+STOP_REASON = "autotrascale.stop_reason"
+
+OPENING_FILE, TRIAL_FILE, OUTCOME_FILE = "run.json", "trial.json", "outcome.json"
+
+_TAG_LIMIT = 500  # characters; more is for artefacts
+
+
+def vector(ks: Sequence[int]) -> str:
+    text = "(" + ",".join(str(k) for k in ks) + ")"
+    return text if len(text) <= _TAG_LIMIT else text[: _TAG_LIMIT - 3] + "..."
+
+
+def param_names(operators: Sequence[str]) -> list[str]:
+    """`k.<operator>`, in the characters that MLflow allows, no two the same."""
+    names: list[str] = []
+    for operator in operators:
+        safe = "k." + "".join(c if c.isalnum() or c in "_- ." else "_" for c in operator)[:200]
+        names.append(f"{safe} {len(names)}" if safe in names else safe)
+    return names

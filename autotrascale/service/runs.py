@@ -1,0 +1,152 @@
+"""`autotrascale runs ls|show|resume|cancel`: the journal of tuning runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autotrascale.service.output import Format, FormatOption, emit, note, say, table
+from autotrascale.service.store import StoreOption
+
+if TYPE_CHECKING:
+    from autotrascale.knowledge.history import Record, Summary
+    from autotrascale.tuning import Evaluation
+
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id or its beginning; a job, for its last run; or: last.")
+]
+
+
+def ls(
+    job: Annotated[str | None, typer.Option(metavar="JOB", help="Only the runs of this job.")] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The latest N runs.")] = 20,
+    store: StoreOption = None,
+    form: FormatOption = Format.table,
+) -> None:
+    """List the tuning runs, the latest first."""
+    from autotrascale.knowledge.history import list_runs
+    from autotrascale.service.store import need_store
+
+    found = list_runs(need_store(store), job, limit)
+    emit(form, {"runs": [asdict(each) for each in found]}, lambda: _show_list(found, limit))
+
+
+def show(run: RunName, store: StoreOption = None, form: FormatOption = Format.table) -> None:
+    """Show one run: how it was started, and every evaluation."""
+    from autotrascale.knowledge.history import find_run, read_run
+    from autotrascale.service.store import need_store
+
+    opened = need_store(store)
+    record = read_run(opened, find_run(opened, run))
+    emit(form, _as_dict(record), lambda: _show(record))
+
+
+def resume(
+    run: RunName,
+    total_trials: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Trials in all, those already run included.")
+    ] = None,
+    store: StoreOption = None,
+    form: FormatOption = Format.table,
+) -> None:
+    """Go on with a run that was interrupted or died, after its last finished evaluation."""
+    from autotrascale.service import recorded, telling
+    from autotrascale.service.store import need_store
+
+    with telling.ending_cleanly():
+        finished = recorded.resume(need_store(store), run, telling.told(form), total_trials)
+    telling.finish(form, finished)
+
+
+def cancel(run: RunName, store: StoreOption = None, form: FormatOption = Format.table) -> None:
+    """End a run: at once when its process is gone, else before its next trial. It can be resumed."""
+    from autotrascale.knowledge.history import find_run
+    from autotrascale.service import recorded
+    from autotrascale.service.store import need_store
+
+    opened = need_store(store)
+    found = find_run(opened, run)
+    over = recorded.cancel(opened, found)
+    words = "has ended" if over else "ends before its next trial"
+    answer = {"run_id": found.info.run_id, "ended": over}
+    emit(form, answer, lambda: say(f"run {found.info.run_id} {words}"))
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(no_args_is_help=True, help="The journal of tuning runs.")
+    for verb in (ls, show, resume, cancel):
+        group.command(verb.__name__)(verb)
+    app.add_typer(group, name="runs")
+
+
+def _show_list(found: list[Summary], limit: int) -> None:
+    from autotrascale.views.explanation import seconds
+
+    if not found:
+        say("no runs yet; the first comes with: autotrascale tune JOB.yaml")
+        return
+    table(
+        ("run", "job", "state", "rate", "target", "evaluations", "parallelism", "latency", "why"),
+        [
+            (
+                each.run_id,
+                each.job + (" (simulated)" if each.simulated else ""),
+                each.state,
+                "?" if each.rate is None else each.rate,
+                {True: "met", False: "not met", None: ""}[each.met_target],
+                each.evaluations,
+                each.parallelism or "",
+                "" if each.latency_seconds is None else seconds(each.latency_seconds),
+                each.why or "",
+            )
+            for each in found
+        ],
+    )
+    if len(found) == limit:
+        note(f"the latest {limit}; --limit shows more")
+
+
+def _as_dict(record: Record) -> dict[str, Any]:
+    opening = record.opening
+    return {
+        **asdict(record.summary),
+        "job_path": opening.job_path,
+        "settings": asdict(opening.settings),
+        "warm_start": list(opening.warm_start),
+        "floor": None if record.outcome is None else dict(record.outcome.floor),
+        "trials": [asdict(each.evaluation) for each in record.recorded],
+    }
+
+
+def _show(record: Record) -> None:
+    summary, opening = record.summary, record.opening
+    say(f"run {summary.run_id}: {opening.job.name} at {opening.job.rate:g}/s, {summary.state}"
+        f"{f' ({summary.why})' if summary.why else ''}")  # fmt: skip
+    say(f"started {summary.started} from {opening.job_path}, engine {opening.engine}, seed {opening.settings.seed}")
+    for each in opening.warm_start:
+        say(f"  {each}")
+    table(
+        ("#", "phase", "parallelism", "verdict", "latency", "throughput", "score", "seconds"),
+        [_row(each.evaluation) for each in record.recorded],
+    )
+    if summary.state in ("crashed", "interrupted", "failed"):
+        say(f"go on with: autotrascale runs resume {summary.run_id}")
+
+
+def _row(evaluation: Evaluation) -> tuple[object, ...]:
+    from autotrascale.plan.words import amount
+    from autotrascale.views.explanation import seconds
+    from autotrascale.views.progress import vector
+
+    return (
+        evaluation.number,
+        evaluation.phase,
+        vector(evaluation.parallelism),
+        evaluation.verdict.value,
+        "" if evaluation.latency_seconds is None else seconds(evaluation.latency_seconds),
+        "" if evaluation.throughput is None else f"{amount(evaluation.throughput)}/s",
+        "" if evaluation.score is None else f"{evaluation.score:.3f}",
+        f"{evaluation.seconds:.1f}",
+    )

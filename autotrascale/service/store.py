@@ -1,0 +1,54 @@
+"""Which store of runs and models a verb works with: `--store`, or the environment, or a file in this folder."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotrascale.domain.errors import InputError
+
+if TYPE_CHECKING:
+    from autotrascale.knowledge.store import Store
+
+NO_STORE = "none"
+VARIABLES = ("AUTOTRASCALE_STORE", "MLFLOW_TRACKING_URI")  # the first that is set counts
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URI|none",
+        help="MLflow store of runs and models; else AUTOTRASCALE_STORE, MLFLOW_TRACKING_URI, ./mlruns/mlflow.db.",
+    ),
+]
+
+
+def store_uri(option: str | None) -> str | None:
+    """None for `none`."""
+    from autotrascale.knowledge.store import DEFAULT_URI
+
+    said = [option, *(os.environ.get(name) for name in VARIABLES)]
+    uri = next((uri for uri in said if uri), DEFAULT_URI)
+    return None if uri == NO_STORE else uri
+
+
+def open_store(option: str | None) -> Store | None:
+    """Connected, so that a store that is away is known before anything is run."""
+    from autotrascale.knowledge.store import Store
+
+    uri = store_uri(option)
+    if uri is None:
+        return None
+    store = Store(uri)
+    store.client  # noqa: B018 - it connects
+    return store
+
+
+def need_store(option: str | None) -> Store:
+    store = open_store(option)
+    if store is None:
+        raise InputError("--store", "is none, and this verb reads what a store holds", seen=NO_STORE,
+                         remedy="name the store that the runs were written to")  # fmt: skip
+    return store
