@@ -20,6 +20,8 @@ from skopt.learning.gaussian_process.kernels import ConstantKernel, Matern, Whit
 
 Floats = NDArray[np.float64]
 
+LEAST_SPREAD = 1e-9
+
 
 @dataclass(frozen=True)
 class ScoreProcess:
@@ -30,9 +32,10 @@ class ScoreProcess:
     spread: float
 
     def predict(self, ks: ArrayLike) -> tuple[Floats, Floats]:
-        """μ and σ of F, latent: scikit-optimize leaves the noise of a reading out of σ."""
+        """μ and σ of F, latent: the noise of a reading, which a white kernel puts into σ, is taken out again."""
         mean, std = self.process.predict(self._unit(ks), return_std=True)
-        return mean * self.spread + self.mean, std * self.spread
+        latent = np.sqrt(np.maximum(std**2 - np.exp(self.process.kernel_.theta[-1]), 0.0))
+        return mean * self.spread + self.mean, latent * self.spread
 
     @property
     def theta(self) -> tuple[float, ...]:
@@ -67,8 +70,9 @@ def _fitted(
     p_max: Sequence[int], standard: tuple[float, float] | None = None,
 ) -> ScoreProcess:  # fmt: skip
     scores = np.asarray(scores, dtype=float)
-    # One sample, or equal ones, have no spread to divide by.
-    mean, spread = standard or (float(scores.mean()), float(scores.std()) or 1.0)
+    # One sample, or equal ones but for rounding, have no spread to divide by.
+    spread = float(scores.std())
+    mean, spread = standard or (float(scores.mean()), spread if spread > LEAST_SPREAD else 1.0)
     low = np.asarray(floor, dtype=float)
     side = np.maximum(np.asarray(p_max, dtype=float) - low, 1.0)
     made = ScoreProcess(process, low, side, mean, spread)
