@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -25,7 +26,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Execution
 from autotrascale.plan import score_process, surrogate
 from autotrascale.plan.acquisition import benefit_moments
-from autotrascale.plan.lattice import Lattice, Point
+from autotrascale.plan.lattice import MOST, Lattice, Point
 from autotrascale.plan.runs import Run
 from autotrascale.plan.score import Benefit
 from autotrascale.plan.surrogate import Posterior, Readings
@@ -33,6 +34,7 @@ from autotrascale.plan.surrogate import Posterior, Readings
 Floats = NDArray[np.float64]
 
 VERSION = 1
+LARGEST_THETA = 16  # e^16 is a thousand times the widest bound of any hyperparameter
 ANCESTORS = 3  # models that a model carries along: enough to span the rates around it, and bounded
 
 # A run that failed has no latency. It says "far beyond the target", roughly: hence a value and a large variance.
@@ -83,12 +85,32 @@ class BenefitModel:
             raise InputError("samples", "is empty", remedy="a model needs at least one run")
         for i, sample in enumerate(self.samples):
             _check_sample(f"samples[{i}].", sample, lattice)
-        for i, value in enumerate(self.theta):
-            if not math.isfinite(value):
-                raise InputError(f"theta[{i}]", "must be finite", seen=value, remedy="train the model again")
+        self._check_theta()
+        check_expectations(self.loads, len(self.floor), self.execution, self.overhead)
         if len(self.correlation) != len(self.ancestors):
             raise InputError("correlation", f"has {len(self.correlation)} numbers for {len(self.ancestors)} ancestors",
                              remedy="give one for each")  # fmt: skip
+        for i, rho in enumerate(self.correlation):
+            checks.share(f"correlation[{i}]", rho)
+        for i, ancestor in enumerate(self.ancestors):
+            if len(ancestor.floor) != len(self.floor):
+                raise InputError(f"ancestors[{i}]", f"is a model of {len(ancestor.floor)} operators",
+                                 seen=ancestor.floor, remedy="leave it out: it is of another job")  # fmt: skip
+
+    def _check_theta(self) -> None:
+        """As many as the kernel has, and each within what a search for them could have given."""
+        operators = len(self.floor)
+        wanted = 2 * operators + 3 if self.kind == "latency" else operators + 4
+        if len(self.theta) != wanted:
+            raise InputError("theta", f"has {len(self.theta)} numbers where the kernel has {wanted}",
+                             remedy="train the model again")  # fmt: skip
+        for i, value in enumerate(self.theta):
+            if not abs(value) <= LARGEST_THETA:
+                raise InputError(f"theta[{i}]", f"must lie within ±{LARGEST_THETA}", seen=value,
+                                 remedy="train the model again")  # fmt: skip
+        if self.kind == "score" and self.theta[-1] < score_process.LEAST_SPREAD:
+            raise InputError(f"theta[{wanted - 1}]", "is the spread of the scores and must be above zero",
+                             seen=self.theta[-1], remedy="train the model again")  # fmt: skip
 
     @property
     def benefit(self) -> Benefit:
@@ -113,12 +135,15 @@ class BenefitModel:
     @cached_property
     def _posterior(self) -> Posterior:
         sources = [ancestor.towards(self.latency_target).readings for ancestor in self.ancestors]
-        return surrogate.rebuild(self.readings, sources, self.theta, self.correlation)
+        with _as_input_error():
+            return surrogate.rebuild(self.readings, sources, self.theta, self.correlation)
 
     @cached_property
     def _process(self) -> score_process.ScoreProcess:
         scores = np.array([sample.score for sample in self.samples])
-        return score_process.rebuild(np.array([s.k for s in self.samples]), scores, self.floor, self.p_max, self.theta)
+        ks = np.array([sample.k for sample in self.samples])
+        with _as_input_error():
+            return score_process.rebuild(ks, scores, self.floor, self.p_max, self.theta)
 
     def towards(self, latency_target: float) -> BenefitModel:
         """The same runs, seen from another latency target."""
@@ -135,11 +160,29 @@ class BenefitModel:
     def from_json(cls, text: str) -> BenefitModel:
         """The model that `to_json` wrote. Unknown keys and wrong types are refused with their place."""
         try:
-            data = json.loads(text)
+            data = json.loads(text, parse_int=_whole_number)
         except json.JSONDecodeError as error:
             raise InputError(f"model:{error.lineno}:{error.colno}", f"is not JSON: {error.msg}",
                              remedy="export the model again") from None  # fmt: skip
+        except RecursionError:
+            raise InputError("model", "is nested too deeply", remedy="export the model again") from None
         return _model(data, "model")
+
+
+def check_expectations(loads: Sequence[float] | None, operators: int, execution: object, overhead: float) -> None:
+    """What the floor was computed from, which both a study and a model may be given."""
+    if execution is not None and execution not in get_args(Execution):
+        raise InputError("execution", "is not an execution model", seen=execution,
+                         remedy=f"use one of {', '.join(get_args(Execution))}, or leave it out")  # fmt: skip
+    checks.share("overhead", overhead)
+    if loads is None:
+        return
+    if not isinstance(loads, Sequence | np.ndarray) or len(loads) != operators:
+        raise InputError("loads", f"must be {operators} numbers", seen=loads, remedy="give one for each operator")
+    for i, load in enumerate(loads):
+        checks.non_negative(f"loads[{i}]", load)
+        if load > MOST:
+            raise InputError(f"loads[{i}]", f"is above {MOST}", seen=load, remedy="give instances, not records")
 
 
 def readings_of(
@@ -147,12 +190,12 @@ def readings_of(
     execution: Execution | None, overhead: float,
 ) -> Readings:  # fmt: skip
     """Samples → y and the weight of each, in the order told."""
-    slowest = max((s.latency / latency_target for s in samples if s.latency is not None), default=0.0)
-    failed = math.log(max(FAILED_RATIO, 1.5 * slowest))
+    y = [None if s.latency is None else math.log(s.latency) - math.log(latency_target) for s in samples]
+    failed = max(math.log(FAILED_RATIO), math.log(1.5) + max((each for each in y if each is not None), default=0.0))
     return Readings(
         floor=tuple(floor),
         ks=tuple(s.k for s in samples),
-        log_ratio=tuple(failed if s.latency is None else math.log(s.latency / latency_target) for s in samples),
+        log_ratio=tuple(failed if each is None else each for each in y),
         weight=tuple(FAILED_WEIGHT if s.latency is None else 1 / s.windows for s in samples),
         loads=None if loads is None else tuple(loads),
         execution=execution,
@@ -189,7 +232,7 @@ def _model(data: Any, place: str) -> BenefitModel:
     ancestors = [_model(item, f"{place}.ancestors[{i}]") for i, item in _items(values, "ancestors", place)]
     values["ancestors"] = tuple(ancestors)
     for name in ("floor", "p_max", "theta", "correlation", "loads"):
-        if values.get(name) is not None:
+        if name in values and not (name == "loads" and values[name] is None):
             values[name] = _numbers(values[name], f"{place}.{name}")
     try:
         return BenefitModel(**values)
@@ -225,6 +268,24 @@ def _items(values: Mapping[str, Any], name: str, place: str) -> list[tuple[int, 
     if not isinstance(items, list):
         raise InputError(f"{place}.{name}", "must be a list", seen=items, remedy="export the model again")
     return list(enumerate(items))
+
+
+def _whole_number(digits: str) -> int:
+    """No count of ours has more digits, and Python itself refuses to read thousands of them."""
+    if len(digits) > 18:
+        raise InputError("model", "holds a whole number that is too large", seen=digits[:20],
+                         remedy="export the model again")  # fmt: skip
+    return int(digits)
+
+
+@contextmanager
+def _as_input_error() -> Iterator[None]:
+    """Hyperparameters that no training would have left behind may make a covariance that cannot be inverted."""
+    try:
+        yield
+    except np.linalg.LinAlgError:
+        raise InputError("model", "does not make a process: its samples and theta contradict each other",
+                         remedy="train the model again") from None  # fmt: skip
 
 
 def _numbers(value: Any, place: str) -> tuple[Any, ...]:

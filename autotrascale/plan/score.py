@@ -62,7 +62,8 @@ class Benefit:
 
     def score(self, ks: ArrayLike, latency: ArrayLike) -> Floats:
         """F (Eq. 4). A latency of infinity, which is what a job that fell over has, earns nothing."""
-        speed = np.minimum(1.0, self.latency_target / np.asarray(latency, dtype=float))
+        with np.errstate(over="ignore"):  # a latency next to nothing is within any target
+            speed = np.minimum(1.0, self.latency_target / np.asarray(latency, dtype=float))
         return self.alpha * speed + (1 - self.alpha) * self.resources(ks)
 
     def satisfied(self, k: Sequence[int], latency: float) -> bool:

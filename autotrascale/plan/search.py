@@ -26,11 +26,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotrascale.domain import checks
-from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Execution
 from autotrascale.plan import surrogate
 from autotrascale.plan.acquisition import improvement_of_benefit, probability_accepted, probability_met
-from autotrascale.plan.benefit_model import ANCESTORS, BenefitModel, readings_of, samples_of
+from autotrascale.plan.benefit_model import (
+    ANCESTORS,
+    BenefitModel,
+    check_expectations,
+    readings_of,
+    samples_of,
+)
 from autotrascale.plan.lattice import Lattice, Point, Pool
 from autotrascale.plan.runs import Run
 from autotrascale.plan.score import Benefit
@@ -42,6 +47,7 @@ Value = Callable[[Pool], Floats]
 FIRST_RATIO = 0.75  # mean(k'/k) of the very first run: generous enough to be accepted often, not more
 EPSILON_WARM = 0.5  # … and when a source model has explored already, so that a run may as well be the last
 EPSILON = 0.2  # ε: what acceptance is worth by itself, beside the resources saved
+LEAST_NOISE = 1e-4  # below, readings are as good as exact
 LIKELY = 0.6  # a run is preferred for its score among those this likely to meet the target
 HINTS = 3  # the best runs so far, around which the next one is looked for too
 BEYOND_RULE = 0.005  # worth of meeting the target outside the stop rule: for when nothing inside it can
@@ -54,12 +60,13 @@ class Search:
         noise: float = 0.05, confidence: float = 0.97,
     ) -> None:  # fmt: skip
         checks.positive("noise", noise)
+        checks.share("noise", noise)
         checks.share("confidence", confidence)
-        checks.share("overhead_share", overhead)
+        check_expectations(loads, len(lattice.lower), execution, overhead)
         self.lattice, self.benefit = lattice, benefit
-        self.loads = _checked_loads(loads, lattice)
-        self.execution, self.overhead = execution, overhead
-        self.noise, self.confidence = noise, confidence
+        self.loads = None if loads is None else tuple(float(load) for load in loads)
+        self.execution, self.overhead = execution, float(overhead)
+        self.noise, self.confidence = max(float(noise), LEAST_NOISE), confidence
         self.sources = [model.towards(benefit.latency_target) for model in _family(sources)]
         self._last: tuple[tuple[Run, ...], Posterior] | None = None
 
@@ -182,16 +189,6 @@ class Search:
 def _family(models: Sequence[BenefitModel]) -> list[BenefitModel]:
     """The source models and those they were built on, each once, the first-named first."""
     flat = [member for model in models for member in (model.alone(), *model.ancestors)]
-    unique = {(member.rate, member.samples): member for member in flat if member.kind == "latency"}
+    # A model of the paper's kind has latencies too: what it modelled does not matter here.
+    unique = {(member.rate, member.samples): member for member in flat}
     return list(unique.values())[: max(ANCESTORS, len(models))]
-
-
-def _checked_loads(loads: Sequence[float] | None, lattice: Lattice) -> tuple[float, ...] | None:
-    if loads is None:
-        return None
-    if len(loads) != len(lattice.lower):
-        raise InputError("loads", f"has {len(loads)} numbers for {len(lattice.lower)} operators", seen=tuple(loads),
-                         remedy="give one for each operator")  # fmt: skip
-    for i, load in enumerate(loads):
-        checks.non_negative(f"loads[{i}]", load)
-    return tuple(float(load) for load in loads)

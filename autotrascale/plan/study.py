@@ -86,6 +86,7 @@ class Study:
         self.benefit = Benefit(self.lattice.lower, latency_target, alpha, over_allocation)
         checks.count("max_runs", max_runs)
         checks.count("seed", seed, least=0)
+        checks.optional(checks.non_negative, "throughput_target", throughput_target)
         self.max_runs, self.seed, self.throughput_target = max_runs, seed, throughput_target
         sources = _as_models(source, len(self.lattice.lower))
         self._searcher: Searcher
@@ -185,6 +186,8 @@ class Study:
 def _as_models(source: BenefitModel | Sequence[BenefitModel] | None, operators: int) -> tuple[BenefitModel, ...]:
     models = () if source is None else (source,) if isinstance(source, BenefitModel) else tuple(source)
     for model in models:
+        if not isinstance(model, BenefitModel):
+            raise InputError("source", "is not a benefit model", seen=model, remedy="use BenefitModel.from_json(text)")
         if len(model.floor) != operators:
             raise InputError("source", f"is a model of {len(model.floor)} operators", seen=model.floor,
                              remedy=f"this study has {operators}: use a model of the same job")  # fmt: skip

@@ -14,7 +14,7 @@ run, so that a source model says something before the first run at a new rate (Â
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -154,7 +154,8 @@ def _stack(layout: Layout, readings: Sequence[Readings]) -> tuple[Floats, Floats
     rows, residual = [np.empty((0, layout.operators + layout.shapes + 2))], [np.empty(0)]
     for source, part in enumerate(readings):
         if part.ks:
-            shapes = part.shapes(part.ks)
+            # By the present execution: one row has one number of shapes, and a source may not have known its own.
+            shapes = replace(part, execution=readings[0].execution).shapes(part.ks)
             rows.append(layout.rows(part.features(part.ks), shapes, source, np.asarray(part.weight)))
             residual.append(part.y - shapes.mean(axis=-1))
     stacked = np.concatenate(residual)

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotrascale import BenefitModel, Study
+from autotrascale.domain.errors import InputError
+from autotrascale.plan import surrogate
+from autotrascale.plan.benefit_model import ANCESTORS, Sample, readings_of
+
+BAD = json.loads((Path(__file__).parents[1] / "bad_input" / "models.json").read_text())
+FLOOR, P_MAX, TARGET = (2, 3), 9, 0.35
+
+
+def latency(k: tuple[int, ...]) -> float:
+    return 0.05 + sum(0.5 / x for x in k)
+
+
+def studied(runs: int = 4, floor: tuple[int, ...] = FLOOR, **options: Any) -> Study:
+    study = Study(floor, P_MAX, TARGET, **options)
+    for _ in range(runs):
+        k = study.ask()
+        study.tell(k, latency=latency(k))
+    return study
+
+
+@cache
+def model(kind: str) -> BenefitModel:
+    match kind:
+        case "latency":
+            return studied().model(100)
+        case "score":
+            return studied(faithful=True).model(100)
+        case "warm":
+            return studied(2, (3, 4), source=model("latency"), execution="pipelined", loads=(2.5, 3.1)).model(150)
+        case "failed":
+            study = studied(2)
+            study.tell((4, 4), failed=True)
+            return study.model(100)
+    raise AssertionError(kind)
+
+
+KINDS = ("latency", "score", "warm", "failed")
+SOME = np.array([(2, 3), (3, 4), (5, 9), (9, 9)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_keeps_every_bit_of_the_answers(kind: str) -> None:
+    kept = BenefitModel.from_json(model(kind).to_json())
+    assert kept == model(kind)
+    for one, other in zip(kept.predict(SOME), model(kind).predict(SOME), strict=True):
+        assert np.array_equal(one, other)
+    assert BenefitModel.from_json(kept.to_json()).to_json() == kept.to_json()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_answers_as_the_study_it_came_from(kind: str) -> None:
+    mean, std = model(kind).predict(SOME)
+    assert mean.shape == std.shape == (4,)
+    assert ((mean > 0) & (mean <= 1.05)).all()
+    assert (std >= 0).all()
+    for sample in model(kind).samples:
+        if sample.latency is not None:
+            assert model(kind).predict([sample.k])[0] == pytest.approx(sample.score, abs=0.05)
+
+
+def test_a_latency_model_is_the_posterior_of_its_study() -> None:
+    samples = model("latency").samples
+    fitted = surrogate.fit(readings_of(samples, TARGET, FLOOR, None, None, 0.0))
+    assert np.array_equal(model("latency").log_ratio(SOME)[0], fitted.log_ratio(SOME)[0])
+
+
+def test_samples_carry_latency_score_and_windows() -> None:
+    study = Study(FLOOR, P_MAX, TARGET)
+    study.tell((2, 4), latency=0.2)
+    study.tell((2, 4), latency=0.8)
+    study.tell((3, 3), failed=True)
+    twice, failed = study.model(10).samples
+    assert (twice.k, twice.windows) == ((2, 4), 2)
+    assert twice.latency == pytest.approx(0.4)
+    assert twice.score == pytest.approx(float(study.benefit.score((2, 4), 0.4)))
+    assert failed == Sample((3, 3), None, float(study.benefit.score((3, 3), math.inf)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_serves_another_study_whatever_that_one_knows(kind: str) -> None:
+    """The source may have known its execution model where the study does not, or the other way round."""
+    for execution in (None, "micro-batch"):
+        study = Study((3, 3), 12, 0.3, source=model(kind), execution=execution)  # type: ignore[arg-type]
+        k = study.ask()
+        study.tell(k, latency=latency(k))
+        assert study.ask() in study.lattice
+
+
+def test_a_model_of_the_papers_kind_warms_the_default_search_too() -> None:
+    """It carries the same runs. It used to be passed over in silence."""
+    warm = Study(FLOOR, P_MAX, TARGET, source=model("score"))
+    warm.tell((3, 4), latency=latency((3, 4)))
+    assert [ancestor.rate for ancestor in warm.model(120).ancestors] == [100]
+
+
+def test_a_models_ancestors_are_bounded_and_have_none_of_their_own() -> None:
+    source = model("latency")
+    for i in range(ANCESTORS + 2):
+        source = studied(1, (2 + i % 2, 3), source=source).model(200 + i)
+    assert len(source.ancestors) == ANCESTORS
+    assert source.ancestors[0].rate == 200 + ANCESTORS
+    assert all(ancestor.ancestors == () for ancestor in source.ancestors)
+    size = len(source.to_json())
+    assert size < len(studied(1, source=source).model(300).to_json()) * 1.5 < 40_000
+
+
+def test_another_target_is_seen_from_the_same_runs() -> None:
+    doubled = model("latency").towards(2 * TARGET)
+    assert np.allclose(doubled.log_ratio(SOME)[0], model("latency").log_ratio(SOME)[0] - math.log(2), atol=0.02)
+
+
+# --- bad input ---------------------------------------------------------------------------------------------------
+
+
+def spoilt(case: dict[str, Any]) -> str:
+    if "text" in case:
+        return str(case["text"])
+    if "repeat" in case:
+        before, what, times, after = case["repeat"]
+        return str(before + what * times + after)
+    data = json.loads(model("latency").to_json())
+    data.pop(case.get("without"), None)
+    if "sample" in case:
+        first = {**data["samples"][0], **case["sample"]}
+        data["samples"][0] = {name: value for name, value in first.items() if value != "DELETE"}
+    if "ancestor" in case:
+        data["ancestors"] = [{**json.loads(model("latency").to_json()), **case["ancestor"]}]
+    return json.dumps({**data, **case.get("with", {})})
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda case: case["name"])
+def test_a_bad_model_is_refused_in_one_line(case: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        BenefitModel.from_json(spoilt(case))
+    assert str(caught.value).startswith(case["says"])
+    assert "\n" not in str(caught.value)
+
+
+HOSTILE = st.one_of(
+    st.sampled_from([None, True, False, "", "x", [], {}, [[]], [None], math.nan, math.inf, 1e308, -1e308, 5e-324,
+                     2**62, 10**17, -1, 0, 0.5, 1, 2, 17, [1e9, 1e9], [0, 0], "latency", "score", "pipelined"]),
+    st.floats(),
+    st.integers(-(10**17), 10**17),
+    st.lists(st.floats(-20, 20), max_size=8),
+)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(deeper for key, each in inside for deeper in places(each, (*path, key)))]
+
+
+@settings(max_examples=120)
+@given(st.sampled_from(KINDS), st.data())
+def test_a_model_with_anything_changed_in_it_is_refused_or_works(kind: str, data: st.DataObject) -> None:
+    """Never a traceback of another kind, and never an answer that is no number."""
+    value = json.loads(model(kind).to_json())
+    for _ in range(data.draw(st.integers(1, 2))):
+        *way, last = data.draw(st.sampled_from(places(value)[1:]))
+        inner = value
+        for step in way:
+            inner = inner[step]
+        match data.draw(st.sampled_from(("replace", "remove", "repeat"))):
+            case "remove":
+                del inner[last]
+            case "repeat" if isinstance(inner, list):
+                inner.append(inner[last])
+            case _:
+                inner[last] = data.draw(HOSTILE)
+    refused_or_works(json.dumps(value))
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(KINDS), st.data())
+def test_a_model_file_with_a_piece_of_it_damaged_is_refused_or_works(kind: str, data: st.DataObject) -> None:
+    text = model(kind).to_json()
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 20)))
+    refused_or_works(text[:start] + data.draw(st.text(max_size=4)) + text[end:])
+
+
+def refused_or_works(text: str) -> None:
+    try:
+        changed = BenefitModel.from_json(text)
+        with warnings.catch_warnings():
+            # scikit-learn says so when rounding made a variance negative, and takes it for zero.
+            warnings.filterwarnings("ignore", message="Predicted variances smaller than 0")
+            predicted = changed.predict([changed.floor, changed.p_max])
+            again = BenefitModel.from_json(changed.to_json()).predict([changed.floor, changed.p_max])
+    except InputError:
+        return
+    assert np.isfinite(predicted).all()
+    assert np.array_equal(predicted, again)
+
+
+def test_a_model_without_any_run_is_none() -> None:
+    with pytest.raises(InputError, match="samples: is empty"):
+        BenefitModel("latency", 1.0, FLOOR, (9, 9), TARGET, 0.5, 0.5, (), (0.0,) * 7)
