@@ -1,0 +1,98 @@
+"""Event logs → tables → windows → snapshots, on one screen.
+
+    with local_session() as spark, workspace() as folder:
+        archive = read(spark, ["/logs"], folder)
+        for one in measured(archive.windows(60)):
+            print(as_dict(one.snapshot))
+
+The text is read once. Everything after it works on the tables staged in `folder`, which must be reachable for all
+executors; they may be cut into windows again and again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from autotrascale.analyze import batches as batches_
+from autotrascale.analyze import schemas, snapshots
+from autotrascale.analyze import stages as stages_
+from autotrascale.analyze import windows as windows_
+from autotrascale.analyze.damage import Damage, bad_lines, broken_ends
+from autotrascale.analyze.logs import COMPRESSED, LogFile, files_table, find_files
+from autotrascale.analyze.staging import bad_line_counts, stage_events
+
+_TABLES = ("snapshots", "operators", "instances")
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The typed tables of all logs that were read. `staging`, `stages` and `batches` have their columns."""
+
+    folder: str
+    tasks: DataFrame
+    stages: DataFrame
+    batches: DataFrame
+    cores: DataFrame
+    damages: tuple[Damage, ...]
+
+    def windows(self, seconds: float | None = 60.0, *, job: str = "", p_max: int | None = None) -> DataFrame:
+        """The table of snapshots. None makes one window of each run; `job` keeps that job only."""
+        wanted = self.batches.where(fn.col("job") == job) if job else self.batches
+        batches = windows_.cut(wanted, seconds)
+        placed = _kept(windows_.placed(self.stages, batches), f"{self.folder}/placed-{seconds}-{job or 'all'}")
+        return snapshots.table(windows_.gathered(self.tasks, placed, batches, self.cores), p_max)
+
+    def write(self, table: DataFrame, folder: str) -> None:
+        """Snapshots, operators and instances as Parquet in `folder`, by job and day. Days that are written again are
+        replaced, others stay: an archive may be measured day by day."""
+        kept = _kept(table, f"{self.folder}/measured")
+        for name, part in zip(
+            _TABLES, (kept.drop("of"), snapshots.operators(kept), snapshots.instances(kept)), strict=True
+        ):
+            writer = part.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
+            writer.partitionBy("job", "day").parquet(f"{folder}/{name}")
+
+    def jobs(self) -> list[str]:
+        return sorted(row["job"] for row in self.batches.select("job").distinct().collect())
+
+
+def read(spark: SparkSession, paths: Sequence[str], folder: str) -> Archive:
+    """All logs below `paths`: the one pass over the text, and the tables that are made of it once."""
+    files, damages = find_files(spark, paths)
+    staged = stage_events(spark, files, f"{folder}/events")
+    damages += bad_lines(bad_line_counts(staged, files)) + _broken_ends(spark, files)
+    stages = _kept(stages_.stages(staged), f"{folder}/stages")
+    names = files_table(spark, files)
+    batches = _kept(batches_.batches(staged, stages, names), f"{folder}/batches")
+    tasks = staged.where(fn.col("kind") == schemas.TASK)
+    return Archive(folder, tasks, stages, batches, windows_.cores(staged), tuple(damages))
+
+
+@contextmanager
+def workspace(parent: str | None = None) -> Iterator[str]:
+    """A folder of this machine for staged tables, gone afterwards."""
+    folder = tempfile.mkdtemp(prefix="autotrascale-analyze-", dir=parent)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kept(table: DataFrame, folder: str) -> DataFrame:
+    table.write.mode("overwrite").parquet(folder)
+    return table.sparkSession.read.parquet(folder)
+
+
+def _broken_ends(spark: SparkSession, files: Sequence[LogFile]) -> list[Damage]:
+    compressed = [file for file in files if file.uri.endswith(COMPRESSED)]
+    if not compressed:
+        return []
+    spread = min(len(compressed), spark.sparkContext.defaultParallelism)
+    return broken_ends(files_table(spark, compressed).select("uri").repartition(spread))

@@ -1,0 +1,149 @@
+"""Gathered windows → tables of snapshots, operators and instances; and snapshots in the domain's own type.
+
+table       one row for each   holds
+snapshots   window             the whole snapshot as JSON, ready for `autotrascale decide`
+operators   operator of it     work, rates, selectivity, skew, parallelism, upstream
+instances   instance of that   work
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from autotrascale import reading
+from autotrascale.analyze.columns import Columns, ddl, record_batch
+from autotrascale.analyze.measuring import skew, snapshot_of, true_rate
+from autotrascale.domain.snapshot import WORK_FIELDS, OperatorMetrics, Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SNAPSHOTS: Columns = {
+    "job": "string",
+    "run": "string",
+    "window": "bigint",
+    "started_ms": "bigint",
+    "batches": "bigint",
+    "snapshot": "string",
+    "operators": "string",
+}
+_WORK = ", ".join(f"{name} double" for name in WORK_FIELDS)
+_OPERATORS = (
+    f"array<struct<operator string, rank int, parallelism int, upstream array<string>, stateful boolean, {_WORK}, "
+    "source_rate double, true_rate double, observed_rate double, selectivity double, skew double, "
+    f"instances array<struct<{_WORK}>>>>"
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A snapshot, and when and of which run it is."""
+
+    snapshot: Snapshot
+    run: str
+    window: int
+    started_ms: int
+    batches: int
+
+    @property
+    def began(self) -> str:
+        return datetime.fromtimestamp(self.started_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def table(gathered: DataFrame, p_max: int | None = None) -> DataFrame:
+    """One row for each window; `day` is that of its first trigger, in UTC."""
+    told = gathered.mapInArrow(partial(_snapshots, p_max=p_max), ddl(_SNAPSHOTS))
+    day = fn.date_format(fn.timestamp_millis("started_ms"), "yyyy-MM-dd")
+    return told.select("*", fn.from_json("operators", _OPERATORS).alias("of")).drop("operators").withColumn("day", day)
+
+
+def operators(table: DataFrame) -> DataFrame:
+    one = table.select("job", "day", "run", "window", "started_ms", fn.explode("of").alias("operator"))
+    return one.select("job", "day", "run", "window", "started_ms", "operator.*").drop("instances")
+
+
+def instances(table: DataFrame) -> DataFrame:
+    one = table.select("job", "day", "run", "window", "started_ms", fn.explode("of").alias("of"))
+    each = one.select(*one.columns[:-1], "of.operator", fn.posexplode("of.instances").alias("instance", "work"))
+    return each.select(*each.columns[:-1], "work.*")
+
+
+def measured(table: DataFrame) -> Iterator[Measured]:
+    """In order of time. They come over one after another: as many as there are never stand in memory together."""
+    wanted = table.select("snapshot", "run", "window", "started_ms", "batches")
+    for row in wanted.orderBy("started_ms", "run").toLocalIterator():
+        snapshot = reading.validate(json.loads(row["snapshot"]), Snapshot, place=f"run {row['run']}")
+        yield Measured(snapshot, row["run"], row["window"], row["started_ms"], row["batches"])
+
+
+def last_of_each_job(measured: Iterable[Measured]) -> list[Measured]:
+    """The newest window of every job, jobs in the order in which they were last seen."""
+    newest: dict[str, Measured] = {}
+    for one in measured:
+        newest.pop(one.snapshot.job, None)
+        newest[one.snapshot.job] = one
+    return list(newest.values())
+
+
+def as_dict(value: Any) -> Any:
+    """A snapshot in the schema that `decide` reads. What is not known, or stands at its default, is left out."""
+    if isinstance(value, Mapping):
+        return {name: as_dict(part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return [as_dict(part) for part in value]
+    if is_dataclass(value):
+        parts = {field: getattr(value, field.name) for field in fields(value)}
+        return {field.name: as_dict(part) for field, part in parts.items() if _says_something(field, part)}
+    return value
+
+
+def _says_something(field: Any, value: object) -> bool:
+    if field.name in ("upstream", "version", "execution"):
+        return True
+    default = field.default_factory() if field.default_factory is not MISSING else field.default
+    return value is not None and value != default
+
+
+def _snapshots(batches: Iterable[pa.RecordBatch], p_max: int | None) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield record_batch([_row(row, p_max) for row in batch.to_pylist()], _SNAPSHOTS)
+
+
+def _row(row: Mapping[str, Any], p_max: int | None) -> dict[str, Any]:
+    snapshot = snapshot_of(row, p_max)
+    return {
+        **{name: row[name] for name in ("job", "run", "window")},
+        "started_ms": min(batch["started_ms"] for batch in row["batches"]),
+        "batches": len(row["batches"]),
+        "snapshot": json.dumps(as_dict(snapshot), allow_nan=False),
+        "operators": json.dumps([_operator(name, rank, snapshot) for rank, name in enumerate(snapshot.operators)]),
+    }
+
+
+def _operator(name: str, rank: int, snapshot: Snapshot) -> dict[str, Any]:
+    """Zero records make no selectivity, and unknown ones nothing at all: null, in every case."""
+    operator: OperatorMetrics = snapshot.operators[name]
+    total = operator.total
+    took, gave = total.records_in, total.records_out
+    return {
+        "operator": name,
+        "rank": rank,
+        "parallelism": operator.parallelism,
+        "upstream": operator.upstream,
+        "stateful": operator.stateful,
+        **asdict(total),
+        "source_rate": snapshot.source_rates.get(name),
+        "true_rate": true_rate(operator),
+        "observed_rate": None if took is None else took / snapshot.window_seconds,
+        "selectivity": gave / took if took and gave is not None else None,
+        "skew": skew(operator),
+        "instances": [asdict(work) for work in operator.instances],
+    }
