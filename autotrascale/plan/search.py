@@ -62,6 +62,7 @@ class Search:
         checks.positive("noise", noise)
         checks.share("noise", noise)
         checks.share("confidence", confidence)
+        checks.share("overhead_share", overhead)
         check_expectations(loads, len(lattice.lower), execution, overhead)
         self.lattice, self.benefit = lattice, benefit
         self.loads = None if loads is None else tuple(float(load) for load in loads)

@@ -184,7 +184,7 @@ class Study:
 
 
 def _as_models(source: BenefitModel | Sequence[BenefitModel] | None, operators: int) -> tuple[BenefitModel, ...]:
-    models = () if source is None else (source,) if isinstance(source, BenefitModel) else tuple(source)
+    models = () if source is None else tuple(source) if isinstance(source, list | tuple) else (source,)
     for model in models:
         if not isinstance(model, BenefitModel):
             raise InputError("source", "is not a benefit model", seen=model, remedy="use BenefitModel.from_json(text)")
