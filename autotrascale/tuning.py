@@ -187,12 +187,11 @@ class _Run:
 
     def _open_study(self, floor: Mapping[str, int], sizing: Snapshot | None, demand: Demand | None) -> Study:
         s, vector = self.settings, self.job.topology.vector
-        loads = None if demand is None or demand.gaps else [demand.load[name] for name in self.job.topology]
         return Study(
             floor=vector(floor), p_max=self.job.upper, latency_target=self.job.target.latency_seconds, alpha=s.alpha,
             over_allocation=s.over_allocation, seed=s.seed, source=list(self.sources), max_runs=s.total_trials,
             faithful=s.faithful, throughput_target=self.job.rate * (1 - self.job.target.throughput_tolerance),
-            loads=_known(loads), execution=None if sizing is None else sizing.execution,
+            loads=_hottest_loads(floor, sizing, demand), execution=None if sizing is None else sizing.execution,
             overhead_share=0.0 if sizing is None else sizing.overhead_share, noise=s.noise, confidence=s.confidence,
         )  # fmt: skip
 
@@ -308,7 +307,13 @@ def _complete(job: Job, initial: Mapping[str, int]) -> dict[str, int]:
     return {name: initial.get(name, operator.minimum) for name, operator in job.topology.operators.items()}
 
 
-def _known(loads: Sequence[float | None] | None) -> list[float] | None:
-    """All loads or none: a source whose own true rate is not known has none, and then the floor must do."""
-    known = [] if loads is None else [load for load in loads if load is not None]
-    return known if loads is not None and len(known) == len(loads) else None
+def _hottest_loads(floor: Mapping[str, int], sizing: Snapshot | None, demand: Demand | None) -> list[float] | None:
+    """The loads that latency follows: those of the hottest instance, which has its queue, or its task, to itself.
+
+    A source whose own true rate is not known has no load; half an instance below its floor is the best guess.
+    """
+    if sizing is None or demand is None or demand.gaps:
+        return None
+    known = {name: demand.load[name] for name in floor}
+    skew = {name: sizing.operators[name].skew for name in floor}
+    return [floor[name] - 0.5 if load is None else load * skew[name] for name, load in known.items()]

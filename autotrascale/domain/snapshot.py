@@ -101,6 +101,13 @@ class OperatorMetrics(Work):
         return self.parallelism - len(self.instances) if self.instances else 0
 
     @property
+    def skew(self) -> float:
+        """What the hottest instance took in, over the mean; 1 where the instances are not known apart."""
+        taken = [work.records_in for work in self.instances if work.records_in is not None]
+        total = sum(taken)
+        return max(taken) * len(taken) / total if total else 1.0
+
+    @property
     def operator(self) -> Operator:
         return Operator(self.upstream, self.stateful, self.minimum, self.maximum)
 
