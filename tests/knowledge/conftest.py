@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autotrascale.knowledge.store import Store
+from tests.knowledge import mlflow_stores
+
+
+@pytest.fixture(scope="session")
+def empty_database(pytestconfig: pytest.Config) -> Path:
+    return mlflow_stores.template(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def server(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One server for all tests: each takes a job of its own."""
+    with mlflow_stores.served(empty_database, tmp_path_factory.mktemp("server")) as uri:
+        yield uri
+
+
+@pytest.fixture(scope="session")
+def embedded(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """One embedded store for all tests that mind no company."""
+    return mlflow_stores.embedded(empty_database, tmp_path_factory.mktemp("store"))
+
+
+@pytest.fixture(scope="session", params=["embedded", "served"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """Both kinds: everything that is promised of a store is promised of both."""
+    if request.param == "embedded":
+        found: Store = request.getfixturevalue("embedded")
+        return found
+    return Store(request.getfixturevalue("server"))
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A job that no other test uses."""
+    return request.node.name.replace("[", "-").replace("]", "")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mlflow_stores.forgive_mlflow(items, Path(__file__).parent)

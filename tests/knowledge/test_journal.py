@@ -1,0 +1,372 @@
+"""What the journal promises, of an embedded store and of a served one alike."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.knowledge import claim, history, tags
+from autotrascale.knowledge import journal as journal_module
+from autotrascale.knowledge.journal import RunCancelledError, RunJournal, RunLostError
+from autotrascale.knowledge.owner import Owner
+from autotrascale.knowledge.store import Store, StoreError
+from autotrascale.tuning import Outcome, Phase, Recorded, Tuning, tune
+from tests.knowledge.mlflow_stores import SETTINGS, engine, job, opening, tuned
+
+
+class Stopper:
+    """A journal that has had enough before the trial of a given number."""
+
+    def __init__(self, journal: RunJournal, number: int, error: BaseException) -> None:
+        self.journal, self.number, self.error = journal, number, error
+
+    def begin(self, number: int, phase: Phase, parallelism: Mapping[str, int]) -> None:
+        self.journal.begin(number, phase, parallelism)
+        if number == self.number:
+            raise self.error
+
+    def done(self, recorded: Recorded) -> None:
+        self.journal.done(recorded)
+
+
+def stopped_run(store: Store, name: str, number: int, error: BaseException, settings: Tuning = SETTINGS) -> str:
+    journal = RunJournal.start(store, opening(job(name), settings))
+    with pytest.raises(type(error)), journal:
+        tuned(job(name), Stopper(journal, number, error))
+    return journal.run_id
+
+
+def whole_run(store: Store, name: str) -> tuple[str, Outcome]:
+    with RunJournal.start(store, opening(job(name))) as journal:
+        outcome = tuned(job(name), journal)
+        journal.conclude(outcome)
+        journal.finish()
+    return journal.run_id, outcome
+
+
+def resumed(store: Store, run_id: str, **given: Any) -> Outcome:
+    with RunJournal.resume(store, history.find_run(store, run_id), **given) as journal:
+        start = journal.opening
+        outcome = tune(start.job, engine(len(journal.past)), start.settings, journal=journal, past=journal.past)
+        journal.conclude(outcome)
+        journal.finish()
+    return outcome
+
+
+def same(outcome: Outcome, other: Outcome) -> bool:
+    """But for the seconds, which are the clock's."""
+    return _timeless(outcome) == _timeless(other)
+
+
+def _timeless(outcome: Outcome) -> Outcome:
+    evaluations = tuple(replace(each, seconds=0.0) for each in outcome.evaluations)
+    return replace(outcome, evaluations=evaluations, best=replace(outcome.best, seconds=0.0))
+
+
+def states(store: Store, name: str) -> list[str]:
+    return [each.state for each in history.list_runs(store, name)]
+
+
+def test_a_run_is_read_back_as_it_was(store: Store, name: str) -> None:
+    run_id, outcome = whole_run(store, name)
+    record = history.read_run(store, history.find_run(store, run_id))
+    assert record.outcome == outcome == history.outcome_so_far(record)
+    assert record.opening == opening(job(name))
+    assert [each.evaluation for each in record.recorded] == list(outcome.evaluations)
+    summary = record.summary
+    assert (summary.state, summary.job, summary.met_target) == ("finished", name, True)
+    assert (summary.evaluations, summary.why) == (len(outcome.evaluations), "target-met")
+
+
+def test_every_evaluation_is_a_nested_run_that_mlflow_can_plot(store: Store, name: str) -> None:
+    run_id, outcome = whole_run(store, name)
+    wanted = f"tags.`{tags.PARENT}` = '{run_id}'"
+    found = store.client.search_runs([store.experiment(name)], wanted, order_by=["attributes.start_time"])
+    assert [run.info.status for run in found] == ["FINISHED"] * len(outcome.evaluations)
+    last, evaluation = found[-1].data, outcome.evaluations[-1]
+    assert last.params == {f"k.{operator}": str(k) for operator, k in evaluation.parallelism.items()}
+    assert last.metrics["latency_seconds"] == evaluation.latency_seconds
+    assert last.metrics["throughput"] == evaluation.throughput
+    assert last.metrics["score"] == evaluation.score
+    assert (last.tags[tags.PHASE], last.tags[tags.VERDICT]) == (evaluation.phase, "stable")
+    parent = store.client.get_run(run_id).data
+    assert parent.params["latency_target"] == "0.07"
+    assert parent.metrics["evaluations"] == len(outcome.evaluations)
+
+
+@pytest.mark.parametrize("number", [1, 3, 4, 5])
+def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(embedded: Store, name: str, number: int) -> None:
+    run_id = stopped_run(embedded, name, number, KeyboardInterrupt())
+    assert states(embedded, name) == ["interrupted"]
+    assert len(history.read_recorded(embedded, history.find_run(embedded, run_id))) == number - 1
+    assert same(resumed(embedded, run_id), tuned(job(name)))
+    assert states(embedded, name) == ["finished"]
+    wanted = f"attributes.status = 'RUNNING' AND tags.`{tags.JOB}` = '{name}'"
+    assert embedded.client.search_runs([embedded.experiment(name)], wanted) == []
+
+
+def test_a_run_whose_engine_broke_says_so_and_can_be_resumed(store: Store, name: str) -> None:
+    run_id = stopped_run(store, name, 2, EngineError("the host is gone"))
+    summary = history.list_runs(store, name)[0]
+    assert (summary.state, summary.why, summary.evaluations) == ("failed", "the host is gone", 1)
+    assert same(resumed(store, run_id), tuned(job(name)))
+
+
+def test_ctrl_c_while_a_measurement_is_being_kept_loses_nothing(
+    embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep, interrupted = RunJournal._keep, []
+
+    def interrupt_once(self: RunJournal, recorded: Recorded) -> None:
+        if recorded.evaluation.number == 3 and not interrupted:
+            interrupted.append(recorded)
+            raise KeyboardInterrupt
+        keep(self, recorded)
+
+    monkeypatch.setattr(RunJournal, "_keep", interrupt_once)
+    with pytest.raises(KeyboardInterrupt), RunJournal.start(embedded, opening(job(name))) as journal:
+        tuned(job(name), journal)
+    kept = history.read_recorded(embedded, history.find_run(embedded, journal.run_id))
+    assert kept[-1] == interrupted[0]
+    assert len(kept) == 3
+
+
+def test_a_finished_run_has_nothing_to_resume(embedded: Store, name: str) -> None:
+    run_id, _ = whole_run(embedded, name)
+    with pytest.raises(InputError, match=r"is finished \(target-met\), so there is nothing to resume; see"):
+        resumed(embedded, run_id, total_trials=30)
+
+
+def test_a_budget_is_a_total_and_can_be_widened(embedded: Store, name: str) -> None:
+    settings = replace(SETTINGS, total_trials=3)
+    with RunJournal.start(embedded, opening(job(name), settings)) as journal:
+        outcome = tune(job(name), engine(), settings, journal=journal)
+        journal.conclude(outcome)
+        journal.finish()
+    assert (outcome.stop_reason, len(outcome.evaluations)) == ("budget", 3)
+    with pytest.raises(InputError, match="give it more with --total-trials"):
+        resumed(embedded, journal.run_id)
+    assert same(resumed(embedded, journal.run_id, total_trials=20), tuned(job(name)))
+    record = history.read_run(embedded, history.find_run(embedded, journal.run_id))
+    assert record.opening.settings.total_trials == 20
+
+
+def test_one_run_at_a_time_for_a_job(store: Store, name: str) -> None:
+    with RunJournal.start(store, opening(job(name))) as first:
+        with pytest.raises(InputError, match=f"is being tuned already, as run {first.run_id} by process"):
+            RunJournal.start(store, opening(job(name)))
+        assert states(store, name) == ["running"]
+        with pytest.raises(InputError, match="is under way, by process"):
+            resumed(store, first.run_id)
+        with RunJournal.start(store, opening(job(f"{name}-other"))):
+            pass
+    assert states(store, name) == ["interrupted"]
+    with RunJournal.start(store, opening(job(name))):
+        pass
+
+
+def test_of_two_that_start_at_once_never_do_both_go_on(
+    embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both look before either has said that it runs; the second look is what keeps them apart."""
+    looks = threading.Barrier(2, timeout=20)
+    look = claim.bury_the_dead
+
+    def together(*given: Any, **named: Any) -> list[str]:
+        found = look(*given, **named)
+        looks.wait()
+        return found
+
+    monkeypatch.setattr(claim, "bury_the_dead", together)
+    started: list[RunJournal] = []
+    refused: list[InputError] = []
+
+    def start() -> None:
+        try:
+            started.append(RunJournal.start(embedded, opening(job(name))))
+        except InputError as error:
+            refused.append(error)
+
+    embedded.experiment(name)
+    threads = [threading.Thread(target=start) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(started) <= 1
+    assert len(started) + len(refused) == 2
+    assert len(states(embedded, name)) == len(started)
+    for journal in started:
+        with journal:
+            pass
+
+
+def crashed_run(store: Store, name: str, owner: Owner | None = None) -> str:
+    """As a killed process leaves it: running, for ever."""
+    journal = RunJournal.start(store, opening(job(name)))
+    journal.begin(1, "floor", {"source": 1, "count": 1})
+    journal.owner.leave()
+    if owner is not None:
+        for tag, value in claim.owner_tags(owner).items():
+            store.client.set_tag(journal.run_id, tag, value)
+    return journal.run_id
+
+
+def test_a_crashed_run_is_recognised_and_does_not_block_the_next(store: Store, name: str) -> None:
+    run_id = crashed_run(store, name, replace(Owner.me(), pid=2**22 + 1, started="1"))
+    summary = history.list_runs(store, name)[0]
+    assert (summary.state, summary.why) == ("crashed", f"process {2**22 + 1} on {Owner.me().host} is gone")
+    with RunJournal.start(store, opening(job(name))):
+        pass
+    assert states(store, name) == ["interrupted", "interrupted"]
+    assert same(resumed(store, run_id), tuned(job(name)))
+
+
+def test_a_process_number_that_was_given_again_is_another_process(embedded: Store, name: str) -> None:
+    crashed_run(embedded, name, replace(Owner.me(), started="1"))
+    assert states(embedded, name) == ["crashed"]
+
+
+def test_on_another_machine_the_heartbeat_tells(embedded: Store, name: str) -> None:
+    run_id = crashed_run(embedded, name, replace(Owner.me(), machine="elsewhere", host="elsewhere"))
+    assert states(embedded, name) == ["running"]
+    embedded.client.set_tag(run_id, tags.HEARTBEAT, "1700000000")
+    assert states(embedded, name) == ["crashed"]
+    embedded.client.set_tag(run_id, tags.HEARTBEAT, "rubbish")
+    assert states(embedded, name) == ["crashed"]
+
+
+def test_an_owner_nobody_can_read_is_nobody(embedded: Store, name: str) -> None:
+    run_id = crashed_run(embedded, name)
+    embedded.client.set_tag(run_id, tags.OWNER, "{}")
+    summary = history.list_runs(embedded, name)[0]
+    assert (summary.state, summary.why) == ("crashed", "nobody is gone")
+
+
+def test_the_heart_beats_while_a_trial_runs(embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "HEARTBEAT_SECONDS", 0.05)
+    beaten = threading.Event()
+    set_tag = embedded.client.set_tag
+
+    def noticed(run_id: str, key: str, value: Any) -> None:
+        set_tag(run_id, key, value)
+        if key == tags.HEARTBEAT:
+            beaten.set()
+
+    with RunJournal.start(embedded, opening(job(name))) as journal:
+        monkeypatch.setattr(embedded.client, "set_tag", noticed)
+        assert beaten.wait(10)
+    assert not journal._beat._thread.is_alive()
+
+
+def test_a_run_that_was_taken_over_is_left_alone(embedded: Store, name: str) -> None:
+    """A machine that slept for longer than a run may be silent finds somebody else at its work."""
+    first = RunJournal.start(embedded, opening(job(name)))
+    first.owner.leave()
+    with RunJournal.resume(embedded, history.find_run(embedded, first.run_id)):
+        with pytest.raises(RunLostError, match="was taken from this process, by process"), first:
+            tuned(job(name), first)
+        assert states(embedded, name) == ["running"]
+    assert states(embedded, name) == ["interrupted"]
+
+
+def test_a_run_that_is_cancelled_ends_before_its_next_trial(store: Store, name: str) -> None:
+    journal = RunJournal.start(store, opening(job(name)))
+    with pytest.raises(RunCancelledError, match=f"run {journal.run_id} was cancelled"), journal:
+        journal.begin(1, "floor", {"source": 1, "count": 1})
+        assert claim.cancel(store, store.client.get_run(journal.run_id)) is False
+        journal.begin(2, "floor", {"source": 2, "count": 2})
+    summary = history.list_runs(store, name)[0]
+    assert (summary.state, summary.why) == ("interrupted", "cancelled")
+    with pytest.raises(InputError, match="does not run any more, it is killed"):
+        claim.cancel(store, store.client.get_run(journal.run_id))
+    assert same(resumed(store, journal.run_id), tuned(job(name)))
+
+
+def test_a_trial_under_way_is_kept_before_a_cancelled_run_ends(embedded: Store, name: str) -> None:
+    journal = RunJournal.start(embedded, opening(job(name)))
+
+    class Cancelling(Stopper):
+        def begin(self, number: int, phase: Phase, parallelism: Mapping[str, int]) -> None:
+            self.journal.begin(number, phase, parallelism)
+            if number == 2:
+                claim.cancel(embedded, embedded.client.get_run(journal.run_id))
+
+    with pytest.raises(RunCancelledError), journal:
+        tuned(job(name), Cancelling(journal, 0, KeyboardInterrupt()))
+    assert history.list_runs(embedded, name)[0].evaluations == 2
+
+
+def test_cancelling_a_crashed_run_ends_it_at_once(embedded: Store, name: str) -> None:
+    run_id = crashed_run(embedded, name)
+    assert claim.cancel(embedded, embedded.client.get_run(run_id)) is True
+    assert states(embedded, name) == ["interrupted"]
+
+
+def test_a_run_killed_before_its_opening_was_kept_is_refused_in_words(embedded: Store, name: str) -> None:
+    run = embedded.client.create_run(embedded.experiment(name), tags={tags.KIND: tags.TUNING, tags.JOB: name})
+    assert states(embedded, name) == ["crashed"]
+    with pytest.raises(InputError, match="has no opening: it ended before its first evaluation"):
+        resumed(embedded, run.info.run_id)
+
+
+def test_a_damaged_trial_is_named(embedded: Store, name: str) -> None:
+    run_id = stopped_run(embedded, name, 2, KeyboardInterrupt())
+    child = next(history._children(embedded, embedded.client.get_run(run_id)))
+    for text, said in (("{", r"trial.json is damaged"), ('{"version": 1}', r"trial.json: evaluation: is missing")):
+        embedded.client.log_text(child.info.run_id, text, tags.TRIAL_FILE)
+        with pytest.raises((StoreError, InputError), match=said):
+            resumed(embedded, run_id)
+
+
+def test_runs_are_found_by_id_beginning_job_and_last(embedded: Store, name: str) -> None:
+    run_id, _ = whole_run(embedded, name)
+    for said in (run_id, run_id[:12], name, "last"):
+        assert history.find_run(embedded, said).info.run_id == run_id
+    for said in ("0" * 32, "0" * 31, "no-such-job"):
+        with pytest.raises(InputError, match="is not in the store"):
+            history.find_run(embedded, said)
+    child = next(history._children(embedded, embedded.client.get_run(run_id)))
+    with pytest.raises(InputError, match="it is no tuning run"):
+        history.find_run(embedded, child.info.run_id)
+
+
+def test_a_run_that_never_measured_anything_cannot_be_explained(embedded: Store, name: str) -> None:
+    run_id = stopped_run(embedded, name, 1, KeyboardInterrupt())
+    record = history.read_run(embedded, history.find_run(embedded, run_id))
+    with pytest.raises(InputError, match="has no finished evaluation yet"):
+        history.outcome_so_far(record)
+
+
+@pytest.mark.parametrize("number", [2, 3, 5])
+def test_an_unfinished_run_is_explained_by_what_is_there(embedded: Store, name: str, number: int) -> None:
+    run_id = stopped_run(embedded, name, number, KeyboardInterrupt())
+    outcome = history.outcome_so_far(history.read_run(embedded, history.find_run(embedded, run_id)))
+    assert outcome.evaluations == tuned(job(name)).evaluations[: number - 1] or len(outcome.evaluations) == number - 1
+    assert outcome.stop_reason == "interrupted"
+
+
+def test_a_job_with_awkward_names_is_journalled_like_any_other(store: Store, name: str) -> None:
+    awkward = f"{name}: a/b 'c' \"d\" 漢"
+    run_id, outcome = whole_run(store, awkward)
+    assert history.read_run(store, history.find_run(store, run_id)).outcome == outcome
+    assert history.find_run(store, awkward).info.run_id == run_id
+
+
+def test_parameters_have_names_that_mlflow_takes_and_no_two_the_same() -> None:
+    assert tags.param_names(["a", "b#c", "b/c", "漢"]) == ["k.a", "k.b_c", "k.b_c 2", "k.漢"]
+    assert tags.vector([1] * 1000).endswith("...")
+
+
+def test_many_operators_do_not_fit_one_batch_and_are_all_there(embedded: Store, name: str) -> None:
+    run = embedded.client.create_run(embedded.experiment(name))
+    params = {f"k.{i}": i for i in range(250)}
+    journal_module.log_batches(embedded, run.info.run_id, params, {"a": None, "b": 1.0}, {"verdict": "stable"})
+    found = embedded.client.get_run(run.info.run_id).data
+    assert len(found.params) == 250
+    assert found.metrics == {"b": 1.0}
