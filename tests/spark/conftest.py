@@ -17,6 +17,8 @@ from autotrascale.execute.spark.stability import Rules
 
 HERE = Path(__file__).parent
 QUICK = Rules(window_seconds=3.0, min_batches=4, tolerance=0.25, max_seconds=40.0)
+# Short-lived JVMs on few cores: compiling everything thoroughly would take longer than the tests do.
+BRISK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PATIENCE = Patience(start=90.0, command=60.0, first_batch=60.0, finish_batch=20.0)
 
 
@@ -39,6 +41,7 @@ class Bench:
 def settings(folder: Path, **changes: Any) -> SparkSettings:
     """Of the test job, which reads its flavour from `folder` at every start."""
     (folder / "flavour.json").write_text("{}")
+    changes["conf"] = {"spark.driver.extraJavaOptions": BRISK, **changes.get("conf", {})}
     return SparkSettings(
         **{
             "job": "flavoured:Flavoured",

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyspark
 import pytest
-from conftest import Bench, settings
+from conftest import BRISK, Bench, settings
 
 from autotrascale.domain.trial import Verdict
 from autotrascale.execute.spark.engine import SparkEngine
@@ -33,7 +33,8 @@ def free_port() -> int:
 
 def daemon(kind: str, log: Path, *arguments: str) -> subprocess.Popen[bytes]:
     command = [str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
-    environment = {**os.environ, "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+    ours = {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_JAVA_OPTS": BRISK}
+    environment = {**os.environ, **ours}
     with log.open("wb") as output:
         return subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
 
@@ -72,6 +73,7 @@ def test_the_same_job_on_two_workers(master: str, tmp_path: Path) -> None:
     results.mkdir()
     conf = {
         "spark.executor.memory": "600m",
+        "spark.executor.extraJavaOptions": BRISK,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.python.daemon.module": "autotrascale.execute.spark.daemon",

@@ -97,6 +97,11 @@ def test_a_vector_that_cannot_be_is_refused_before_anything_runs(bench: Bench, k
     assert says in str(refused.value)
 
 
+def test_a_load_of_nothing_is_refused(bench: Bench) -> None:
+    with pytest.raises(InputError, match="source_rates: are all zero"):
+        bench.engine.run(dict.fromkeys(WordCount.topology, 1), {"source": 0.0})
+
+
 def test_a_job_that_does_not_exist_is_an_error_of_the_run(tmp_path: Path) -> None:
     with SparkEngine(settings(tmp_path, job="flavoured:Missing")) as engine, pytest.raises(EngineError) as failed:
         engine.run(dict.fromkeys(WordCount.topology, 1), {"source": 1.0})

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import EngineError
@@ -148,6 +148,7 @@ def test_rows_that_spark_combines_before_a_shuffle_are_no_ones_rate() -> None:
     assert total.records_out == pytest.approx(6000.0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(0, 5), st.integers(1, 1000)), min_size=1, max_size=5))
 def test_quantiles_are_those_of_the_records(spans: list[tuple[float, float, int]]) -> None:
     batches = []

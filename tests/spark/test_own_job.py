@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import PATIENCE, QUICK
+from conftest import BRISK, PATIENCE, QUICK
 
 from autotrascale.domain.trial import Verdict
 from autotrascale.execute.spark.engine import SparkEngine
@@ -47,7 +47,8 @@ def test_the_page_names_what_conf_may_not_set() -> None:
 @pytest.mark.spark
 def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    settings = dataclasses.replace(section(), window=QUICK, patience=PATIENCE, work_dir=str(tmp_path))
+    conf = {"spark.driver.extraJavaOptions": BRISK}
+    settings = dataclasses.replace(section(), conf=conf, window=QUICK, patience=PATIENCE, work_dir=str(tmp_path))
     with SparkEngine(settings) as engine:
         assert engine.job_name == "shop"
         trial = engine.run({"orders": 2, "clean": 3, "totals": 2}, {"orders": 100.0})

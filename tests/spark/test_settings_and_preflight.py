@@ -183,3 +183,4 @@ def test_the_end_of_a_host_is_told_from_its_exit_code_and_its_log(tmp_path: Path
     assert why_ended(JVM_GONE, log) == "the JVM ended by itself"
     log.write_text("x" * 100_000 + "\njava.lang.OutOfMemoryError: Java heap space\n" + os.linesep)
     assert "ran out of memory" in why_ended(JVM_GONE, log)
+    assert why_ended(JVM_GONE, log, log_from=log.stat().st_size) == "the JVM ended by itself"

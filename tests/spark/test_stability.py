@@ -70,6 +70,11 @@ def test_noise_does_not_save_a_job_that_falls_behind(c: float) -> None:
     assert sum(isinstance(judgement, Behind) for judgement in judged) >= 197
 
 
+def test_gaps_between_the_batches_of_a_light_load_belong_to_the_window() -> None:
+    samples = [Sample(covered=2.0, seconds=0.3)] * 7
+    assert judge(samples, RULES, 14.0) == Steady(5)
+
+
 def test_growing_from_a_cold_start_is_no_falling_behind() -> None:
     """0.4, 0.7, 1.0, … s: each batch is longer than the input it covers, on the way to 2 s."""
     samples = batches(0.4, 0.8, 4)

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
@@ -15,6 +15,7 @@ def sentences(job: WordCount, start: int, end: int) -> list[str]:
     return job.sentences(np.arange(start, end))[0]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 50), st.integers(0, 2**31))
 def test_a_sentence_is_a_function_of_its_number_and_the_seed(start: int, count: int, seed: int) -> None:
     job = WordCount(seed=seed)

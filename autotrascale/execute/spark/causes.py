@@ -38,9 +38,9 @@ def why(text: str) -> str:
     return _short(_CLASS.sub("", told[0])) if told else "no reason was given"
 
 
-def why_ended(code: int | None, log: Path) -> str:
-    """How a host came to its end, from its exit code and the tail of its log."""
-    tail = _tail(log)
+def why_ended(code: int | None, log: Path, log_from: int = 0) -> str:
+    """How a host came to its end, from its exit code and the tail of its log, which begins at `log_from`."""
+    tail = _tail(log, log_from)
     for sign, words in _TELLING:
         if sign in tail:
             return words
@@ -51,10 +51,10 @@ def why_ended(code: int | None, log: Path) -> str:
     return "the host ended by itself" if code is None else f"the host ended with exit code {code}"
 
 
-def _tail(log: Path, size: int = 20_000) -> str:
+def _tail(log: Path, begin: int, size: int = 20_000) -> str:
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - size))
+            file.seek(max(begin, log.stat().st_size - size))
             return file.read().decode("utf-8", errors="replace")
     except OSError:
         return ""

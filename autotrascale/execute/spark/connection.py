@@ -108,4 +108,4 @@ class Connection:
         self.process.kill()
 
     def _why_ended(self) -> str:
-        return why_ended(self.process.exit_code_soon(), self.process.log)
+        return why_ended(self.process.exit_code_soon(), self.process.log, self.process.log_from)

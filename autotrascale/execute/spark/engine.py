@@ -157,6 +157,9 @@ class SparkEngine:
                 remedy = f"give 1 to {self.p_max}, or set spark.p_max or more slots in spark.master"
                 raise InputError(f"parallelism.{name}", "is out of bounds", seen=parallelism[name], remedy=remedy)
         check_source_rates(self.topology, source_rates)
+        if not any(source_rates.values()):
+            remedy = "give at least one source a rate above zero: without records there is nothing to measure"
+            raise InputError("source_rates", "are all zero", remedy=remedy)
 
     def _bring(self, connection: Connection, k: Mapping[str, int], rates: Mapping[str, float]) -> Change:
         """To this parallelism and these rates, from wherever the job is."""

@@ -24,6 +24,7 @@ class HostProcess:
 
     def __init__(self, log: Path, python_path: Sequence[str]) -> None:
         ours, theirs = socket.socketpair()
+        self.log, self.log_from = log, log.stat().st_size if log.exists() else 0
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "autotrascale.execute.spark.host", str(theirs.fileno())],
@@ -36,7 +37,6 @@ class HostProcess:
             )
         theirs.close()
         self.channel = Channel(ours)
-        self.log = log
         self._ended = False
 
     @property

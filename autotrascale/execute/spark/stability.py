@@ -139,10 +139,11 @@ def fit(samples: Sequence[Sample]) -> Fit | None:
 
 
 def _is_behind(samples: Sequence[Sample], running: Running | None) -> Behind | None:
-    """c ≥ 1 beyond doubt: from at least three batches that still grow, or from two when it is gross."""
+    """c ≥ 1 beyond doubt: from three batches or more that still grow, or from fewer when it is gross."""
     whole = list(samples)
     note = ""
-    if running and whole and running.seconds > max(sample.seconds for sample in whole):
+    # One tiny batch and a long one would do for a verdict, but hardly for true rates: there must be two that are done.
+    if running and len(whole) > 1 and running.seconds > max(sample.seconds for sample in whole):
         # So far it has only taken longer than the ones before: c can come out larger yet, but not smaller.
         whole.append(Sample(running.covered, running.seconds))
         note = ", the last of them still running"
@@ -166,7 +167,8 @@ def _window(samples: Sequence[Sample], rules: Rules) -> Steady | None:
     usable = samples[1:]
     count, seconds = 0, 0.0
     for sample in reversed(usable):
-        count, seconds = count + 1, seconds + sample.seconds
+        # With little load there are gaps between batches, and they are part of the window.
+        count, seconds = count + 1, seconds + max(sample.seconds, sample.covered)
         if count >= rules.min_batches and seconds >= rules.window_seconds:
             break
     else:

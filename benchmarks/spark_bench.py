@@ -1,0 +1,259 @@
+"""What the Spark engine costs: `python -m benchmarks.spark_bench`. A few minutes; run it on a quiet machine.
+
+marks     marks + event log + reading it, as a share of batch time: two queries of the same job in one session, one
+          measured and one bare, given equal batches in turn
+restart   from asking for another parallelism to the first committed batch, in a warm session
+rescale   the same with 10⁵ keys of state to be moved, by phase
+memory    host, JVM and Python workers of a 16-slot demo
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from autotrascale.execute.spark import load
+from autotrascale.execute.spark.configuration import configuration, event_log_folder
+from autotrascale.execute.spark.engine import SparkEngine
+from autotrascale.execute.spark.eventlog import Follower
+from autotrascale.execute.spark.load import Loads, Segment, SourceLoad
+from autotrascale.execute.spark.processes import session_members
+from autotrascale.execute.spark.protocol import Flow
+from autotrascale.execute.spark.schedule import constant
+from autotrascale.execute.spark.session import open_session
+from autotrascale.execute.spark.settings import SparkSettings
+from autotrascale.execute.spark.stability import Rules
+from autotrascale.execute.spark.watch import Watch
+from autotrascale.jobs.wordcount import WordCount
+
+JOB = "autotrascale.jobs.wordcount:WordCount"
+_MEGABYTE = 2**20
+
+
+class Bare(Flow):
+    """The same stages without the marks."""
+
+    def _mark(self, name: str, df: DataFrame, *extra: Any) -> DataFrame:  # noqa: ARG002 - as its parent has it
+        return df
+
+
+class Side:
+    """One of the two queries: it takes batches of equal size when it is told to."""
+
+    def __init__(self, spark: SparkSession, folder: Path, flow: type[Flow], rows: int) -> None:
+        self.folder, self.rows, self.offered = folder, rows, 0
+        folder.mkdir()
+        self._offer()
+        job = WordCount()
+        k = {"source": 2, "flatmap": 4, "count": 4, "sink": 2}
+        writer = job.build(flow(spark, job.topology, k, folder / "load.json"))
+        self.query: StreamingQuery = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+
+    def batch(self) -> float:
+        """Seconds from trigger to commit."""
+        before = self.query.lastProgress.batchId if self.query.lastProgress else -1
+        self.offered += 1000
+        self._offer()
+        while True:
+            self.query.processAllAvailable()
+            last = self.query.lastProgress
+            if last and last.batchId > before and last.numInputRows:
+                return float(last.durationMs["triggerExecution"]) / 1000
+
+    def _offer(self) -> None:
+        source = SourceLoad((Segment(0, 0, constant(float(self.rows))),), started_ms=0, limit_ms=self.offered)
+        load.write(Loads({"source": source}), self.folder / "load.json")
+
+
+@contextmanager
+def reading_along(spark: SparkSession, work: Path) -> Iterator[Any]:
+    """Reads the event log as the engine does, twenty times a second."""
+    watch = Watch(Follower(event_log_folder(work), spark.sparkContext.applicationId, consume=True))
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.wait(0.05):
+            watch.poll()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        yield watch
+    finally:
+        done.set()
+        thread.join()
+
+
+def marks(work: Path, pairs: int, rows: int = 20_000) -> dict[str, object]:
+    """Measured and bare batches in turn. The log's own listener is taken off the bus while the bare one runs."""
+    event_log_folder(work).mkdir()
+    conf = configuration(settings(work), work) | {"spark.sql.streaming.pollingDelay": "100ms"}
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = open_session(conf, 60.0)
+    context: Any = spark.sparkContext._jsc.sc()
+    bus, log = context.listenerBus(), context.eventLogger().get()
+    spark.conf.set("spark.sql.shuffle.partitions", "4")
+    measured = Side(spark, work / "measured", Flow, rows)
+    bare = Side(spark, work / "bare", Bare, rows)
+    times: list[tuple[float, float]] = []
+    with reading_along(spark, work):
+        for number in range(pairs + 10):
+            with_marks = measured.batch()
+            bus.removeListener(log)
+            without = bare.batch()
+            bus.addToEventLogQueue(log)
+            if number >= 10:  # both are warm
+                times.append((with_marks, without))
+    for side in (measured, bare):
+        side.query.stop()
+    spark.stop()
+    differences = [100 * (a - b) / b for a, b in times]
+    spread = statistics.stdev(differences) / len(differences) ** 0.5
+    return {
+        "pairs": pairs,
+        "rows_per_batch": rows,
+        "measured_batch_seconds": round(statistics.median(a for a, _ in times), 3),
+        "bare_batch_seconds": round(statistics.median(b for _, b in times), 3),
+        "cost_percent": round(statistics.median(differences), 1),
+        "cost_percent_standard_error": round(spread, 1),
+        "goal_percent": 5.0,
+    }
+
+
+def restart(work: Path, times: int) -> dict[str, object]:
+    """Trials at changing parallelism; the first one warms the session and does not count."""
+    vectors = [(2, 4, 4, 2), (1, 6, 3, 1), (2, 5, 2, 2)]
+    seconds, phases = [], []
+    with SparkEngine(settings(work)) as engine:
+        for number in range(times + 1):
+            k = engine.topology.named(vectors[number % len(vectors)])
+            engine.run(k, {"source": 500.0})
+            if number:
+                seconds.append(engine.change.downtime_seconds)
+                phases.append(engine.change.phases)
+    return {
+        "restarts": times,
+        "median_seconds": round(statistics.median(seconds), 2),
+        "slowest_seconds": round(max(seconds), 2),
+        "phases": _median_phases(phases),
+        "goal_seconds": 2.0,
+    }
+
+
+def rescale(work: Path, times: int) -> dict[str, object]:
+    """A burst fills the state, then it is moved back and forth under a low load."""
+    keep = replace(
+        settings(work),
+        between_trials="keep",
+        options={"vocabulary": 150_000, "words_per_sentence": 20},
+        window=Rules(window_seconds=5.0, min_batches=4, tolerance=0.5, max_seconds=60.0),
+    )
+    seconds, phases, keys = [], [], 0
+    with SparkEngine(keep) as engine:
+        engine.run(engine.topology.named((2, 2, 4, 2)), {"source": 2500.0})
+        for number in range(times):
+            k = engine.topology.named((2, 2, 2 if number % 2 == 0 else 6, 2))
+            engine.run(k, {"source": 50.0})
+            seconds.append(engine.change.downtime_seconds)
+            phases.append(engine.change.phases)
+            keys = engine.window.state_keys if engine.window else keys
+    return {
+        "rescales": times,
+        "state_keys": keys,
+        "median_downtime_seconds": round(statistics.median(seconds), 2),
+        "slowest_downtime_seconds": round(max(seconds), 2),
+        "phases": _median_phases(phases),
+        "goal_seconds": 10.0,
+    }
+
+
+def memory(work: Path) -> dict[str, object]:
+    """Every operator on all sixteen slots, so that there are as many workers as there can be."""
+    sixteen = replace(settings(work), master="local[16]", options={"flatmap_stall": 0.001})
+    most_rss, most_pss, processes = 0.0, 0.0, 0
+    with SparkEngine(sixteen) as engine:
+        for k in ((16, 16, 4, 4), (4, 16, 8, 16)):
+            done = threading.Event()
+            trial = threading.Thread(target=lambda k=k, done=done: (_run(engine, k), done.set()))
+            leader = engine._ready().process.pid
+            trial.start()
+            while not done.wait(1.0):
+                members = list(session_members(leader))
+                rss, pss = (_total(members, kind) for kind in ("rss", "pss"))
+                most_rss, most_pss, processes = max(most_rss, rss), max(most_pss, pss), max(processes, len(members))
+            trial.join()
+    return {
+        "slots": 16,
+        "processes": processes,
+        "rss_megabytes": round(most_rss / _MEGABYTE),
+        "pss_megabytes": round(most_pss / _MEGABYTE),
+        "goal_megabytes": 3072,
+    }
+
+
+def settings(work: Path) -> SparkSettings:
+    return SparkSettings(
+        JOB, master="local[8]", work_dir=str(work), window=Rules(3.0, 3, tolerance=0.5, max_seconds=30.0)
+    )
+
+
+def figures(pairs: int = 40, times: int = 6) -> dict[str, object]:
+    """JSON-able; seconds, megabytes, per cent, each beside its goal."""
+    found: dict[str, object] = {}
+    with tempfile.TemporaryDirectory(prefix="spark-bench-", ignore_cleanup_errors=True) as folder:
+        for name, measure in (
+            ("marks", lambda work: marks(work, pairs)),
+            ("restart", lambda work: restart(work, times)),
+            ("rescale", lambda work: rescale(work, times)),
+            ("memory", memory),
+        ):
+            work = Path(folder) / name
+            work.mkdir()
+            before = time.monotonic()
+            found[name] = measure(work)
+            busy = psutil.getloadavg()[0]
+            print(f"{name}: {time.monotonic() - before:.0f} s, load average {busy:.1f}", file=sys.stderr)
+    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "load_average": psutil.getloadavg()[0]}
+    return {**found, "machine": machine}
+
+
+def _run(engine: SparkEngine, k: tuple[int, ...]) -> None:
+    engine.run(engine.topology.named(k), {"source": 3000.0})
+
+
+def _total(members: list[psutil.Process], kind: str) -> float:
+    total = 0
+    for process in members:
+        try:
+            total += getattr(process.memory_full_info(), kind)
+        except psutil.Error:
+            continue
+    return total
+
+
+def _median_phases(phases: list[Any]) -> dict[str, float]:
+    names = dict.fromkeys(name for each in phases for name in each)
+    return {name: round(statistics.median(each.get(name, 0.0) for each in phases), 2) for name in names}
+
+
+def main() -> None:
+    print(json.dumps(figures(), indent=2))
+
+
+if __name__ == "__main__":
+    main()
