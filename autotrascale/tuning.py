@@ -26,6 +26,7 @@ from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.engine import Engine
 from autotrascale.plan.benefit_model import BenefitModel
 from autotrascale.plan.demand import Demand, measure_demand
+from autotrascale.plan.floor import throughput_floor
 from autotrascale.plan.lattice import Point
 from autotrascale.plan.study import Study
 from autotrascale.plan.throughput import ThroughputSearch
@@ -169,11 +170,22 @@ class _Run:
         sizing: Snapshot | None = None
         while not search.finished and len(self.evaluations) < self.settings.total_trials:
             trial = self._floor_step(search)
-            sizing = trial.snapshot or sizing
-            search.tell(_comparable(trial))
+            snapshot = None if trial.snapshot is None else self._sized_for_the_target(trial.snapshot)
+            sizing = snapshot or sizing
+            # A trial that failed says nothing of the throughput, whatever it took in meanwhile.
+            search.tell(None if trial.verdict is Verdict.FAILED else snapshot)
         if not search.finished or not search.result.met:
             return None, sizing, self._best_throughput()
         return dict(search.result.parallelism), sizing, self.evaluations[-1]
+
+    def _sized_for_the_target(self, snapshot: Snapshot) -> Snapshot:
+        """A record waits at least for the whole of its own batch, so no batch may be longer than the latency target.
+
+        Where that cannot be had with all the slots there are, the floor is the one that holds the rate alone.
+        """
+        tight = snapshot.within_batches_of(self.job.target.latency_seconds)
+        demand = measure_demand(tight)
+        return tight if demand.gaps or throughput_floor(demand, tight).reachable else snapshot
 
     def _floor_step(self, search: ThroughputSearch) -> Trial:
         if self.past and self.past[0].evaluation.phase == "floor":
@@ -292,11 +304,6 @@ class _Run:
             self.job, self.engine.simulated, dict(floor), demand, chosen, best.met_target, stop_reason,
             tuple(self.evaluations), study.model(self.job.rate), tuple(study.remarks),
         )  # fmt: skip
-
-
-def _comparable(trial: Trial) -> Snapshot | None:
-    """What the floor search may judge by. A job that falls behind holds no rate, whatever it took in meanwhile."""
-    return None if trial.verdict is Verdict.FAILED else trial.snapshot
 
 
 def _complete(job: Job, initial: Mapping[str, int]) -> dict[str, int]:

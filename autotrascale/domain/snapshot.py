@@ -6,7 +6,7 @@ A number that is not known is None. It is never zero: a useful time of zero seco
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -123,7 +123,8 @@ class Snapshot:
     operators: Mapping[str, OperatorMetrics]
     version: Literal[1] = 1
     execution: Execution = "pipelined"
-    overhead_share: float = 0.0  # h, the fixed share of a micro-batch that no operator is busy in
+    overhead_share: float = 0.0  # h, the share of a micro-batch of `batch_seconds` that no operator is busy in
+    batch_seconds: float | None = None
     throughput: float | None = None
     latency_seconds: Latency = field(default_factory=Latency)
     backlog_records: float | None = None
@@ -134,6 +135,7 @@ class Snapshot:
         checks.positive("window_seconds", self.window_seconds)
         checks.count("p_max", self.p_max)
         checks.share("overhead_share", self.overhead_share)
+        checks.optional(checks.positive, "batch_seconds", self.batch_seconds)
         checks.optional(checks.non_negative, "throughput", self.throughput)
         checks.optional(checks.non_negative, "backlog_records", self.backlog_records)
         check_source_rates(self.topology, self.source_rates)
@@ -155,6 +157,17 @@ class Snapshot:
     def parallelism(self) -> dict[str, int]:
         """What is running, as observed."""
         return {name: metrics.parallelism for name, metrics in self.operators.items()}
+
+    def within_batches_of(self, seconds: float) -> Snapshot:
+        """The same window, its overhead told as a share of the longest batch that shall be.
+
+        The overhead of a batch is a time, not a share: long batches of a job that falls behind hide it, and a floor
+        computed from them would be too low for any shorter batch.
+        """
+        if self.execution != "micro-batch" or self.batch_seconds is None:
+            return self
+        share = min(self.overhead_share * self.batch_seconds / seconds, 1.0)
+        return replace(self, overhead_share=share, batch_seconds=seconds)
 
     @property
     def target_rate(self) -> float:

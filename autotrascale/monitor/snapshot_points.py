@@ -43,6 +43,7 @@ def _job_fields(snapshot: Snapshot) -> dict[str, float | None]:
         ALWAYS_THERE: snapshot.window_seconds,
         "p_max": snapshot.p_max,
         "overhead_share": snapshot.overhead_share,
+        "batch_seconds": snapshot.batch_seconds,
         "target_rate": snapshot.target_rate,
         "throughput": snapshot.throughput,
         "backlog_records": snapshot.backlog_records,

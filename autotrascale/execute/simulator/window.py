@@ -58,6 +58,7 @@ def snapshot(
         operators=_operators(topology, compiled, state, k, window, rng),
         execution=compiled.job.execution,
         overhead_share=min(1.0, float(state.overhead_seconds[0]) / batch.longest_seconds) if micro else 0.0,
+        batch_seconds=batch.longest_seconds if micro else None,
         throughput=compiled.offered * window.share,
         latency_seconds=window.latency_seconds,
         backlog_records=window.backlog_records,

@@ -55,7 +55,7 @@ def window_facts(batches: Sequence[BatchFact]) -> WindowFacts:
     return WindowFacts(
         batches=len(batches),
         seconds=window_seconds(batches),
-        batch_seconds=sum(batch.seconds for batch in batches) / len(batches),
+        batch_seconds=batch_seconds(batches) or 0.0,
         records=sum(batch.input_records for batch in batches),
         core_seconds=sum(task.cpu_seconds for task in tasks),
         slot_seconds=slot,
@@ -78,6 +78,7 @@ def snapshot(
         operators={name: operator_metrics(name, topology, p_max, batches) for name in topology},
         execution="micro-batch",
         overhead_share=overhead_share(batches),
+        batch_seconds=batch_seconds(batches),
         throughput=throughput(batches),
         latency_seconds=latency(topology, batches),
         backlog_records=backlog(source_rates, batches),
@@ -86,6 +87,11 @@ def snapshot(
 
 def window_seconds(batches: Sequence[BatchFact]) -> float:
     return (batches[-1].committed_ms - batches[0].started_ms) / 1000
+
+
+def batch_seconds(batches: Sequence[BatchFact]) -> float | None:
+    """Mean b. Triggers that found nothing to do are no batches, so it is zero only where nothing was timed."""
+    return sum(batch.seconds for batch in batches) / len(batches) or None if batches else None
 
 
 def overhead_share(batches: Sequence[BatchFact]) -> float:
