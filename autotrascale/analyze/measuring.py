@@ -90,6 +90,7 @@ def _unmarked(row: Row, topology: Topology, p_max: int, told: Sequence[Row], bat
         operators=operators,
         execution="micro-batch",
         overhead_share=metrics.overhead_share(batches),
+        batch_seconds=metrics.batch_seconds(batches),
         throughput=metrics.throughput(batches) if counted else sum(took.values()) / seconds,
         latency_seconds=Latency(),
     )
