@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
@@ -61,8 +60,3 @@ def parked(df: DataFrame, seconds: float) -> DataFrame:
 def same(batch: Batch) -> Batch:
     """The work of an operator that only waits."""
     return batch
-
-
-def rows(columns: dict[str, Any]) -> Batch:
-    """Columns by name → a batch."""
-    return pa.RecordBatch.from_pydict(columns)

@@ -36,13 +36,14 @@ from autotrascale.jobs.redis_client import Redis
 from autotrascale.jobs.stalls import Batch, check_stalls, parked, stalled
 from autotrascale.jobs.windows import check_length, in_order, window
 
-USERS, PAGES = 100, 100
+USERS, PAGES, ADDRESSES = 100, 100, 256
 AD_TYPES = ("banner", "modal", "sponsored-search", "mail", "mobile")
 EVENT_TYPES = ("view", "click", "purchase")
 VIEW = "view"
 
-_USER, _PAGE, _AD, _AD_TYPE, _EVENT_TYPE, _ADDRESS = range(6)  # which of an event's draws is which
 _FIELDS = ("user_id", "page_id", "ad_id", "ad_type", "event_type", "ip_address")
+_EVENT = pa.schema([(name, pa.string()) for name in _FIELDS])
+_LIKE_EVENTS = arrow_json.ParseOptions(explicit_schema=_EVENT, unexpected_field_behavior="ignore")
 _PARSED = ", ".join(f"{name} string" for name in _FIELDS) + ", ts timestamp"
 _COUNTED = "campaign string, start_ms bigint, views bigint"
 
@@ -108,28 +109,16 @@ class Yahoo:
 
     def events(self, numbers: Ints) -> list[list[str]]:
         """Event i is a function of i and the seed."""
+        limits = (USERS, PAGES, self.table.ads, len(AD_TYPES), len(EVENT_TYPES), ADDRESSES)
+        drawn = (below(limit, self.seed, numbers, draw).tolist() for draw, limit in enumerate(limits))
+        return [[self._event(*row) for row in zip(*drawn, strict=True)]]
 
-        def draws(limit: int, draw: int) -> list[int]:
-            return list(below(limit, self.seed, numbers, draw).tolist())
-
-        drawn = zip(
-            draws(USERS, _USER),
-            draws(PAGES, _PAGE),
-            draws(self.table.ads, _AD),
-            draws(len(AD_TYPES), _AD_TYPE),
-            draws(len(EVENT_TYPES), _EVENT_TYPE),
-            draws(256, _ADDRESS),
-            strict=True,
+    def _event(self, user: int, page: int, ad: int, ad_type: int, event_type: int, address: int) -> str:
+        return (
+            f'{{"user_id": "user-{user}", "page_id": "page-{page}", "ad_id": "{self.table.ad(ad)}", '
+            f'"ad_type": "{AD_TYPES[ad_type]}", "event_type": "{EVENT_TYPES[event_type]}", '
+            f'"ip_address": "10.0.0.{address}"}}'
         )
-        ad_of = self.table.ad
-        return [
-            [
-                f'{{"user_id": "user-{user}", "page_id": "page-{page}", "ad_id": "{ad_of(ad)}", '
-                f'"ad_type": "{AD_TYPES[ad_type]}", "event_type": "{EVENT_TYPES[event_type]}", '
-                f'"ip_address": "10.0.0.{address}"}}'
-                for user, page, ad, ad_type, event_type, address in drawn
-            ]
-        ]
 
     def _parse(self, df: DataFrame) -> DataFrame:
         return df.mapInArrow(stalled(_from_json, self.parse_stall), _PARSED)
@@ -152,14 +141,12 @@ class Yahoo:
 
 def _from_json(batch: Batch) -> Batch:
     """One JSON text for each row → one column for each field."""
-    strings = pa.schema([(name, pa.string()) for name in _FIELDS])
-    if not batch.num_rows:
-        return pa.RecordBatch.from_arrays(
-            [pa.array([], kind) for kind in strings.types] + [batch["ts"]], [*_FIELDS, "ts"]
-        )
-    lines = io.BytesIO("\n".join(batch["event"].to_pylist()).encode())
-    options = arrow_json.ParseOptions(explicit_schema=strings, unexpected_field_behavior="ignore")
-    parsed = arrow_json.read_json(lines, arrow_json.ReadOptions(use_threads=False), options).combine_chunks()
+    texts = batch["event"].to_pylist()
+    if texts:
+        lines = io.BytesIO("\n".join(texts).encode())
+        parsed = arrow_json.read_json(lines, arrow_json.ReadOptions(use_threads=False), _LIKE_EVENTS).combine_chunks()
+    else:
+        parsed = _EVENT.empty_table()  # which Arrow takes for no JSON at all
     columns = [parsed[name].combine_chunks() for name in _FIELDS]
     return pa.RecordBatch.from_arrays([*columns, batch["ts"]], [*_FIELDS, "ts"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -29,10 +29,12 @@ _PARTITIONS = re.compile(r"hashpartitioning\(.*, (\d+)\)|RoundRobinPartitioning\
 
 @dataclass(frozen=True)
 class Stage:
-    """A piece of the plan between shuffles: the marks in it, and the partitions of the shuffles that it reads."""
+    """A piece of the plan between shuffles: the marks in it, the partitions of the shuffles that it reads, and
+    the predicates in it that stall."""
 
-    marks: list[str]
-    reads: list[int]
+    marks: list[str] = field(default_factory=list)
+    reads: list[int] = field(default_factory=list)
+    stalls: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,13 @@ def _stages(root: Any) -> Iterator[Stage]:
     """Cut at the shuffles, from the end on."""
     tops = [root]
     while tops:
-        stage, todo = Stage([], []), [tops.pop()]
+        stage, todo = Stage(), [tops.pop()]
         while todo:
             node = todo.pop()
             if node.nodeName() == "CollectMetrics":
                 stage.marks.append(node.simpleString().split()[1].rstrip(",").removeprefix("op:"))
+            if node.nodeName() == "Filter" and "parkNanos" in node.simpleString():
+                stage.stalls.append(node.simpleString())
             children = [node.children().apply(at) for at in range(node.children().size())]
             if node.nodeName() == "Exchange":
                 stage.reads.append(_partitions(node.simpleString()))

@@ -29,7 +29,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     settings = SparkSettings(
         job="none:None",
         master="local[4]",
-        conf={"spark.log.level": "ERROR"},
+        conf={"spark.log.level": "ERROR", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"},
     )
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYSPARK_PYTHON", sys.executable)  # or workers run the first python3 on PATH

@@ -15,7 +15,7 @@ import redis
 from bounded import Bounded, arrivals
 from pyspark.errors import StreamingQueryException
 from redis_server import RedisServer, started
-from test_results import check_stages, last_counts
+from test_results import TINY, check_stages, last_counts
 
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.jobs.campaigns import Campaigns, InProcess, InRedis
@@ -45,7 +45,7 @@ def close_all(client: redis.Redis) -> None:
 
 @pytest.mark.spark
 def test_counts_in_redis_are_those_of_the_oracle(bounded: Bounded, redis_url: str) -> None:
-    job = Yahoo(campaigns=10, window_seconds=1.0, seed=5, redis=redis_url)
+    job = Yahoo(store_stall=TINY, campaigns=10, window_seconds=1.0, seed=5, redis=redis_url)
     k = (1, 2, 1, 3, 4, 2)
     at = arrivals(200.0, 5.0)
     expected = oracles.yahoo(zip(job.events(np.arange(len(at)))[0], at.tolist(), strict=True), job.table.table(), 1000)

@@ -20,6 +20,7 @@ from autotrascale.jobs.yahoo import Yahoo
 pytestmark = pytest.mark.spark
 
 ENDS = (2.5, 6.0)  # seconds of load: two batches
+TINY = 1e-6  # a stall that costs nothing, but stands in the plan
 MARKET = Market(seed=7, active_people=20, open_auctions=10, hot_auctions=0.3)
 BIDS, TWO = {"bids": 200.0}, {"persons": 40.0, "auctions": 120.0}
 
@@ -58,25 +59,25 @@ CASES: dict[str, Case] = {
     "q1": Case(Q1(market=MARKET), BIDS, lambda: list(oracles.q1(bids())), ((1, 1, 1), (2, 3, 2))),
     "q2": Case(Q2(every=3, market=MARKET), BIDS, lambda: list(oracles.q2(bids(), 3)), ((1, 1, 1), (2, 3, 2))),
     "q3": Case(
-        Q3(market=MARKET),
+        Q3(suggest_stall=TINY, market=MARKET),
         TWO,
         lambda: list(oracles.q3(persons(), auctions())),
         ((1, 1, 1, 1, 1), (1, 2, 2, 3, 3)),
     ),
     "q5": Case(
-        Q5(window_seconds=2.0, every_seconds=0.5, market=MARKET),
+        Q5(count_stall=TINY, window_seconds=2.0, every_seconds=0.5, market=MARKET),
         BIDS,
         lambda: list(oracles.q5(bids(), 2000, 500, newest())),
         ((1, 1, 1), (2, 3, 2)),
     ),
     "q8": Case(
-        Q8(window_seconds=1.5, market=MARKET),
+        Q8(match_stall=TINY, window_seconds=1.5, market=MARKET),
         TWO,
         lambda: list(oracles.q8(persons(), auctions(), 1500)),
         ((1, 1, 1), (1, 2, 3)),
     ),
     "q11": Case(
-        Q11(gap_seconds=0.4, market=MARKET),
+        Q11(sessions_stall=TINY, gap_seconds=0.4, market=MARKET),
         BIDS,
         lambda: list(oracles.q11(bids(), 400, newest())),
         ((1, 1), (2, 3)),
@@ -97,7 +98,7 @@ def test_nexmark_gives_what_its_oracle_gives(bounded: Bounded, name: str, which:
 
 @pytest.mark.parametrize("k", [(1, 1, 1, 1, 1, 1), (2, 3, 1, 2, 3, 2)], ids=["one of each", "several"])
 def test_yahoo_gives_what_its_oracle_gives(bounded: Bounded, k: tuple[int, ...]) -> None:
-    job = Yahoo(campaigns=10, window_seconds=1.0, seed=3)
+    job = Yahoo(store_stall=TINY, campaigns=10, window_seconds=1.0, seed=3)
     at = arrivals(200.0, ENDS[-1])
     expected = oracles.yahoo(zip(job.events(np.arange(len(at)))[0], at.tolist(), strict=True), job.table.table(), 1000)
     ran = bounded.run(job, k, {"source": 200.0}, ENDS)
@@ -122,3 +123,8 @@ def check_stages(job: Job, k: tuple[int, ...], ran: Ran) -> None:
         for name, operator in job.topology.operators.items()
     }
     assert reads == wanted
+    # A stateful operator stalls once for each row of each of its inputs, and in its own stage.
+    stalls = {stage.marks[0]: len(stage.stalls) for stage in ran.stages}
+    assert stalls == {
+        name: len(operator.upstream) if operator.stateful else 0 for name, operator in job.topology.operators.items()
+    }

@@ -85,9 +85,6 @@ def _most(seconds: float) -> ArrowMap:
                     auctions.append(auction)
         if schema is not None:
             rows = [(start, auction, bids) for start, (bids, auctions) in hottest.items() for auction in auctions]
-            columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema=schema
-            )
+            yield pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
 
     return most
