@@ -29,12 +29,15 @@ from autotrascale.plan.demand import Demand, measure_demand
 from autotrascale.plan.floor import throughput_floor
 from autotrascale.plan.lattice import Point
 from autotrascale.plan.study import Study
-from autotrascale.plan.throughput import ThroughputSearch
+from autotrascale.plan.throughput import SearchResult, StopReason, ThroughputSearch
 
 Phase = Literal["floor", "search", "confirm"]
 
 # An engine that fails this often in a row is broken, not slow: going on would only use up the budget.
 FAILURES_IN_A_ROW = 3
+
+# An engine that counts whole milliseconds may read zero; nothing takes less than a microsecond.
+LEAST_LATENCY = 1e-6
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Tuning:
         checks.count("total_trials", self.total_trials)
         checks.count("seed", self.seed, least=0)
         checks.positive("noise", self.noise)
+        checks.share("noise", self.noise)
         checks.share("confidence", self.confidence)
         checks.count("windows", self.windows)
 
@@ -147,9 +151,9 @@ class _Run:
         self._failures = 0
 
     def go(self) -> Outcome:
-        floor, sizing, last = self._find_floor()
+        floor, sizing, without = self._find_floor()
         if floor is None:
-            return self._outcome(last.parallelism, None, "rate-out-of-reach" if sizing else "no-metrics")
+            return self._outcome(self._best_throughput().parallelism, None, without)
         demand = measure_demand(sizing) if sizing else None
         self.study = self._open_study(floor, sizing, demand)
         for evaluation in self.evaluations:
@@ -160,23 +164,39 @@ class _Run:
 
     # -- 1. floor -----------------------------------------------------------------------------------------------------
 
-    def _find_floor(self) -> tuple[dict[str, int] | None, Snapshot | None, Evaluation]:
-        """k', the snapshot that sized it, and the last run; no k' when the rate is out of reach."""
-        search = ThroughputSearch(
-            self.job.topology, self.job.source_rates, self.job.p_max,
-            start=_complete(self.job, self.settings.initial) if self.settings.initial else None,
-            tolerance=self.job.target.throughput_tolerance,
-        )  # fmt: skip
+    def _find_floor(self) -> tuple[dict[str, int] | None, Snapshot | None, str]:
+        """k', the snapshot that sized it, and why there is no k' when there is none."""
+        search = self._floor_search(_complete(self.job, self.settings.initial) if self.settings.initial else None)
         sizing: Snapshot | None = None
+        held: SearchResult | None = None
         while not search.finished and len(self.evaluations) < self.settings.total_trials:
             trial = self._floor_step(search)
             snapshot = None if trial.snapshot is None else self._sized_for_the_target(trial.snapshot)
             sizing = snapshot or sizing
             # A trial that failed says nothing of the throughput, whatever it took in meanwhile.
             search.tell(None if trial.verdict is Verdict.FAILED else snapshot)
-        if not search.finished or not search.result.met:
-            return None, sizing, self._best_throughput()
-        return dict(search.result.parallelism), sizing, self.evaluations[-1]
+            if (less := self._less(search, snapshot)) is not None:
+                held, search = search.result, self._floor_search(less)
+        found = search.result if search.finished and search.result.met else held
+        if found is not None:
+            return dict(found.parallelism), sizing, ""
+        if not search.finished:
+            return None, sizing, "budget"
+        failed = search.result.stop_reason is StopReason.FAILED
+        return None, sizing, "no-metrics" if failed else "rate-out-of-reach"
+
+    def _floor_search(self, start: Mapping[str, int] | None) -> ThroughputSearch:
+        return ThroughputSearch(
+            self.job.topology, self.job.source_rates, self.job.p_max, start=start,
+            tolerance=self.job.target.throughput_tolerance,
+        )  # fmt: skip
+
+    def _less(self, search: ThroughputSearch, seen: Snapshot | None) -> dict[str, int] | None:
+        """What would do where the first run holds the rate with more: a search is content with such a start."""
+        if len(self.evaluations) > 1 or seen is None or not search.finished or not search.result.met:
+            return None
+        wanted = search.recommend(seen)
+        return wanted if wanted is not None and sum(wanted.values()) < sum(seen.parallelism.values()) else None
 
     def _sized_for_the_target(self, snapshot: Snapshot) -> Snapshot:
         """A record waits at least for the whole of its own batch, so no batch may be longer than the latency target.
@@ -267,8 +287,11 @@ class _Run:
             if latency is None:
                 raise InputError("target.statistic", "is not measured by this engine", seen=statistic,
                                  remedy="aim at another statistic")  # fmt: skip
+            latency = max(latency, LEAST_LATENCY)
         k = self.job.topology.vector(trial.parallelism)
-        score = None if self.study is None else float(self.study.benefit.score(k, latency or math.inf))
+        score = (
+            None if self.study is None else float(self.study.benefit.score(k, math.inf if latency is None else latency))
+        )
         return Evaluation(
             number=self._number, phase=phase, parallelism=dict(trial.parallelism), verdict=trial.verdict,
             latency_seconds=latency, throughput=None if snapshot is None else snapshot.throughput, seconds=seconds,
@@ -307,10 +330,16 @@ class _Run:
 
 
 def _complete(job: Job, initial: Mapping[str, int]) -> dict[str, int]:
-    for name in initial:
+    most = job.topology.named(job.upper)
+    for name, k in initial.items():
+        place = f"tuning.initial.{name}"
         if name not in job.topology.operators:
-            raise InputError(f"tuning.initial.{name}", "names an operator that does not exist",
+            raise InputError(place, "names an operator that does not exist",
                              remedy=f"use one of {', '.join(job.topology)}")  # fmt: skip
+        checks.count(place, k)
+        least = job.topology.operators[name].minimum
+        if not least <= k <= most[name]:
+            raise InputError(place, f"lies outside [{least}, {most[name]}]", seen=k, remedy="start within the bounds")
     return {name: initial.get(name, operator.minimum) for name, operator in job.topology.operators.items()}
 
 

@@ -1,0 +1,96 @@
+"""An engine that does what a test says, at once: a chain of operators with given capacities and a given latency."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Self
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot
+from autotrascale.domain.topology import Topology, check_source_rates
+from autotrascale.domain.trial import Trial, Verdict
+
+WINDOW = 60.0
+Parallelism = Mapping[str, int]
+
+
+def steady(_: Parallelism) -> float:
+    return 0.1
+
+
+@dataclass
+class ScriptedEngine:
+    """Every record passes every operator. `capacity` is of one instance, in records per second of useful time.
+
+    `surprises` names what happens instead in the n-th run, counted from 1: a text is what a failed trial says, an
+    exception is raised, a function changes the trial that would have been. `asked` keeps what was run.
+    """
+
+    topology: Topology
+    capacity: Mapping[str, float]
+    latency: Callable[[Parallelism], float] = steady
+    p_max: int = 16
+    surprises: Mapping[int, str | BaseException | Callable[[Trial], Trial]] = field(default_factory=dict)
+    simulated: bool = True
+    asked: list[dict[str, int]] = field(default_factory=list)
+    closed: int = 0  # how many times
+
+    def run(self, parallelism: Parallelism, source_rates: Mapping[str, float]) -> Trial:
+        if self.closed:
+            raise EngineError("the scripted engine is closed")
+        self._check(parallelism, source_rates)
+        moved = bool(self.asked) and self.asked[-1] != dict(parallelism)
+        self.asked.append(dict(parallelism))
+        trial = replace(self._measure(parallelism, source_rates), downtime_seconds=1.0 if moved else 0.0)
+        match self.surprises.get(len(self.asked)):
+            case None:
+                return trial
+            case str(detail):
+                return replace(trial, verdict=Verdict.FAILED, snapshot=None, detail=detail)
+            case BaseException() as error:
+                raise error
+            case change:
+                return change(trial)
+
+    def _measure(self, parallelism: Parallelism, source_rates: Mapping[str, float]) -> Trial:
+        offered = sum(source_rates.values())
+        carried = min([offered, *(k * self.capacity[name] for name, k in parallelism.items())])
+        keeps_up = carried >= offered
+        mean = self.latency(parallelism)
+        snapshot = Snapshot(
+            job="scripted", window_seconds=WINDOW, p_max=self.p_max, source_rates=dict(source_rates),
+            operators={
+                name: OperatorMetrics(
+                    carried * WINDOW, carried * WINDOW, carried * WINDOW / self.capacity[name],
+                    parallelism=parallelism[name], upstream=operator.upstream, stateful=operator.stateful,
+                    minimum=operator.minimum, maximum=operator.maximum,
+                )
+                for name, operator in self.topology.operators.items()
+            },
+            throughput=carried, latency_seconds=Latency(mean=mean, p95=2 * mean) if keeps_up else Latency(),
+        )  # fmt: skip
+        verdict = Verdict.STABLE if keeps_up else Verdict.CANNOT_KEEP_UP
+        return Trial(dict(parallelism), verdict, snapshot, "" if keeps_up else "falls behind")
+
+    def _check(self, parallelism: Parallelism, source_rates: Mapping[str, float]) -> None:
+        if list(parallelism) != list(self.topology):
+            raise InputError("parallelism", "does not name the job's operators", seen=sorted(parallelism))
+        for name, k in parallelism.items():
+            checks.count(f"parallelism.{name}", k)
+            if k > self.p_max:
+                raise InputError(f"parallelism.{name}", f"is above p_max = {self.p_max}", seen=k)
+        check_source_rates(self.topology, source_rates)
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+
+from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.job import Job
+from autotrascale.domain.snapshot import Latency, OperatorMetrics
+from autotrascale.domain.target import Target
+from autotrascale.domain.topology import Operator, Topology
+from autotrascale.domain.trial import Trial, Verdict
+from autotrascale.execute.engine import Engine
+from autotrascale.plan.score import Benefit
+from autotrascale.testing.engine_contract import Demand, EngineContract
+from autotrascale.testing.scripted_engine import ScriptedEngine
+from autotrascale.tuning import Evaluation, Outcome, Progress, Tuning, tune
+
+CHAIN = Topology.chain("source", "work", "sink")
+CAPACITY = {"source": 100.0, "work": 40.0, "sink": 60.0}  # 150/s want (2, 4, 3)
+FLOOR = {"source": 2, "work": 4, "sink": 3}
+
+
+def job(rate: float = 150.0, target: float = 0.7, p_max: int = 12, **changes: Any) -> Job:
+    given = {"name": "scripted", "topology": CHAIN, "source_rates": {"source": rate}, "target": Target(target)}
+    return Job(**{**given, "p_max": p_max, **changes})
+
+
+def falling(parallelism: Mapping[str, int]) -> float:
+    """0.94 s at the floor, 0.7 s at a quarter more of everything."""
+    return 0.04 + sum(0.3 * (FLOOR[name] / k) ** 1.5 for name, k in parallelism.items())
+
+
+def engine(**changes: Any) -> ScriptedEngine:
+    return ScriptedEngine(**{"topology": CHAIN, "capacity": CAPACITY, "latency": falling, "p_max": 12, **changes})
+
+
+def phases(outcome: Outcome) -> list[str]:
+    return [evaluation.phase for evaluation in outcome.evaluations]
+
+
+class TestScriptedEngine(EngineContract):
+    calm: ClassVar[Demand] = Demand(FLOOR, {"source": 120.0})
+    other: ClassVar[Mapping[str, int]] = {"source": 2, "work": 5, "sink": 3}
+    hopeless: ClassVar[Demand] = Demand({"source": 1, "work": 1, "sink": 1}, {"source": 1e9})
+
+    def open(self) -> Engine:
+        return engine()
+
+
+# --- the order -------------------------------------------------------------------------------------------------------
+
+
+def test_floor_then_search_then_done() -> None:
+    ran = engine()
+    outcome = tune(job(), ran)
+    assert dict(outcome.floor) == FLOOR
+    assert phases(outcome)[:2] == ["floor", "floor"]
+    assert "floor" not in phases(outcome)[2:]
+    assert [dict(e.parallelism) for e in outcome.evaluations] == ran.asked
+    assert ran.asked[:2] == [{"source": 1, "work": 1, "sink": 1}, FLOOR]
+    assert outcome.met_target
+    assert outcome.stop_reason == "target-met"
+    assert outcome.simulated
+    assert ran.closed == 0  # it is the caller's
+
+
+def test_the_best_is_one_of_the_evaluations_and_scores_by_eq_4() -> None:
+    outcome = tune(job(), engine())
+    benefit = Benefit((2, 4, 3), 0.7, 0.5, 0.5)
+    for evaluation in outcome.evaluations:
+        k = tuple(evaluation.parallelism.values())
+        if evaluation.phase == "floor":
+            assert evaluation.score is None
+        else:
+            assert evaluation.latency_seconds == falling(evaluation.parallelism)
+            assert evaluation.score == pytest.approx(float(benefit.score(k, evaluation.latency_seconds)))
+    best = outcome.best
+    assert any(e.number == best.number and e.parallelism == best.parallelism for e in outcome.evaluations)
+    assert best.score == pytest.approx(
+        float(benefit.score(tuple(best.parallelism.values()), best.latency_seconds or math.inf))
+    )
+    assert benefit.satisfied(tuple(best.parallelism.values()), best.latency_seconds or math.inf)
+
+
+def test_a_floor_that_holds_the_latency_needs_no_search() -> None:
+    outcome = tune(job(target=2.0), engine())
+    assert phases(outcome) == ["floor", "floor"]
+    assert dict(outcome.best.parallelism) == FLOOR
+    assert outcome.best.score == 1.0
+    assert outcome.stop_reason == "target-met"
+
+
+def test_progress_is_said_before_and_after_each_trial_with_its_number() -> None:
+    said: list[Progress] = []
+    clock = iter(range(1000))
+    outcome = tune(job(), engine(), Tuning(total_trials=9), report=said.append, clock=lambda: float(next(clock)))
+    assert [p.number for p in said] == [n for e in outcome.evaluations for n in (e.number, e.number)]
+    assert [e.number for e in outcome.evaluations] == list(range(1, len(outcome.evaluations) + 1))
+    assert [p.done for p in said[1::2]] == list(outcome.evaluations)
+    assert all(p.done is None for p in said[::2])
+    assert all(p.total == 9 for p in said)
+    assert said[0].seconds_left is None
+    assert said[1].seconds_left == 8.0
+    assert {e.seconds for e in outcome.evaluations} == {1.0}
+
+
+def test_a_reading_close_to_the_target_is_confirmed_at_the_same_configuration() -> None:
+    """0.499 s for 0.5 s meets the rule and says little: a second look, but no third."""
+    ran = engine(latency=lambda _: 0.499)
+    outcome = tune(job(target=0.5), ran, Tuning(windows=2, total_trials=5))
+    assert phases(outcome)[:3] == ["floor", "floor", "confirm"]
+    assert ran.asked[2] == FLOOR
+    windows = [sum(run == other for run in ran.asked) for other in ran.asked]
+    assert max(windows) == 2
+
+
+def test_with_one_window_nothing_is_confirmed() -> None:
+    outcome = tune(job(target=0.5), engine(latency=lambda _: 0.499), Tuning(windows=1, total_trials=4))
+    assert "confirm" not in phases(outcome)
+
+
+def test_windows_are_averaged_in_what_is_reported_as_best() -> None:
+    readings = iter([0.5, 0.498, 0.4, *[0.4] * 10])
+    outcome = tune(job(target=0.5), engine(latency=lambda _: next(readings)), Tuning(total_trials=8))
+    assert phases(outcome)[2] == "confirm"
+    assert dict(outcome.best.parallelism) == FLOOR
+    assert outcome.best.latency_seconds == pytest.approx(math.sqrt(0.498 * 0.4))
+    assert outcome.best.number == 3
+
+
+# --- the budget ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trials", [1, 2, 3, 4])
+def test_the_budget_holds_in_every_phase(trials: int) -> None:
+    ran = engine(latency=lambda _: 0.499)
+    outcome = tune(job(target=0.5), ran, Tuning(total_trials=trials))
+    assert len(outcome.evaluations) == len(ran.asked) == trials
+
+
+def test_running_out_while_the_floor_is_looked_for_is_not_called_out_of_reach() -> None:
+    outcome = tune(job(), engine(), Tuning(total_trials=1))
+    assert outcome.stop_reason == "budget"
+    assert not outcome.met_target
+    assert outcome.model is None
+    assert outcome.best.score is None
+
+
+def test_running_out_in_the_search_keeps_the_best_and_says_so() -> None:
+    outcome = tune(job(target=0.01), engine(), Tuning(total_trials=4))
+    assert outcome.stop_reason == "budget"
+    assert not outcome.met_target
+    assert outcome.model is not None
+    assert outcome.best.score is not None
+
+
+def test_a_lattice_without_another_point_ends_the_search() -> None:
+    outcome = tune(job(target=0.01, p_max=4, rate=400.0), engine(capacity=dict.fromkeys(CHAIN, 100.0), p_max=4))
+    assert dict(outcome.floor) == dict.fromkeys(CHAIN, 4)
+    assert outcome.stop_reason == "exhausted"
+    assert not outcome.met_target
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+def test_a_rate_out_of_reach() -> None:
+    outcome = tune(job(rate=5000.0), engine())
+    assert outcome.stop_reason == "rate-out-of-reach"
+    assert not outcome.met_target
+    assert outcome.model is None
+    assert outcome.best.throughput == max(e.throughput or 0.0 for e in outcome.evaluations) == 480.0
+
+
+def blind(trial: Trial) -> Trial:
+    """A snapshot in which nobody reported."""
+    assert trial.snapshot is not None
+    silent = {n: OperatorMetrics(parallelism=m.parallelism, upstream=m.upstream)
+              for n, m in trial.snapshot.operators.items()}  # fmt: skip
+    return replace(trial, verdict=Verdict.CANNOT_KEEP_UP, snapshot=replace(trial.snapshot, operators=silent))
+
+
+@pytest.mark.parametrize("surprise", ["no host", blind], ids=["failed", "silent"])
+def test_nothing_to_size_the_job_by(surprise: Any) -> None:
+    outcome = tune(job(), engine(surprises=dict.fromkeys(range(1, 9), surprise)))
+    assert outcome.stop_reason == "no-metrics"
+    assert len(outcome.evaluations) == 2
+    assert not outcome.met_target
+    assert outcome.model is None
+
+
+def test_one_failure_while_the_floor_is_looked_for_is_tried_again() -> None:
+    ran = engine(surprises={1: "lost its host"})
+    outcome = tune(job(), ran)
+    assert ran.asked[0] == ran.asked[1]
+    assert outcome.evaluations[0].verdict is Verdict.FAILED
+    assert outcome.evaluations[0].detail == "lost its host"
+    assert outcome.met_target
+
+
+def test_failures_in_the_search_are_told_and_avoided() -> None:
+    ran = engine(surprises={3: "out of memory", 4: "out of memory"})
+    outcome = tune(job(), ran)
+    assert [e.verdict for e in outcome.evaluations[2:4]] == [Verdict.FAILED] * 2
+    assert outcome.evaluations[2].latency_seconds is None
+    assert ran.asked[2] not in ran.asked[3:]
+    assert outcome.met_target
+    assert dict(outcome.best.parallelism) not in ran.asked[2:4]
+
+
+def test_three_failures_in_a_row_are_a_broken_engine() -> None:
+    ran = engine(surprises={n: f"broke {n}" for n in (3, 4, 5)})
+    with pytest.raises(EngineError, match="3 trials in a row failed, the last one so: broke 5"):
+        tune(job(), ran)
+    assert len(ran.asked) == 5
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), EngineError("gone"), RuntimeError("bug")])
+@pytest.mark.parametrize("run", [1, 3])
+def test_what_the_engine_raises_comes_through(error: BaseException, run: int) -> None:
+    with pytest.raises(type(error)):
+        tune(job(), engine(surprises={run: error}))
+
+
+def test_a_statistic_that_the_engine_does_not_measure() -> None:
+    with pytest.raises(InputError, match=r"target\.statistic: is not measured by this engine"):
+        tune(replace(job(), target=Target(0.5, "p99")), engine())
+
+
+def test_a_target_on_another_statistic_is_judged_by_that_one() -> None:
+    outcome = tune(replace(job(), target=Target(1.4, "p95")), engine())
+    assert outcome.met_target
+    assert outcome.best.latency_seconds == pytest.approx(2 * falling(outcome.best.parallelism))
+
+
+def test_a_latency_of_zero_is_a_short_one() -> None:
+    """It happens where an engine counts whole milliseconds. It ended the run with an error."""
+
+    def instant(trial: Trial) -> Trial:
+        assert trial.snapshot is not None
+        return replace(trial, snapshot=replace(trial.snapshot, latency_seconds=Latency(mean=0.0)))
+
+    third = tune(job(), engine(surprises={3: instant}), Tuning(total_trials=4)).evaluations[2]
+    assert third.latency_seconds == 1e-6
+    assert third.score == pytest.approx(float(Benefit((2, 4, 3), 0.7).score(tuple(third.parallelism.values()), 1e-6)))
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("initial", [{"source": 9, "work": 12, "sink": 8}, {"work": 9}])
+def test_starting_above_the_floor_comes_down_to_it(initial: dict[str, int]) -> None:
+    """Table II scales down from (36, 32, 24, 20): where a run starts is not what the job needs."""
+    ran = engine()
+    outcome = tune(job(), ran, Tuning(initial=initial))
+    assert ran.asked[0] == {"source": 1, "work": 1, "sink": 1, **initial}
+    assert dict(outcome.floor) == FLOOR
+
+
+def test_starting_at_the_floor_stays_there() -> None:
+    outcome = tune(job(target=2.0), engine(), Tuning(initial=FLOOR))
+    assert dict(outcome.floor) == FLOOR
+    assert len(outcome.evaluations) == 1
+
+
+@pytest.mark.parametrize(
+    ("initial", "says"),
+    [
+        ({"wrok": 2}, "tuning.initial.wrok: names an operator that does not exist"),
+        ({"work": 13}, "tuning.initial.work: lies outside [1, 12] (seen: 13)"),
+        ({"sink": 7}, "tuning.initial.sink: lies outside [2, 6] (seen: 7)"),
+        ({"sink": 1}, "tuning.initial.sink: lies outside [2, 6] (seen: 1)"),
+        ({"work": 2.0}, "tuning.initial.work: must be a whole number"),
+    ],
+)
+def test_a_start_that_cannot_be_run_is_refused_before_anything_runs(initial: dict[str, Any], says: str) -> None:
+    bounded = Topology({**CHAIN.operators, "sink": Operator(("work",), minimum=2, maximum=6)})
+    ran = engine(topology=bounded)
+    with pytest.raises(InputError) as caught:
+        tune(job(topology=bounded), ran, Tuning(initial=initial))
+    assert str(caught.value).startswith(says)
+    assert ran.asked == []
+
+
+def test_operators_keep_their_own_bounds() -> None:
+    bounded = Topology({**CHAIN.operators, "sink": Operator(("work",), minimum=2, maximum=4)})
+    ran = engine(topology=bounded)
+    tune(job(topology=bounded, target=0.2), ran, Tuning(total_trials=6))
+    assert all(2 <= run["sink"] <= 4 for run in ran.asked)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"alpha": 2}, "alpha: must lie"),
+        ({"over_allocation": -1}, "over_allocation: must not"),
+        ({"total_trials": 0}, "total_trials: must be at least 1"),
+        ({"total_trials": 2.5}, "total_trials: must be a whole number"),
+        ({"seed": -1}, "seed: must be at least 0"),
+        ({"noise": 0}, "noise: must be above zero"),
+        ({"noise": 2}, "noise: must lie between 0 and 1"),
+        ({"confidence": 1.5}, "confidence: must lie"),
+        ({"windows": 0}, "windows: must be at least 1"),
+    ],
+)
+def test_bad_settings(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Tuning(**change)
+    assert str(caught.value).startswith(says)
+
+
+# --- warm start ------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_of_one_rate_saves_runs_at_another() -> None:
+    cold = tune(job(), engine())
+    faster = {name: 1.25 * capacity for name, capacity in CAPACITY.items()}
+    moved = job(rate=1.25 * 150.0)
+    assert cold.model is not None
+    warm = tune(moved, engine(capacity=faster), sources=[cold.model])
+    again = tune(moved, engine(capacity=faster))
+    assert warm.met_target
+    assert len(warm.evaluations) <= len(again.evaluations)
+    assert warm.model is not None
+    assert warm.model.ancestors[0].rate == 150.0
+    assert warm.remarks == ()
+
+
+def test_a_model_that_misleads_is_left_out_and_said() -> None:
+    """Its latencies are all over the place: the same noise at every rate, and none of it true here."""
+
+    def wild(k: Mapping[str, int]) -> float:
+        return 0.2 + 0.02 * (sum((i + 7) * x**3 for i, x in enumerate(k.values())) % 97)
+
+    lies = tune(job(target=0.02), engine(latency=wild), Tuning(total_trials=10))
+    assert lies.model is not None
+    outcome = tune(job(), engine(), Tuning(total_trials=10), sources=[lies.model])
+    assert outcome.remarks == (
+        "the model of rate 150/s misleads at this rate and is left out: the runs fit better without it",
+    )
+    assert outcome.met_target
+
+
+def test_the_papers_algorithms_run_the_bootstrap_set() -> None:
+    outcome = tune(job(target=0.01), engine(), Tuning(faithful=True, total_trials=6))
+    assert [tuple(e.parallelism.values()) for e in outcome.evaluations[2:5]] == [(4, 4, 4), (6, 6, 6), (7, 7, 7)]
+    assert outcome.model is not None
+    assert outcome.model.kind == "score"
+
+
+def test_one_operator() -> None:
+    single = Topology.chain("only")
+    ran = ScriptedEngine(single, {"only": 50.0}, lambda k: 0.9 / k["only"], p_max=9)
+    outcome = tune(Job("one", single, 9, {"only": 90.0}, Target(0.35)), ran)
+    assert dict(outcome.best.parallelism) == {"only": 3}
+    assert outcome.met_target
+
+
+def test_evaluations_say_what_each_trial_was() -> None:
+    first: Evaluation = tune(job(), engine()).evaluations[0]
+    assert (first.number, first.phase, first.verdict) == (1, "floor", Verdict.CANNOT_KEEP_UP)
+    assert (first.latency_seconds, first.throughput, first.detail) == (None, 40.0, "falls behind")
