@@ -11,6 +11,7 @@ process may die at any point: what is FINISHED stays, what is not is run again.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_ACCEPTED = "target-met"  # the stop reason after which more trials would be wasted
 _BATCH = 100  # parameters that MLflow takes at once
 
 
@@ -53,6 +55,7 @@ class RunJournal:
         self._measured: Recorded | None = None  # what is about to be kept
         self._finished = False
         self._told: Mapping[str, str] = {}  # the run's tags when last looked at
+        self._looked = -math.inf
         self._beat = _Heartbeat(store, run_id)
 
     # -- opening ------------------------------------------------------------------------------------------------------
@@ -148,7 +151,7 @@ class RunJournal:
         self._under_way = run.info.run_id
 
     def done(self, recorded: Recorded) -> None:
-        self._still_mine()
+        self._still_mine_lately()
         self._measured = recorded
         self._keep(recorded)
 
@@ -175,7 +178,7 @@ class RunJournal:
 
     def conclude(self, outcome: Outcome) -> None:
         """What came of it. A run that dies after this reaches the same end when it is resumed."""
-        self._still_mine()
+        self._still_mine_lately()
         best = outcome.best
         self.store.write_json(self.run_id, tags.OUTCOME_FILE, wire.outcome_to_json(outcome))
         log_batches(
@@ -196,7 +199,7 @@ class RunJournal:
         )
 
     def finish(self) -> None:
-        self._still_mine()
+        self._still_mine_lately()
         self.store.call(self.store.client.set_terminated, self.run_id, "FINISHED")
         self._finished = True
 
@@ -209,12 +212,18 @@ class RunJournal:
         else:
             claim.end(self.store, self.run_id, "FAILED", f"{error}" or type(error).__name__)
 
+    def _still_mine_lately(self) -> None:
+        """A run is lost only by being silent for a lease, so what was true a heartbeat ago is true."""
+        if time.monotonic() - self._looked > HEARTBEAT_SECONDS:
+            self._still_mine()
+
     def _still_mine(self) -> None:
+        looked = time.monotonic()
         run = self.store.call(self.store.client.get_run, self.run_id)
         owner = claim.owner_of(run)
         if owner is None or owner.token != self.owner.token or run.info.status != "RUNNING":
             raise RunLostError(f"run {self.run_id} was taken from this process, by {owner or 'nobody it can name'}")
-        self._told = run.data.tags
+        self._told, self._looked = run.data.tags, looked
 
     def _heed_cancel(self) -> None:
         if self._told.get(tags.CANCEL):
@@ -302,7 +311,7 @@ def _refuse_to_resume(run: Run, total_trials: int | None) -> None:
     if claim.is_alive(run):
         raise InputError(f"run {run_id}", f"is under way, by {claim.owner_of(run)}",
                          remedy=f"wait, or: autotrascale runs cancel {run_id}")  # fmt: skip
-    if run.info.status == "FINISHED" and (total_trials is None or run.data.tags.get(tags.STOP_REASON) != "budget"):
-        stop = run.data.tags.get(tags.STOP_REASON, "no reason")
-        remedy = "give it more with --total-trials" if stop == "budget" else f"see: autotrascale explain {run_id}"
+    stop = run.data.tags.get(tags.STOP_REASON, "no reason")
+    if run.info.status == "FINISHED" and (total_trials is None or stop == _ACCEPTED):
+        remedy = f"see: autotrascale explain {run_id}" if stop == _ACCEPTED else "give it more with --total-trials"
         raise InputError(f"run {run_id}", f"is finished ({stop}), so there is nothing to resume", remedy=remedy)

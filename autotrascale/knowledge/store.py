@@ -65,7 +65,12 @@ class Store:
             _probe(self.uri)
         from mlflow import MlflowClient
 
-        return self.call(MlflowClient, self.uri, self.uri)
+        try:
+            return self.call(MlflowClient, self.uri, self.uri)
+        except AuTraScaleError:
+            raise
+        except Exception as error:  # while connecting, MLflow lets the errors of its database drivers through
+            raise StoreError(f"{self.uri}: {_one_line(error)}") from error
 
     def call(self, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         from mlflow.exceptions import MlflowException

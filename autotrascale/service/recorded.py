@@ -120,7 +120,7 @@ def _through(journal: RunJournal, engine: Engine, told: Told) -> Finished:
 
 
 def _register(journal: RunJournal, outcome: Outcome) -> Stored | None:
-    """Only what was accepted may teach later runs by itself."""
+    """Only a run that met its target may teach later runs by itself."""
     if outcome.model is None or not outcome.met_target:
         return None
     card = Card.of(outcome.model, outcome.job, simulated=outcome.simulated, run_id=journal.run_id)

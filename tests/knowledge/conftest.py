@@ -15,16 +15,17 @@ def empty_database(pytestconfig: pytest.Config) -> Path:
 
 
 @pytest.fixture(scope="session")
-def server(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(empty_database: Path) -> Iterator[str]:
     """One server for all tests: each takes a job of its own."""
-    with mlflow_stores.served(empty_database, tmp_path_factory.mktemp("server")) as uri:
+    with mlflow_stores.quick_folder() as folder, mlflow_stores.served(empty_database, folder) as uri:
         yield uri
 
 
 @pytest.fixture(scope="session")
-def embedded(empty_database: Path, tmp_path_factory: pytest.TempPathFactory) -> Store:
+def embedded(empty_database: Path) -> Iterator[Store]:
     """One embedded store for all tests that mind no company."""
-    return mlflow_stores.embedded(empty_database, tmp_path_factory.mktemp("store"))
+    with mlflow_stores.quick_folder() as folder:
+        yield mlflow_stores.embedded(empty_database, folder)
 
 
 @pytest.fixture(scope="session", params=["embedded", "served"])

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -105,6 +106,14 @@ def template(config: pytest.Config) -> Path:
         Store(f"sqlite:///{fresh}").client  # noqa: B018 - it makes the file
         fresh.replace(path)
     return path
+
+
+@contextmanager
+def quick_folder() -> Iterator[Path]:
+    """In memory where the machine has a place for that: a database asks its disk to be sure all the time."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        yield Path(folder)
 
 
 def embedded(template: Path, folder: Path) -> Store:

@@ -99,7 +99,7 @@ def test_every_evaluation_is_a_nested_run_that_mlflow_can_plot(store: Store, nam
     assert parent.metrics["evaluations"] == len(outcome.evaluations)
 
 
-@pytest.mark.parametrize("number", [1, 3, 4, 5])
+@pytest.mark.parametrize("number", [1, 4])
 def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(embedded: Store, name: str, number: int) -> None:
     run_id = stopped_run(embedded, name, number, KeyboardInterrupt())
     assert states(embedded, name) == ["interrupted"]
@@ -110,11 +110,11 @@ def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(embedded: Store, 
     assert embedded.client.search_runs([embedded.experiment(name)], wanted) == []
 
 
-def test_a_run_whose_engine_broke_says_so_and_can_be_resumed(store: Store, name: str) -> None:
-    run_id = stopped_run(store, name, 2, EngineError("the host is gone"))
-    summary = history.list_runs(store, name)[0]
+def test_a_run_whose_engine_broke_says_so_and_can_be_resumed(embedded: Store, name: str) -> None:
+    run_id = stopped_run(embedded, name, 2, EngineError("the host is gone"))
+    summary = history.list_runs(embedded, name)[0]
     assert (summary.state, summary.why, summary.evaluations) == ("failed", "the host is gone", 1)
-    assert same(resumed(store, run_id), tuned(job(name)))
+    assert same(resumed(embedded, run_id), tuned(job(name)))
 
 
 def test_ctrl_c_while_a_measurement_is_being_kept_loses_nothing(
@@ -277,9 +277,9 @@ def test_a_run_that_was_taken_over_is_left_alone(embedded: Store, name: str) -> 
 
 def test_a_run_that_is_cancelled_ends_before_its_next_trial(store: Store, name: str) -> None:
     journal = RunJournal.start(store, opening(job(name)))
+    journal.begin(1, "floor", {"source": 1, "count": 1})
+    assert claim.cancel(store, store.client.get_run(journal.run_id)) is False
     with pytest.raises(RunCancelledError, match=f"run {journal.run_id} was cancelled"), journal:
-        journal.begin(1, "floor", {"source": 1, "count": 1})
-        assert claim.cancel(store, store.client.get_run(journal.run_id)) is False
         journal.begin(2, "floor", {"source": 2, "count": 2})
     summary = history.list_runs(store, name)[0]
     assert (summary.state, summary.why) == ("interrupted", "cancelled")
@@ -343,7 +343,7 @@ def test_a_run_that_never_measured_anything_cannot_be_explained(embedded: Store,
         history.outcome_so_far(record)
 
 
-@pytest.mark.parametrize("number", [2, 3, 5])
+@pytest.mark.parametrize("number", [2, 5])
 def test_an_unfinished_run_is_explained_by_what_is_there(embedded: Store, name: str, number: int) -> None:
     run_id = stopped_run(embedded, name, number, KeyboardInterrupt())
     outcome = history.outcome_so_far(history.read_run(embedded, history.find_run(embedded, run_id)))

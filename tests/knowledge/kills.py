@@ -1,0 +1,151 @@
+"""Kill a tuning process, look at what it left, resume, and compare with a run that nobody disturbed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from autotrascale.domain.errors import InputError
+from autotrascale.execute.simulator.engine import SimulatorEngine
+from autotrascale.knowledge import claim, history, tags
+from autotrascale.knowledge.library import Library
+from autotrascale.knowledge.store import Store
+from autotrascale.service import recorded
+from autotrascale.service.jobfile import read_job_file
+from autotrascale.tuning import Evaluation
+from tests.knowledge import mlflow_stores, victim
+
+SILENT = recorded.Told(lambda *_: None, lambda _: None, lambda _: None)
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an undisturbed run of the same job measures, writes, and takes."""
+
+    evaluations: tuple[Evaluation, ...]
+    writes: tuple[str, ...]
+    seconds: float
+
+    def write(self, name: str, occurrence: int) -> int:
+        """The number of the write at which a process is to die."""
+        opening, each = 3, 4  # writes: the run, run.json, parameters; and those of one evaluation
+        after = opening + each * len(self.evaluations)
+        if name in ("search", "confirm"):
+            first = next(e.number for e in self.evaluations if e.phase == name)
+            return opening + each * (first - 1) + occurrence
+        if name == "conclude":
+            return after + occurrence
+        if name == "last":
+            return len(self.writes) - 1
+        return [i for i, written in enumerate(self.writes) if written == name][occurrence]
+
+
+def expected_run(store: Store, folder: Path) -> Expected:
+    path = mlflow_stores.job_file(folder, "undisturbed")
+    counted = Store(store.uri)
+    writes = victim.count_writes(counted, lambda *_: None)
+    began = time.monotonic()
+    finished = _tune(counted, path)
+    assert {e.phase for e in finished.outcome.evaluations} == {"floor", "search", "confirm"}
+    return Expected(_timeless(finished.outcome.evaluations), tuple(writes), time.monotonic() - began)
+
+
+def kill_and_resume(
+    store: Store, folder: Path, expected: Expected, name: str, *, call: int | None = None, delay: float = 0.0
+) -> int:
+    """How many evaluations had to be run again; each must have been under way. Raises AssertionError else."""
+    path, diary = mlflow_stores.job_file(folder, name), folder / "diary"
+    process = victim.start_victim(store.uri, path, diary, call)
+    if call is None:
+        _kill_after(process, diary, delay)
+    process.join(PATIENCE)
+    assert process.exitcode is not None, "the victim hangs"
+    kept = _look(store, name, victim.written(diary), expected)
+    again = _go_on(store, path, name)
+    left = list(expected.evaluations[len(kept) :])
+    assert again == len(left), "an evaluation that was kept was run again, or one is missing"
+    _check_end(store, name, expected)
+    return again
+
+
+def _kill_after(process: victim.ForkServerProcess, diary: Path, delay: float) -> None:
+    """The clock starts when the victim does; it may have finished before the kill, which is a moment too."""
+    until = time.monotonic() + PATIENCE
+    while not diary.exists() and process.is_alive() and time.monotonic() < until:
+        time.sleep(0.005)
+    time.sleep(delay)
+    process.kill()
+
+
+def _look(store: Store, name: str, accepted: Sequence[int], expected: Expected) -> list[Evaluation]:
+    """What is in the journal after the kill: all that it had accepted, and nothing that was not measured."""
+    runs = history.list_runs(store, name)
+    assert all(run.state in ("crashed", "finished") for run in runs)
+    kept = [e.evaluation for run in runs for e in history.read_recorded(store, history.find_run(store, run.run_id))]
+    assert set(accepted) <= {evaluation.number for evaluation in kept}, "an evaluation that was kept is lost"
+    assert list(_timeless(kept)) == list(expected.evaluations[: len(kept)])
+    assert len(kept) <= len(accepted) + 1
+    return kept
+
+
+def _go_on(store: Store, path: Path, name: str) -> int:
+    """Resume, or start anew where the process died before it had a beginning. Counts what is run."""
+    ran = 0
+    run = SimulatorEngine.run
+
+    def counted(self: SimulatorEngine, *given: object) -> object:
+        nonlocal ran
+        ran += 1
+        return run(self, *given)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SimulatorEngine, "run", counted)
+        runs = history.list_runs(store, name)
+        if runs and runs[0].state == "finished":
+            return 0
+        if runs and _has_opening(store, name):
+            recorded.resume(store, name, SILENT)
+        else:
+            assert not any(run.evaluations for run in runs)
+            _tune(store, path)
+    return ran
+
+
+def _has_opening(store: Store, name: str) -> bool:
+    try:
+        history.read_opening(store, history.find_run(store, name).info.run_id)
+    except InputError as error:
+        if "has no opening" not in str(error):
+            raise
+        return False
+    return True
+
+
+def _check_end(store: Store, name: str, expected: Expected) -> None:
+    run = history.find_run(store, name)
+    record = history.read_run(store, run)
+    assert record.summary.state == "finished"
+    assert record.outcome is not None
+    assert _timeless(record.outcome.evaluations) == expected.evaluations
+    assert not list(claim.running(store, store.experiment(name)))
+    children = store.client.search_runs(
+        [store.experiment(name)], f"attributes.status = 'RUNNING' AND tags.`{tags.KIND}` = '{tags.EVALUATION}'"
+    )
+    assert children == []
+    (model,) = Library(store).versions(name)
+    assert model.aliases == ("rate-300000",)
+    assert Library(store).load(model) == record.outcome.model
+
+
+def _tune(store: Store, path: Path) -> recorded.Finished:
+    file = read_job_file(path)
+    return recorded.start(recorded.Asked(file, path, "simulator", file.tuning), store, SILENT)
+
+
+def _timeless(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
+    return tuple(replace(each, seconds=0.0) for each in evaluations)

@@ -1,0 +1,60 @@
+"""A tuning process killed with signal 9, at every boundary of its run and at any moment: nothing measured is lost.
+
+More kills than a test run has time for: `python -m benchmarks.journal_bench --kills 100`.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from autotrascale.knowledge import history
+from autotrascale.knowledge.store import Store
+from tests.knowledge.kills import Expected, expected_run, kill_and_resume
+
+RANDOM_KILLS = 3
+
+
+@pytest.fixture(scope="module")
+def expected(common_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Expected:
+    return expected_run(common_store, tmp_path_factory.mktemp("expected"))
+
+
+# Before the write of which name and occurrence in the run; each is where one phase ends or the next has just begun.
+BOUNDARIES = {
+    "opening not kept": ("log_text", 0),
+    "before the floor": ("create_run", 1),
+    "floor kept, not marked": ("set_terminated", 0),
+    "before the search": ("search", 0),
+    "search measured, half kept": ("search", 2),
+    "before the confirmation": ("confirm", 0),
+    "search over": ("conclude", 0),
+    "model kept, not registered": ("create_model_version", 0),
+    "registered, no alias": ("set_registered_model_alias", 0),
+    "all but finished": ("last", 0),
+}
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+def test_a_kill_at_a_boundary_loses_nothing(
+    common_store: Store, tmp_path: Path, expected: Expected, boundary: str
+) -> None:
+    call = expected.write(*BOUNDARIES[boundary])
+    kill_and_resume(common_store, tmp_path, expected, f"killed {boundary}", call=call)
+
+
+@pytest.mark.parametrize("number", range(RANDOM_KILLS))
+def test_a_kill_at_any_moment_loses_nothing(
+    common_store: Store, tmp_path: Path, expected: Expected, number: int
+) -> None:
+    delay = random.Random(number).uniform(0.0, expected.seconds)
+    kill_and_resume(common_store, tmp_path, expected, f"killed at random {number}", delay=delay)
+
+
+def test_no_run_is_left_running(common_store: Store) -> None:
+    """After all that."""
+    assert {each.state for each in history.list_runs(common_store, limit=200)} <= {"finished", "interrupted", "failed"}
+    running = common_store.client.search_runs(common_store.experiments(), "attributes.status = 'RUNNING'")
+    assert running == []

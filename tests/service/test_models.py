@@ -1,0 +1,145 @@
+"""`autotrascale models ls|show|export|import`, and `tune --warm-start`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotrascale.knowledge.library import Library, registered_name
+from autotrascale.knowledge.store import Store
+from autotrascale.service import cli
+from tests.knowledge.mlflow_stores import job, job_file, learned
+
+
+def run(*arguments: str | Path) -> int:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, Any]:
+    capsys.readouterr()
+    assert run(*arguments, "--format", "json") == 0
+    data: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return data
+
+
+def add(store: Store, name: str, rate: float = 300_000.0, **card: Any) -> str:
+    return Library(store).import_model(*learned(job(name, rate), **card)).uri
+
+
+def test_models_are_listed_and_shown(store: Store, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("models", "ls", "--job", name) == 0
+    assert "no models yet" in capsys.readouterr().out
+    uri = add(store, name)
+    (model,) = answer(capsys, "models", "ls", "--job", name)["models"]
+    assert (model["uri"], model["rate"], model["aliases"]) == (uri, 300_000.0, ["rate-300000"])
+    assert model["operators"] == ["source", "count"]
+    shown = answer(capsys, "models", "show", "rate-300000", "--job", name)
+    assert (shown["floor"], shown["p_max"]) == ([4, 8], [24, 24])
+    assert [sample["k"] for sample in shown["samples"]] == [[4, 8], [5, 10]]
+    assert run("models", "show", uri) == 0
+    assert "floor (4, 8), P_max (24, 24), 2 samples" in capsys.readouterr().out
+    assert run("models", "show", "nonsense") == 1
+    assert "is no reference to a stored model" in capsys.readouterr().err
+
+
+def test_a_model_of_somebody_else_is_listed_with_what_is_wrong(
+    store: Store, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.client.create_registered_model(registered_name(name))
+    store.client.create_model_version(registered_name(name), source="/nowhere")
+    (model,) = answer(capsys, "models", "ls", "--job", name)["models"]
+    assert "tags.operators: is missing" in model["unreadable"]
+    assert run("models", "ls", "--job", name) == 0
+    assert "tags.operators: is missing" in capsys.readouterr().out
+    assert run("models", "export", f"models:/{registered_name(name)}/1") == 1
+    assert "cannot be exported" in capsys.readouterr().err
+
+
+def test_what_a_run_would_start_from_is_said(
+    store: Store, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = job_file(tmp_path, name)
+    near = add(store, name, 250_000.0)
+    other = add(store, name, 260_000.0, statistic="p95")
+    found = answer(capsys, "models", "ls", "--for", path)
+    assert found["sources"] == [near]
+    assert found["reasons"] == [
+        f"starting from {near}, made at 250000/s",
+        f"passed over {other}: its target is on the p95 latency, not the mean",
+    ]
+    assert run("models", "ls", "--for", path, "--rate", "1000", "--engine", "simulator") == 0
+    assert capsys.readouterr().out.splitlines() == found["reasons"]
+    assert run("models", "ls", "--rate", "5") == 2
+    assert "says nothing without --for" in capsys.readouterr().err
+
+
+def test_models_travel_in_files(store: Store, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    add(store, name)
+    add(store, name, 200_000.0)
+    exported = answer(capsys, "models", "export", "--job", name, "--to", tmp_path)["files"]
+    assert [Path(file).name for file in exported] == [f"{name}-rate-300000.json", f"{name}-rate-200000.json"]
+    assert run("models", "export", "rate-200000", "--job", name, "--to", tmp_path) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/{name}-rate-200000.json\n"
+    assert run("models", "import", *exported) == 1
+    assert f"model of {name} at 300000/s: is in the store already, as models:/" in capsys.readouterr().err
+    text = Path(exported[0]).read_text().replace(name, f"{name}-copy")
+    (tmp_path / "copy.json").write_text(text)
+    (tmp_path / "broken.json").write_text(text.replace('"rate": 300000.0', '"rate": 1.0', 1))
+    assert run("models", "import", tmp_path / "copy.json", tmp_path / "broken.json") == 1
+    assert "broken.json: tags.rate: does not fit the model" in capsys.readouterr().err
+    assert Library(store).versions(f"{name}-copy") == []
+    taken = answer(capsys, "models", "import", tmp_path / "copy.json")["models"]
+    assert taken == [f"models:/autotrascale.{name}-copy/1"]
+    assert run("models", "export", "--job", "nobody", "--to", tmp_path) == 0
+    assert capsys.readouterr().out == "there is no model to export\n"
+
+
+def test_a_run_starts_from_the_model_it_is_given(
+    store: Store, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, uri = job_file(tmp_path, name), add(store, name)
+    (export,) = answer(capsys, "models", "export", uri, "--to", tmp_path)["files"]
+    bare = tmp_path / "bare.json"
+    bare.write_text(learned(job(name))[0].to_json())
+    for said, named in ((uri, uri), ("rate-300000", uri), (export, export), (str(bare), str(bare))):
+        found = answer(capsys, "tune", path, "--warm-start", said, "--rate", "290000")
+        assert found["warm_start"] == [f"starting from {named}, made at 300000/s"]
+
+
+def test_a_model_that_does_not_fit_is_refused_when_asked_for(
+    store: Store, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, uri = job_file(tmp_path, name), add(store, name, topology="elsewhere")
+    (export,) = answer(capsys, "models", "export", uri, "--to", tmp_path)["files"]
+    for said in (uri, export):
+        assert run("tune", path, "--warm-start", said) == 1
+        assert "--warm-start: names a model that does not fit: it is of another topology" in capsys.readouterr().err
+    bare = tmp_path / "bare.json"
+    bare.write_text(learned(job(name))[0].to_json().replace('"pipelined"', '"micro-batch"'))
+    assert run("tune", path, "--warm-start", bare) == 1
+    assert "it was measured under micro-batch execution, not pipelined" in capsys.readouterr().err
+    three = job_file(tmp_path, f"{name}-three", operators={"a": {}, "b": {"upstream": ["a"]}, "c": {"upstream": ["b"]}},
+                     source_rates={"a": 10.0},
+                     simulator={"operators": {o: {"service_seconds": 1e-5} for o in "abc"}})  # fmt: skip
+    bare.write_text(learned(job(name))[0].to_json())
+    assert run("tune", three, "--warm-start", bare) == 1
+    assert "it is of 2 operators, and the job has 3" in capsys.readouterr().err
+    assert run("tune", path, "--warm-start", tmp_path / "none.json") == 1
+    assert "cannot be read" in capsys.readouterr().err
+    assert run("tune", path, "--warm-start", "rate-300000", "--store", "none") == 1
+    assert "names a stored model, and no store is in use" in capsys.readouterr().err
+
+
+def test_models_that_do_not_fit_leave_a_run_cold_and_say_why(
+    store: Store, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = add(store, name, topology="elsewhere")
+    assert run("tune", job_file(tmp_path, name)) == 0
+    err = capsys.readouterr().err.splitlines()
+    assert err[1] == f"starting cold: none of the 1 models of {name} fits"
+    assert err[2] == f"passed over {uri}: it is of another topology (source, count)"
