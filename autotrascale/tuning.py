@@ -28,6 +28,7 @@ from autotrascale.plan.benefit_model import BenefitModel
 from autotrascale.plan.demand import Demand, measure_demand
 from autotrascale.plan.floor import throughput_floor
 from autotrascale.plan.lattice import Point
+from autotrascale.plan.runs import LEAST_LATENCY
 from autotrascale.plan.study import Study
 from autotrascale.plan.throughput import SearchResult, StopReason, ThroughputSearch
 
@@ -35,9 +36,6 @@ Phase = Literal["floor", "search", "confirm"]
 
 # An engine that fails this often in a row is broken, not slow: going on would only use up the budget.
 FAILURES_IN_A_ROW = 3
-
-# An engine that counts whole milliseconds may read zero; nothing takes less than a microsecond.
-LEAST_LATENCY = 1e-6
 
 
 @dataclass(frozen=True)

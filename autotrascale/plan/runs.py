@@ -9,6 +9,9 @@ from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.lattice import Point
 
+# An engine that counts whole milliseconds may read zero; nothing takes less than a microsecond.
+LEAST_LATENCY = 1e-6
+
 
 @dataclass(frozen=True)
 class Run:

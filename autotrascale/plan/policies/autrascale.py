@@ -17,8 +17,9 @@ from autotrascale.plan.benefit_model import BenefitModel
 from autotrascale.plan.demand import Demand, measure_demand
 from autotrascale.plan.floor import throughput_floor
 from autotrascale.plan.policies import Options
-from autotrascale.plan.policies.base import hold_for_gaps, limits, read_options
+from autotrascale.plan.policies.base import answer, hold_for_gaps, limits, read_options
 from autotrascale.plan.policies.ds2 import explain_floor
+from autotrascale.plan.runs import LEAST_LATENCY
 from autotrascale.plan.study import Study
 from autotrascale.plan.words import amount
 
@@ -48,7 +49,7 @@ class AuTraScale:
             text = "no latency target was given, so the throughput floor is the answer"
             return Decision.between(self.name, running, floor.parallelism, *reasons, Reason("floor", text))
         wanted, more = self._search(snapshot, demand, floor.parallelism, self.target)
-        return Decision.between(self.name, running, wanted, *reasons, *more)
+        return answer(self.name, snapshot, wanted, [*reasons, *more])
 
     def _search(
         self, snapshot: Snapshot, demand: Demand, floor: Mapping[str, int], target: Target
@@ -59,18 +60,28 @@ class AuTraScale:
         if short := [name for name in names if running[name] < floor[name]]:
             text = f"below the floor at {', '.join(short)}: to the floor first, latency is searched above it"
             return floor, [Reason("floor-first", text, {"operators": ", ".join(short)})]
+        if above := [name for name in names if running[name] > limits(snapshot, name)[1]]:
+            text = f"above the maximum at {', '.join(above)}: to the bounds first, latency is searched within them"
+            return running, [Reason("bounds-first", text, {"operators": ", ".join(above)})]
         if measured is None:
             text = f"the snapshot has no {target.statistic} latency, so only the floor can be judged"
             return running, [Reason("hold-no-latency", text, {"statistic": target.statistic})]
         study = self._study(snapshot, demand, floor, target)
-        study.tell([running[name] for name in names], latency=measured)
+        study.tell([running[name] for name in names], latency=max(measured, LEAST_LATENCY),
+                   throughput=snapshot.throughput)  # fmt: skip
         numbers = {"latency_seconds": measured, "target_seconds": target.latency_seconds, "score": study.best.score,
                    "threshold": study.benefit.threshold}  # fmt: skip
         read = f"{target.statistic} latency {amount(measured)} s against {amount(target.latency_seconds)} s"
         score = f"score {study.best.score:.3f} against {study.benefit.threshold:.3f}"
-        if study.finished or study.unsure is not None:
+        if study.stop_reason == "target-met" or study.unsure is not None:
             return running, [Reason("target-met", f"{read}, {score}: the stop rule is met, it stays", numbers)]
+        if study.finished:
+            text = f"{read}, {score}: the bounds leave no other configuration than the one that runs"
+            return running, [Reason("out-of-reach", text, numbers)]
         code = "latency-missed" if measured > target.latency_seconds else "over-allocated"
+        if study.runs[0].failed:
+            code, numbers["throughput"] = "falls-behind", snapshot.throughput or 0.0
+            read = f"throughput {amount(snapshot.throughput or 0.0)}/s against {amount(snapshot.target_rate)}/s offered"
         wanted = dict(zip(names, study.ask(), strict=True))
         mean, _ = study.model(max(snapshot.target_rate, 1e-9)).predict([tuple(wanted.values())])
         numbers["predicted_score"] = float(mean[0])
@@ -87,6 +98,7 @@ class AuTraScale:
             latency_target=target.latency_seconds, alpha=self.alpha, over_allocation=self.over_allocation,
             source=self.model, loads=known if len(known) == len(loads) else None, execution=snapshot.execution,
             overhead_share=snapshot.overhead_share,
+            throughput_target=snapshot.target_rate * (1 - target.throughput_tolerance),
         )  # fmt: skip
 
 
