@@ -60,9 +60,11 @@ class AuTraScale:
         if short := [name for name in names if running[name] < floor[name]]:
             text = f"below the floor at {', '.join(short)}: to the floor first, latency is searched above it"
             return floor, [Reason("floor-first", text, {"operators": ", ".join(short)})]
-        if above := [name for name in names if running[name] > limits(snapshot, name)[1]]:
+        most = _most(snapshot)
+        if above := [name for name in names if running[name] > most[name]]:
             text = f"above the maximum at {', '.join(above)}: to the bounds first, latency is searched within them"
-            return running, [Reason("bounds-first", text, {"operators": ", ".join(above)})]
+            down = {name: min(running[name], most[name]) for name in names}
+            return down, [Reason("bounds-first", text, {"operators": ", ".join(above)})]
         if measured is None:
             text = f"the snapshot has no {target.statistic} latency, so only the floor can be judged"
             return running, [Reason("hold-no-latency", text, {"statistic": target.statistic})]
@@ -94,12 +96,18 @@ class AuTraScale:
         known = [load for load in loads if load is not None]
         return Study(
             floor=[floor[name] for name in snapshot.operators],
-            p_max=[limits(snapshot, name)[1] for name in snapshot.operators],
+            p_max=list(_most(snapshot).values()),
             latency_target=target.latency_seconds, alpha=self.alpha, over_allocation=self.over_allocation,
             source=self.model, loads=known if len(known) == len(loads) else None, execution=snapshot.execution,
             overhead_share=snapshot.overhead_share,
             throughput_target=snapshot.target_rate * (1 - target.throughput_tolerance),
         )  # fmt: skip
+
+
+def _most(snapshot: Snapshot) -> dict[str, int]:
+    """P_max of each operator. Workers that run every operator are bounded by the tightest of them."""
+    most = {name: limits(snapshot, name)[1] for name in snapshot.operators}
+    return dict.fromkeys(most, min(most.values())) if snapshot.execution == "shared" else most
 
 
 def create(target: Target | None, options: Options) -> AuTraScale:
