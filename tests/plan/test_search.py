@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from autotrascale.plan.benefit_model import ANCESTORS, BenefitModel
+from autotrascale.plan.lattice import Lattice, Point
+from autotrascale.plan.runs import Run
+from autotrascale.plan.score import Benefit
+from autotrascale.plan.search import Search
+
+FLOOR = (2, 4, 3)
+LATTICE = Lattice(FLOOR, (9, 12, 10))
+BENEFIT = Benefit(FLOOR, latency_target=0.7)
+RNG = np.random.default_rng(0)
+
+
+def latency(k: Point) -> float:
+    """0.94 s at the floor; 0.7 s at a quarter more of everything."""
+    return 0.04 + sum(0.3 * (low / x) ** 1.5 for low, x in zip(FLOOR, k, strict=True))
+
+
+def runs(*ks: Point, factor: float = 1.0) -> list[Run]:
+    return [Run(k, factor * latency(k)) for k in ks]
+
+
+def told(search: Search, count: int) -> list[Run]:
+    made: list[Run] = []
+    for _ in range(count):
+        k = search.propose(made, RNG)
+        assert k is not None
+        made = [*made, *runs(k)]
+    return made
+
+
+def model(rate: float, made: Sequence[Run]) -> BenefitModel:
+    return Search(LATTICE, BENEFIT).model(made, rate)
+
+
+# --- the first run ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("floor", "p_max", "over_allocation"),
+    [((3, 4, 12, 10), 40, 0.5), ((1, 1, 1), 9, 0.5), ((1, 2, 30), 40, 0.1), ((5, 5), 5, 0.5), ((3, 7), 9, 0.0)],
+)
+def test_the_first_run_is_generous_within_the_stop_rule(floor: Point, p_max: int, over_allocation: float) -> None:
+    benefit = Benefit(floor, 1.0, over_allocation=over_allocation)
+    first = Search(Lattice.between(floor, p_max), benefit).propose([], RNG)
+    assert first is not None
+    assert benefit.satisfied(first, 1.0)
+    if over_allocation == 0.5 and p_max > 2 * max(floor):
+        assert float(benefit.resources(first)) < 0.95 or floor == (1, 1, 1)  # half an instance of one is none
+
+
+# --- judging ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_far_within_the_target_is_accepted_one_close_to_it_is_not() -> None:
+    search = Search(LATTICE, BENEFIT)
+    assert search.accepted([Run((3, 5, 4), 0.4)]) is not None
+    assert search.accepted([Run((3, 5, 4), 0.69)]) is None
+    unsure = search.unsure([Run((3, 5, 4), 0.69)])
+    assert unsure is not None
+    assert unsure.parallelism == (3, 5, 4)
+    assert search.unsure([Run((3, 5, 4), 0.4)]) is None
+
+
+def test_nothing_is_accepted_outside_the_rule_or_beyond_the_target_or_when_it_failed() -> None:
+    search = Search(LATTICE, BENEFIT)
+    for run in (Run((9, 12, 10), 0.01), Run(FLOOR, 0.71), Run(FLOOR, None)):
+        assert search.accepted([run]) is None
+        assert search.unsure([run]) is None
+
+
+def test_less_confidence_accepts_more() -> None:
+    run = [Run((3, 5, 4), 0.67)]
+    assert Search(LATTICE, BENEFIT, confidence=0.99).accepted(run) is None
+    assert Search(LATTICE, BENEFIT, confidence=0.6).accepted(run) is not None
+
+
+def test_the_rank_puts_what_meets_the_target_first_and_what_failed_last() -> None:
+    search = Search(LATTICE, BENEFIT)
+    ranked = search.rank([Run((9, 12, 10), None), Run(FLOOR, 0.94), Run((5, 8, 6), 0.3), Run((4, 6, 5), 0.4)])
+    assert [run.parallelism for run in ranked[:2]] == [(4, 6, 5), (5, 8, 6)]
+    assert ranked[-1].failed
+    assert search.rank([]) == []
+
+
+def test_the_order_of_telling_changes_neither_the_rank_nor_what_is_accepted() -> None:
+    made = runs((3, 5, 4), FLOOR, (5, 8, 6))
+    one, other = Search(LATTICE, BENEFIT), Search(LATTICE, BENEFIT)
+    assert one.rank(made) == other.rank(made[::-1])
+    assert one.accepted(made) == other.accepted(made[::-1])
+
+
+# --- finding ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_few_runs_find_what_the_rule_asks_for() -> None:
+    search = Search(LATTICE, BENEFIT, execution="pipelined")
+    made = told(search, 6)
+    accepted = search.accepted(made)
+    assert accepted is not None
+    assert BENEFIT.satisfied(accepted.parallelism, latency(accepted.parallelism))
+    assert len({run.parallelism for run in made}) == 6
+
+
+def test_with_a_source_of_the_same_job_the_first_run_is_enough() -> None:
+    made = told(Search(LATTICE, BENEFIT), 6)
+    warm = Search(LATTICE, BENEFIT, [model(100.0, made)])
+    first = told(warm, 1)
+    assert warm.accepted(first) is not None
+    assert warm.remarks(first) == []
+
+
+def test_a_source_of_shuffled_latencies_is_dropped_and_said() -> None:
+    ks = list(dict.fromkeys(tuple(k) for k in LATTICE.sample(np.random.default_rng(1), 14).tolist()))
+    shuffled = np.random.default_rng(1).permutation([latency(k) for k in ks])
+    wrong = model(120.0, [Run(k, float(seconds)) for k, seconds in zip(ks, shuffled, strict=True)])
+    search, cold = Search(LATTICE, BENEFIT, [wrong]), Search(LATTICE, BENEFIT)
+    made = runs((3, 5, 4), FLOOR, (4, 7, 5))
+    assert search.remarks([]) == []
+    assert search.remarks(made) == [
+        "the model of rate 120/s misleads at this rate and is left out: the runs fit better without it"
+    ]
+    assert search.accepted(made) == cold.accepted(made)
+    assert search.rank(made) == cold.rank(made)
+    assert search.model(made, 100.0).predict(LATTICE.points[::50])[0] == pytest.approx(
+        cold.model(made, 100.0).predict(LATTICE.points[::50])[0], abs=1e-12
+    )
+
+
+def test_the_family_of_sources_is_bounded_and_each_is_there_once() -> None:
+    made = runs((3, 5, 4), FLOOR)
+    first = model(10.0, made)
+    young = Search(LATTICE, BENEFIT, [first]).model(made, 20.0)
+    assert [member.rate for member in young.ancestors] == [10.0]
+    search = Search(LATTICE, BENEFIT, [young, first, young])
+    assert [member.rate for member in search.sources] == [20.0, 10.0]
+    many = [model(float(rate), made) for rate in range(1, 8)]
+    assert len(Search(LATTICE, BENEFIT, many).sources) == 7  # what was handed in is used
+    grand = Search(LATTICE, BENEFIT, many[:3]).model(made, 9.0)
+    assert len(Search(LATTICE, BENEFIT, [grand]).sources) == ANCESTORS
+
+
+def test_a_source_made_for_another_target_is_seen_from_this_one() -> None:
+    made = told(Search(LATTICE, BENEFIT), 5)
+    strict = Search(LATTICE, Benefit(FLOOR, latency_target=0.35)).model(made, 100.0)
+    warm = Search(LATTICE, BENEFIT, [strict])
+    assert warm.accepted(told(warm, 1)) is not None
+
+
+def test_runs_that_all_failed_lead_upwards() -> None:
+    search = Search(LATTICE, BENEFIT)
+    failed = [Run(FLOOR, None), Run((3, 5, 4), None)]
+    k = search.propose(failed, RNG)
+    assert k is not None
+    assert sum(k) > sum(FLOOR)
+    assert math.isfinite(float(search.model(failed, 5.0).predict([k])[0][0]))
