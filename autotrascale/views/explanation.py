@@ -86,7 +86,9 @@ def _measured(outcome: Outcome, point: tuple[int, ...]) -> Evaluation | None:
 
 
 def seconds(value: float) -> str:
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
+    if value >= 0.9995:  # what would round to 1000 ms
+        return f"{value:.2f} s"
+    return f"{value * 1000:.0f} ms" if value >= 0.01 else f"{value * 1000:.2g} ms"
 
 
 def summary(outcome: Outcome) -> str:

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autotrascale.domain.trial import Verdict
+from autotrascale.tuning import Evaluation, Progress
+from autotrascale.views.progress import after, before, vector
+
+K = {"source": 2, "count": 12}
+DONE = Evaluation(3, "search", K, Verdict.STABLE, 0.172, 350.0, 60.0, 0.9)
+PROGRESS = Progress("search", 3, 20, K, DONE, {"source": 2, "count": 9}, 0.25, 1020.0)
+
+
+def test_one_line_says_all_of_it() -> None:
+    assert after(PROGRESS) == "search   3/20  k=(2,12) 172 ms  best (2,9) 250 ms  at most 17 min left"
+    assert before(PROGRESS) == "search   3/20  k=(2,12) running …  at most 17 min left"
+    assert after(replace(PROGRESS, done=None)) == before(PROGRESS)
+
+
+@pytest.mark.parametrize(
+    ("left", "text"), [(None, ""), (0.5, ""), (45.0, "  at most 45 s left"), (90.0, "  at most 2 min left")]
+)
+def test_the_time_left_is_a_bound_and_said_when_it_is_worth_it(left: float | None, text: str) -> None:
+    assert before(replace(PROGRESS, seconds_left=left)).endswith(f"running …{text}")
+
+
+def test_a_trial_without_a_latency_says_what_became_of_it() -> None:
+    failed = replace(DONE, verdict=Verdict.FAILED, latency_seconds=None, detail="out of memory")
+    bare = replace(PROGRESS, best=None, best_latency=None, seconds_left=None)
+    assert after(replace(bare, done=failed)) == "search   3/20  k=(2,12) failed: out of memory"
+    behind = replace(failed, verdict=Verdict.CANNOT_KEEP_UP, detail="")
+    assert after(replace(bare, done=behind)) == "search   3/20  k=(2,12) cannot-keep-up"
+
+
+def test_a_vector_is_in_the_jobs_order() -> None:
+    assert vector({"b": 1, "a": 2}) == "(1,2)"
