@@ -133,10 +133,15 @@ def read_opening(store: Store, run_id: str) -> Opening:
 
 def read_recorded(store: Store, run: Run) -> tuple[Recorded, ...]:
     """The finished evaluations, in their order."""
+    children = list(_children(store, run))
+    trials = store.read_folder(run.info.run_id, tags.TRIALS) if children else {}
     by_number: dict[int, Recorded] = {}
-    for child in _children(store, run):
-        place = f"run {child.info.run_id}: {tags.TRIAL_FILE}"
-        recorded = wire.recorded_from_json(store.read_json(child.info.run_id, tags.TRIAL_FILE), place)
+    for child in children:
+        name = tags.trial_file(int(child.data.tags.get(tags.NUMBER, 0)), child.info.run_id)
+        place = f"run {run.info.run_id}: {tags.TRIALS}/{name}"
+        if name not in trials:
+            raise StoreError(f"{place} is missing, and with it an evaluation that was finished")
+        recorded = wire.recorded_from_json(trials[name], place)
         by_number.setdefault(recorded.evaluation.number, recorded)
     return tuple(by_number[number] for number in sorted(by_number))
 

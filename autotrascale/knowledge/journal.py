@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LOOK_SECONDS = 2.0  # between looks for a cancellation: trials on a real engine take longer, and look each time
+
 _ACCEPTED = "target-met"  # the stop reason after which more trials would be wasted
 _BATCH = 100  # parameters that MLflow takes at once
 
@@ -135,7 +137,7 @@ class RunJournal:
     # -- one trial ----------------------------------------------------------------------------------------------------
 
     def begin(self, number: int, phase: Phase, parallelism: Mapping[str, int]) -> None:
-        self._still_mine()
+        self._still_mine_lately(LOOK_SECONDS)
         self._heed_cancel()
         k = tags.vector(list(parallelism.values()))
         told = {
@@ -160,7 +162,8 @@ class RunJournal:
         if self._under_way is None:
             raise StoreError(f"run {self.run_id}: evaluation {recorded.evaluation.number} was never begun")
         evaluation = recorded.evaluation
-        self.store.write_json(self._under_way, tags.TRIAL_FILE, wire.recorded_to_json(recorded))
+        file = tags.trial_file(evaluation.number, self._under_way)
+        self.store.write_json(self.run_id, f"{tags.TRIALS}/{file}", wire.recorded_to_json(recorded))
         metrics = {
             "latency_seconds": evaluation.latency_seconds,
             "throughput": evaluation.throughput,
@@ -212,9 +215,9 @@ class RunJournal:
         else:
             claim.end(self.store, self.run_id, "FAILED", f"{error}" or type(error).__name__)
 
-    def _still_mine_lately(self) -> None:
+    def _still_mine_lately(self, seconds: float = HEARTBEAT_SECONDS) -> None:
         """A run is lost only by being silent for a lease, so what was true a heartbeat ago is true."""
-        if time.monotonic() - self._looked > HEARTBEAT_SECONDS:
+        if time.monotonic() - self._looked > seconds:
             self._still_mine()
 
     def _still_mine(self) -> None:

@@ -140,6 +140,12 @@ class Store:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         self.call(self.client.log_text, run_id, text, name)
 
+    def read_folder(self, run_id: str, name: str) -> dict[str, Any]:
+        """Every JSON file of a folder, by its name."""
+        with tempfile.TemporaryDirectory() as folder, quiet_warnings():
+            path = Path(self.call(self.client.download_artifacts, run_id, name, folder))
+            return {each.name: parse_json(each, f"run {run_id}: {name}/{each.name}") for each in path.glob("*.json")}
+
     def read_json(self, run_id: str, name: str) -> Any:
         with tempfile.TemporaryDirectory() as folder, quiet_warnings():
             path = self.call(self.client.download_artifacts, run_id, name, folder)

@@ -30,7 +30,7 @@ PARALLELISM = "autotrascale.parallelism"
 MET_TARGET = "autotrascale.met_target"
 STOP_REASON = "autotrascale.stop_reason"
 
-OPENING_FILE, TRIAL_FILE, OUTCOME_FILE = "run.json", "trial.json", "outcome.json"
+OPENING_FILE, OUTCOME_FILE, TRIALS = "run.json", "outcome.json", "trials"
 
 _TAG_LIMIT = 500  # characters; more is for artefacts
 
@@ -38,6 +38,11 @@ _TAG_LIMIT = 500  # characters; more is for artefacts
 def vector(ks: Sequence[int]) -> str:
     text = "(" + ",".join(str(k) for k in ks) + ")"
     return text if len(text) <= _TAG_LIMIT else text[: _TAG_LIMIT - 3] + "..."
+
+
+def trial_file(number: int, run_id: str) -> str:
+    """All trials are artefacts of the tuning run, so that one request finds them; `run_id` is the nested run's."""
+    return f"{number:04}-{run_id[:8]}.json"
 
 
 def param_names(operators: Sequence[str]) -> list[str]:

@@ -275,7 +275,10 @@ def test_a_run_that_was_taken_over_is_left_alone(embedded: Store, name: str) -> 
     assert states(embedded, name) == ["interrupted"]
 
 
-def test_a_run_that_is_cancelled_ends_before_its_next_trial(store: Store, name: str) -> None:
+def test_a_run_that_is_cancelled_ends_before_its_next_trial(
+    store: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "LOOK_SECONDS", 0.0)
     journal = RunJournal.start(store, opening(job(name)))
     journal.begin(1, "floor", {"source": 1, "count": 1})
     assert claim.cancel(store, store.client.get_run(journal.run_id)) is False
@@ -288,7 +291,10 @@ def test_a_run_that_is_cancelled_ends_before_its_next_trial(store: Store, name: 
     assert same(resumed(store, journal.run_id), tuned(job(name)))
 
 
-def test_a_trial_under_way_is_kept_before_a_cancelled_run_ends(embedded: Store, name: str) -> None:
+def test_a_trial_under_way_is_kept_before_a_cancelled_run_ends(
+    embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "LOOK_SECONDS", 0.0)
     journal = RunJournal.start(embedded, opening(job(name)))
 
     class Cancelling(Stopper):
@@ -318,10 +324,14 @@ def test_a_run_killed_before_its_opening_was_kept_is_refused_in_words(embedded: 
 def test_a_damaged_trial_is_named(embedded: Store, name: str) -> None:
     run_id = stopped_run(embedded, name, 2, KeyboardInterrupt())
     child = next(history._children(embedded, embedded.client.get_run(run_id)))
-    for text, said in (("{", r"trial.json is damaged"), ('{"version": 1}', r"trial.json: evaluation: is missing")):
-        embedded.client.log_text(child.info.run_id, text, tags.TRIAL_FILE)
+    file = f"trials/{tags.trial_file(1, child.info.run_id)}"
+    for text, said in (("{", f"{file} is damaged"), ('{"version": 1}', f"{file}: evaluation: is missing")):
+        embedded.client.log_text(run_id, text, file)
         with pytest.raises((StoreError, InputError), match=said):
             resumed(embedded, run_id)
+    embedded.client.set_tag(child.info.run_id, tags.NUMBER, "7")
+    with pytest.raises(StoreError, match="is missing, and with it an evaluation that was finished"):
+        resumed(embedded, run_id)
 
 
 def test_runs_are_found_by_id_beginning_job_and_last(embedded: Store, name: str) -> None:
