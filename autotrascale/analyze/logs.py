@@ -66,16 +66,16 @@ def find_files(spark: SparkSession, paths: Sequence[str]) -> tuple[list[LogFile]
     check_paths(paths)
     addresses = [path if urlparse(path).scheme else Path(path).resolve().as_uri() for path in paths]
     try:
-        uris = sorted(set(spark.read.option("recursiveFileLookup", "true").text(addresses).inputFiles()), key=_order)
+        uris = set(spark.read.option("recursiveFileLookup", "true").text(addresses).inputFiles())
     except AnalysisException as error:
         raise InputError(", ".join(paths), "cannot be read", seen=str(error).splitlines()[0]) from None
-    uris = [uri for uri in uris if not uri.rsplit("/", 1)[-1].startswith("appstatus_")]
-    damages = [_unreadable(uri) for uri in uris if uri.endswith(_UNREADABLE)]
-    files = _number([uri for uri in uris if not uri.endswith(_UNREADABLE)])
+    uris = {uri for uri in uris if not uri.rsplit("/", 1)[-1].startswith("appstatus_")}
+    damages = [_unreadable(uri) for uri in sorted(uris) if uri.endswith(_UNREADABLE)]
+    files = number_files([uri for uri in uris if not uri.endswith(_UNREADABLE)])
     if not files:
         seen = {"seen": damages[0].file} if damages else {}
         raise InputError(", ".join(paths), "holds no readable event log", remedy="give a log of Spark", **seen)
-    return files, damages + list(_missing_parts(files))
+    return files, damages + list(missing_parts(files))
 
 
 def files_table(spark: SparkSession, files: Iterable[LogFile]) -> DataFrame:
@@ -93,10 +93,11 @@ def spellings(spark: SparkSession, files: Iterable[LogFile]) -> DataFrame:
     return spark.createDataFrame(rows, "uri string, file int, log int")
 
 
-def _number(uris: Iterable[str]) -> list[LogFile]:
+def number_files(uris: Iterable[str]) -> list[LogFile]:
+    """Files and logs by number, the parts of a log in their order."""
     logs: dict[str, int] = {}
     files = []
-    for number, uri in enumerate(uris):
+    for number, uri in enumerate(sorted(uris, key=_order)):
         folder, _, name = uri.rpartition("/")
         part = _PART.match(name)
         rolling = part is not None and folder.rsplit("/", 1)[-1].startswith("eventlog_v2_")
@@ -119,7 +120,7 @@ def _unreadable(uri: str) -> Damage:
     return Damage(path_of(uri), f"is compressed with {codec}, which only Spark itself can read: {remedy}")
 
 
-def _missing_parts(files: Iterable[LogFile]) -> Iterable[Damage]:
+def missing_parts(files: Iterable[LogFile]) -> Iterable[Damage]:
     """A rolling log with a hole: its jobs on either side of it are used, what happened inside is not known."""
     by_log: dict[int, list[LogFile]] = {}
     for file in files:

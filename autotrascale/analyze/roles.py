@@ -20,16 +20,14 @@ from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.plan import Plan
 
 _CODEGEN = "WholeStageCodegen"
-# The first group that a stage has a node of names it: what keeps state says more than what reads, and that more than
-# what only computes.
+_SCAN = re.compile(r"Scan|^LocalTable|^Range|^Rate")
+# The first group that a stage has a node of names it; a stage that reads from no other is named by what it scans.
 _TELLING = (
     re.compile(r"State|^Streaming|^TransformWith"),
     re.compile(r"Join$|^CartesianProduct"),
     re.compile(r"Aggregate$|^Window"),
-    re.compile(
-        r"^(?:Map|FlatMap|Arrow|Batch|AttachDistributed).*(?:Python|Arrow|Pandas|EvalPython)|Generate$|^MapPartitions"
-    ),
-    re.compile(r"Scan|^LocalTable|^Range|^Rate"),
+    re.compile(r"Python|Arrow|Pandas|Generate$|^MapPartitions"),
+    _SCAN,
     re.compile(r"^(?!Exchange|InputAdapter|CollectMetrics|AQEShuffleRead|ShuffleQueryStage|AdaptiveSparkPlan|Write).+"),
 )
 _STATE = re.compile(r"^State(?:ful)?Store|StateStoreRDD|StateStoreSave")
@@ -128,7 +126,7 @@ def _unmarked(jobs: Sequence[Job]) -> list[StageRole]:
 
 def _name(stage: Mapping[str, Any], plan: Mapping[str, Any] | None) -> str:
     nodes = list(_nodes(stage, plan))
-    for telling in _TELLING:
+    for telling in _TELLING if stage["Parent IDs"] else (_SCAN, *_TELLING):
         if found := next((node for node in nodes if telling.search(node)), None):
             return _plain(found)
     return _plain(stage.get("Stage Name") or "stage")

@@ -33,7 +33,12 @@ CONF = {
 
 @contextmanager
 def local_session(memory: str = "1g", cores: str = "*") -> Iterator[SparkSession]:
-    """What the JVM has to say goes to a file that is read only if something breaks."""
+    """What the JVM has to say goes to a file that is read only if something breaks. A session that is already there,
+    as in a notebook, is used as it is and left alone."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
     check_packages()
     check_java()
     with tempfile.TemporaryDirectory(prefix="autotrascale-spark-") as folder:

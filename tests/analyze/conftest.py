@@ -1,0 +1,38 @@
+"""One Spark for all tests here, and one reading of the recorded logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from autotrascale.analyze.pipeline import Archive, read
+from autotrascale.analyze.session import local_session
+
+LOGS = Path(__file__).parent / "logs"
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    with local_session(cores="2") as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def recorded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Archive:
+    """All recorded logs, read together."""
+    return read(spark, [str(LOGS)], str(tmp_path_factory.mktemp("recorded")))
+
+
+@pytest.fixture(scope="session")
+def lines() -> dict[str, list[str]]:
+    """The recorded logs as text, by application."""
+    return {file.relative_to(LOGS).parts[0]: text(file).splitlines(keepends=True) for file in LOGS.rglob("*.zstd")}
+
+
+def text(file: Path) -> str:
+    with pa.input_stream(str(file), compression="zstd") as stream:
+        return str(stream.read().decode())

@@ -1,0 +1,260 @@
+"""The recorded logs through Spark: the same answers as the tuning loop's, exact counts, and logs that are damaged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import LOGS
+from pyspark.sql import SparkSession
+from record import BATCHES, PARALLELISM, ROWS, TOPOLOGY
+
+from autotrascale.analyze.pipeline import Archive, read
+from autotrascale.analyze.snapshots import Measured, as_dict, instances, last_of_each_job, measured, operators
+from autotrascale.analyze.windows import cut
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.execute.spark import metrics
+from autotrascale.execute.spark.eventlog import Joiner
+from autotrascale.execute.spark.facts import BatchFact
+from autotrascale.reading import validate
+
+pytestmark = pytest.mark.spark
+
+Lines = dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def damaged(spark: SparkSession, lines: Lines, tmp_path_factory: pytest.TempPathFactory) -> Archive:
+    """Many logs, all of the same recording and each with a fault of its own, read together. The job says which."""
+    folder = tmp_path_factory.mktemp("damaged")
+    logs = folder / "logs"
+    logs.mkdir()
+    for name, fault in FAULTS.items():
+        # A run of its own for each: Spark gives every run another number.
+        text = "".join(fault(lines["marked"])).replace('"name":"counting"', f'"name":"{name}"')
+        run = next(json.loads(line)["runId"] for line in lines["marked"] if "QueryStartedEvent" in line)
+        write_log(logs, name, text.replace(run, f"run-{name}").splitlines(keepends=True))
+    original = next(LOGS.glob("plain/*.zstd")).read_bytes()
+    (logs / "broken.zstd").write_bytes(original[: len(original) // 2])
+    (logs / "old.lz4").write_bytes(b"x")
+    (logs / "empty").write_text("")
+    return read(spark, [str(logs)], str(folder / "work"))
+
+
+@pytest.fixture(scope="module")
+def whole(recorded: Archive) -> dict[str, list[Measured]]:
+    """One window for each run, by job."""
+    by_job: dict[str, list[Measured]] = {}
+    for one in measured(recorded.windows(None)):
+        by_job.setdefault(one.snapshot.job, []).append(one)
+    return by_job
+
+
+@pytest.fixture(scope="module")
+def survivors(damaged: Archive) -> dict[str, Measured]:
+    return {one.snapshot.job: one for one in measured(damaged.windows(None))}
+
+
+def write_log(folder: Path, name: str, lines: list[str]) -> None:
+    match name:
+        case "rolling":
+            parts = folder / "eventlog_v2_app-rolling"
+            parts.mkdir(parents=True)
+            third = len(lines) // 3
+            for at, part in enumerate((lines[:third], lines[third : 2 * third], lines[2 * third :])):
+                (parts / f"events_{at + 9}_app-rolling").write_text("".join(part))
+        case "beside":
+            within = [line for line in lines if "QueryProgressEvent" not in line]
+            told = [json.loads(line)["progress"] for line in lines if "QueryProgressEvent" in line]
+            records = [json.dumps(record, separators=(",", ":")) + "\n" for record in told]
+            (folder / "beside.inprogress").write_text("".join(within))
+            (folder / "progress.jsonl").write_text("".join(records) + "{}\n")
+        case _:
+            (folder / name).write_text("".join(lines))
+
+
+def broken_lines(lines: Sequence[str]) -> list[str]:
+    """Half a line at its end as in a crash, one in its midst, and words that were never an event."""
+    task = next(at for at, line in enumerate(lines) if "SparkListenerTaskEnd" in line)
+    glued = lines[task][:300] + lines[task]
+    return ["hello\n", *lines[:task], glued, *lines[task + 1 :], '{"Event":"SparkListenerTaskEnd","Stage']
+
+
+def other_version(lines: Sequence[str]) -> list[str]:
+    changed = []
+    for line in lines:
+        event = json.loads(line)
+        if event["Event"] == "SparkListenerTaskEnd":
+            event["Task Info"]["Moon Phase"] = {"new": [1]}
+            del event["Task Metrics"]["Output Metrics"], event["Task Executor Metrics"]
+        changed.append(json.dumps(event, separators=(",", ":")) + "\n")
+    return changed
+
+
+FAULTS: dict[str, Callable[[Sequence[str]], Sequence[str]]] = {
+    "lines": broken_lines,
+    "half": lambda lines: lines[: len(lines) // 2],
+    "version": other_version,
+    "beside": list,
+    "rolling": list,
+}
+
+
+def facts(lines: Sequence[str]) -> list[BatchFact]:
+    """As the tuning loop gets them from the same log."""
+    joiner = Joiner()
+    return [fact for line in lines for fact in joiner.feed(line) if isinstance(fact, BatchFact)]
+
+
+def of_the_loop(
+    batches: Sequence[BatchFact], job: str = "counting", rates: Mapping[str, float] | None = None
+) -> Snapshot:
+    rates = rates or metrics.observed_rates(TOPOLOGY.sources, batches)
+    return metrics.snapshot(job, TOPOLOGY, 4, rates, batches)
+
+
+def check_equal(found: Snapshot, expected: Snapshot) -> None:
+    """Every count equal, times to rounding."""
+    ours, theirs = flat(as_dict(found)), flat(as_dict(expected))
+    assert ours.keys() == theirs.keys()
+    for path, value in theirs.items():
+        exact = isinstance(value, str) or "records_" in path
+        assert ours[path] == (value if exact else pytest.approx(value, rel=1e-9)), path
+
+
+def flat(value: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(value, dict | list) and value:
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        return {name: leaf for key, part in parts for name, leaf in flat(part, f"{path}.{key}").items()}
+    return {path: value}
+
+
+def test_the_pipeline_says_what_the_tuning_loop_says(whole: dict[str, list[Measured]], lines: Lines) -> None:
+    (one,) = whole["counting"]
+    check_equal(one.snapshot, of_the_loop(facts(lines["marked"])))
+
+
+def test_it_says_so_for_every_window(recorded: Archive, lines: Lines) -> None:
+    """What the source is offered is an input of the loop, so it is handed over."""
+    batches = facts(lines["marked"])
+    found = list(measured(recorded.windows(2.0, job="counting")))
+    assert len(found) > 1
+    assert sum(one.batches for one in found) == len(batches)
+    for at, one in enumerate(found):
+        until = found[at + 1].started_ms if at + 1 < len(found) else float("inf")
+        inside = [batch for batch in batches if one.started_ms <= batch.started_ms < until]
+        shot = one.snapshot
+        check_equal(shot, of_the_loop(inside, rates=shot.source_rates))
+
+
+def test_counts_are_those_that_were_recorded(whole: dict[str, list[Measured]]) -> None:
+    (one,) = whole["counting"]
+    shot = one.snapshot
+    totals = {name: (op.total.records_in, op.total.records_out) for name, op in shot.operators.items()}
+    records = ROWS * BATCHES
+    assert shot.parallelism == PARALLELISM
+    assert totals["numbers"] == (records, records)
+    assert totals["pairs"] == (records, 2 * records)
+    assert totals["count"][0] == 2 * records
+    assert totals["sink"][0] == totals["count"][1]
+    assert [name for name, op in shot.operators.items() if op.stateful] == ["count"]
+    assert shot.topology.operators["sink"].upstream == ("count",)
+    assert shot.p_max == 4
+
+
+def test_a_stream_without_marks_has_its_stages_as_operators(whole: dict[str, list[Measured]]) -> None:
+    (one,) = whole["plain"]
+    source, count = one.snapshot.operators.values()
+    assert source.total.records_in == ROWS * BATCHES
+    assert count.stateful
+    assert count.total.records_in == source.total.records_out
+    assert one.snapshot.throughput is not None
+    assert list(one.snapshot.operators) == ["MicroBatchScan", "StateStoreSave"]
+
+
+def test_an_application_without_streams_has_its_queries(whole: dict[str, list[Measured]]) -> None:
+    query, rdds = whole["queries"]
+    source, keys = query.snapshot.operators.values()
+    assert source.total.records_in is not None
+    assert keys.total.records_out == 7
+    assert keys.upstream == tuple(query.snapshot.operators)[:1]
+    mapped, reduced = rdds.snapshot.operators.values()
+    assert mapped.total.records_out == reduced.total.records_in  # Python's pickled bundles, not its pairs
+    assert (mapped.parallelism, reduced.parallelism) == (3, 2)
+
+
+def test_every_window_is_valid_input_of_a_policy(recorded: Archive) -> None:
+    found = list(measured(recorded.windows(2.0)))
+    assert {one.snapshot.job for one in last_of_each_job(found)} == {"counting", "plain", "queries"}
+    assert last_of_each_job(found)[-1].started_ms == max(one.started_ms for one in found)
+    for one in found:
+        assert validate(json.loads(json.dumps(as_dict(one.snapshot))), Snapshot, place="here") == one.snapshot
+    assert recorded.jobs() == ["counting", "plain", "queries"]
+    assert recorded.damages == ()
+
+
+def test_tables_by_job_and_day_hold_what_the_snapshots_hold(
+    recorded: Archive, spark: SparkSession, tmp_path: Path
+) -> None:
+    table = recorded.windows(None)
+    recorded.write(table, str(tmp_path))
+    recorded.write(table, str(tmp_path))  # again: a day is replaced, not doubled
+    assert len(list(tmp_path.glob("snapshots/job=counting/day=*/*.parquet"))) == 1
+    kept = {row["job"]: row for row in spark.read.parquet(f"{tmp_path}/snapshots").collect()}
+    by_operator = spark.read.parquet(f"{tmp_path}/operators").where("operator = 'pairs'").collect()
+    works = spark.read.parquet(f"{tmp_path}/instances").where("operator = 'pairs'").collect()
+    pairs = validate(json.loads(kept["counting"]["snapshot"]), Snapshot, place="here").operators["pairs"]
+    assert len(by_operator) == 1
+    assert by_operator[0]["selectivity"] == 2.0
+    assert by_operator[0]["records_in"] == sum(row["records_in"] for row in works) == pairs.total.records_in
+    assert sorted(row["useful_seconds"] for row in works) == sorted(w.useful_seconds or 0 for w in pairs.instances)
+    assert operators(table).columns[5] == "operator"
+    assert "instance" in instances(table).columns
+
+
+def test_what_is_readable_of_a_damaged_log_is_used(survivors: dict[str, Measured], lines: Lines) -> None:
+    numbers = survivors["lines"].snapshot.operators["numbers"].total
+    assert numbers.records_in == ROWS * BATCHES  # the marks know
+    assert numbers.useful_seconds is not None
+    assert numbers.useful_seconds < (of_the_loop(facts(lines["marked"])).operators["numbers"].total.useful_seconds or 0)
+
+
+def test_a_log_cut_off_in_the_middle_has_the_batches_before(survivors: dict[str, Measured], lines: Lines) -> None:
+    check_equal(survivors["half"].snapshot, of_the_loop(facts(FAULTS["half"](lines["marked"])), "half"))
+
+
+@pytest.mark.parametrize("job", ["version", "beside", "rolling"])
+def test_other_versions_progress_files_and_rolling_logs_say_the_same(
+    survivors: dict[str, Measured], lines: Lines, job: str
+) -> None:
+    check_equal(survivors[job].snapshot, of_the_loop(facts(lines["marked"]), job))
+
+
+def test_every_damage_is_counted_and_named(damaged: Archive) -> None:
+    told = {Path(damage.file).name: damage for damage in damaged.damages}
+    assert told.keys() == {"lines", "progress.jsonl", "broken.zstd", "old.lz4"}
+    assert (told["lines"].lines, told["lines"].first_line) == (3, 1)
+    assert (told["progress.jsonl"].lines, told["progress.jsonl"].first_line) == (1, BATCHES + 1)
+    assert "ends in mid-stream" in told["broken.zstd"].problem
+    assert "which only Spark itself can read" in told["old.lz4"].problem
+
+
+def test_nothing_to_read_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no readable event log"):
+        read(spark, [str(tmp_path)], str(tmp_path / "work"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "numbers"),
+    [(None, [0, 0, 0, 0, 0]), (2.0, [0, 0, 1, 1, 1]), (1.0, [0, 1, 2, 3, 3]), (60.0, [0, 0, 0, 0, 0])],
+)
+def test_windows_end_with_the_run(spark: SparkSession, seconds: float | None, numbers: list[int]) -> None:
+    """Five batches of 0.9 s in 4.3 s: what is left at the end of a run, if less than half a window, joins the last."""
+    batches = [("a", 10_000 + ms, 0.9) for ms in (0, 1000, 2000, 3000, 3400)] + [("b", 0, 0.9)]
+    table = spark.createDataFrame(batches, "run string, started_ms bigint, seconds double")
+    rows = cut(table, seconds).where("run = 'a'").orderBy("started_ms").collect()
+    assert [row["window"] for row in rows] == numbers

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from autotrascale.analyze.roles import Job, roles, shape
+
+
+def node(name: str, *children: dict[str, Any], text: str = "") -> dict[str, Any]:
+    return {"nodeName": name, "simpleString": text or name, "children": list(children)}
+
+
+def mark(name: str, *children: dict[str, Any]) -> dict[str, Any]:
+    return node("CollectMetrics", *children, text=f"CollectMetrics op:{name}, [count(1) AS n#1L]")
+
+
+def exchange(number: int, *children: dict[str, Any]) -> dict[str, Any]:
+    return node("Exchange", *children, text=f"Exchange hashpartitioning(x#1, 4), [plan_id={number}]")
+
+
+def rdd(number: int, scope: str, name: str = "MapPartitionsRDD", plan_id: int = 0) -> dict[str, Any]:
+    return {"RDD ID": number, "Name": name, "Scope": json.dumps({"id": f"spark_plan_{plan_id}", "name": scope})}
+
+
+def stage(number: int, *rdds: dict[str, Any], parents: tuple[int, ...] = (), name: str = "") -> dict[str, Any]:
+    return {"Stage ID": number, "Stage Name": name, "Parent IDs": list(parents), "RDD Info": list(rdds)}
+
+
+def reads(plan_id: int) -> dict[str, Any]:
+    return rdd(plan_id * 10 + 5, "Exchange", "ShuffledRowRDD", plan_id)
+
+
+def writes(plan_id: int) -> dict[str, Any]:
+    return rdd(plan_id * 10, "Exchange", plan_id=plan_id)
+
+
+MARKED = Job(
+    [
+        stage(7, writes(1), rdd(3, "CollectMetrics")),
+        stage(8, writes(2), reads(1), rdd(4, "StateStoreSave", "StateStoreRDD"), parents=(7,)),
+        stage(9, reads(2), parents=(8,)),
+    ],
+    node("Write", mark("sink", exchange(2, mark("count", exchange(1, mark("source", node("Scan"))))))),
+)
+
+
+def test_marks_name_the_stages_and_say_what_they_read() -> None:
+    found = roles([MARKED])
+    assert [(role.operator, role.upstream, role.stateful) for role in found] == [
+        ("source", (), False),
+        ("count", ("source",), True),
+        ("sink", ("count",), False),
+    ]
+    assert all(role.marked and role.entry and role.exit for role in found)
+
+
+def test_jobs_without_marks_beside_marked_ones_belong_to_nobody() -> None:
+    broadcast = Job([stage(6, rdd(1, "Scan"))], node("Project", node("Scan")))
+    assert {role.stage for role in roles([broadcast, MARKED])} == {7, 8, 9}
+
+
+def test_without_marks_stages_are_named_by_their_most_telling_node() -> None:
+    plan = node("Write", node("WholeStageCodegen (2)", node("HashAggregate", node("InputAdapter", node("Exchange")))))
+    job = Job(
+        [
+            stage(0, rdd(1, "Scan parquet a.b"), rdd(2, "HashAggregate"), rdd(3, "Exchange")),
+            stage(1, rdd(4, "Exchange"), rdd(5, "WholeStageCodegen (2)"), parents=(0,)),
+            stage(2, rdd(6, "AQEShuffleRead"), rdd(7, "StateStoreSave"), parents=(0,)),
+            stage(3, name="collect at here.py:7", parents=(1, 2)),
+        ],
+        plan,
+    )
+    found = roles([job])
+    assert [role.operator for role in found] == ["Scan-parquet-a.b", "HashAggregate", "StateStoreSave", "collect"]
+    assert found[3].upstream == ("HashAggregate", "StateStoreSave")
+    assert not any(role.marked for role in found)
+
+
+def test_equal_names_are_counted_on() -> None:
+    job = Job([stage(0, rdd(1, "Sort")), stage(1, rdd(2, "Sort"), parents=(0,))], None)
+    assert [role.operator for role in roles([job])] == ["Sort", "Sort-2"]
+
+
+def test_a_stage_that_is_listed_again_for_a_later_job_keeps_its_name() -> None:
+    """Adaptive execution runs each shuffle as a job of its own and lists it again, under a new number, as skipped."""
+    first = Job([stage(0, rdd(1, "Scan"), rdd(2, "Exchange"))], None)
+    later = Job([stage(1, rdd(1, "Scan"), rdd(2, "Exchange")), stage(2, rdd(9, "Sort"), parents=(1,))], None)
+    found = roles([first, later])
+    assert [(role.operator, role.upstream) for role in found] == [("Scan", ()), ("Scan", ()), ("Sort", ("Scan",))]
+
+
+def test_two_marks_in_one_stage_leave_the_stages_as_operators() -> None:
+    plan = node("Write", mark("count", mark("clean", exchange(1, mark("source", node("Scan"))))))
+    job = Job([stage(0, rdd(1, "Scan"), writes(1)), stage(1, reads(1), parents=(0,), name="start at x")], plan)
+    assert [(role.operator, role.marked) for role in roles([job])] == [("Scan", False), ("start", False)]
+
+
+def test_queries_of_one_shape_are_one_job() -> None:
+    def job(first: int) -> Job:
+        return Job([stage(first, rdd(first, "Scan")), stage(first + 1, rdd(first + 1, "Sort"), parents=(first,))], None)
+
+    assert shape(roles([job(0)])) == shape(roles([job(40)]))
+    assert shape(roles([job(0)])) != shape(roles([MARKED]))
