@@ -55,6 +55,11 @@ class Store:
         self.uri = _absolute(uri)
         self._experiments: dict[str, str] = {}
 
+    @property
+    def is_new(self) -> bool:
+        """Whether the first use will make it."""
+        return self.uri.startswith(_SQLITE) and not Path(self.uri.removeprefix(_SQLITE)).exists()
+
     @cached_property
     def client(self) -> MlflowClient:
         """The connection, made on first use."""

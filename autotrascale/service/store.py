@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotrascale.domain.errors import InputError
+from autotrascale.service.output import note
 
 if TYPE_CHECKING:
     from autotrascale.knowledge.store import Store
@@ -42,6 +43,8 @@ def open_store(option: str | None) -> Store | None:
     if uri is None:
         return None
     store = Store(uri)
+    if store.is_new:
+        note(f"making a new store at {store.uri}: a matter of seconds, once")
     store.client  # noqa: B018 - it connects
     return store
 

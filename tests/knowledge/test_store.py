@@ -55,7 +55,9 @@ def test_a_new_store_is_whole_or_not_there(empty_database: Path) -> None:
 
 
 def test_two_stores_of_one_file_do_not_wait_for_each_other(empty_database: Path, tmp_path: Path) -> None:
+    assert Store(f"sqlite:///{tmp_path}/mlflow.db").is_new
     first = mlflow_stores.embedded(empty_database, tmp_path)
+    assert not first.is_new
     second = Store(first.uri)
     assert first.experiment("job") == second.experiment("job")
 
