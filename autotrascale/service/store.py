@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,12 +28,15 @@ StoreOption = Annotated[
 
 
 def store_uri(option: str | None) -> str | None:
-    """None for `none`."""
+    """None for `none`, and where nobody named a store and MLflow is not installed."""
     from autotrascale.knowledge.store import DEFAULT_URI
 
     said = [option, *(os.environ.get(name) for name in VARIABLES)]
-    uri = next((uri for uri in said if uri), DEFAULT_URI)
-    return None if uri == NO_STORE else uri
+    uri = next((uri for uri in said if uri), None)
+    if uri is None and find_spec("mlflow") is None:
+        note("not journalled: mlflow is not installed (pip install 'autotrascale[mlflow]' keeps runs and models)")
+        return None
+    return None if uri == NO_STORE else uri or DEFAULT_URI
 
 
 def open_store(option: str | None) -> Store | None:
