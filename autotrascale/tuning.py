@@ -133,6 +133,9 @@ def tune(
     past: Sequence[Recorded] = (),
 ) -> Outcome:  # fmt: skip
     """The whole run, or the rest of one whose trials so far are `past`. The engine stays open: it is the caller's."""
+    if job.rate == 0:
+        raise InputError("source_rates", "are all zero, so there is nothing to measure", seen=dict(job.source_rates),
+                         remedy="give each source a rate")  # fmt: skip
     return _Run(job, engine, settings or Tuning(), sources, report, clock, journal, past).go()
 
 
@@ -164,7 +167,7 @@ class _Run:
 
     def _find_floor(self) -> tuple[dict[str, int] | None, Snapshot | None, str]:
         """k', the snapshot that sized it, and why there is no k' when there is none."""
-        search = self._floor_search(_complete(self.job, self.settings.initial) if self.settings.initial else None)
+        search = self._floor_search(starting_point(self.job, self.settings.initial) if self.settings.initial else None)
         sizing: Snapshot | None = None
         held: SearchResult | None = None
         while not search.finished and len(self.evaluations) < self.settings.total_trials:
@@ -327,7 +330,7 @@ class _Run:
         )  # fmt: skip
 
 
-def _complete(job: Job, initial: Mapping[str, int]) -> dict[str, int]:
+def starting_point(job: Job, initial: Mapping[str, int]) -> dict[str, int]:
     most = job.topology.named(job.upper)
     for name, k in initial.items():
         place = f"tuning.initial.{name}"

@@ -10,6 +10,8 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology, check_source_rates
 
+MOST = 2**31 - 1  # instances that an engine can count to
+
 
 @dataclass(frozen=True)
 class Job:
@@ -22,7 +24,7 @@ class Job:
     def __post_init__(self) -> None:
         if not self.name:
             raise InputError("job", "is empty", remedy="name the job")
-        checks.count("p_max", self.p_max)
+        check_p_max(self.p_max)
         check_source_rates(self.topology, self.source_rates)
         for name, operator in self.topology.operators.items():
             if operator.minimum > self.p_max:
@@ -46,3 +48,10 @@ class Job:
             raise InputError("source_rates", "are all zero, so there are no proportions to keep",
                              seen=dict(self.source_rates), remedy="give each source a rate")  # fmt: skip
         return replace(self, source_rates={name: r * rate / self.rate for name, r in self.source_rates.items()})
+
+
+def check_p_max(p_max: int) -> None:
+    checks.count("p_max", p_max)
+    if p_max > MOST:
+        raise InputError("p_max", f"is above {MOST}, more than an engine can count", seen=p_max,
+                         remedy="give what the cluster has")  # fmt: skip

@@ -23,10 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
+from autotrascale.domain.job import MOST
 from autotrascale.domain.snapshot import Execution
 from autotrascale.plan import score_process, surrogate
 from autotrascale.plan.acquisition import benefit_moments
-from autotrascale.plan.lattice import MOST, Lattice, Point
+from autotrascale.plan.lattice import Lattice, Point
 from autotrascale.plan.runs import Run
 from autotrascale.plan.score import Benefit
 from autotrascale.plan.surrogate import Posterior, Readings

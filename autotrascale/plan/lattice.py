@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
+from autotrascale.domain.job import check_p_max
 
 Point = tuple[int, ...]
 Pool = NDArray[np.int64]
@@ -28,7 +29,6 @@ POOL = 2_000  # beyond, a random pool of this size, then climbing from its best
 STARTS = 6
 CLIMBS = 12
 STEPS = (1, 2, 4)
-MOST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,7 @@ class Lattice:
                              remedy="give one number, or one for each operator")  # fmt: skip
         for i, (low, high) in enumerate(zip(floor, upper, strict=True)):
             checks.count(f"floor[{i}]", low)
-            checks.count("p_max", high)
-            if high > MOST:
-                raise InputError("p_max", f"is above {MOST}, more than an engine can count", seen=high,
-                                 remedy="give what the cluster has")  # fmt: skip
+            check_p_max(high)
             if low > high:
                 raise InputError(f"floor[{i}]", f"is above p_max = {high}", seen=low,
                                  remedy="the job needs more slots than it may have: raise p_max")  # fmt: skip

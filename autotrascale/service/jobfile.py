@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.job import Job
+from autotrascale.domain.job import Job, check_p_max
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.engine import Engine
@@ -16,7 +16,7 @@ from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.plan.knobs import Knobs
 from autotrascale.reading import read_file
-from autotrascale.tuning import Tuning
+from autotrascale.tuning import Tuning, starting_point
 
 EngineName = Literal["spark", "simulator"]
 
@@ -39,6 +39,17 @@ class JobFile:
     def __post_init__(self) -> None:
         if self.simulator is None and self.spark is None:
             raise InputError("spark", "is missing, and so is simulator", remedy="say what runs the job")
+        # What holds of the job as a whole is said with the file's name, and before an engine is started for nothing.
+        if self.operators or self.spark is None:
+            job = self._job(Topology(self.operators))
+            starting_point(job, self.tuning.initial)
+            if self.simulator is not None:
+                self.simulator.check_fits(job.topology)
+        else:
+            check_p_max(self.p_max)
+
+    def _job(self, topology: Topology) -> Job:
+        return Job(self.job, topology, self.p_max, self.source_rates, self.target)
 
     def engine_name(self, wanted: EngineName | None) -> EngineName:
         """The engine asked for, or the one that the file describes; Spark where it describes both."""
@@ -57,7 +68,7 @@ class JobFile:
             raise InputError("simulator", "is missing", remedy="describe how the job behaves")
         from autotrascale.execute.simulator.engine import SimulatorEngine
 
-        job = Job(self.job, Topology(self.operators), self.p_max, self.source_rates, self.target)
+        job = self._job(Topology(self.operators))
         return job, SimulatorEngine(self.simulator, job.topology, p_max=self.p_max, seed=seed, name=self.job)
 
     def _on_spark(self) -> tuple[Job, Engine]:
@@ -70,7 +81,7 @@ class JobFile:
         engine = SparkEngine(replace(self.spark, p_max=self.p_max))
         try:
             topology = Topology(self.operators) if self.operators else engine.topology
-            return Job(self.job, topology, self.p_max, self.source_rates, self.target), engine
+            return self._job(topology), engine
         except BaseException:
             engine.close()
             raise
