@@ -70,12 +70,10 @@ def find_run(store: Store, name: str) -> Run:
         if run.data.tags.get(tags.KIND) != tags.TUNING or run.info.lifecycle_stage != "active":
             raise _unknown(name, "it is no tuning run, or was deleted")
         return run
-    if name == "last":
-        found = list(islice(_runs(store, None, 1), 1))
-    elif re.fullmatch(r"[0-9a-f]+", name) and len(name) >= _SHORTEST:
+    found = list(islice(_runs(store, None if name == "last" else name, 1), 1))
+    # A job may be called `cafe`, which might also begin an id: the job wins.
+    if not found and re.fullmatch(r"[0-9a-f]+", name) and len(name) >= _SHORTEST:
         found = [run for run in _runs(store) if run.info.run_id.startswith(name)]
-    else:
-        found = list(islice(_runs(store, name, 1), 1))
     if not found:
         raise _unknown(name, "no run is called so, and no job has runs under this name")
     if len(found) > 1:
