@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.domain.job import Job
@@ -18,6 +19,14 @@ from autotrascale.plan.score import Benefit
 from autotrascale.testing.engine_contract import Demand, EngineContract
 from autotrascale.testing.scripted_engine import ScriptedEngine
 from autotrascale.tuning import Evaluation, Outcome, Progress, Tuning, tune
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Ten by ten matrices on as many threads as there are cores wait for each other, and long on a busy machine."""
+    with threadpool_limits(1):
+        yield
+
 
 CHAIN = Topology.chain("source", "work", "sink")
 CAPACITY = {"source": 100.0, "work": 40.0, "sink": 60.0}  # 150/s want (2, 4, 3)

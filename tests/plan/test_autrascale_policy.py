@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from autotrascale import BenefitModel, Study
 from autotrascale.domain.decision import Decision
@@ -19,6 +21,14 @@ from autotrascale.plan.policies import create
 from autotrascale.plan.policies.base import is_hold
 from autotrascale.testing.snapshots import chain
 from autotrascale.testing.strategies import snapshots
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Ten by ten matrices on as many threads as there are cores wait for each other, and long on a busy machine."""
+    with threadpool_limits(1):
+        yield
+
 
 TARGET = Target(0.5)
 CAPACITY = {"source": 1000.0, "map": 10.0, "sink": 25.0}  # 60/s want map 6 and sink 3

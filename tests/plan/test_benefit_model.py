@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from autotrascale import BenefitModel, Study
 from autotrascale.domain.errors import InputError
 from autotrascale.plan import surrogate
 from autotrascale.plan.benefit_model import ANCESTORS, Sample, readings_of
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Ten by ten matrices on as many threads as there are cores wait for each other, and long on a busy machine."""
+    with threadpool_limits(1):
+        yield
+
 
 BAD = json.loads((Path(__file__).parents[1] / "bad_input" / "models.json").read_text())
 FLOOR, P_MAX, TARGET = (2, 3), 9, 0.35

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from autotrascale import BenefitModel, Study
 from autotrascale.plan import faithful, score_process
@@ -13,6 +15,14 @@ from autotrascale.plan.faithful import XI, Algorithm1, Algorithm2
 from autotrascale.plan.lattice import Lattice, Point
 from autotrascale.plan.runs import Run
 from autotrascale.plan.score import Benefit
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Ten by ten matrices on as many threads as there are cores wait for each other, and long on a busy machine."""
+    with threadpool_limits(1):
+        yield
+
 
 FLOOR, P_MAX = (2, 3), (7, 8)
 LATTICE = Lattice(FLOOR, P_MAX)

@@ -1,16 +1,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from autotrascale.plan.benefit_model import ANCESTORS, BenefitModel
 from autotrascale.plan.lattice import Lattice, Point
 from autotrascale.plan.runs import Run
 from autotrascale.plan.score import Benefit
 from autotrascale.plan.search import Search
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Ten by ten matrices on as many threads as there are cores wait for each other, and long on a busy machine."""
+    with threadpool_limits(1):
+        yield
+
 
 FLOOR = (2, 4, 3)
 LATTICE = Lattice(FLOOR, (9, 12, 10))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -9,11 +10,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from autotrascale import BenefitModel, Study
 from autotrascale.domain.errors import InputError, StudyError
 from autotrascale.plan.lattice import Point
 from autotrascale.testing.strategies import boxes, latencies, points_within
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Ten by ten matrices on as many threads as there are cores wait for each other, and long on a busy machine."""
+    with threadpool_limits(1):
+        yield
+
 
 FLOOR, P_MAX, TARGET = (2, 3), 7, 0.35
 

@@ -1,17 +1,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from autotrascale.plan import surrogate
 from autotrascale.plan.benefit_model import Sample, readings_of
 from autotrascale.plan.lattice import Lattice
 from autotrascale.plan.surrogate import Posterior, Readings
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Ten by ten matrices on as many threads as there are cores wait for each other, and long on a busy machine."""
+    with threadpool_limits(1):
+        yield
+
 
 FLOOR = (2, 3)
 ALL = Lattice(FLOOR, (8, 9)).points

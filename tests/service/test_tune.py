@@ -3,17 +3,27 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from threadpoolctl import threadpool_limits
 
 from autotrascale import BenefitModel
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.trial import Trial
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.service import cli
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Ten by ten matrices on as many threads as there are cores wait for each other, and long on a busy machine."""
+    with threadpool_limits(1):
+        yield
+
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*-simulated.yaml"))
