@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,26 +111,34 @@ def marks(work: Path, pairs: int, rows: int = 20_000) -> dict[str, object]:
     measured = Side(spark, work / "measured", Flow, rows)
     bare = Side(spark, work / "bare", Bare, rows)
     times: list[tuple[float, float]] = []
+    work_done: list[tuple[float, float]] = []
     with reading_along(spark, work):
         for number in range(pairs + 10):
+            start = _cpu_seconds()
             with_marks = measured.batch()
             bus.removeListener(log)
+            middle = _cpu_seconds()
             without = bare.batch()
+            end = _cpu_seconds()
             bus.addToEventLogQueue(log)
             if number >= 10:  # both are warm
                 times.append((with_marks, without))
+                work_done.append((middle - start, end - middle))
     for side in (measured, bare):
         side.query.stop()
     spark.stop()
-    differences = [100 * (a - b) / b for a, b in times]
-    spread = statistics.stdev(differences) / len(differences) ** 0.5
+    cost, error = _paired(times)
+    cpu_cost, cpu_error = _paired(work_done)
     return {
         "pairs": pairs,
         "rows_per_batch": rows,
         "measured_batch_seconds": round(statistics.median(a for a, _ in times), 3),
         "bare_batch_seconds": round(statistics.median(b for _, b in times), 3),
-        "cost_percent": round(statistics.median(differences), 1),
-        "cost_percent_standard_error": round(spread, 1),
+        "cost_percent": cost,
+        "cost_percent_standard_error": error,
+        "cpu_seconds": round(statistics.median(a for a, _ in work_done), 3),
+        "cpu_cost_percent": cpu_cost,  # of host, JVM and workers together: a busy machine does not blur it
+        "cpu_cost_percent_standard_error": cpu_error,
         "goal_percent": 5.0,
     }
 
@@ -236,13 +244,29 @@ def _run(engine: SparkEngine, k: tuple[int, ...]) -> None:
     engine.run(engine.topology.named(k), {"source": 3000.0})
 
 
+def _cpu_seconds() -> float:
+    """Of this process and all its children: the driver, the JVM and the Python workers."""
+    total = 0.0
+    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+        with suppress(psutil.Error):
+            spent = process.cpu_times()
+            total += spent.user + spent.system
+    return total
+
+
+def _paired(pairs: list[tuple[float, float]]) -> tuple[float, float]:
+    """What the first of a pair costs more than the second, in per cent: the median, and its standard error."""
+    differences = [100 * (a - b) / b for a, b in pairs]
+    # 1.25: the median's error beside the mean's, for a normal spread.
+    error = 1.25 * statistics.stdev(differences) / len(differences) ** 0.5
+    return round(statistics.median(differences), 1), round(error, 1)
+
+
 def _total(members: list[psutil.Process], kind: str) -> float:
     total = 0
     for process in members:
-        try:
+        with suppress(psutil.Error):
             total += getattr(process.memory_full_info(), kind)
-        except psutil.Error:
-            continue
     return total
 
 

@@ -1,15 +1,10 @@
-"""Word count: Source → FlatMap → Count → Sink, as the Heron and DS2 papers run it, with Dhalion-like stalls.
-
-A stall is a sleep for each record. It stands for a blocking call and takes time, not CPU, so parallelism can be studied
-honestly on a machine of few cores.
-"""
+"""Word count: Source → FlatMap → Count → Sink, as the Heron and DS2 papers run it, with Dhalion-like stalls."""
 
 from __future__ import annotations
 
 import json
-import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -17,17 +12,15 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame
 
 from autotrascale.domain import checks
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.spark.load import Ints
 from autotrascale.execute.spark.protocol import Flow, Query
+from autotrascale.jobs.stalls import check_stalls, parked, same, stalled
 
 _SEEDS_APART = 1 << 40  # words
-
-ArrowMap = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
@@ -55,8 +48,8 @@ class WordCount:
     )
 
     def __post_init__(self) -> None:
-        for name in ("flatmap_stall", "count_stall", "sink_stall", "skew"):
-            checks.non_negative(name, getattr(self, name))
+        check_stalls(self)
+        checks.non_negative("skew", self.skew)
         checks.count("words_per_sentence", self.words_per_sentence)
         checks.count("vocabulary", self.vocabulary)
 
@@ -83,15 +76,13 @@ class WordCount:
         return np.minimum(np.searchsorted(edges, chance, side="right"), self.vocabulary - 1).astype(np.int64)
 
     def _split(self, df: DataFrame) -> DataFrame:
-        return df.select("sentence").mapInArrow(_stalling(_split_batch, self.flatmap_stall), "word string")
+        return df.select("sentence").mapInArrow(stalled(_split_batch, self.flatmap_stall), "word string")
 
     def _count(self, df: DataFrame) -> DataFrame:
-        if self.count_stall:
-            df = df.where(_stall(self.count_stall))
-        return df.groupBy("word").count()
+        return parked(df, self.count_stall).groupBy("word").count()
 
     def _sink(self, df: DataFrame) -> DataFrame:
-        return df.mapInArrow(_stalling(_saver(self.results), self.sink_stall), "word string, count bigint")
+        return df.mapInArrow(stalled(_saver(self.results), self.sink_stall), "word string, count bigint")
 
 
 def read_results(folder: Path | str) -> dict[str, int]:
@@ -104,41 +95,13 @@ def read_results(folder: Path | str) -> dict[str, int]:
     return counts
 
 
-def _stalling(work: Callable[[pa.RecordBatch], pa.RecordBatch], seconds: float) -> ArrowMap:
-    """Applies `work` to each batch and sleeps for what its records take together."""
-
-    def apply(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if seconds:
-                time.sleep(seconds * batch.num_rows)
-            yield work(batch)
-
-    return apply
-
-
-def _stall(seconds: float) -> Column:
-    """A predicate that is true, in its time. Spark forgets how rows are spread as soon as Python has had them, and
-    would shuffle again before the count; the JVM's own call leaves them where they are."""
-    return fn.reflect(
-        fn.lit("java.util.concurrent.locks.LockSupport"), fn.lit("parkNanos"), _nanos(seconds)
-    ).isNotNull()
-
-
-def _nanos(seconds: float) -> Column:
-    return fn.lit(round(seconds * 1e9)).cast("bigint")
-
-
 def _split_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pc.list_flatten(pc.split_pattern(batch.column(0), " "))], names=["word"])
 
 
-def _same(batch: pa.RecordBatch) -> pa.RecordBatch:
-    return batch
-
-
 def _saver(folder: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     if not folder:
-        return _same
+        return same
 
     def save(batch: pa.RecordBatch) -> pa.RecordBatch:
         lines = (
