@@ -18,7 +18,7 @@ from autotrascale.execute.engine import Engine
 from autotrascale.plan.score import Benefit
 from autotrascale.testing.engine_contract import Demand, EngineContract
 from autotrascale.testing.scripted_engine import ScriptedEngine
-from autotrascale.tuning import Evaluation, Outcome, Progress, Tuning, tune
+from autotrascale.tuning import Evaluation, Outcome, Progress, Recorded, Tuning, tune
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -268,6 +268,31 @@ def test_starting_above_the_floor_comes_down_to_it(initial: dict[str, int]) -> N
     outcome = tune(job(), ran, Tuning(initial=initial))
     assert ran.asked[0] == {"source": 1, "work": 1, "sink": 1, **initial}
     assert dict(outcome.floor) == FLOOR
+
+
+class Kept:
+    """A journal that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.trials: list[Recorded] = []
+
+    def begin(self, number: int, phase: str, parallelism: Mapping[str, int]) -> None:
+        assert number == len(self.trials) + 1
+        assert phase in ("floor", "search", "confirm")
+        assert list(parallelism) == list(CHAIN)
+
+    def done(self, recorded: Recorded) -> None:
+        self.trials.append(recorded)
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_a_run_goes_on_after_any_of_its_trials_as_if_it_had_not_stopped(after: int) -> None:
+    settings, journal, rest = Tuning(initial={"work": 9}, total_trials=6), Kept(), engine()
+    whole = tune(job(), engine(), settings, journal=journal)
+    resumed = tune(job(), rest, settings, past=journal.trials[:after])
+    assert rest.asked == [dict(e.parallelism) for e in whole.evaluations[after:]]
+    assert resumed.best.parallelism == whole.best.parallelism
+    assert resumed.stop_reason == whole.stop_reason
 
 
 def test_starting_at_the_floor_stays_there() -> None:
