@@ -14,7 +14,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "autotrascale"
 
-MATHS = {"numpy", "scipy", "sklearn", "skopt"}
+MATHS = {"numpy", "scipy", "sklearn", "skopt", "threadpoolctl"}
 # Room → the rooms it may import, and the libraries. A room may always import itself and the standard library.
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "domain": (set(), set()),

@@ -18,6 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from skopt.learning import GaussianProcessRegressor
 from skopt.learning.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
+from autotrascale.plan.one_thread import on_one_thread
+
 Floats = NDArray[np.float64]
 
 LEAST_SPREAD = 1e-9
@@ -31,6 +33,7 @@ class ScoreProcess:
     mean: float
     spread: float
 
+    @on_one_thread
     def predict(self, ks: ArrayLike) -> tuple[Floats, Floats]:
         """μ and σ of F, latent: the noise of a reading, which a white kernel puts into σ, is taken out again."""
         mean, std = self.process.predict(self._unit(ks), return_std=True)
@@ -45,6 +48,7 @@ class ScoreProcess:
         return np.asarray((np.atleast_2d(np.asarray(ks, dtype=float)) - self.floor) / self.side)
 
 
+@on_one_thread
 def fit(ks: ArrayLike, scores: ArrayLike, floor: Sequence[int], p_max: Sequence[int], seed: int = 0) -> ScoreProcess:
     """Matérn 5/2 with a length scale for each operator and a fitted noise."""
     n = len(floor)
@@ -55,6 +59,7 @@ def fit(ks: ArrayLike, scores: ArrayLike, floor: Sequence[int], p_max: Sequence[
     return _fitted(process, ks, scores, floor, p_max)
 
 
+@on_one_thread
 def rebuild(
     ks: ArrayLike, scores: ArrayLike, floor: Sequence[int], p_max: Sequence[int], theta: Sequence[float]
 ) -> ScoreProcess:

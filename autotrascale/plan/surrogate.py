@@ -26,6 +26,7 @@ from autotrascale.domain.snapshot import Execution
 from autotrascale.plan import expectation
 from autotrascale.plan.kernel import LatencyKernel, Layout
 from autotrascale.plan.lattice import Point
+from autotrascale.plan.one_thread import on_one_thread
 
 Floats = NDArray[np.float64]
 
@@ -81,6 +82,7 @@ class Posterior:
     alpha: Floats
     level: float
 
+    @on_one_thread
     def log_ratio(self, ks: ArrayLike) -> tuple[Floats, Floats]:
         """μ and σ of y."""
         ks = np.atleast_2d(np.asarray(ks))
@@ -106,10 +108,10 @@ class Posterior:
         return float(self.kernel.noise)
 
 
-def fit(
-    present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0.05, start: Posterior | None = None
-) -> Posterior:
-    """The posterior after the runs. `start` lends its hyperparameters as the place to search from."""
+@on_one_thread
+def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0.05) -> Posterior:
+    """The posterior after the runs. θ is looked for from the medians of its prior, always: so it depends on the runs
+    and not on what was fitted before."""
     layout = Layout(len(present.floor), present.shapes([present.floor]).shape[1])
     priors = _PRIORS | {"noise": (noise, _PRIORS["noise"][1])}
     kernel = _prior_kernel(layout, priors, len(sources))
@@ -118,14 +120,14 @@ def fit(
         return Posterior(present, kernel, rows, np.empty((0, 0)), np.empty(0), level)
     process = GaussianProcessRegressor(kernel, alpha=1e-8, optimizer=None).fit(rows, residual)
     correlation = _weigh_sources(process, len(present.ks))
-    begin = kernel.theta if start is None else start.kernel.theta
-    kernel = _with_correlation(kernel.clone_with_theta(begin), correlation)
+    kernel = _with_correlation(kernel, correlation)
     rows, residual, level = _stack(layout, (present, *_kept(sources, correlation)))
     process = GaussianProcessRegressor(kernel, alpha=1e-8, optimizer=_posterior_mode(layout, priors))
     process.fit(rows, residual)
     return Posterior(present, process.kernel_, rows, process.L_, process.alpha_, level)
 
 
+@on_one_thread
 def rebuild(present: Readings, sources: Sequence[Readings], theta: Sequence[float], rho: Sequence[float]) -> Posterior:
     """The posterior with hyperparameters as they were stored: nothing is searched, so the answers are the same."""
     layout = Layout(len(present.floor), present.shapes([present.floor]).shape[1])

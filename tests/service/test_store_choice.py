@@ -16,13 +16,13 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_mlflow_runs_go_on_unjournalled_and_say_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(store, "find_spec", lambda name: None)
+    monkeypatch.setattr(store, "find_spec", lambda _: None)
     assert store.store_uri(None) is None
     assert "not journalled: mlflow is not installed" in capsys.readouterr().err
 
 
 def test_a_store_that_was_named_is_not_passed_over_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "find_spec", lambda name: None)
+    monkeypatch.setattr(store, "find_spec", lambda _: None)
     assert store.store_uri("sqlite:///here.db") == "sqlite:///here.db"
 
 
