@@ -72,8 +72,12 @@ def read_model(path: Path) -> BenefitModel:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), "cannot be read", seen=str(error), remedy="check the path") from None
-    from autotrascale.plan.benefit_model import BenefitModel  # a second of mathematics, for those who have a model
+    # A second of mathematics, for those who have a model.
+    from autotrascale.knowledge import exchange
+    from autotrascale.plan.benefit_model import BenefitModel
 
+    if exchange.is_export(path):
+        return exchange.read_model(path)[0]
     try:
         return BenefitModel.from_json(text)
     except InputError as error:
