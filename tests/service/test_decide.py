@@ -14,8 +14,13 @@ import typer
 
 import autotrascale
 from autotrascale.domain.decision import Decision
+from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.domain.target import Statistic
+from autotrascale.domain.target import Statistic, Target
+from autotrascale.domain.topology import Topology
+from autotrascale.knowledge.cards import Card
+from autotrascale.knowledge.exchange import write_model
+from autotrascale.plan.study import Study
 from autotrascale.service import cli, decide
 
 BAD = json.loads((Path(__file__).parents[1] / "bad_input" / "snapshots.json").read_text())
@@ -251,3 +256,20 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "[]\n"
+
+
+def test_an_exported_model_is_read_like_a_bare_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    topology = Topology.chain("source", "flatmap")
+    job = Job("wordcount", topology, 36, {"source": 100.0}, Target(0.2))
+    study = Study(floor=(1, 2), p_max=36, latency_target=0.2)
+    study.tell((1, 3), latency=0.19)
+    model = study.model(rate=100.0)
+    exported = write_model(tmp_path, model, Card.of(model, job, simulated=True))
+    bare = tmp_path / "bare.json"
+    bare.write_text(model.to_json())
+    snapshot = str(Path(__file__).parents[2] / "examples" / "snapshot.json")
+    answers = []
+    for path in (exported, bare):
+        assert run("decide", "--latency-target", "0.2", "--model", str(path), "--format", "json", snapshot) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1]
