@@ -18,6 +18,7 @@ _TELLING = (
     ("java.lang.OutOfMemoryError", "the JVM ran out of memory: raise spark.driver_memory"),
     ("java.net.BindException", "a port that Spark was told to use is taken"),
     ("No space left on device", "the disk is full"),
+    ("waiting for the Python worker to connect back", "the machine is too busy: Python did not start within 10 s"),
     ("Cannot allocate memory", "the machine has no memory left"),
 )
 
