@@ -93,8 +93,8 @@ class LatencyKernel(Kernel):  # type: ignore[misc]
         phi, shapes, source, weight = self.layout.split(X)
         phi2, shapes2, source2, _ = (phi, shapes, source, weight) if Y is None else self.layout.split(Y)
         rho = self._rho(source, source2)
-        distance = np.abs(phi[:, None, :] - phi2[None, :, :])
-        distance /= self.length_scale
+        distance = (phi / self.length_scale)[:, None, :] - (phi2 / self.length_scale)[None, :, :]
+        np.abs(distance, out=distance)
         joint_distance = np.sqrt(np.einsum("ijn,ijn->ij", distance, distance)) / self.joint_scale
         # scikit-learn hands an array of one hyperparameter back as a number.
         a2, f2 = np.atleast_1d(self.amplitude) ** 2, self.joint_amplitude**2

@@ -102,7 +102,7 @@ class Lattice:
         swaps = (eye[:, None, :] - eye[None, :, :]).reshape(-1, n)
         offsets = np.concatenate([*moves, swaps[np.any(swaps, axis=1)]])
         near = (centres[:, None, :] + offsets[None, :, :]).reshape(-1, n)
-        return np.unique(np.clip(near, self.lower, self.upper), axis=0)
+        return self._once(np.clip(near, self.lower, self.upper))
 
     def argmax(
         self,
@@ -125,27 +125,47 @@ class Lattice:
             if len(pool) == 0:
                 return None
         values = value(pool)
+        climbed: set[Point] = set()
         for _ in range(CLIMBS):
             top = np.argsort(-values, kind="stable")[:STARTS]
             pool, values, best = pool[top], values[top], values[top[0]]
-            near = self._without(self.around(pool), excluded)
+            # The neighbours of those that stayed at the top were looked at when these came there.
+            new = [k for k in map(_point, pool) if k not in climbed]
+            climbed.update(new)
+            near = self._without(self.around(np.array(new, dtype=np.int64).reshape(-1, len(self.lower))), excluded)
+            if len(near) == 0:
+                break
             pool, values = np.concatenate([pool, near]), np.concatenate([values, value(near)])
             if values.max() <= best:
                 break
         return _point(pool[int(np.argmax(values))])
 
     def _without(self, pool: Pool, excluded: Collection[Point]) -> Pool:
-        """`pool` less the excluded points, by giving each point one number (mixed radix over the sides of Ω)."""
+        """`pool` less the excluded points."""
         if not excluded:
             return pool
-        low, high = np.array(self.lower, dtype=object), np.array(self.upper, dtype=object)
-        sides = list(high - low + 1)
-        if prod(sides) >= 2**62:  # too many points for one number each: compare them as tuples
+        if self._radix is None:
             banned = set(excluded)
             return pool[[_point(row) not in banned for row in pool]]
-        weights = np.cumprod([1, *sides[:-1]], dtype=np.int64)
-        codes = (pool - np.array(self.lower)) @ weights
-        return pool[~np.isin(codes, (np.array(list(excluded), dtype=np.int64) - np.array(self.lower)) @ weights)]
+        return pool[~np.isin(self._codes(pool), self._codes(np.array(list(excluded), dtype=np.int64)))]
+
+    def _once(self, pool: Pool) -> Pool:
+        """`pool` in lexicographic order, each point once."""
+        if self._radix is None:
+            return np.unique(pool, axis=0)
+        return pool[np.unique(self._codes(pool), return_index=True)[1]]
+
+    def _codes(self, pool: Pool) -> NDArray[np.int64]:
+        """One number for each point, in lexicographic order: rows of numbers are slow to compare."""
+        return np.asarray((pool - np.array(self.lower, dtype=np.int64)) @ np.asarray(self._radix))
+
+    @cached_property
+    def _radix(self) -> NDArray[np.int64] | None:
+        """The weights of a mixed radix over the sides of Ω; None where Ω has more points than numbers."""
+        if self.size >= 2**62:
+            return None
+        sides = [high - low + 1 for low, high in zip(self.lower, self.upper, strict=True)]
+        return np.array([prod(sides[i + 1 :]) for i in range(len(sides))], dtype=np.int64)
 
 
 def _numbers(place: str, values: object) -> tuple[Any, ...]:
