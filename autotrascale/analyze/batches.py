@@ -18,7 +18,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from autotrascale.analyze import schemas
-from autotrascale.analyze.stages import of_kind
 from autotrascale.execute.spark.protocol import COUNT, FIRST, LAST, MARK, MEAN
 
 
@@ -49,10 +48,9 @@ def batches(staged: DataFrame, stages: DataFrame, names: DataFrame) -> DataFrame
 
 def _progress(staged: DataFrame) -> DataFrame:
     """One row for each batch that anything reported on, however often."""
-    inside = of_kind(staged, schemas.PROGRESS, schemas.PROGRESS_EVENT).select("event.progress.*")
-    beside = of_kind(staged, schemas.RECORD, schemas.PROGRESS_RECORD).select("event.*")
     seconds = fn.coalesce(fn.col("durationMs")["triggerExecution"], "batchDuration") / 1000
-    told = inside.unionByName(beside).select(
+    reports = staged.where(fn.col("kind").isin(schemas.PROGRESS, schemas.RECORD)).select("progress.*")
+    told = reports.select(
         fn.col("runId").alias("run"),
         fn.col("batchId").alias("batch"),
         fn.col("durationMs")["addBatch"].isNotNull().alias("executed"),
@@ -92,8 +90,7 @@ def _mark(row: Column) -> Column:
 
 
 def _job_names(staged: DataFrame, names: DataFrame) -> DataFrame:
-    told = of_kind(staged, schemas.APPLICATION, schemas.APPLICATION_EVENT)
-    told = told.groupBy("log").agg(fn.first("event.`App Name`", ignorenulls=True).alias("said"))
+    told = staged.where(fn.col("kind") == schemas.APPLICATION).groupBy("log").agg(fn.max("application").alias("said"))
     return (
         names.select("log", "log_name")
         .distinct()

@@ -56,7 +56,7 @@ class Job:
 
     @classmethod
     def of(cls, event: str, plan: str | None) -> Job:
-        return cls(json.loads(event)["Stage Infos"], json.loads(plan)["sparkPlanInfo"] if plan else None)
+        return cls(json.loads(event)["Stage Infos"], json.loads(plan) if plan else None)
 
 
 def roles(jobs: Sequence[Job]) -> list[StageRole]:

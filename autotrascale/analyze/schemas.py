@@ -10,7 +10,7 @@ _STREAMING = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 CORRUPT = "_corrupt_record"
 
 # `idle` are tasks that failed or were killed, `record` is progress without an event around it, `bad` is no JSON.
-TASK, IDLE, STAGE, JOB, EXECUTION, PROGRESS, APPLICATION, EXECUTOR_UP, EXECUTOR_DOWN, RECORD, BAD = (
+TASK, IDLE, STAGE, JOB, EXECUTION, PROGRESS, APPLICATION, EXECUTOR, RECORD, BAD = (
     "task",
     "idle",
     "stage",
@@ -18,21 +18,20 @@ TASK, IDLE, STAGE, JOB, EXECUTION, PROGRESS, APPLICATION, EXECUTOR_UP, EXECUTOR_
     "execution",
     "progress",
     "application",
-    "executor_up",
-    "executor_down",
+    "executor",
     "record",
     "bad",
 )
 
 EVENTS = {
-    TASK: "SparkListenerTaskEnd",
-    STAGE: "SparkListenerStageCompleted",
-    JOB: "SparkListenerJobStart",
-    EXECUTION: _SQL + "SQLExecutionStart",
-    PROGRESS: _STREAMING + "QueryProgressEvent",
-    APPLICATION: "SparkListenerApplicationStart",
-    EXECUTOR_UP: "SparkListenerExecutorAdded",
-    EXECUTOR_DOWN: "SparkListenerExecutorRemoved",
+    "SparkListenerTaskEnd": TASK,
+    "SparkListenerStageCompleted": STAGE,
+    "SparkListenerJobStart": JOB,
+    _SQL + "SQLExecutionStart": EXECUTION,
+    _STREAMING + "QueryProgressEvent": PROGRESS,
+    "SparkListenerApplicationStart": APPLICATION,
+    "SparkListenerExecutorAdded": EXECUTOR,
+    "SparkListenerExecutorRemoved": EXECUTOR,
 }
 ANY_EVENT = '{"Event":"'
 ANY_RECORD = '{"id":"'
@@ -43,9 +42,8 @@ TASK_EVENT = f"""
     `Task End Reason` struct<Reason:string>,
     `Task Info` struct<Index:int>,
     `Task Metrics` struct<
-        `Executor Deserialize Time`:bigint, `Executor Deserialize CPU Time`:bigint,
-        `Executor Run Time`:bigint, `Executor CPU Time`:bigint,
-        `JVM GC Time`:bigint, `Result Serialization Time`:bigint,
+        `Executor Deserialize Time`:bigint, `Executor Run Time`:bigint, `Result Serialization Time`:bigint,
+        `JVM GC Time`:bigint,
         `Shuffle Read Metrics`:struct<`Fetch Wait Time`:bigint, `Total Records Read`:bigint>,
         `Shuffle Write Metrics`:struct<`Shuffle Records Written`:bigint>,
         `Input Metrics`:struct<`Records Read`:bigint>,
@@ -68,5 +66,5 @@ PROGRESS_RECORD = f"""
     durationMs map<string,bigint>, sources array<{_SOURCE}>, observedMetrics map<string,{_MARK}>"""
 PROGRESS_EVENT = f"progress struct<{PROGRESS_RECORD}>"
 
-APPLICATION_EVENT = "`App Name` string, `App ID` string"
+# Of executors that came; those that went have no cores to tell of.
 EXECUTOR_EVENT = "Timestamp bigint, `Executor ID` string, `Executor Info` struct<`Total Cores`:int>"

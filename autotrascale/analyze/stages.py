@@ -18,12 +18,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from autotrascale.analyze import schemas
 from autotrascale.analyze.columns import Columns, ddl, record_batch
 from autotrascale.analyze.roles import Job, roles, shape
+from autotrascale.analyze.staging import of_kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,9 +47,9 @@ _MOST_AT_ONCE = 100  # units handed to Python together: each carries its plan
 
 def stages(staged: DataFrame) -> DataFrame:
     """Only stages that completed. A query that is no stream counts only in a log without any stream."""
-    ran = of_kind(staged, schemas.STAGE, schemas.STAGE_EVENT).select("log", "event.`Stage Info`.*")
     completed = (
-        ran.where("`Failure Reason` is null")
+        of_kind(staged, schemas.STAGE, "ran")
+        .where("`Failure Reason` is null")
         .groupBy("log", fn.col("Stage ID").alias("stage"))
         .agg(
             fn.max("Number of Tasks").alias("tasks"),
@@ -59,39 +60,17 @@ def stages(staged: DataFrame) -> DataFrame:
     return _roles(_units(staged)).join(completed, ["log", "stage"])
 
 
-def of_kind(staged: DataFrame, kind: str, schema: str) -> DataFrame:
-    """The events of one kind: `log`, the parsed `event` and the `raw` line."""
-    rows = staged.where(fn.col("kind") == kind)
-    return rows.select("log", fn.from_json("raw", schema).alias("event"), "raw")
-
-
 def _units(staged: DataFrame) -> DataFrame:
     """One row for each unit: its jobs as JSON, each with the plan it ran."""
-    event, known = fn.col("event"), fn.col("event.Properties")
-    batch = _number(known["streaming.sql.batchId"])
-    execution = _number(known["spark.sql.execution.id"])
-    jobs = of_kind(staged, schemas.JOB, schemas.JOB_EVENT).select(
-        "log",
-        fn.when(batch.isNotNull(), known["spark.jobGroup.id"]).alias("run"),
-        batch.alias("batch"),
-        fn.coalesce(_number(known["spark.sql.execution.root.id"]), execution).alias("root"),
-        event["Job ID"].alias("job"),
-        execution.alias("execution"),
-        # As JSON again, but only with what is read of it: a tenth.
-        fn.to_json(fn.struct(event["Stage Infos"].alias("Stage Infos"))).alias("stages"),
-    )
-    plans = staged.where(fn.col("kind") == schemas.EXECUTION).select(
-        "log",
-        fn.get_json_object("raw", "$.executionId").cast("bigint").alias("execution"),
-        fn.concat(fn.lit('{"sparkPlanInfo":'), fn.get_json_object("raw", "$.sparkPlanInfo"), fn.lit("}")).alias("plan"),
-    )
+    jobs = of_kind(staged, schemas.JOB, "job")
     streams = jobs.where("run is not null").select("log").distinct().withColumn("streaming", fn.lit(True))
     units = jobs.join(fn.broadcast(streams), "log", "left").where("run is not null or streaming is null")
+    plans = of_kind(staged, schemas.EXECUTION, "execution")
     # RDD jobs have no execution; their own number must not be taken for another query's.
-    alone = fn.coalesce(fn.col("batch"), fn.col("root"), -1 - fn.col("job"))
+    batch = fn.coalesce("batch", "root", -1 - fn.col("job")).cast("bigint").alias("batch")
     return (
         units.join(plans, ["log", "execution"], "left")
-        .groupBy("log", "run", alone.cast("bigint").alias("batch"))
+        .groupBy("log", "run", batch)
         .agg(fn.sort_array(fn.collect_list(fn.struct("job", "stages", "plan"))).alias("jobs"))
     )
 
@@ -111,7 +90,3 @@ def _rows(unit: dict[str, Any]) -> Iterator[dict[str, Any]]:
     run = unit["run"] or f"{shape(found)}-{unit['log']}"
     for role in found:
         yield {"log": unit["log"], "run": run, "batch": unit["batch"], **asdict(role)}
-
-
-def _number(text: Column) -> Column:
-    return text.cast("bigint")

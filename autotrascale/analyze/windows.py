@@ -16,8 +16,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from autotrascale.analyze import schemas
-from autotrascale.analyze.stages import of_kind
-from autotrascale.analyze.staging import TASK_COLUMNS
+from autotrascale.analyze.staging import TASK_COLUMNS, of_kind
 
 _WINDOW = ("run", "window")
 _ROLE = ("operator", "entry", "exit")
@@ -96,14 +95,13 @@ def _topologies(placed: DataFrame) -> DataFrame:
 
 def cores(staged: DataFrame) -> DataFrame:
     """The most cores that the executors of each log had at one time."""
-    up = of_kind(staged, schemas.EXECUTOR_UP, schemas.EXECUTOR_EVENT).select(
-        "log", "event.Timestamp", "event.`Executor ID`", fn.col("event.`Executor Info`.`Total Cores`").alias("cores")
-    )
-    down = (
-        of_kind(staged, schemas.EXECUTOR_DOWN, schemas.EXECUTOR_EVENT)
-        .select("log", "event.Timestamp", "event.`Executor ID`")
-        .join(up.select("log", "Executor ID", (-fn.col("cores")).alias("cores")), ["log", "Executor ID"])
-    )
+    told = of_kind(staged, schemas.EXECUTOR, "executor")
+    own = Window.partitionBy("log", "Executor ID")
+    came, cores = fn.col("Executor Info.Total Cores"), fn.max("Executor Info.Total Cores").over(own)
+    changes = told.withColumn("cores", fn.when(came.isNotNull(), came).otherwise(-cores))
     running = Window.partitionBy("log").orderBy("Timestamp", "cores")
-    changes = up.unionByName(down).withColumn("cores", fn.sum("cores").over(running))
-    return changes.groupBy("log").agg(fn.max("cores").alias("cores"))
+    return (
+        changes.withColumn("running", fn.sum("cores").over(running))
+        .groupBy("log")
+        .agg(fn.max("running").alias("cores"))
+    )

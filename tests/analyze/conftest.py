@@ -8,11 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from record import LOGS
 
 from autotrascale.analyze.pipeline import Archive, read
 from autotrascale.analyze.session import local_session
-
-LOGS = Path(__file__).parent / "logs"
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LOGS
 from pyspark.sql import SparkSession
-from record import BATCHES, PARALLELISM, ROWS, TOPOLOGY
+from record import BATCHES, LOGS, PARALLELISM, ROWS, TOPOLOGY
 
 from autotrascale.analyze.pipeline import Archive, read
 from autotrascale.analyze.snapshots import Measured, as_dict, instances, last_of_each_job, measured, operators

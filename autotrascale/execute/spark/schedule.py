@@ -13,7 +13,7 @@ batch that runs again reads what it read before.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -93,3 +93,7 @@ def sampled(rate: Callable[[float], float], seconds: float, every: float = 1.0) 
 
 def as_dict(schedule: Schedule) -> dict[str, Any]:
     return {"points": [list(point) for point in schedule.points]}
+
+
+def from_dict(data: Mapping[str, Any]) -> Schedule:
+    return Schedule(tuple((at, rate) for at, rate in data["points"]))
