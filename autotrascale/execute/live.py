@@ -1,7 +1,7 @@
 """The port to a job that runs by itself: it can be looked at and rescaled, and time passes for it meanwhile.
 
-`Engine` runs trials at rates of its own choice; here the world chooses the rates. A `LiveJob` may break: that is said in
-what it answers. It raises `EngineError` only where nothing can be started at all.
+`Engine` runs trials at rates of its own choice; here the world chooses the rates. A `LiveJob` may break: it says so in
+what it answers, and raises `EngineError` only where nothing can be started at all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Look:
 
     at: float
     running: Mapping[str, int] | None  # the parallelism observed; None while the job does not run
-    snapshot: Snapshot | None  # the time since the look before, or since the last change; None where too little is known
+    snapshot: Snapshot | None  # of the time since the look before or the last change; None: too little is known
     measured_at: float | None = None  # when the newest of its metrics was made
     detail: str = ""  # why there is no snapshot, or why nothing runs
 
