@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
-_Words: TypeAlias = NDArray[np.uint64]
+Words: TypeAlias = NDArray[np.uint64]
 
 _DRAWS = 64  # of one record, at most
 _SEEDS_APART = 1 << 48  # draws
@@ -19,8 +19,7 @@ _SEEDS_APART = 1 << 48  # draws
 def share(seed: int, numbers: Ints, draw: int) -> Floats:
     """Draw number `draw` of each record, even in [0, 1)."""
     place = np.asarray(numbers).astype(np.uint64) * np.uint64(_DRAWS) + np.uint64(draw)
-    mixed = _splitmix(place + np.uint64(seed * _SEEDS_APART % 2**64))
-    return np.asarray((mixed >> np.uint64(11)).astype(np.float64) / float(1 << 53))
+    return mixed(place + np.uint64(seed * _SEEDS_APART % 2**64))
 
 
 def below(limit: Ints | int, seed: int, numbers: Ints, draw: int) -> Ints:
@@ -28,7 +27,12 @@ def below(limit: Ints | int, seed: int, numbers: Ints, draw: int) -> Ints:
     return np.asarray((share(seed, numbers, draw) * limit).astype(np.int64))
 
 
-def _splitmix(x: _Words) -> _Words:
+def mixed(places: Words) -> Floats:
+    """Places in a sequence, for whoever counts them in another way → well mixed shares in [0, 1)."""
+    return np.asarray((_splitmix(places) >> np.uint64(11)).astype(np.float64) / float(1 << 53))
+
+
+def _splitmix(x: Words) -> Words:
     """SplitMix64 (Steele, Lea, Flood 2014), from whose sequence the x-th number is read directly."""
     x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

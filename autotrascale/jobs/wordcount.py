@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 
 from autotrascale.domain import checks
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.spark.load import Ints
 from autotrascale.execute.spark.protocol import Flow, Query
+from autotrascale.jobs.chance import Ints, mixed
 from autotrascale.jobs.stalls import check_stalls, parked, same, stalled
 
 _SEEDS_APART = 1 << 40  # words
@@ -68,7 +68,7 @@ class WordCount:
     def words(self, numbers: Ints) -> Ints:
         """Word numbers, one row for each sentence: SplitMix64 of the word's place, then the inverse of Zipf's law."""
         places = numbers[:, None] * self.words_per_sentence + np.arange(self.words_per_sentence)
-        chance = _splitmix(places.astype(np.uint64) + np.uint64(self.seed * _SEEDS_APART % 2**64))
+        chance = mixed(places.astype(np.uint64) + np.uint64(self.seed * _SEEDS_APART % 2**64))
         if self.skew == 0:
             return (chance * self.vocabulary).astype(np.int64)
         weights = np.arange(1, self.vocabulary + 1, dtype=float) ** -self.skew
@@ -111,11 +111,3 @@ def _saver(folder: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         return batch
 
     return save
-
-
-def _splitmix(x: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """SplitMix64 (Steele, Lea, Flood 2014): whole numbers → well mixed shares in [0, 1)."""
-    x = x * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((x ^ (x >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) / float(1 << 53)

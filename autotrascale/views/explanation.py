@@ -16,6 +16,8 @@ from autotrascale.plan.benefit_model import BenefitModel
 from autotrascale.plan.words import amount, percent
 from autotrascale.tuning import Evaluation, Outcome
 
+HARDLY_BUSY = 0.05  # instances
+
 
 @dataclass(frozen=True)
 class Why:
@@ -44,10 +46,16 @@ def why(outcome: Outcome) -> list[Why]:
 
 
 def _floor_part(k: int, floor: int, load: float | None) -> str:
-    needs = "" if load is None else f" (its load is {load:.1f} instances at full use)"
-    if k == floor:
-        return f"the floor that holds the rate is {floor}{needs}, and latency asks for no more"
-    return f"the floor that holds the rate is {floor}{needs}"
+    holds = f"the floor that holds the rate is {floor}{_needs(load)}"
+    return f"{holds}, and latency asks for no more" if k == floor else holds
+
+
+def _needs(load: float | None) -> str:
+    if load is None:
+        return ""
+    if load < HARDLY_BUSY:  # it would read 0.0, as if nothing was measured
+        return f" (its work would keep one instance busy for {load:.1%} of the time)"
+    return f" (its load is {load:.1f} instances at full use)"
 
 
 def _neighbour_parts(outcome: Outcome, model: BenefitModel, i: int, k: int, floor: int) -> list[str]:

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from autotrascale.domain.errors import InputError
 from autotrascale.execute.simulator.schedules import Sine
-from autotrascale.execute.spark import load
+from autotrascale.execute.spark import generator, load
+from autotrascale.execute.spark.generator import LoadReader
 from autotrascale.execute.spark.load import Loads, SourceLoad
 from autotrascale.execute.spark.schedule import Schedule, constant, sampled
 
@@ -142,3 +144,30 @@ def test_the_load_file_keeps_everything(tmp_path: Path) -> None:
     source = begun(Schedule(((0.0, 5.0), (2.0, 7.5))), at=77).held(99)
     load.write(Loads({"source": source}), tmp_path / "load.json")
     assert load.read(tmp_path / "load.json") == Loads({"source": source})
+
+
+def reader(source: SourceLoad, folder: Path) -> LoadReader:
+    load.write(Loads({"source": source}), folder / "load.json")
+    schema = StructType([StructField("n", LongType()), StructField("ts", TimestampType())])
+    options = {"file": str(folder / "load.json"), "source": "source", "partitions": "2"}
+    return LoadReader(options, schema, lambda numbers: [numbers])
+
+
+def stamps(source: SourceLoad, start: int, end: int, folder: Path) -> list[int]:
+    """Unix milliseconds of the records of a batch."""
+    reads, before, after = reader(source, folder), {"ms": start, "n": 0}, {"ms": end, "n": 0}
+    batches = (batch for part in reads.partitions(before, after) for batch in reads.read(part))
+    return [round(at.timestamp() * 1000) for batch in batches for at in batch.column("ts").to_pylist()]
+
+
+def test_no_record_comes_from_the_future_while_priming_or_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A watermark that once stood ahead would let go of what is not over yet."""
+    monkeypatch.setattr(generator, "_now_ms", lambda: 700_000)
+    primes = SourceLoad.priming(100.0, batches=3, least=8)
+    for start in (0, 50, 100):
+        primed = stamps(primes, start, start + 50, tmp_path)
+        assert 700_000 - 50 <= min(primed) <= max(primed) < 700_000
+    loaded = primes.begun(constant(1000.0), now_ms=700_000)
+    assert min(stamps(loaded, 150, 250, tmp_path)) == 700_000

@@ -22,6 +22,10 @@ def test_a_sentence_is_a_function_of_its_number_and_the_seed(start: int, count: 
     assert sentences(job, start, start + count) == sentences(job, start, start + 2 * count)[:count]
 
 
+def test_the_words_of_a_seed_are_the_same_for_ever() -> None:
+    assert WordCount(seed=1).words(np.array([0, 1_000_000])).tolist() == [[98, 45, 248], [339, 263, 818]]
+
+
 def test_another_seed_gives_other_sentences() -> None:
     assert sentences(WordCount(seed=1), 0, 20) != sentences(WordCount(seed=2), 0, 20)
 

@@ -41,6 +41,15 @@ def test_every_operator_is_explained_with_its_floor_and_its_load() -> None:
         )
 
 
+def test_an_operator_that_is_hardly_busy_is_told_as_such() -> None:
+    demand = outcome().demand
+    assert demand is not None
+    idle = replace(outcome(), demand=replace(demand, load={"source": 0.004, "work": 3.75}))
+    said = why(idle)[0].text
+    assert "(its work would keep one instance busy for 0.4% of the time)" in said
+    assert "load is 0.0" not in said
+
+
 def test_neighbours_are_what_was_measured_where_it_was_and_what_the_model_expects_elsewhere() -> None:
     for answer in why(outcome()):
         assert f"{answer.k + 1} " in answer.text

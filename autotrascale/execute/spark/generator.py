@@ -74,7 +74,8 @@ class LoadReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         source = self._load()
-        base = source.started_ms if source.started_ms is not None else _now_ms()
+        # While priming, what is offered has just arrived: records of the future would take the watermark along.
+        base = source.started_ms if source.started_ms is not None else _now_ms() - end["ms"]
         return [Slice(source, start["ms"], end["ms"], part, self._stride, base) for part in range(self._stride)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
