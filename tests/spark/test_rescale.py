@@ -12,6 +12,7 @@ import pytest
 from conftest import PATIENCE, Bench, settings
 
 from autotrascale.domain.trial import Trial, Verdict
+from autotrascale.execute.spark.changes import Changes
 from autotrascale.execute.spark.engine import SparkEngine
 from autotrascale.jobs.wordcount import WordCount, read_results
 
@@ -42,7 +43,7 @@ def counted(living: Bench) -> tuple[dict[str, int], dict[str, int]]:
     connection, query = engine._connection, engine._query
     assert connection is not None
     assert query is not None
-    engine._come_to_rest(connection, query)
+    Changes(connection, engine.settings).come_to_rest(query)
     records = query.loads.sources["source"].limit_count
     query.release_load()
     oracle = Counter(word for line in JOB.sentences(np.arange(records))[0] for word in line.split())

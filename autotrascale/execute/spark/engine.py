@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,18 +21,14 @@ from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.domain.topology import Topology, check_source_rates
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.spark import metrics
+from autotrascale.execute.spark.changes import POLL_SECONDS, Change, Changes
 from autotrascale.execute.spark.connection import Connection, HostLostError, QueryFailedError
 from autotrascale.execute.spark.facts import BatchFact
-from autotrascale.execute.spark.messages import Repartition, StopQuery
 from autotrascale.execute.spark.preflight import preflight
-from autotrascale.execute.spark.query import Change, Query, now_ms
+from autotrascale.execute.spark.query import Query, now_ms
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.execute.spark.stability import Behind, Steady, Undecided, judge
 from autotrascale.execute.spark.watch import samples
-
-_POLL_SECONDS = 0.05
-_MORE_PRIMING = 7  # batches
-_STILL_WARMING = 0.85  # a batch in less than this share of the best time before: the session gets faster yet
 
 
 class SparkEngine:
@@ -169,83 +165,16 @@ class SparkEngine:
         if query.running and dict(query.parallelism) == dict(k):
             query.change_rates(rates)
             return Change()
-        return self._rescale(connection, query, k, rates)
+        return Changes(connection, self.settings).rescale(query, k, rates)
 
     def _start_afresh(self, connection: Connection, k: Mapping[str, int], rates: Mapping[str, float]) -> Change:
-        """Empty state, primed first; the load begins at the first moment at which the query is warm."""
         began = time.monotonic()
         self._stop(connection)
+        stopping = time.monotonic() - began
         self._trials += 1
         query = self._query = Query.new(self.settings, self._work / f"trial-{self._trials}", k, rates)
-        phases = {"stop": time.monotonic() - began, **self._start(connection, query)}
-        stood_still = sum(phases.values())
-        phases["prime"] = self._prime(connection, query)
-        query.begin_load()
-        return Change(phases, stood_still)
-
-    def _prime(self, connection: Connection, query: Query) -> float:
-        """Small batches until they get no faster: a cold JVM compiles for many of them, a warm one for none."""
-        began = time.monotonic()
-        least = self.settings.prime_batches if query.generated else 1
-        for count in range(least, least + _MORE_PRIMING + 1):
-            self._await_batches(connection, count)
-            seconds = [batch.seconds for batch in connection.watch.batches]
-            if not query.generated or seconds[-1] > _STILL_WARMING * min(seconds[:-1], default=0.0):
-                break
-            query.prime_further()
-        return time.monotonic() - began
-
-    def _rescale(
-        self, connection: Connection, query: Query, k: Mapping[str, int], rates: Mapping[str, float]
-    ) -> Change:
-        """Stop between two batches, give the state its new partitions, start. The load goes on, so there is some
-        catching up to do. (After a host has died there is nothing to stop, and the last batch runs again.)"""
-        phases = {}
-        if query.running:
-            phases["finish"] = self._come_to_rest(connection, query)
-            phases["stop"] = _timed(lambda: connection.ask(StopQuery(), self.settings.patience.command))
-            query.running = False
-        if (partitions := self._state_partitions(k)) != self._state_partitions(query.parallelism):
-            move = Repartition(query.checkpoint, partitions)
-            phases["repartition"] = _timed(lambda: connection.ask(move, self.settings.patience.command))
-        query.parallelism = dict(k)
-        query.release_load()
-        query.change_rates(rates)
-        phases |= self._start(connection, query)
-        first = connection.watch.batches[0]
-        query.window_from_ms = first.started_ms
-        stood_ms = first.committed_ms - (query.last_commit_ms or first.started_ms)
-        return Change(phases, max(0.0, stood_ms / 1000))
-
-    def _come_to_rest(self, connection: Connection, query: Query) -> float:
-        """Waits for the batch in flight, within reason. A sink that goes by batch numbers then sees no batch twice."""
-        began, batches = time.monotonic(), connection.watch.batches
-        query.hold_load()
-        done = len(batches)
-        while time.monotonic() - began < self.settings.patience.finish_batch:
-            connection.poll()
-            # A source that is not ours cannot be held; the moment after a commit is the best there is.
-            if query.has_come_to_rest(batches[-1]) if query.generated else len(batches) > done:
-                break
-            time.sleep(_POLL_SECONDS)
-        query.last_commit_ms = connection.watch.batches[-1].committed_ms
-        return time.monotonic() - began
-
-    def _start(self, connection: Connection, query: Query) -> dict[str, float]:
-        """Start the query and see its first batch committed."""
-        started = connection.start_query(query.parallelism, query.checkpoint, str(query.load_file))
-        query.running, query.generated = True, started.generated
-        return {"start": started.seconds, "first_batch": self._await_batches(connection, 1)}
-
-    def _await_batches(self, connection: Connection, count: int) -> float:
-        began = time.monotonic()
-        patience = self.settings.patience.first_batch
-        while len(connection.watch.batches) < count:
-            connection.poll()
-            if time.monotonic() - began > patience:
-                raise HostLostError(f"no batch was committed within {patience:.0f} s")
-            time.sleep(_POLL_SECONDS)
-        return time.monotonic() - began
+        change = Changes(connection, self.settings).begin(query)
+        return Change({"stop": stopping, **change.phases}, stopping + change.downtime_seconds)
 
     def _measure(self, connection: Connection, k: Mapping[str, int], rates: Mapping[str, float]) -> Trial:
         """Looks on until the batches can be judged."""
@@ -259,7 +188,7 @@ class SparkEngine:
             judgement = judge(seen, rules, (now - began_ms) / 1000, watch.in_flight(now))
             if not isinstance(judgement, Undecided):
                 return self._trial(judgement, batches, k, rates)
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
 
     def _trial(
         self, judgement: Steady | Behind, batches: list[BatchFact], k: Mapping[str, int], rates: Mapping[str, float]
@@ -292,7 +221,7 @@ class SparkEngine:
     def _stop(self, connection: Connection) -> None:
         try:
             if self._query is not None and self._query.running:
-                connection.ask(StopQuery(), self.settings.patience.command)
+                Changes(connection, self.settings).stop(self._query)
         finally:
             self._forget_query()
 
@@ -304,9 +233,6 @@ class SparkEngine:
         if self.settings.between_trials == "fresh" or not self._query.begun:
             self._query.remove()
             self._query = None
-
-    def _state_partitions(self, k: Mapping[str, int]) -> int:
-        return max((k[name] for name, operator in self.topology.operators.items() if operator.stateful), default=0)
 
 
 def _end_all(held: list[Connection], work: Path) -> None:
@@ -320,9 +246,3 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
-
-
-def _timed(action: Callable[[], object]) -> float:
-    began = time.monotonic()
-    action()
-    return time.monotonic() - began

@@ -42,6 +42,7 @@ from autotrascale.execute.spark.messages import (
     Started,
     StartQuery,
     StopQuery,
+    state_partitions,
 )
 from autotrascale.execute.spark.processes import kill_session
 from autotrascale.execute.spark.protocol import Flow, Job
@@ -86,7 +87,9 @@ class Host:
 
     def _start(self, message: StartQuery, began: float) -> Started:
         self._stop()
-        self.spark.conf.set("spark.sql.shuffle.partitions", str(self._state_partitions(message)))
+        # Spark takes the number for all state from here, and wants one also where there is none.
+        partitions = state_partitions(self.job.topology, message.parallelism) or 1
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
         flow = Flow(self.spark, self.job.topology, message.parallelism, message.load_file)
         writer = self.job.build(flow)
         if missing := [name for name in self.job.topology if name not in flow.marked]:
@@ -94,11 +97,6 @@ class Host:
             raise InputError(f"job {self.job.name}", f"declares {missing[0]!r} and never builds it", remedy=remedy)
         self.query = writer.option("checkpointLocation", message.checkpoint).start()
         return Started(str(self.query.runId), tuple(flow.generated), time.monotonic() - began)
-
-    def _state_partitions(self, message: StartQuery) -> int:
-        """Spark gives all state of one query one number of partitions: the largest that was asked for."""
-        stateful = [message.parallelism[name] for name, op in self.job.topology.operators.items() if op.stateful]
-        return max(stateful, default=1)
 
     def _stop(self) -> None:
         query, self.query = self.query, None

@@ -12,7 +12,7 @@ from typing import Any
 
 from autotrascale import reading
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.topology import Operator
+from autotrascale.domain.topology import Operator, Topology
 
 
 @dataclass(frozen=True)
@@ -101,3 +101,8 @@ def decode(line: bytes) -> Message:
     if kind is None:
         raise InputError("channel", "carries a message of no known kind", seen=line[:60])
     return reading.validate(data, kind, place=f"channel: {kind.__name__}")
+
+
+def state_partitions(topology: Topology, k: Mapping[str, int]) -> int:
+    """Spark gives all state of one query one number of partitions; 0 where there is no state. Both sides go by it."""
+    return max((k[name] for name, operator in topology.operators.items() if operator.stateful), default=0)

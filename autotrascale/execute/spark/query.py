@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from autotrascale.execute.spark import load
@@ -14,14 +14,6 @@ from autotrascale.execute.spark.facts import BatchFact
 from autotrascale.execute.spark.load import Loads, SourceLoad
 from autotrascale.execute.spark.schedule import Schedule
 from autotrascale.execute.spark.settings import SparkSettings
-
-
-@dataclass(frozen=True)
-class Change:
-    """How the job was brought to a parallelism: seconds by phase, and how long it stood still in all."""
-
-    phases: Mapping[str, float] = field(default_factory=dict)
-    downtime_seconds: float = 0.0
 
 
 @dataclass
