@@ -1,0 +1,158 @@
+"""A simulated job that runs by itself: its clock is its own, and `wait` moves it.
+
+What the world offers is a schedule of that clock. With a `home`, a file there keeps where the job was left, so that a
+later process finds it: a simulated job stands still while nobody simulates it. `witness` is shown every step, with the
+parallelism that ran: what happened in truth, which no loop is told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.topology import Topology
+from autotrascale.execute.live import Look, Rescaled
+from autotrascale.execute.simulator.dynamics import FluidJob, Step
+from autotrascale.execute.simulator.job import SimulatedJob
+from autotrascale.execute.simulator.schedules import Schedule
+
+Parallelism = Mapping[str, int]
+Witness = Callable[[Step, tuple[int, ...]], None]
+STEP_SECONDS = 10.0  # rates are taken as constant for so long
+_FILE = "simulated-job.json"
+
+
+class SimulatedLive:
+    simulated = True
+
+    def __init__(
+        self, job: SimulatedJob, topology: Topology, source_rates: Mapping[str, float], schedule: Schedule, *,
+        p_max: int, seed: int = 0, name: str = "simulated", home: Path | None = None, witness: Witness | None = None,
+    ) -> None:  # fmt: skip
+        """`schedule` gives the rate of all sources together, `source_rates` their mix."""
+        self.name, self.topology, self.p_max = name, topology, p_max
+        self._job, self._mix, self._schedule, self._seed = job, dict(source_rates), schedule, seed
+        self._home, self._witness = home, witness
+        self._fluid: FluidJob | None = None
+        self._unseen = 0.0  # seconds since the look before, or the last change
+        self._running = False
+        self._why_down = "the job was never started"
+
+    def start(self, parallelism: Parallelism) -> Look:
+        if not self._running:
+            k = self._vector(parallelism)
+            self._fluid = self._fluid or self._left() or self._fluid_job(k)
+            self._running = True
+            self._keep()
+        return self.look()
+
+    def look(self) -> Look:
+        fluid = self._fluid
+        if fluid is None or not self._running:
+            return Look(0.0 if fluid is None else fluid.time, None, None, detail=self._why_down)
+        running = self.topology.named(fluid.parallelism)
+        if self._unseen == 0:
+            return Look(fluid.time, running, None, detail="no time has passed since the last look")
+        self._unseen = 0.0
+        return Look(fluid.time, running, fluid.snapshot(), measured_at=fluid.time)
+
+    def rescale(self, parallelism: Parallelism) -> Rescaled:
+        k = self._vector(parallelism)
+        fluid = self._started()
+        if not self._running:
+            return Rescaled(fluid.time, False, None, detail=self._why_down)
+        downtime = fluid.rescale(k)
+        self._pass(downtime)
+        self._forget()
+        self._keep()
+        return Rescaled(fluid.time, True, self.topology.named(k), downtime, {"standstill": downtime})
+
+    def wait(self, seconds: float) -> None:
+        checks.non_negative("seconds", seconds)
+        self._started()
+        self._pass(seconds)
+
+    def kill(self, why: str = "the simulated job was killed") -> None:
+        """As a machine that fails would: nothing is processed any more, and what arrives waits."""
+        self._running, self._why_down = False, why
+
+    def close(self) -> None:
+        if self._running:
+            self._keep()
+        self._running, self._why_down = False, "the job was closed"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _pass(self, seconds: float) -> None:
+        fluid, left = self._started(), seconds
+        while left > 1e-9:
+            piece = min(left, STEP_SECONDS - fluid.time % STEP_SECONDS or STEP_SECONDS)
+            if not self._running:
+                fluid.downtime_left = max(fluid.downtime_left, piece)
+            step = fluid.step(piece, self._schedule(fluid.time))
+            left -= piece
+            self._unseen += piece
+            if self._witness is not None:
+                self._witness(step, fluid.parallelism)
+
+    def _started(self) -> FluidJob:
+        if self._fluid is None:
+            raise EngineError("the simulated job was never started")
+        return self._fluid
+
+    def _forget(self) -> None:
+        """A standstill is no measurement."""
+        if self._unseen:
+            self._started().snapshot()
+        self._unseen = 0.0
+
+    def _fluid_job(self, k: tuple[int, ...]) -> FluidJob:
+        return FluidJob(
+            self._job, self.topology, self._mix, k, p_max=self.p_max, seed=self._seed, name=self.name
+        )  # fmt: skip
+
+    def _vector(self, parallelism: Parallelism) -> tuple[int, ...]:
+        if set(parallelism) != set(self.topology):
+            raise InputError("parallelism", "does not name exactly the job's operators", seen=sorted(parallelism),
+                             remedy=f"give one number for each of {', '.join(self.topology)}")  # fmt: skip
+        for name, k in parallelism.items():
+            checks.count(f"parallelism.{name}", k)
+            if k > self.p_max:
+                raise InputError(f"parallelism.{name}", f"is above p_max = {self.p_max}", seen=k, remedy="lower it")
+        return self.topology.vector(parallelism)
+
+    # -- what a later process finds -----------------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        if self._home is None or self._fluid is None:
+            return
+        left = {"time": self._fluid.time, "backlog": self._fluid.backlog,
+                "parallelism": self.topology.named(self._fluid.parallelism)}  # fmt: skip
+        self._home.mkdir(parents=True, exist_ok=True)
+        partial = self._home / (_FILE + ".part")
+        partial.write_text(json.dumps(left), encoding="utf-8")
+        partial.replace(self._home / _FILE)
+
+    def _left(self) -> FluidJob | None:
+        """The job as an earlier process left it; of another shape, or unreadable, it is begun anew."""
+        path = None if self._home is None else self._home / _FILE
+        if path is None or not path.exists():
+            return None
+        try:
+            left = json.loads(path.read_text(encoding="utf-8"))
+            fluid = self._fluid_job(self._vector(left["parallelism"]))
+            fluid.time, fluid.backlog = float(left["time"]), float(left["backlog"])
+        except (ValueError, KeyError, TypeError):
+            return None
+        return fluid

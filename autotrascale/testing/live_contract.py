@@ -1,0 +1,145 @@
+"""What every live job owes the control loop. Inherit the class and say which job it may use:
+
+    class TestMyLiveJob(LiveContract):
+        calm = {"source": 2, "count": 4}
+        other = {"source": 2, "count": 5}
+        settle_seconds = 30.0
+
+        def open(self, home: Path) -> LiveJob: ...
+
+`open` with the same `home` is the same job, met again by a later process. Each test gets a home of its own; override
+the `live` fixture with a wider scope where starting one is dear: the tests that use it leave the job running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.execute.live import LiveJob
+
+
+class LiveContract:
+    calm: ClassVar[Mapping[str, int]]  # keeps up with ease
+    other: ClassVar[Mapping[str, int]]  # another parallelism that keeps up
+    settle_seconds: ClassVar[float]  # after so long there is something to measure
+
+    def open(self, home: Path) -> LiveJob:
+        raise NotImplementedError("the inheriting class opens the job")
+
+    @pytest.fixture
+    def live(self, tmp_path: Path) -> Iterator[LiveJob]:
+        with self.open(tmp_path) as live:
+            live.start(self.calm)
+            yield live
+
+    def test_it_names_its_operators_and_its_bounds(self, live: LiveJob) -> None:
+        assert set(live.topology) == set(self.calm)
+        assert live.p_max >= max(*self.calm.values(), *self.other.values())
+        assert live.name
+        assert isinstance(live.simulated, bool)
+
+    def test_a_started_job_runs_as_it_was_asked_to(self, tmp_path: Path) -> None:
+        with self.open(tmp_path) as live:
+            assert runs(live.start(self.calm).running) == dict(self.calm)
+            assert runs(live.look().running) == dict(self.calm)
+
+    def test_a_job_that_runs_is_left_as_it_is_by_another_start(self, live: LiveJob) -> None:
+        before = runs(live.look().running)
+        assert runs(live.start(self.other if before == dict(self.calm) else self.calm).running) == before
+
+    def test_time_passes_for_it(self, live: LiveJob) -> None:
+        before = live.look().at
+        live.wait(self.settle_seconds)
+        assert live.look().at >= before + 0.9 * self.settle_seconds
+
+    def test_after_a_while_it_can_be_measured(self, live: LiveJob) -> None:
+        snapshot = measured(live, self.settle_seconds)
+        assert snapshot.parallelism == runs(live.look().running)
+        assert set(snapshot.source_rates) == set(live.topology.sources)
+        assert snapshot.target_rate > 0
+        assert snapshot.throughput is not None
+        for name, operator in snapshot.operators.items():
+            assert operator.total.records_in is not None, name
+            assert operator.total.useful_seconds is not None, name
+
+    def test_its_metrics_are_not_from_the_future(self, live: LiveJob) -> None:
+        live.wait(self.settle_seconds)
+        look = live.look()
+        assert look.measured_at is None or look.measured_at <= look.at
+
+    def test_a_look_without_a_snapshot_says_why(self, live: LiveJob) -> None:
+        measured(live, self.settle_seconds)
+        again = live.look()  # at once: hardly anything can have been measured since
+        assert again.snapshot is not None or again.detail
+
+    def test_a_rescale_changes_what_runs_and_says_what_it_took(self, live: LiveJob) -> None:
+        wanted = self.other if runs(live.look().running) == dict(self.calm) else self.calm
+        before = live.look().at
+        rescaled = live.rescale(wanted)
+        assert rescaled.done, rescaled.detail
+        assert runs(rescaled.running) == dict(wanted)
+        assert rescaled.downtime_seconds > 0
+        assert rescaled.at >= before
+        assert runs(live.look().running) == dict(wanted)
+        assert measured(live, self.settle_seconds).parallelism == dict(wanted)
+
+    def test_a_rescale_to_what_runs_stops_nothing(self, live: LiveJob) -> None:
+        rescaled = live.rescale(runs(live.look().running))
+        assert rescaled.done
+        assert rescaled.downtime_seconds == 0
+
+    @pytest.mark.parametrize("instances", [0, -1, True, 1.0, 10**9])
+    def test_a_parallelism_that_no_operator_can_have_is_refused(self, live: LiveJob, instances: int) -> None:
+        running = runs(live.look().running)
+        name = next(iter(running))
+        with pytest.raises(InputError) as caught:
+            live.rescale({**running, name: instances})
+        assert "\n" not in str(caught.value)
+        assert runs(live.look().running) == running
+
+    def test_a_parallelism_for_other_operators_is_refused(self, live: LiveJob) -> None:
+        running = runs(live.look().running)
+        _, *others = running
+        for wrong in (dict.fromkeys(others, 1), {**running, "no-such-operator": 1}):
+            with pytest.raises(InputError):
+                live.rescale(wrong)
+        assert runs(live.look().running) == running
+
+    def test_a_later_process_finds_it_as_it_was_left(self, tmp_path: Path) -> None:
+        with self.open(tmp_path) as live:
+            live.start(self.calm)
+            measured(live, self.settle_seconds)
+            assert live.rescale(self.other).done
+            before = live.look().at
+        with self.open(tmp_path) as live:
+            look = live.start(self.calm)
+            assert runs(look.running) == dict(self.other)
+            assert look.at >= before
+
+    def test_it_may_be_closed_twice(self, tmp_path: Path) -> None:
+        live = self.open(tmp_path)
+        live.start(self.calm)
+        live.close()
+        live.close()
+        assert live.look().running is None
+
+
+def runs(running: Mapping[str, int] | None) -> dict[str, int]:
+    assert running is not None
+    return dict(running)
+
+
+def measured(live: LiveJob, settle_seconds: float) -> Snapshot:
+    """A job may need longer for its first metrics than for the others."""
+    for _ in range(3):
+        live.wait(settle_seconds)
+        look = live.look()
+        if look.snapshot is not None:
+            return look.snapshot
+    raise AssertionError(look.detail)
