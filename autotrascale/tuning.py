@@ -45,6 +45,7 @@ class Tuning:
     alpha: float = 0.5
     over_allocation: float = 0.5
     total_trials: int = 20
+    max_seconds: float | None = None  # no trial begins after so long; trials of an earlier sitting count too
     seed: int = 0
     initial: Mapping[str, int] = field(default_factory=dict)  # where the floor is looked for from; else all minima
     noise: float = 0.05
@@ -56,6 +57,8 @@ class Tuning:
         checks.share("alpha", self.alpha)
         checks.non_negative("over_allocation", self.over_allocation)
         checks.count("total_trials", self.total_trials)
+        if self.max_seconds is not None:
+            checks.positive("max_seconds", self.max_seconds)
         checks.count("seed", self.seed, least=0)
         checks.positive("noise", self.noise)
         checks.share("noise", self.noise)
@@ -150,6 +153,8 @@ class _Run:
         self.evaluations: list[Evaluation] = []
         self.study: Study | None = None
         self._failures = 0
+        self._before = sum(each.evaluation.seconds for each in past)
+        self._began = clock()
 
     def go(self) -> Outcome:
         floor, sizing, without = self._find_floor()
@@ -159,9 +164,17 @@ class _Run:
         self.study = self._open_study(floor, sizing, demand)
         for evaluation in self.evaluations:
             self._tell(evaluation)
-        while not self.study.finished and len(self.evaluations) < self.settings.total_trials:
+        while not self.study.finished and self._spent is None:
             self._tell(self._search_step(self.study))
-        return self._outcome(floor, demand, self.study.stop_reason or "budget")
+        return self._outcome(floor, demand, self.study.stop_reason or self._spent or "budget")
+
+    @property
+    def _spent(self) -> str | None:
+        """Which budget is used up. Trials of the journal are paid for: recalling them takes none of the time."""
+        if len(self.evaluations) >= self.settings.total_trials:
+            return "budget"
+        most, used = self.settings.max_seconds, self._before + self.clock() - self._began
+        return "wall-clock" if most is not None and not self.past and self.evaluations and used >= most else None
 
     # -- 1. floor -----------------------------------------------------------------------------------------------------
 
@@ -170,7 +183,8 @@ class _Run:
         search = self._floor_search(starting_point(self.job, self.settings.initial) if self.settings.initial else None)
         sizing: Snapshot | None = None
         held: SearchResult | None = None
-        while not search.finished and len(self.evaluations) < self.settings.total_trials:
+        spent = None
+        while not search.finished and (spent := self._spent) is None:
             trial = self._floor_step(search)
             snapshot = None if trial.snapshot is None else self._sized_for_the_target(trial.snapshot)
             sizing = snapshot or sizing
@@ -182,7 +196,7 @@ class _Run:
         if found is not None:
             return dict(found.parallelism), sizing, ""
         if not search.finished:
-            return None, sizing, "budget"
+            return None, sizing, spent or "budget"
         failed = search.result.stop_reason is StopReason.FAILED
         return None, sizing, "no-metrics" if failed else "rate-out-of-reach"
 

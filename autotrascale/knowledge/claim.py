@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 GONE = "its process is gone"
+CANCELLED = "cancelled"
 
 
 def owner_of(run: Run) -> Owner | None:
@@ -70,6 +71,9 @@ def bury_the_dead(store: Store, experiment: str, spare: str | None = None) -> li
 def cancel(store: Store, run: Run) -> bool:
     """Whether the run is over now; else its process has been asked to end it, and will before its next trial."""
     run_id = run.info.run_id
+    if run.info.status == "SCHEDULED":
+        end(store, run_id, "KILLED", CANCELLED)
+        return True
     if run.info.status != "RUNNING":
         raise InputError(f"run {run_id}", f"does not run any more, it is {run.info.status.lower()}",
                          remedy=f"see: autotrascale runs show {run_id}")  # fmt: skip

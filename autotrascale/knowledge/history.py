@@ -19,9 +19,9 @@ from autotrascale.tuning import Outcome, Recorded, tune
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-State = Literal["running", "crashed", "interrupted", "failed", "finished"]
+State = Literal["queued", "running", "crashed", "interrupted", "failed", "finished"]
 
-_ENDED: dict[str, State] = {"KILLED": "interrupted", "FAILED": "failed", "FINISHED": "finished"}
+_ENDED: dict[str, State] = {"SCHEDULED": "queued", "KILLED": "interrupted", "FAILED": "failed", "FINISHED": "finished"}
 _SHORTEST = 4  # characters of a run's id that may name it
 
 
@@ -81,10 +81,11 @@ def find_run(store: Store, name: str) -> Run:
     return found[0]
 
 
-def summarise(store: Store, run: Run) -> Summary:
+def summarise(store: Store, run: Run, counted: int | None = None) -> Summary:
+    """`counted`: its evaluations, where they are known already."""
     told, metrics, state = run.data.tags, run.data.metrics, _state(run)
     evaluations = metrics.get("evaluations") if state == "finished" else None
-    count = int(evaluations) if evaluations is not None else sum(1 for _ in _children(store, run))
+    count = counted if evaluations is None else int(evaluations)
     why = told.get(tags.STOP_REASON) if state == "finished" else told.get(tags.ENDED)
     if state in ("running", "crashed"):
         why = f"{claim.owner_of(run) or 'nobody'}{' is gone' if state == 'crashed' else ''}"
@@ -98,13 +99,18 @@ def summarise(store: Store, run: Run) -> Summary:
         engine=told.get(tags.ENGINE),
         simulated=told.get(tags.SIMULATED) == "true",
         started=_time(run.info.start_time) or "",
-        ended=None if run.info.status == "RUNNING" else _time(run.info.end_time),
+        ended=None if run.info.status in ("RUNNING", "SCHEDULED") else _time(run.info.end_time),
         why=why or None,
-        evaluations=count,
+        evaluations=count_evaluations(store, run) if count is None else count,
         parallelism=told.get(tags.PARALLELISM),
         latency_seconds=metrics.get("latency_seconds"),
         met_target=None if met is None else met == "true",
     )
+
+
+def count_evaluations(store: Store, run: Run) -> int:
+    """The finished ones."""
+    return sum(1 for _ in _children(store, run))
 
 
 def read_run(store: Store, run: Run) -> Record:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from autotrascale.domain.errors import AuTraScaleError, InputError
 from autotrascale.knowledge import claim, tags, wire
@@ -25,7 +25,7 @@ from autotrascale.knowledge.history import read_opening, read_recorded
 from autotrascale.knowledge.owner import HEARTBEAT_SECONDS, Owner
 from autotrascale.knowledge.store import Store, StoreError
 from autotrascale.knowledge.wire import Opening
-from autotrascale.tuning import Outcome, Phase, Recorded
+from autotrascale.tuning import Outcome, Phase, Recorded, Tuning
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -63,19 +63,19 @@ class RunJournal:
     # -- opening ------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def start(cls, store: Store, opening: Opening) -> Self:
+    def start(cls, store: Store, opening: Opening, queued: str | None = None) -> Self:
+        """`queued`: the id of a run that has been waiting for its turn, and is the one to start."""
         experiment = store.experiment(opening.job.name)
         claim.refuse_beside_another(store, experiment)
-        claim.bury_the_dead(store, experiment)
+        claim.bury_the_dead(store, experiment, spare=queued)
         owner = Owner.me()
         owner.take()
         try:
-            run_id = _create(store, experiment, opening, owner)
+            run_id = _create(store, experiment, opening, owner, queued)
             try:
                 claim.refuse_beside_another(store, experiment, run_id)
             except InputError:
-                store.call(store.client.set_terminated, run_id, "KILLED")
-                store.call(store.client.delete_run, run_id)
+                _withdraw(store, run_id, queued is not None)
                 raise
             return cls(store, run_id, opening, owner, ())
         except BaseException:
@@ -83,14 +83,16 @@ class RunJournal:
             raise
 
     @classmethod
-    def resume(cls, store: Store, run: Run, total_trials: int | None = None) -> Self:
-        """Take over a run that nobody carries on. `total_trials` widens its budget."""
+    def resume(cls, store: Store, run: Run, total_trials: int | None = None, max_seconds: float | None = None) -> Self:
+        """Take over a run that nobody carries on. `total_trials` and `max_seconds` widen its budget."""
         run_id, experiment = run.info.run_id, str(run.info.experiment_id)
-        _refuse_to_resume(run, total_trials)
+        _refuse_to_resume(run, wider=total_trials is not None or max_seconds is not None)
         claim.refuse_beside_another(store, experiment, run_id)
         claim.bury_the_dead(store, experiment, spare=run_id)
         opening = read_opening(store, run_id)
         past = read_recorded(store, run)
+        budget: dict[str, Any] = {"total_trials": total_trials, "max_seconds": max_seconds}
+        settings = replace(opening.settings, **{name: value for name, value in budget.items() if value is not None})
         owner = Owner.me()
         owner.take()
         try:
@@ -98,19 +100,18 @@ class RunJournal:
                 store.call(store.client.set_tag, run_id, name, value)
             store.call(store.client.update_run, run_id, status="RUNNING")
             journal = cls(store, run_id, opening, owner, past)
-            journal._take_over(experiment, total_trials)
+            journal._take_over(experiment, settings)
             return journal
         except BaseException:
             owner.leave()
             raise
 
-    def _take_over(self, experiment: str, total_trials: int | None) -> None:
+    def _take_over(self, experiment: str, settings: Tuning) -> None:
         self._still_mine()
         try:
             claim.refuse_beside_another(self.store, experiment, self.run_id)
             claim.end_children(self.store, self.run_id, "KILLED")
-            if total_trials is not None:
-                settings = replace(self.opening.settings, total_trials=total_trials)
+            if settings != self.opening.settings:
                 self.opening = replace(self.opening, settings=settings)
                 self.store.write_json(self.run_id, tags.OPENING_FILE, wire.opening_to_json(self.opening))
         except BaseException as error:
@@ -210,7 +211,7 @@ class RunJournal:
         if self._measured is not None:  # Ctrl-C came while it was being kept
             self._keep(self._measured)
         if error is None or isinstance(error, RunCancelledError) or not isinstance(error, Exception):
-            why = "cancelled" if isinstance(error, RunCancelledError) else "interrupted"
+            why = claim.CANCELLED if isinstance(error, RunCancelledError) else "interrupted"
             claim.end(self.store, self.run_id, "KILLED", why)
         else:
             claim.end(self.store, self.run_id, "FAILED", f"{error}" or type(error).__name__)
@@ -277,7 +278,7 @@ def _chunks(items: Sequence[T]) -> Iterable[Sequence[T]]:
     return (items[i : i + _BATCH] for i in range(0, len(items), _BATCH))
 
 
-def _create(store: Store, experiment: str, opening: Opening, owner: Owner) -> str:
+def _create(store: Store, experiment: str, opening: Opening, owner: Owner, queued: str | None) -> str:
     job, settings = opening.job, opening.settings
     told = {
         tags.KIND: tags.TUNING,
@@ -291,7 +292,12 @@ def _create(store: Store, experiment: str, opening: Opening, owner: Owner) -> st
         **claim.owner_tags(owner),
     }
     name = f"{job.name[:150]} at {job.rate:g}/s"
-    run_id: str = store.call(store.client.create_run, experiment, tags=told, run_name=name).info.run_id
+    if queued is None:
+        run_id: str = store.call(store.client.create_run, experiment, tags=told, run_name=name).info.run_id
+    else:
+        run_id = queued
+        log_batches(store, run_id, {}, {}, {**told, tags.NAME: name, tags.ENDED: ""})
+        store.call(store.client.update_run, run_id, status="RUNNING")
     store.write_json(run_id, tags.OPENING_FILE, wire.opening_to_json(opening))
     params = {
         "rate": job.rate,
@@ -309,12 +315,25 @@ def _create(store: Store, experiment: str, opening: Opening, owner: Owner) -> st
     return run_id
 
 
-def _refuse_to_resume(run: Run, total_trials: int | None) -> None:
+def _withdraw(store: Store, run_id: str, queued: bool) -> None:
+    """Of a run that was about to begin beside another of its job. One from the queue waits for another turn."""
+    if queued:
+        store.call(store.client.update_run, run_id, status="SCHEDULED")
+        return
+    store.call(store.client.set_terminated, run_id, "KILLED")
+    store.call(store.client.delete_run, run_id)
+
+
+def _refuse_to_resume(run: Run, *, wider: bool) -> None:
     run_id = run.info.run_id
     if claim.is_alive(run):
         raise InputError(f"run {run_id}", f"is under way, by {claim.owner_of(run)}",
                          remedy=f"wait, or: autotrascale runs cancel {run_id}")  # fmt: skip
     stop = run.data.tags.get(tags.STOP_REASON, "no reason")
-    if run.info.status == "FINISHED" and (total_trials is None or stop == _ACCEPTED):
-        remedy = f"see: autotrascale explain {run_id}" if stop == _ACCEPTED else "give it more with --total-trials"
+    if run.info.status == "FINISHED" and (not wider or stop == _ACCEPTED):
+        remedy = (
+            f"see: autotrascale explain {run_id}"
+            if stop == _ACCEPTED
+            else "give it more with --total-trials or --max-seconds"
+        )
         raise InputError(f"run {run_id}", f"is finished ({stop}), so there is nothing to resume", remedy=remedy)

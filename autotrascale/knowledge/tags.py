@@ -21,6 +21,12 @@ LATENCY_TARGET = "autotrascale.latency_target"
 OWNER = "autotrascale.owner"
 HEARTBEAT = "autotrascale.heartbeat"
 CANCEL = "autotrascale.cancel"
+# Of a run that a server was asked for (service/queue): what for, by which server, under which key of the client's.
+REQUEST = "autotrascale.request"
+SERVER = "autotrascale.server"
+QUEUE = "autotrascale.queue"
+KEY = "autotrascale.idempotency_key_sha256"
+
 ENDED = "autotrascale.ended"  # why a run that did not finish came to its end
 
 NUMBER = "autotrascale.number"

@@ -45,6 +45,7 @@ class Asked:
     settings: Tuning
     rate: float | None = None
     warm_start: str = "auto"
+    queued: str | None = None  # the run that has been waiting for its turn, when there is one
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,12 @@ def start(asked: Asked, store: Store | None, told: Told) -> Finished:
             job, asked.engine, engine.simulated, asked.settings, asked.rate, str(asked.path.absolute()),
             read_content(asked.path), warm.sources, warm.lines,
         )  # fmt: skip
-        return _through(RunJournal.start(store, opening), engine, told)
+        return _through(RunJournal.start(store, opening, asked.queued), engine, told)
 
 
-def resume(store: Store, name: str, told: Told, total_trials: int | None = None) -> Finished:
+def resume(
+    store: Store, name: str, told: Told, total_trials: int | None = None, max_seconds: float | None = None
+) -> Finished:
     """The rest of a run, under the very job file that it was started with."""
     run = find_run(store, name)
     opening = read_opening(store, run.info.run_id)
@@ -94,7 +97,7 @@ def resume(store: Store, name: str, told: Told, total_trials: int | None = None)
     with engine:
         _check_same(job if opening.rate is None else job.at_rate(opening.rate), opening.job)
         told.opening(opening.job, engine.simulated, WarmStart(opening.sources, opening.warm_start))
-        journal = RunJournal.resume(store, run, total_trials)
+        journal = RunJournal.resume(store, run, total_trials, max_seconds)
         if isinstance(engine, SimulatorEngine):
             engine.runs = len(journal.past)  # its noise goes on where it was
         return _through(journal, engine, told)

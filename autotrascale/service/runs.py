@@ -48,6 +48,9 @@ def resume(
     total_trials: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Trials in all, those already run included.")
     ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(metavar="S", help="No trial begins after this long, earlier trials included.")
+    ] = None,
     store: StoreOption = None,
     form: FormatOption = Format.table,
 ) -> None:
@@ -56,7 +59,7 @@ def resume(
     from autotrascale.service.store import need_store
 
     with telling.ending_cleanly():
-        finished = recorded.resume(need_store(store), run, telling.told(form), total_trials)
+        finished = recorded.resume(need_store(store), run, telling.told(form), total_trials, max_seconds)
     telling.finish(form, finished)
 
 

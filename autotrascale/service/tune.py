@@ -26,6 +26,7 @@ def tune(
     ] = None,
     rate: Annotated[float | None, typer.Option(metavar="R", help="Records per second, all sources together.")] = None,
     total_trials: Annotated[int | None, typer.Option(metavar="N", help="Trials in all, the floor's included.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(metavar="S", help="No trial begins after this long.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="S", help="Seed of the search and of a simulated job.")] = None,
     warm_start: Annotated[
         str,
@@ -45,7 +46,7 @@ def tune(
     from autotrascale.service.store import open_store
 
     file = read_job_file(job_file)
-    given: dict[str, Any] = {"total_trials": total_trials, "seed": seed}
+    given: dict[str, Any] = {"total_trials": total_trials, "max_seconds": max_seconds, "seed": seed}
     settings = replace(file.tuning, **{name: value for name, value in given.items() if value is not None})
     name = file.engine_name(None if engine is None else engine.value)
     if save_model is not None and not save_model.resolve().parent.is_dir():
