@@ -31,8 +31,8 @@ def check_packages() -> None:
         raise EngineError(f"Python lacks {', '.join(missing)}: install autotrascale with its extra [spark]")
 
 
-def check_java() -> None:
-    """Java 17 or newer, from JAVA_HOME when set, else from PATH: the order in which Spark looks."""
+def check_java() -> tuple[str, int]:
+    """Java 17 or newer, from JAVA_HOME when set, else from PATH: the order in which Spark looks. Where, and which."""
     java = find_java()
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
@@ -43,6 +43,7 @@ def check_java() -> None:
         raise EngineError(f"{java} does not tell its version: install a Java {JAVA} or newer")
     if version < JAVA:
         raise EngineError(f"Spark needs Java {JAVA} or newer, and {java} is Java {version}: set JAVA_HOME to another")
+    return java, version
 
 
 def find_java() -> str:
@@ -64,10 +65,12 @@ def java_version(text: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def check_memory(driver_mb: int) -> None:
-    free = psutil.virtual_memory().available // 2**20
+def check_memory(driver_mb: int) -> int:
+    """How many megabytes are free."""
+    free = int(psutil.virtual_memory().available) // 2**20
     if driver_mb + _JVM_EXTRA_MB > free:
         raise EngineError(
             f"Spark's driver wants {driver_mb} MB and about {_JVM_EXTRA_MB} MB beside its heap, and "
             f"{free} MB are free: lower spark.driver_memory or free some memory"
         )
+    return free

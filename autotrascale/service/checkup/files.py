@@ -1,0 +1,41 @@
+"""The files that say what to look at. One that is wrong is a finding like others: the rest is looked at without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from autotrascale.domain.errors import InputError
+from autotrascale.monitor.settings import SqliteSettings, StoreSettings
+from autotrascale.reading import read_file
+from autotrascale.service.checkup.finding import Case, Finding, of_error, ok
+from autotrascale.service.jobfile import read_job_file
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Metrics:
+    store: StoreSettings
+
+
+def read_case(job: Path | None, metrics: Path | None, store: str | None) -> tuple[Case, list[Finding]]:
+    """What to look at, and what the files themselves are worth."""
+    findings: list[Finding] = []
+    job_file = _read("job file", job, read_job_file, findings)
+    stated = _read("metrics file", metrics, lambda path: read_file(path, _Metrics), findings)
+    return Case(job_file, store, SqliteSettings() if stated is None else stated.store), findings
+
+
+def _read(check: str, path: Path | None, reader: Callable[[Path], T], findings: list[Finding]) -> T | None:
+    if path is None:
+        return None
+    try:
+        read = reader(path)
+    except InputError as error:
+        findings.append(replace(of_error(error), check=check))
+        return None
+    findings.append(replace(ok(f"{path} can be used"), check=check))
+    return read

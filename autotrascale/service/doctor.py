@@ -1,0 +1,73 @@
+"""`autotrascale doctor`: is everything here that a tuning run needs? Each thing in one line, with what to do about it.
+
+Nothing is changed by looking. Without `--deep` nothing is started either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotrascale.service.output import Format, FormatOption, emit, note, say, table
+from autotrascale.service.store import StoreOption
+
+if TYPE_CHECKING:
+    from autotrascale.service.checkup.finding import Check, Finding
+
+
+def doctor(
+    job: Annotated[
+        Path | None, typer.Option(metavar="JOB.yaml", help="Look at what this job asks for. [default: what any would]")
+    ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.yaml", help="A file with a store: section, of the metric store to look at."),
+    ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Start Spark and run a few batches, which takes a minute.")
+    ] = False,
+    store: StoreOption = None,
+    form: FormatOption = Format.table,
+) -> None:
+    """Check this machine, its packages and stores. Exit code 0 when nothing is a problem, else 1."""
+    from autotrascale.service.checkup.files import read_case
+    from autotrascale.service.checkup.finding import examine
+
+    case, files = read_case(job, metrics, store)
+    if deep:
+        note("starting Spark, which takes up to a minute")
+    findings = [*files, *examine(checks(deep=deep), case)]
+    healthy = all(finding.state != "problem" for finding in findings)
+    answer = {"healthy": healthy, "checks": [asdict(finding) for finding in findings]}
+    emit(form, answer, lambda: _show(findings))
+    if not healthy:
+        raise typer.Exit(1)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("doctor")(doctor)
+
+
+def checks(*, deep: bool) -> dict[str, Check]:
+    """All there are, in the order in which they are told."""
+    from autotrascale.service.checkup import machine, python, redis, spark, stores
+
+    return {
+        **python.checks(),
+        **spark.checks(deep=deep),
+        **machine.checks(),
+        **stores.checks(),
+        "redis": redis.reachable,
+    }
+
+
+def _show(findings: list[Finding]) -> None:
+    table(
+        ("state", "check", "seen", "what to do"),
+        [(finding.state, finding.check, finding.seen, finding.remedy) for finding in findings],
+    )
+    count = {state: sum(finding.state == state for finding in findings) for state in ("problem", "warning")}
+    say(f"checks: {len(findings)}, problems: {count['problem']}, warnings: {count['warning']}")
