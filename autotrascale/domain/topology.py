@@ -102,6 +102,21 @@ class Topology:
         return dict(zip(self.operators, k, strict=True))
 
 
+def check_parallelism(topology: Topology, parallelism: Mapping[str, int], p_max: int) -> None:
+    """One number for each operator, which an engine of `p_max` can give."""
+    for name in parallelism:
+        if name not in topology.operators:
+            remedy = f"use {', '.join(topology)}"
+            raise InputError(f"parallelism.{name}", "names an operator that does not exist", remedy=remedy)
+    for name in topology:
+        if name not in parallelism:
+            raise InputError("parallelism", f"has no entry for {name!r}", seen=dict(parallelism), remedy="add it")
+        checks.count(f"parallelism.{name}", parallelism[name])
+        if parallelism[name] > p_max:
+            remedy = f"give 1 to {p_max}, or raise p_max"
+            raise InputError(f"parallelism.{name}", f"is above p_max = {p_max}", seen=parallelism[name], remedy=remedy)
+
+
 def check_source_rates(topology: Topology, source_rates: Mapping[str, float]) -> None:
     """Every source has a rate and nothing else does: λ_src is what the world offers, at the edge of the graph only."""
     for name, rate in source_rates.items():

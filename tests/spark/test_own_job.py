@@ -46,7 +46,7 @@ def test_the_page_names_what_conf_may_not_set() -> None:
 
 @pytest.mark.spark
 def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(EXAMPLE)
     conf = {"spark.driver.extraJavaOptions": BRISK}
     settings = dataclasses.replace(section(), conf=conf, window=QUICK, patience=PATIENCE, work_dir=str(tmp_path))
     with SparkEngine(settings) as engine:

@@ -9,8 +9,8 @@ from typing import Self
 import numpy as np
 
 from autotrascale.domain import checks
-from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.domain.topology import Topology, check_source_rates
+from autotrascale.domain.errors import EngineError
+from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.simulator.steady import Compiled, compile_job
@@ -102,17 +102,7 @@ class SimulatorEngine:
         )
 
     def _vector(self, parallelism: Mapping[str, int]) -> tuple[int, ...]:
-        if set(parallelism) != set(self.topology.operators):
-            raise InputError(
-                "parallelism",
-                "does not name exactly the job's operators",
-                seen=sorted(parallelism),
-                remedy=f"give one number for each of {', '.join(self.topology)}",
-            )
-        for name, k in parallelism.items():
-            checks.count(f"parallelism.{name}", k)
-            if k > self.p_max:
-                raise InputError(f"parallelism.{name}", f"is above p_max = {self.p_max}", seen=k, remedy="lower it")
+        check_parallelism(self.topology, parallelism, self.p_max)
         return self.topology.vector(parallelism)
 
     def _rescale(self, k: tuple[int, ...]) -> float:

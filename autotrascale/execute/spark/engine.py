@@ -8,23 +8,20 @@ What breaks in a trial is its verdict; after a host has died, the next trial sta
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
-import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.domain.topology import Topology, check_source_rates
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.spark import metrics
 from autotrascale.execute.spark.changes import POLL_SECONDS, Change, Changes
 from autotrascale.execute.spark.connection import Connection, HostLostError, QueryFailedError
 from autotrascale.execute.spark.facts import BatchFact
-from autotrascale.execute.spark.preflight import preflight
+from autotrascale.execute.spark.hosting import Hosting
 from autotrascale.execute.spark.query import Query, now_ms
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.execute.spark.stability import Behind, Steady, Undecided, judge
@@ -41,14 +38,8 @@ class SparkEngine:
         self.window: metrics.WindowFacts | None = None
         self.change = Change()
         self._query: Query | None = None
-        self._connection: Connection | None = None
+        self._hosting = Hosting(settings)
         self._trials = 0
-        base = settings.work_dir or tempfile.gettempdir()
-        Path(base).mkdir(parents=True, exist_ok=True)
-        self._work = Path(tempfile.mkdtemp(prefix="autotrascale-", dir=base))
-        self._held: list[Connection] = []
-        self._keep_log = False
-        self._finalizer = weakref.finalize(self, _end_all, self._held, self._work)
 
     @property
     def topology(self) -> Topology:
@@ -65,8 +56,7 @@ class SparkEngine:
 
     @property
     def log(self) -> Path:
-        """The log of host, JVM and workers."""
-        return self._work / "host.log"
+        return self._hosting.log
 
     def run(self, parallelism: Mapping[str, int], source_rates: Mapping[str, float]) -> Trial:
         """One trial. Raises `EngineError` when no host can be started, `InputError` for a vector that cannot be."""
@@ -78,30 +68,18 @@ class SparkEngine:
             self.change = self._bring(connection, asked, source_rates)
             trial = self._measure(connection, asked, source_rates)
         except QueryFailedError as failure:
-            self._keep_log = True
             self._forget_query()
-            return Trial(asked, Verdict.FAILED, detail=f"{failure}; see {self.log}")
+            return Trial(asked, Verdict.FAILED, detail=self._hosting.blamed(failure))
         except HostLostError as loss:
-            self._keep_log = True
             self._drop(connection)
             self._forget_query()
-            return Trial(asked, Verdict.FAILED, detail=f"{loss}; see {self.log}")
+            return Trial(asked, Verdict.FAILED, detail=self._hosting.blamed(loss))
         if self.settings.between_trials == "fresh":
             self._end_trial(connection)
         return trial
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        for connection in self._held:
-            connection.kill()
-        if self._keep_log and self.log.exists():
-            for entry in self._work.iterdir():
-                if entry != self.log:
-                    _remove(entry)
-            self._finalizer.detach()
-        self._finalizer()
-        self._connection = None
+        self._hosting.close()
 
     def __enter__(self) -> Self:
         return self
@@ -111,47 +89,24 @@ class SparkEngine:
     ) -> None:
         self.close()
 
+    @property
+    def _connection(self) -> Connection | None:
+        return self._hosting.connection
+
     def _ready(self) -> Connection:
         """The host's connection; a host is started when there is none, or when it has died meanwhile."""
-        if not self._finalizer.alive:
-            raise EngineError("the engine is closed")
         if self._connection is not None and self._connection.lost():
             self._drop(self._connection)
-        if self._connection is None:
-            preflight(self.settings)
-            connection = Connection(self.settings, self._work, self.log)
-            self._held.append(connection)
-            try:
-                connection.open()
-            except HostLostError as loss:
-                self._keep_log = True
-                self._drop(connection)
-                raise EngineError(f"{loss}; see {self.log}") from None
-            except QueryFailedError as failure:
-                self._drop(connection)
-                raise EngineError(str(failure)) from None
-            self._connection = connection
-        return self._connection
+        return self._hosting.ready()
 
     def _drop(self, connection: Connection) -> None:
-        connection.kill()
-        self._held.remove(connection)
-        self._connection = None
+        self._hosting.drop(connection)
         if self._query is not None and self._query.running:
             self._query.running = False
             self._query.last_commit_ms = connection.last_commit_ms()
 
     def _check(self, parallelism: Mapping[str, int], source_rates: Mapping[str, float]) -> None:
-        for name in parallelism:
-            if name not in self.topology.operators:
-                remedy = f"use {', '.join(self.topology)}"
-                raise InputError(f"parallelism.{name}", "names an operator that does not exist", remedy=remedy)
-        for name in self.topology:
-            if name not in parallelism:
-                raise InputError("parallelism", f"has no entry for {name!r}", seen=dict(parallelism), remedy="add it")
-            if not 1 <= parallelism[name] <= self.p_max:
-                remedy = f"give 1 to {self.p_max}, or set spark.p_max or more slots in spark.master"
-                raise InputError(f"parallelism.{name}", "is out of bounds", seen=parallelism[name], remedy=remedy)
+        check_parallelism(self.topology, parallelism, self.p_max)
         check_source_rates(self.topology, source_rates)
         if not any(source_rates.values()):
             remedy = "give at least one source a rate above zero: without records there is nothing to measure"
@@ -172,7 +127,7 @@ class SparkEngine:
         self._stop(connection)
         stopping = time.monotonic() - began
         self._trials += 1
-        query = self._query = Query.new(self.settings, self._work / f"trial-{self._trials}", k, rates)
+        query = self._query = Query.new(self.settings, self._hosting.work / f"trial-{self._trials}", k, rates)
         change = Changes(connection, self.settings).begin(query)
         return Change({"stop": stopping, **change.phases}, stopping + change.downtime_seconds)
 
@@ -233,16 +188,3 @@ class SparkEngine:
         if self.settings.between_trials == "fresh" or not self._query.begun:
             self._query.remove()
             self._query = None
-
-
-def _end_all(held: list[Connection], work: Path) -> None:
-    for connection in held:
-        connection.kill()
-    _remove(work)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)

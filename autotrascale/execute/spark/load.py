@@ -91,6 +91,11 @@ class SourceLoad:
             counts = np.where(ms >= segment.since_ms, _arrived(segment, ms), counts)
         return counts
 
+    def offered(self, since_ms: float, until_ms: float) -> float:
+        """Records per second between two moments of the wall clock, whether or not they were taken in."""
+        since, until = self._clock(round(since_ms)), self._clock(round(until_ms))
+        return 1000 * float(self.count(until) - self.count(since)) / max(1, until - since)
+
     def arrivals(self, start_ms: int, end_ms: int) -> tuple[int, Ints]:
         """The records of [start, end): the first one's number, and the millisecond at which each of them arrives."""
         grid = np.arange(start_ms, end_ms + 1, dtype=np.int64)

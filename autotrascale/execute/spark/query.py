@@ -15,6 +15,8 @@ from autotrascale.execute.spark.load import Loads, SourceLoad
 from autotrascale.execute.spark.schedule import Schedule
 from autotrascale.execute.spark.settings import SparkSettings
 
+_LOAD_FILE = "load.json"
+
 
 @dataclass
 class Query:
@@ -37,20 +39,26 @@ class Query:
     ) -> Query:
         """Empty state, and a load that primes until `begin_load`."""
         folder.mkdir()
-        home = settings.checkpoint_dir.rstrip("/")
-        checkpoint = f"{home}/{folder.parent.name}-{folder.name}" if home else str(folder / "checkpoint")
         shape, least = Schedule(settings.load_shape), max(parallelism.values())
         loads = {
             name: SourceLoad.priming(rate * shape.rate(0.0), settings.prime_batches, least)
             for name, rate in rates.items()
         }
-        query = cls(folder, checkpoint, dict(parallelism), dict(rates), Loads(loads), shape)
+        query = cls(folder, _checkpoint(settings, folder), dict(parallelism), dict(rates), Loads(loads), shape)
         query._save()
         return query
 
+    @classmethod
+    def left(
+        cls, settings: SparkSettings, folder: Path, parallelism: Mapping[str, int], rates: Mapping[str, float]
+    ) -> Query:
+        """As an earlier process left it: its load goes on as if nobody had been away."""
+        loads, shape = load.read(folder / _LOAD_FILE), Schedule(settings.load_shape)
+        return cls(folder, _checkpoint(settings, folder), dict(parallelism), dict(rates), loads, shape)
+
     @property
     def load_file(self) -> Path:
-        return self.folder / "load.json"
+        return self.folder / _LOAD_FILE
 
     @property
     def begun(self) -> bool:
@@ -100,6 +108,11 @@ class Query:
 
     def _save(self) -> None:
         load.write(self.loads, self.load_file)
+
+
+def _checkpoint(settings: SparkSettings, folder: Path) -> str:
+    home = settings.checkpoint_dir.rstrip("/")
+    return f"{home}/{folder.parent.name}-{folder.name}" if home else str(folder / "checkpoint")
 
 
 def _ends(batch: BatchFact) -> list[dict[str, int]]:

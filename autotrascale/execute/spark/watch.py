@@ -35,6 +35,10 @@ class Watch:
         """The batches that were triggered at this moment or later."""
         return [batch for batch in self.batches if batch.started_ms >= at_ms]
 
+    def forget(self, before_ms: float) -> None:
+        """Batches triggered before this moment, but the last one: a job may run for months."""
+        self.batches[:-1] = [batch for batch in self.batches[:-1] if batch.started_ms >= before_ms]
+
     def in_flight(self, now_ms: float) -> Running | None:
         """The batch whose tasks run now. It covers what arrived since the one before it was triggered."""
         if self.started is None or not self.batches or self.started.batch <= self.batches[-1].batch:

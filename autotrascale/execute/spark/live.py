@@ -1,0 +1,258 @@
+"""A PySpark job that runs by itself, for the control loop: `LiveJob` on real Spark. Its clock is the wall clock.
+
+What a later process needs to go on stands in `home`: the checkpoint, the load file, and a note of the parallelism that
+the job runs at. The note is written before a rescale and after it, so that whoever comes after a crash half way knows
+which of the two parallelisms is the good one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO
+
+from autotrascale import reading
+from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
+from autotrascale.execute.live import Look, Rescaled
+from autotrascale.execute.spark import metrics
+from autotrascale.execute.spark.changes import POLL_SECONDS, Change, Changes
+from autotrascale.execute.spark.connection import Connection, HostLostError, QueryFailedError
+from autotrascale.execute.spark.facts import BatchFact
+from autotrascale.execute.spark.hosting import Hosting
+from autotrascale.execute.spark.messages import state_partitions
+from autotrascale.execute.spark.query import Query, now_ms
+from autotrascale.execute.spark.settings import SparkSettings
+
+_Broken = (QueryFailedError, HostLostError, EngineError)
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is left for a later process. `moving_to` stands while a rescale is under way."""
+
+    job: str
+    operators: tuple[str, ...]
+    folder: str
+    parallelism: Mapping[str, int]
+    rates: Mapping[str, float]
+    moving_to: Mapping[str, int] | None = None
+
+
+class LiveSpark:
+    simulated = False
+
+    def __init__(self, settings: SparkSettings, source_rates: Mapping[str, float], home: Path) -> None:
+        """One process at a time may use a `home`. It is made where there is none."""
+        self.settings, self.source_rates = settings, dict(source_rates)
+        self.change = Change()
+        self._home = home.resolve()
+        self._lock = _claim(self._home)
+        self._hosting = Hosting(settings)
+        self._query: Query | None = None
+        self._why_down = "the job was never started"
+
+    @property
+    def name(self) -> str:
+        return self._ready().ready.job
+
+    @property
+    def topology(self) -> Topology:
+        return self._ready().topology
+
+    @property
+    def p_max(self) -> int:
+        return self.settings.p_max or self._ready().ready.slots
+
+    @property
+    def log(self) -> Path:
+        return self._hosting.log
+
+    def start(self, parallelism: Mapping[str, int]) -> Look:
+        if not self._runs():
+            connection = self._ready()
+            check_parallelism(self.topology, parallelism, self.p_max)
+            check_source_rates(self.topology, self.source_rates)
+            try:
+                self._bring_up(connection, parallelism)
+            except _Broken as problem:
+                self._broke(problem)
+        return self.look()
+
+    def look(self) -> Look:
+        self._poll()
+        at, query, connection = time.time(), self._query, self._hosting.connection
+        if query is None or connection is None or not query.running:
+            return Look(at, None, None, detail=self._why_down)
+        measured_at = (connection.last_commit_ms() or 0.0) / 1000 or None
+        batches = connection.watch.since(query.window_from_ms)
+        if not batches:
+            return Look(at, dict(query.parallelism), None, measured_at, "no batch was committed since the last look")
+        query.window_from_ms = batches[-1].started_ms + 1
+        connection.watch.forget(query.window_from_ms)
+        return Look(at, dict(query.parallelism), self._snapshot(query, batches), measured_at)
+
+    def rescale(self, parallelism: Mapping[str, int]) -> Rescaled:
+        query = self._query
+        if query is None or not self._runs():
+            return Rescaled(time.time(), False, None, detail=self._why_down)
+        check_parallelism(self.topology, parallelism, self.p_max)
+        before, wanted = dict(query.parallelism), dict(parallelism)
+        if before == wanted:
+            return Rescaled(time.time(), True, before)
+        self._write_note(query, moving_to=wanted)
+        try:
+            self.change = Changes(self._ready(), self.settings).rescale(query, wanted, query.rates)
+        except _Broken as problem:
+            return self._back_to(query, before, problem)
+        self._begin_window(query)
+        self._write_note(query)
+        return Rescaled(time.time(), True, wanted, self.change.downtime_seconds, self.change.phases)
+
+    def wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._poll()
+            time.sleep(min(left, POLL_SECONDS * 4))
+
+    def come_to_rest(self) -> dict[str, int]:
+        """Takes no further records in, and says how many there were of each generated source, the first one's on."""
+        query = self._query
+        if query is None or not self._runs():
+            raise EngineError(self._why_down)
+        Changes(self._ready(), self.settings).come_to_rest(query)
+        return {name: query.loads.sources[name].limit_count for name in query.generated}
+
+    def close(self) -> None:
+        query, connection = self._query, self._hosting.connection
+        if query is not None and connection is not None and self._runs():
+            try:
+                changes = Changes(connection, self.settings)
+                changes.come_to_rest(query)
+                changes.stop(query)
+            except _Broken as problem:
+                self._broke(problem)
+        if query is not None:
+            query.running = False
+        self._why_down = "the job was closed"
+        self._hosting.close()
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- bringing it up -----------------------------------------------------------------------------------------------
+
+    def _ready(self) -> Connection:
+        if (connection := self._hosting.connection) is not None and connection.lost():
+            self._broke(HostLostError("the host is gone"))
+        return self._hosting.ready()
+
+    def _bring_up(self, connection: Connection, parallelism: Mapping[str, int]) -> None:
+        changes = Changes(connection, self.settings)
+        if (note := self._read_note()) is None:
+            folder = self._home / f"query-{now_ms()}"
+            self._query = query = Query.new(self.settings, folder, parallelism, self.source_rates)
+            self.change = changes.begin(query)
+        else:
+            self._query = query = Query.left(self.settings, self._home / note.folder, note.parallelism, note.rates)
+            changes.stop(query)
+            if note.moving_to is not None:
+                changes.repartition(query, state_partitions(self.topology, note.parallelism))
+            query.release_load()
+            query.change_rates(self.source_rates)
+            self.change = Change(changes.start(query))
+            self._begin_window(query)
+        self._write_note(query)
+
+    def _begin_window(self, query: Query) -> None:
+        """After the first batch, which carries what arrived while the job stood still, on cold caches."""
+        query.window_from_ms = self._ready().watch.batches[0].started_ms + 1
+
+    def _back_to(self, query: Query, before: Mapping[str, int], problem: Exception) -> Rescaled:
+        """Where it came from: its state may have been moved already, or half of the way."""
+        self._broke(problem)
+        detail = str(problem)
+        query.parallelism = dict(before)
+        try:
+            self._bring_up(self._ready(), before)
+        except _Broken as another:
+            self._broke(another)
+            return Rescaled(time.time(), False, None, detail=f"{detail}; then, going back: {another}")
+        return Rescaled(time.time(), False, dict(before), sum(self.change.phases.values()), self.change.phases, detail)
+
+    # -- watching it --------------------------------------------------------------------------------------------------
+
+    def _runs(self) -> bool:
+        self._poll()
+        return self._query is not None and self._query.running
+
+    def _poll(self) -> None:
+        connection = self._hosting.connection
+        if self._query is None or not self._query.running or connection is None:
+            return
+        try:
+            connection.poll()
+        except (QueryFailedError, HostLostError) as problem:
+            self._broke(problem)
+
+    def _broke(self, problem: Exception) -> None:
+        """Down until somebody starts it again. A host that is gone, or that hangs, is got rid of."""
+        self._why_down = self._hosting.blamed(problem)
+        connection = self._hosting.connection
+        if self._query is not None:
+            self._query.running = False
+        if connection is not None and (isinstance(problem, HostLostError) or connection.lost()):
+            self._hosting.drop(connection)
+
+    def _snapshot(self, query: Query, batches: list[BatchFact]) -> Snapshot:
+        own = [source for source in self.topology.sources if source not in query.generated]
+        span = (batches[0].started_ms, batches[-1].committed_ms)
+        offered = {name: query.loads.sources[name].offered(*span) for name in query.generated}
+        rates = {**offered, **metrics.observed_rates(own, batches)}
+        return metrics.snapshot(self.name, self.topology, self.p_max, rates, batches)
+
+    # -- what a later process finds -----------------------------------------------------------------------------------
+
+    def _write_note(self, query: Query, moving_to: Mapping[str, int] | None = None) -> None:
+        here = (query.folder.name, dict(query.parallelism), dict(query.rates))
+        note = Note(self.name, tuple(self.topology), *here, moving_to)
+        draft = self._home / "job.json.draft"
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump(asdict(note), file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._home / "job.json")
+
+    def _read_note(self) -> Note | None:
+        path = self._home / "job.json"
+        if not path.exists():
+            return None
+        note = reading.read_file(path, Note)
+        if (note.job, note.operators) != (self.name, tuple(self.topology)):
+            raise InputError(str(self._home), "holds another job", seen=f"{note.job}: {', '.join(note.operators)}",
+                             remedy="give this one a folder of its own")  # fmt: skip
+        return note
+
+
+def _claim(home: Path) -> TextIO:
+    home.mkdir(parents=True, exist_ok=True)
+    lock = (home / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise InputError(str(home), "is in use by another process", remedy="stop that one first") from None
+    return lock

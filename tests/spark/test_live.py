@@ -1,0 +1,122 @@
+"""A job that runs by itself on real Spark: what the control loop is owed, and what is left after a crash."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from conftest import settings
+
+from autotrascale.domain.errors import InputError
+from autotrascale.execute.spark.changes import Changes
+from autotrascale.execute.spark.connection import QueryFailedError
+from autotrascale.execute.spark.live import LiveSpark
+from autotrascale.execute.spark.query import Query
+from autotrascale.jobs.wordcount import WordCount, read_results
+from autotrascale.testing.live_contract import LiveContract, measured, runs
+
+pytestmark = pytest.mark.spark
+
+JOB = WordCount(vocabulary=200)
+CALM = {"source": 2, "flatmap": 2, "count": 2, "sink": 1}
+OTHER = {"source": 1, "flatmap": 3, "count": 4, "sink": 1}
+SETTLE_SECONDS = 4.0
+
+
+def open_live(home: Path) -> LiveSpark:
+    results = home / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    spark = settings(home, master="local[6]")
+    (home / "flavour.json").write_text(json.dumps({"word_count": {"vocabulary": 200, "results": str(results)}}))
+    return LiveSpark(spark, {"source": 300.0}, home / "home")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSpark]:
+    """One Spark for all tests that leave the job running."""
+    with open_live(tmp_path_factory.mktemp("live")) as live:
+        live.start(CALM)
+        yield live
+
+
+class TestLiveSpark(LiveContract):
+    calm: ClassVar = CALM
+    other: ClassVar = OTHER
+    settle_seconds = SETTLE_SECONDS
+
+    def open(self, home: Path) -> LiveSpark:
+        return open_live(home)
+
+    @pytest.fixture
+    def live(self, running: LiveSpark) -> LiveSpark:  # type: ignore[override]
+        return running
+
+
+def counted(live: LiveSpark, home: Path) -> tuple[dict[str, int], dict[str, int]]:
+    """What the job has counted when it comes to rest, and what a plain program counts of the same records."""
+    records = live.come_to_rest()["source"]
+    oracle = Counter(word for line in JOB.sentences(np.arange(records))[0] for word in line.split())
+    return read_results(home / "results"), dict(oracle)
+
+
+def test_nothing_is_lost_by_crashes_at_the_worst_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_live(tmp_path) as live:
+        live.start(CALM)
+        measured(live, SETTLE_SECONDS)
+
+        # A second controller must keep its hands off.
+        with pytest.raises(InputError, match="in use by another process"):
+            open_live(tmp_path)
+
+        # The state is moved, and then the rescale breaks: back to where it was.
+        whole = Changes.repartition
+        broken: list[int] = []
+
+        def half(changes: Changes, query: Query, partitions: int) -> None:
+            whole(changes, query, partitions)
+            if not broken:
+                broken.append(partitions)
+                raise QueryFailedError("the state was moved, and then the disk was full")
+
+        monkeypatch.setattr(Changes, "repartition", half)
+        failed = live.rescale(OTHER)
+        assert broken == [4]
+        assert not failed.done
+        assert runs(failed.running) == CALM
+        assert "the disk was full" in failed.detail
+        assert measured(live, SETTLE_SECONDS).parallelism == CALM
+
+        # The host dies: down is down, and a start finds everything.
+        connection = live._hosting.connection
+        assert connection is not None
+        connection.process.kill()
+        look = live.look()
+        assert look.running is None
+        assert look.detail
+        assert not live.rescale(OTHER).done
+        assert runs(live.start(OTHER).running) == CALM
+
+        # The controller itself dies in the middle of a rescale, after the state was moved.
+        def fatal(changes: Changes, query: Query, partitions: int) -> None:
+            whole(changes, query, partitions)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Changes, "repartition", fatal)
+        with pytest.raises(KeyboardInterrupt):
+            live.rescale(OTHER)
+        monkeypatch.setattr(Changes, "repartition", whole)
+        live._hosting.close()
+        live._lock.close()
+
+    with open_live(tmp_path) as live:
+        assert runs(live.start(OTHER).running) == CALM
+        assert live.rescale(OTHER).done
+        measured(live, SETTLE_SECONDS)
+        counts, oracle = counted(live, tmp_path)
+        assert len(counts) == 200
+        assert counts == oracle
