@@ -51,7 +51,6 @@ class _Verbs(TyperGroup):
 app = typer.Typer(
     cls=_Verbs,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Finds the least parallelism that holds a streaming job's latency target, and keeps it there.",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autotrascale.service.completing import job_files
 from autotrascale.service.output import Format, FormatOption, emit, note, say, table
 from autotrascale.service.store import StoreOption
 
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 
 def doctor(
     job: Annotated[
-        Path | None, typer.Option(metavar="JOB.yaml", help="Look at what this job asks for. [default: what any would]")
+        Path | None,
+        typer.Option(
+            metavar="JOB.yaml",
+            help="Look at what this job asks for. [default: what any would]",
+            autocompletion=job_files,
+        ),
     ] = None,
     metrics: Annotated[
         Path | None,

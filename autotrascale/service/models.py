@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autotrascale.service.completing import job_files, job_names
 from autotrascale.service.output import Format, FormatOption, emit, note, say, table
 from autotrascale.service.store import StoreOption
 from autotrascale.service.tune import EngineChoice
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from autotrascale.plan.benefit_model import BenefitModel
     from autotrascale.service.warm_start import WarmStart
 
-JobOption = Annotated[str | None, typer.Option("--job", metavar="JOB", help="Only the models of this job.")]
+JobOption = Annotated[
+    str | None, typer.Option("--job", metavar="JOB", help="Only the models of this job.", autocompletion=job_names)
+]
 ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="models:/NAME/VERSION, models:/NAME@rate-R, or with --job rate-R.")
 ]
@@ -27,7 +30,13 @@ ModelName = Annotated[
 def ls(
     job: JobOption = None,
     for_job: Annotated[
-        Path | None, typer.Option("--for", metavar="JOB.yaml", help="Say which a run of this job would start from.")
+        Path | None,
+        typer.Option(
+            "--for",
+            metavar="JOB.yaml",
+            help="Say which a run of this job would start from.",
+            autocompletion=job_files,
+        ),
     ] = None,
     rate: Annotated[float | None, typer.Option(metavar="R", help="With --for: at this rate.")] = None,
     engine: Annotated[EngineChoice | None, typer.Option(help="With --for: on this engine.")] = None,

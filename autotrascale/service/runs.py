@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autotrascale.service.completing import job_names, run_names
 from autotrascale.service.output import Format, FormatOption, emit, note, say, table
 from autotrascale.service.store import StoreOption
 
@@ -15,12 +16,17 @@ if TYPE_CHECKING:
     from autotrascale.tuning import Evaluation
 
 RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id or its beginning; a job, for its last run; or: last.")
+    str,
+    typer.Argument(
+        metavar="RUN", help="A run's id or its beginning; a job, for its last run; or: last.", autocompletion=run_names
+    ),
 ]
 
 
 def ls(
-    job: Annotated[str | None, typer.Option(metavar="JOB", help="Only the runs of this job.")] = None,
+    job: Annotated[
+        str | None, typer.Option(metavar="JOB", help="Only the runs of this job.", autocompletion=job_names)
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="The latest N runs.")] = 20,
     store: StoreOption = None,
     form: FormatOption = Format.table,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from autotrascale.service.completing import job_files
 from autotrascale.service.output import Format, FormatOption
 from autotrascale.service.store import StoreOption
 from autotrascale.service.telling import TARGET_NOT_MET as TARGET_NOT_MET
@@ -20,7 +21,7 @@ class EngineChoice(StrEnum):
 
 
 def tune(
-    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
+    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.", autocompletion=job_files)],
     engine: Annotated[
         EngineChoice | None, typer.Option(help="What runs the job; else what the file describes.")
     ] = None,
