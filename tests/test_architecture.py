@@ -33,7 +33,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
     "service": (
         {"domain", "plan", "reading", "monitor", "analyze", "execute", "knowledge", "tuning", "views"},
-        {"typer", "rich", "pydantic", "numpy", "mlflow", "yaml", "packaging", "redis"},
+        {"typer", "rich", "pydantic", "numpy", "mlflow", "yaml", "packaging", "redis"}
+        | {"fastapi", "starlette", "uvicorn", "anyio", "prometheus_client"},
     ),
 }
 # Never in the planning core, whatever they are imported for: the outside world.

@@ -23,6 +23,10 @@ GONE = "its process is gone"
 CANCELLED = "cancelled"
 
 
+class JobBusyError(InputError):
+    """Another run of the job is under way."""
+
+
 def owner_of(run: Run) -> Owner | None:
     try:
         return Owner.read(json.loads(run.data.tags.get(tags.OWNER, "")))
@@ -56,8 +60,8 @@ def refuse_beside_another(store: Store, experiment: str, run_id: str | None = No
     for run in running(store, experiment):
         if run.info.run_id != run_id and is_alive(run):
             job = run.data.tags.get(tags.JOB, "this job")
-            raise InputError(f"job {job}", f"is being tuned already, as run {run.info.run_id} by {owner_of(run)}",
-                             remedy=f"wait, or: autotrascale runs cancel {run.info.run_id}")  # fmt: skip
+            raise JobBusyError(f"job {job}", f"is being tuned already, as run {run.info.run_id} by {owner_of(run)}",
+                               remedy=f"wait, or: autotrascale runs cancel {run.info.run_id}")  # fmt: skip
 
 
 def bury_the_dead(store: Store, experiment: str, spare: str | None = None) -> list[str]:

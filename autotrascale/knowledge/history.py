@@ -60,6 +60,18 @@ def list_runs(store: Store, job: str | None = None, limit: int = 20) -> list[Sum
     return [summarise(store, run) for run in islice(_runs(store, job, min(limit, PAGE)), limit)]
 
 
+def search_runs(store: Store, wanted: str = "") -> Iterator[Run]:
+    """The tuning runs of all jobs, those that MLflow finds by `wanted` where that is given."""
+    experiments = store.experiments()
+    if not experiments:
+        return iter(())
+    also = f" AND {wanted}" if wanted else ""
+    return store.pages(
+        store.client.search_runs, experiments, f"tags.`{tags.KIND}` = '{tags.TUNING}'{also}", max_results=PAGE,
+        order_by=["attributes.start_time DESC"],
+    )  # fmt: skip
+
+
 def find_run(store: Store, name: str) -> Run:
     """A run by its id, the beginning of its id, or `last`; or the last run of the job of that name."""
     if re.fullmatch(r"[0-9a-f]{32}", name):

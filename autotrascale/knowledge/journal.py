@@ -66,6 +66,8 @@ class RunJournal:
     def start(cls, store: Store, opening: Opening, queued: str | None = None) -> Self:
         """`queued`: the id of a run that has been waiting for its turn, and is the one to start."""
         experiment = store.experiment(opening.job.name)
+        if queued is not None and store.call(store.client.get_run, queued).info.status == "KILLED":
+            raise RunCancelledError(f"run {queued} was cancelled before it began")
         claim.refuse_beside_another(store, experiment)
         claim.bury_the_dead(store, experiment, spare=queued)
         owner = Owner.me()

@@ -1,0 +1,1 @@
+"""The verbs of the command line over HTTP: FastAPI's application, and what it answers from."""

@@ -1,0 +1,63 @@
+"""The application: routes, checks, errors and the OpenAPI document, put together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio.to_thread
+from fastapi import Depends, FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from autotrascale import __version__
+from autotrascale.service.api import events, health, others, problems, runs
+from autotrascale.service.api.guard import OPEN_PATH, Guard
+from autotrascale.service.api.metrics import Counting
+from autotrascale.service.api.problems import Problem
+from autotrascale.service.api.state import THREADS, State
+
+TITLE = "AuTraScale"
+ABOUT = "Finds the least parallelism that holds a streaming job's latency target. docs/http-api.md shows how."
+
+
+def create_app(state: State, token: str | None = None, *, loopback: bool = True) -> FastAPI:
+    """Opening it reads the store; closing it ends the runs under way, which go on at the next start."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        await anyio.to_thread.run_sync(state.open)
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(state.close)
+
+    # No pages for people: FastAPI's load their scripts from elsewhere.
+    app = FastAPI(title=TITLE, version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None,
+                  telemetry={"tracing": False, "metrics": False, "logs": False})  # fmt: skip
+    app.state.service = state
+    state.metrics.look_up(lambda: health.readings(state))
+    problems.install(app)
+    app.include_router(events.router, dependencies=[Depends(events.room)])
+    for router in (runs.router, others.router, health.router):
+        app.include_router(router)
+    app.add_middleware(Guard, token=token, loopback=loopback)
+    app.add_middleware(Counting, metrics=state.metrics)
+    app.openapi = lambda: _openapi(app, token is not None)  # type: ignore[method-assign]
+    return app
+
+
+def _openapi(app: FastAPI, secured: bool) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        schemas = document["components"]["schemas"]
+        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update({**problem.pop("$defs"), "Problem": problem})
+        if secured:
+            document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            document["security"] = [{"token": []}]
+            document["paths"][OPEN_PATH]["get"]["security"] = []
+        app.openapi_schema = document
+    return app.openapi_schema

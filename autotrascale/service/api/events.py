@@ -1,0 +1,75 @@
+"""A run's progress as server-sent events: `state` when it changes, `evaluation` for each that finishes, at last `end`.
+
+An evaluation's event id is its number, so whoever comes back with `Last-Event-ID` gets those after it, from this server
+or a later one. What is sent is read from the journal: nothing is said that a crash could take back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Annotated
+
+import anyio
+from fastapi import APIRouter, Header, HTTPException
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from autotrascale.knowledge.history import Summary
+from autotrascale.service.api.problems import RETRY_SECONDS, documented
+from autotrascale.service.api.state import MOST_STREAMS, RunOf, State, StateOf
+
+LOOK_SECONDS = 0.5
+_OVER = {"finished", "failed"}
+
+router = APIRouter(prefix="/v1/runs", tags=["runs"])
+
+
+@router.get(
+    "/{run_id}/events", summary="Follow a run", response_class=EventSourceResponse,
+    responses={**documented(404), 200: {"description": "Until the run ends.", "content": {"text/event-stream": {}}}},
+)  # fmt: skip
+async def follow(
+    run: RunOf,
+    state: StateOf,
+    last_event_id: Annotated[str | None, Header(max_length=20, description="The last evaluation that was seen.")]
+    = None,
+) -> AsyncIterator[ServerSentEvent]:  # fmt: skip
+    seen = int(last_event_id) if last_event_id is not None and last_event_id.isdecimal() else 0
+    async for event in _events(state, run, seen):
+        yield event
+
+
+async def room(state: StateOf) -> None:
+    if state.streams >= MOST_STREAMS:
+        raise HTTPException(503, f"{MOST_STREAMS} streams are open already", {"Retry-After": str(RETRY_SECONDS)})
+
+
+async def _events(state: State, run: Summary, seen: int) -> AsyncIterator[ServerSentEvent]:
+    state.streams += 1
+    said = ""
+    try:
+        while not state.closing:
+            if run.state != said:
+                said = run.state
+                yield ServerSentEvent(event="state", data={"state": said, "why": run.why})
+            if run.evaluations > seen:
+                summary = run
+                for each in await state.in_thread(lambda s=summary: state.journals.evaluations(s)):  # type: ignore[misc]
+                    if each.number > seen:
+                        seen = each.number
+                        yield ServerSentEvent(event="evaluation", id=str(seen), data=asdict(each))
+            if is_over(state, run):
+                yield ServerSentEvent(event="end", data=asdict(run))
+                return
+            await anyio.sleep(LOOK_SECONDS)
+            found = await state.in_thread(lambda: state.index.get(run.run_id))  # noqa: B023 - awaited here
+            if found is None:
+                return
+            run = found
+    finally:
+        state.streams -= 1
+
+
+def is_over(state: State, run: Summary) -> bool:
+    """One that was interrupted may go on by itself."""
+    return run.state in _OVER or (run.state in ("interrupted", "crashed") and not state.queue.knows(run.run_id))

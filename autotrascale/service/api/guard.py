@@ -1,0 +1,106 @@
+"""Who may ask, and how much at once: the checks that come before any route, as plain ASGI, for they meet every request.
+
+On a loopback address the Host header must name it: else a page of another site could reach this server by a name of
+its own that resolves to 127.0.0.1. With a token, each request must carry it, but for `/healthz`. Bodies are bounded,
+whether or not they say how long they are.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from autotrascale.service.api.problems import ProblemResponse
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+OPEN_PATH = "/healthz"
+MOST_BYTES = 1_000_000
+
+_HOST = re.compile(r"\[([0-9a-fA-F:]+)\](?::\d+)?|([^:\[\]]+)(?::\d+)?")
+
+
+class Guard:
+    def __init__(self, app: ASGIApp, token: str | None, loopback: bool, most_bytes: int = MOST_BYTES) -> None:
+        self._app, self._loopback, self._most = app, loopback, most_bytes
+        self._token = None if token is None else token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        refused = self._foreign(headers) or self._unknown(scope, headers) or self._long(headers)
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        await _Bounded(self._app, self._most)(scope, receive, send)
+
+    def _foreign(self, headers: dict[bytes, bytes]) -> ProblemResponse | None:
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self._loopback and _name(host) not in LOOPBACK:
+            return ProblemResponse(421, f"this server is no {host[:100] or 'nameless host'}; call it 127.0.0.1")
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        if origin and urlsplit(origin).netloc != host:
+            return ProblemResponse(403, "pages of other sites may not ask this server")
+        return None
+
+    def _unknown(self, scope: Scope, headers: dict[bytes, bytes]) -> ProblemResponse | None:
+        if self._token is None or scope["path"] == OPEN_PATH:
+            return None
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
+            return None
+        return ProblemResponse(401, "send the server's token: Authorization: Bearer …",
+                               headers={"WWW-Authenticate": "Bearer"})  # fmt: skip
+
+    def _long(self, headers: dict[bytes, bytes]) -> ProblemResponse | None:
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit():
+            return ProblemResponse(400, "Content-Length is no number")
+        return _too_long(self._most) if len(length) > 12 or int(length) > self._most else None
+
+
+class _TooLongError(Exception):
+    """Out of the application, past its own handlers, to where the response is made."""
+
+
+class _Bounded:
+    """For bodies that do not say how long they are."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app, self._left, self._most, self._begun, self._over = app, most, most, False, False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def bounded() -> Message:
+            message = await receive()
+            self._left -= len(message.get("body", b""))
+            if self._left < 0:
+                self._over = True
+                raise _TooLongError
+            return message
+
+        async def watched(message: Message) -> None:
+            if self._over and not self._begun:
+                return  # the application took it for a mistake of its own
+            self._begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, bounded, watched)
+        except Exception:
+            if not self._over:
+                raise
+        if self._over and not self._begun:
+            await _too_long(self._most)(scope, receive, send)
+
+
+def _too_long(most: int) -> ProblemResponse:
+    return ProblemResponse(413, f"a body may have {most} bytes at most", headers={"Connection": "close"})
+
+
+def _name(host: str) -> str:
+    match = _HOST.fullmatch(host)
+    return "" if match is None else (match[1] or match[2]).lower()

@@ -1,0 +1,81 @@
+"""Whether the server does what it is for, and since when it knows: `/healthz` and `/metrics`.
+
+A server that answers while its queue stands still, its store is away or its runs are silent is not healthy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from fastapi import APIRouter, Response
+
+from autotrascale.knowledge.owner import LEASE_SECONDS
+from autotrascale.service.api import metrics
+from autotrascale.service.api.metrics import Reading
+from autotrascale.service.api.problems import documented
+from autotrascale.service.api.schemas import Health
+from autotrascale.service.api.state import State, StateOf
+
+STORE_SECONDS = 15.0  # without an answer of the store
+QUEUE_SECONDS = 30.0  # without a look at the queue
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz", summary="Whether all is well", responses={
+    **documented(), 503: {"model": Health, "description": "Something is not; `problems` says what."},
+})  # fmt: skip
+def healthz(state: StateOf, response: Response) -> Health:
+    """Needs no token."""
+    found = health(state)
+    if found.status != "ok":
+        response.status_code = 503
+    return found
+
+
+@router.get("/metrics", summary="For Prometheus", response_class=Response, responses={
+    **documented(), 200: {"description": "Text exposition format.", "content": {metrics.MEDIA_TYPE: {}}},
+})  # fmt: skip
+def measured(state: StateOf) -> Response:
+    return Response(state.metrics.text(), media_type=metrics.MEDIA_TYPE)
+
+
+def health(state: State) -> Health:
+    now, index, queue = time.monotonic(), state.index, state.queue
+    store = _ago(now, index.looked)
+    silent = index.silent_longest(queue.under_way)
+    listed = state.catalog.all()
+    problems = []
+    if store is None or store > STORE_SECONDS:
+        problems.append(f"the store does not answer: {index.error or 'it has not yet'}")
+    if now - queue.beat > QUEUE_SECONDS:
+        problems.append(f"the queue has stood still for {now - queue.beat:.0f} s")
+    if silent is not None and silent > LEASE_SECONDS:
+        problems.append(f"a run under way has said nothing for {silent:.0f} s")
+    return Health(
+        status="failing" if problems else "ok", problems=problems,
+        store_reachable=index.error is None and store is not None, store_seconds_ago=store,
+        queue_seconds_ago=round(now - queue.beat, 3), evaluation_seconds_ago=_ago(now, index.measured),
+        heartbeat_seconds_ago=silent, queued=queue.waiting, running=len(queue.under_way), jobs=len(listed),
+        broken_jobs=sum(1 for each in listed if each.problem),
+    )  # fmt: skip
+
+
+def readings(state: State) -> Iterable[Reading]:
+    found = health(state)
+    by_state: dict[str, float | None] = {name: float(count) for name, count in state.index.states().items()}
+    yield "up", "1 when /healthz says ok.", None, {"": float(found.status == "ok")}
+    yield "runs", "Runs of the store.", "state", by_state
+    yield "queue_length", "Runs that wait for their turn.", None, {"": float(found.queued)}
+    yield "queue_limit", "Runs that may wait.", None, {"": float(state.queue.limit)}
+    yield "runs_under_way", "Processes of runs.", None, {"": float(found.running)}
+    yield "streams", "Clients that follow a run.", None, {"": float(state.streams)}
+    yield "store_seconds_ago", "Since the store answered.", None, {"": found.store_seconds_ago}
+    yield "evaluation_seconds_ago", "Since an evaluation finished.", None, {"": found.evaluation_seconds_ago}
+    yield "heartbeat_seconds_ago", "Of the most silent run.", None, {"": found.heartbeat_seconds_ago}
+    yield "broken_jobs", "Job files that cannot be used.", None, {"": float(found.broken_jobs)}
+
+
+def _ago(now: float, then: float | None) -> float | None:
+    return None if then is None else round(now - then, 3)

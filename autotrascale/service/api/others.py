@@ -1,0 +1,132 @@
+"""Decisions, jobs and models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, HTTPException, Path, Query
+
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.target import Target
+from autotrascale.knowledge.cards import Card, Stored
+from autotrascale.knowledge.library import PREFIX
+from autotrascale.plan.benefit_model import BenefitModel
+from autotrascale.plan.policies import create
+from autotrascale.reading import validate
+from autotrascale.service.api import schemas
+from autotrascale.service.api.catalog import Listed
+from autotrascale.service.api.problems import documented
+from autotrascale.service.api.schemas import (
+    DecideRequest,
+    DecisionView,
+    JobPage,
+    JobView,
+    ModelDetail,
+    ModelPage,
+    ModelView,
+    Prediction,
+    PredictRequest,
+    SampleView,
+)  # fmt: skip
+from autotrascale.service.api.state import State, StateOf
+
+T = TypeVar("T")
+
+router = APIRouter(prefix="/v1")
+
+OfJob = Annotated[str, Path(max_length=250, description="A job's name.", examples=["wordcount"])]
+Version = Annotated[int, Path(ge=1, le=2**31 - 1, examples=[1])]
+LimitQuery = Annotated[schemas.Limit, Query()]
+CursorQuery = Annotated[schemas.Cursor | None, Query()]
+
+
+@router.post("/decide", tags=["decide"], summary="What a policy would do", responses=documented())
+def decide(asked: DecideRequest, state: StateOf) -> DecisionView:
+    """Advisory: it touches nothing."""
+    target = None if asked.latency_target is None else Target(asked.latency_target, asked.statistic)
+    policy = create(asked.policy, target)
+    snapshot = validate(asked.snapshot, Snapshot, place="body.snapshot")
+    with state.journals.computing:
+        return DecisionView(**policy.decide(snapshot).as_dict())
+
+
+@router.get("/jobs", tags=["jobs"], summary="The jobs that can be tuned", responses=documented())
+def jobs(state: StateOf, limit: LimitQuery = schemas.MOST_LISTED, cursor: CursorQuery = None) -> JobPage:
+    listed = state.catalog.all()
+    page, more = _page(listed, [each.name for each in listed], limit, cursor)
+    return JobPage(jobs=[_job(each) for each in page], next_cursor=more)
+
+
+@router.get("/models", tags=["models"], summary="The stored benefit models", responses=documented())
+def models(
+    state: StateOf, job: Annotated[schemas.JobFilter | None, Query()] = None,
+    limit: LimitQuery = 20, cursor: CursorQuery = None,
+) -> ModelPage:  # fmt: skip
+    stored = state.library.versions(job)
+    page, more = _page(stored, [each.uri for each in stored], limit, cursor)
+    return ModelPage(models=[ModelView(**_model(each)) for each in page], next_cursor=more)
+
+
+@router.get("/models/{job}/{version}", tags=["models"], summary="Show a model", responses=documented(404))
+def model(job: OfJob, version: Version, state: StateOf) -> ModelDetail:
+    stored, found = _find(state, job, version)
+    samples = [SampleView(k=list(s.k), latency_seconds=s.latency, score=s.score) for s in found.samples]
+    return ModelDetail(**_model(stored), floor=list(found.floor), p_max=list(found.p_max), samples=samples)
+
+
+@router.post(
+    "/models/{job}/{version}/predict", tags=["models"], summary="What a model expects", responses=documented(404)
+)
+def predict(job: OfJob, version: Version, asked: PredictRequest, state: StateOf) -> Prediction:
+    _, found = _find(state, job, version)
+    for i, point in enumerate(asked.parallelism):
+        if len(point) != len(found.floor):
+            raise InputError(f"body.parallelism.{i}", f"has not the model's {len(found.floor)} operators", seen=point,
+                             remedy="give one number for each")  # fmt: skip
+        if any(not low <= k <= high for low, k, high in zip(found.floor, point, found.p_max, strict=True)):
+            raise InputError(f"body.parallelism.{i}", "lies outside of the model's bounds", seen=point,
+                             remedy=f"stay between {list(found.floor)} and {list(found.p_max)}")  # fmt: skip
+    with state.journals.computing:
+        mean, std = found.predict(asked.parallelism)
+    return Prediction(mean=mean.tolist(), std=std.tolist())
+
+
+def _find(state: State, job: str, version: int) -> tuple[Stored, BenefitModel]:
+    stored = next((each for each in state.library.versions(job) if each.version == version), None)
+    if stored is None:
+        raise HTTPException(404, f"there is no model {version} of job {job}")
+    return stored, state.library.load(stored)
+
+
+def _job(listed: Listed) -> JobView:
+    file = listed.file
+    if file is None:
+        return JobView(name=listed.name, problem=listed.problem)
+    return JobView(
+        name=listed.name, job=file.job, engines=[name for name in ("spark", "simulator") if getattr(file, name)],
+        rate=sum(file.source_rates.values()), latency_target=file.target.latency_seconds,
+        statistic=file.target.statistic, p_max=file.p_max, total_trials=file.tuning.total_trials,
+    )  # fmt: skip
+
+
+def _model(stored: Stored) -> dict[str, Any]:
+    told = {"uri": stored.uri, "version": stored.version, "aliases": list(stored.aliases)}
+    if not isinstance(stored.card, Card):
+        return {**told, "job": stored.name.removeprefix(PREFIX), "problem": str(stored.card)}
+    card = asdict(stored.card)
+    return {**told, **{name: card[name] for name in card if name in ModelView.model_fields}}
+
+
+def _page(items: Sequence[T], names: Sequence[str], limit: int, cursor: str | None) -> tuple[list[T], str | None]:
+    """Those after the one that the cursor names; what was added or taken away meanwhile shifts nothing."""
+    start = 0
+    if cursor is not None:
+        if cursor not in names:
+            raise InputError("cursor", "is none that this server gave, or what it names is gone", seen=cursor,
+                             remedy="start without one")  # fmt: skip
+        start = names.index(cursor) + 1
+    page = list(items[start : start + limit])
+    return page, names[start + limit - 1] if start + limit < len(items) else None

@@ -1,0 +1,161 @@
+"""Runs: ask for one, list them, look at one, end it, go on with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Header, HTTPException, Query, Response
+
+from autotrascale.domain.errors import InputError
+from autotrascale.knowledge import history
+from autotrascale.knowledge.history import State as RunState
+from autotrascale.knowledge.history import Summary
+from autotrascale.knowledge.library import registered_name
+from autotrascale.service.api import schemas
+from autotrascale.service.api.problems import documented
+from autotrascale.service.api.schemas import EvaluationPage, Explanation, ResumeRequest, RunPage, RunRequest
+from autotrascale.service.api.state import RunOf, State, StateOf
+from autotrascale.service.jobfile import JobFile
+from autotrascale.service.queue.entries import Request
+from autotrascale.views.explanation import summary as in_words
+from autotrascale.views.explanation import why
+
+router = APIRouter(prefix="/v1/runs", tags=["runs"])
+
+Key = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", min_length=1, max_length=255,
+           description="The same key and body name the same run, however often they are sent."),
+]  # fmt: skip
+
+
+@router.post("", status_code=202, summary="Ask for a tuning run", responses={
+    **documented(404), 200: {"model": Summary, "description": "It was asked for before, with this Idempotency-Key."},
+})  # fmt: skip
+def submit(asked: RunRequest, state: StateOf, response: Response, idempotency_key: Key = None) -> Summary:
+    """It is kept before it is answered: a server that dies runs it after its next start."""
+    path, file = _job(state, asked.job)
+    request = Request(
+        str(path), file.engine_name(asked.engine), asked.rate, asked.total_trials, asked.max_seconds, asked.seed,
+        asked.warm_start,
+    )  # fmt: skip
+    _check(request, file)
+    body = json.dumps(asked.model_dump(), sort_keys=True)
+    run, new = state.queue.submit(request, file, idempotency_key, body)
+    if not new:
+        response.status_code = 200
+    response.headers["Location"] = f"/v1/runs/{run.info.run_id}"
+    return _summary(state, run)
+
+
+@router.get("", summary="List the runs, the latest first", responses=documented())
+def ls(
+    state: StateOf,
+    job: Annotated[schemas.JobFilter | None, Query()] = None,
+    status: Annotated[RunState | None, Query()] = None,
+    limit: Annotated[schemas.Limit, Query()] = 20,
+    cursor: Annotated[schemas.Cursor | None, Query()] = None,
+) -> RunPage:
+    runs, more = state.index.page(job, status, cursor, limit)
+    return RunPage.model_construct(runs=runs, next_cursor=more)
+
+
+@router.get("/{run_id}", summary="Show a run", responses=documented(404))
+def show(run: RunOf) -> Summary:
+    return run
+
+
+@router.get("/{run_id}/evaluations", summary="What a run has measured", responses=documented(404))
+def evaluations(
+    run: RunOf,
+    state: StateOf,
+    after: Annotated[int, Query(ge=0, le=schemas.MOST_TRIALS, description="Only those of a higher number.")] = 0,
+    limit: Annotated[schemas.Limit, Query()] = schemas.MOST_LISTED,
+) -> EvaluationPage:
+    left = [each for each in state.journals.evaluations(run) if each.number > after]
+    more = left[limit - 1].number if len(left) > limit else None
+    return EvaluationPage.model_construct(evaluations=left[:limit], next_after=more)
+
+
+@router.get("/{run_id}/explanation", summary="Why this parallelism", responses=documented(404, 409))
+def explanation(run: RunOf, state: StateOf) -> Explanation:
+    if not run.evaluations:
+        raise HTTPException(409, f"run {run.run_id} has no finished evaluation yet to explain it by")
+    with state.journals.computing:
+        return state.journals.kept("explanation", run, lambda: _explain(state, run.run_id))
+
+
+@router.post("/{run_id}/cancel", status_code=202, summary="End a run", responses=documented(404, 409))
+def cancel(run: RunOf, state: StateOf) -> Summary:
+    """At once when it waits, else before its next trial. It can be resumed."""
+    try:
+        return _summary(state, state.queue.cancel(run.run_id))
+    except InputError as error:
+        raise HTTPException(409, str(error)) from None
+
+
+@router.post("/{run_id}/resume", status_code=202, summary="Go on with a run", responses=documented(404, 409))
+def resume(run: RunOf, state: StateOf, asked: Annotated[ResumeRequest | None, Body()] = None) -> Summary:
+    """After its last finished evaluation: one that was interrupted, or whose budget was too small."""
+    budget = asked or ResumeRequest()
+    try:
+        path, engine = _started_from(state, run)
+        request = Request(str(path), engine, total_trials=budget.total_trials, max_seconds=budget.max_seconds)
+        return _summary(state, state.queue.resume(run.run_id, request))
+    except InputError as error:
+        raise HTTPException(409, str(error)) from None
+
+
+def _job(state: State, name: str) -> tuple[Path, JobFile]:
+    listed = state.catalog.find(name)
+    if listed is None:
+        raise HTTPException(404, f"job {name} is none of this server's: GET /v1/jobs lists them")
+    if listed.file is None:
+        raise InputError("body.job", f"has a job file that cannot be used: {listed.problem}", remedy="correct the file")
+    return listed.path, listed.file
+
+
+def _check(request: Request, file: JobFile) -> None:
+    """What the worker would refuse is refused now."""
+    request.settings(file)
+    own = f"models:/{registered_name(file.job)}/"
+    if request.warm_start.startswith("models:") and not request.warm_start.startswith(own):
+        raise InputError("body.warm_start", "names a model of another job", seen=request.warm_start,
+                         remedy=f"use auto, none, rate-R or {own}VERSION")  # fmt: skip
+    if request.rate is None and sum(file.source_rates.values()) == 0:
+        raise InputError("body.rate", "is missing, and the job file's own rate is zero", remedy="give one")
+
+
+def _started_from(state: State, run: Summary) -> tuple[Path, Any]:
+    """Only what was started from one of this server's own job files is run by it."""
+    found = history.find_run(state.store, run.run_id)
+    try:
+        opening = history.read_opening(state.store, run.run_id)
+    except InputError:
+        if not found.data.tags.get("autotrascale.request"):
+            raise
+        request = Request.read(found)  # it never began: what was asked for stands
+        path, engine = Path(request.path), request.engine
+    else:
+        path, engine = Path(opening.job_path), opening.engine  # type: ignore[assignment]
+    if not state.catalog.holds(path):
+        raise InputError(f"run {run.run_id}", "was not started from a job file of this server", seen=str(path),
+                         remedy=f"on its machine: autotrascale runs resume {run.run_id}")  # fmt: skip
+    return path, engine
+
+
+def _summary(state: State, run: Any) -> Summary:
+    return state.index.put(run) or history.summarise(state.store, run)
+
+
+def _explain(state: State, run_id: str) -> Explanation:
+    record = state.journals.record(run_id)
+    outcome = history.outcome_so_far(record)
+    return Explanation(
+        run_id=run_id, job=outcome.job.name, state=record.summary.state, rate=outcome.job.rate,
+        simulated=outcome.simulated, met_target=outcome.met_target, stop_reason=outcome.stop_reason,
+        operators=why(outcome), remarks=list(outcome.remarks), warm_start=list(record.opening.warm_start),
+        summary=in_words(outcome),
+    )  # fmt: skip

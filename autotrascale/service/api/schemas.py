@@ -1,0 +1,196 @@
+"""What requests and answers look like. Runs and evaluations are the journal's own types."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from autotrascale.domain.target import Statistic
+from autotrascale.knowledge.history import Summary
+from autotrascale.service.api.catalog import NAME
+from autotrascale.tuning import Evaluation
+from autotrascale.views.explanation import Why
+
+MOST_LISTED = 100
+MOST_TRIALS = 10_000
+MOST_SEED = 2**32 - 1
+MOST_POINTS = 1000
+
+Limit = Annotated[int, Field(ge=1, le=MOST_LISTED, description="How many at most.")]
+Cursor = Annotated[str, Field(max_length=200, description="`next_cursor` of the page before.")]
+JobFilter = Annotated[str, Field(max_length=250, description="Only of this job.")]
+Finite = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+SNAPSHOT: Any = {
+    "version": 1,
+    "job": "wordcount",
+    "execution": "pipelined",
+    "window_seconds": 60,
+    "p_max": 36,
+    "source_rates": {"source": 100.0},
+    "operators": {
+        "source": {"upstream": [], "parallelism": 1},
+        "flatmap": {
+            "upstream": ["source"],
+            "parallelism": 1,
+            "records_in": 3000,
+            "records_out": 24000,
+            "useful_seconds": 60,
+        },
+    },
+    "throughput": 50.0,
+    "latency_seconds": {"mean": 0.31},
+}
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Budget(Body):
+    total_trials: int | None = Field(default=None, ge=1, le=MOST_TRIALS, description="Trials in all.")
+    max_seconds: Finite | None = Field(default=None, description="No trial begins after so long in all.")
+
+
+class RunRequest(Budget):
+    """A tuning run. What is left out is as the job file has it."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"job": "wordcount-simulated", "rate": 300000.0, "seed": 1}]}
+    )
+
+    job: str = Field(pattern=f"^{NAME}$", description="A name that GET /v1/jobs lists.")
+    engine: Literal["spark", "simulator"] | None = Field(None, description="What runs the job, where it has both.")
+    rate: Finite | None = Field(None, description="Records per second, all sources together.")
+    seed: int | None = Field(None, ge=0, le=MOST_SEED)
+    warm_start: str = Field(
+        "auto",
+        pattern=r"^(auto|none|rate-[0-9_]{1,40}|models:/autotrascale\.[^/@]{1,250}/[0-9]{1,9})$",
+        description="`auto`, `none`, `rate-R`, or a stored model of this very job.",
+    )
+
+
+class ResumeRequest(Budget):
+    """A wider budget; without one, a run that was interrupted goes on under its own."""
+
+
+class DecideRequest(Body):
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"snapshot": SNAPSHOT, "policy": "ds2"}]})
+
+    snapshot: dict[str, Any] = Field(description="What was measured of the job; docs/event-logs.md makes them.")
+    policy: str = Field("autrascale", max_length=100)
+    latency_target: Finite | None = Field(None, description="Seconds.")
+    statistic: Statistic = "mean"
+
+
+class DecisionView(BaseModel):
+    policy: str
+    parallelism: dict[str, int]
+    changed: bool
+    reasons: list[dict[str, Any]] = Field(description="Each with `code`, `text`, and the numbers it is made of.")
+
+
+class RunPage(BaseModel):
+    runs: list[Summary]
+    next_cursor: str | None
+
+
+class EvaluationPage(BaseModel):
+    evaluations: list[Evaluation]
+    next_after: int | None = Field(description="`after` for the next page.")
+
+
+class Explanation(BaseModel):
+    run_id: str
+    job: str
+    state: str
+    rate: float
+    simulated: bool
+    met_target: bool
+    stop_reason: str
+    operators: list[Why]
+    remarks: list[str]
+    warm_start: list[str]
+    summary: str
+
+
+class JobView(BaseModel):
+    """A job file. `problem` says why it cannot be used."""
+
+    name: str
+    job: str | None = None
+    engines: list[str] = []
+    rate: float | None = None
+    latency_target: float | None = None
+    statistic: str | None = None
+    p_max: int | None = None
+    total_trials: int | None = None
+    problem: str | None = None
+
+
+class JobPage(BaseModel):
+    jobs: list[JobView]
+    next_cursor: str | None
+
+
+class ModelView(BaseModel):
+    uri: str
+    job: str
+    version: int
+    aliases: list[str]
+    rate: float | None = None
+    latency_target: float | None = None
+    statistic: str | None = None
+    execution: str | None = None
+    simulated: bool | None = None
+    operators: list[str] = []
+    run_id: str | None = None
+    problem: str | None = Field(None, description="Why its tags cannot be read.")
+
+
+class ModelPage(BaseModel):
+    models: list[ModelView]
+    next_cursor: str | None
+
+
+class SampleView(BaseModel):
+    k: list[int]
+    latency_seconds: float | None
+    score: float
+
+
+class ModelDetail(ModelView):
+    floor: list[int]
+    p_max: list[int]
+    samples: list[SampleView]
+
+
+Point = Annotated[list[Annotated[int, Field(ge=1, le=2**31 - 1)]], Field(min_length=1, max_length=1000)]
+
+
+class PredictRequest(Body):
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"parallelism": [[3, 4, 12, 10]]}]})
+
+    parallelism: list[Point] = Field(min_length=1, max_length=MOST_POINTS, description="In the order of `operators`.")
+
+
+class Prediction(BaseModel):
+    """Of the score, which is 1 for a configuration that meets the target on as little as holds the rate."""
+
+    mean: list[float]
+    std: list[float]
+
+
+class Health(BaseModel):
+    status: Literal["ok", "failing"]
+    problems: list[str]
+    store_reachable: bool
+    store_seconds_ago: float | None = Field(description="Since the store last answered.")
+    queue_seconds_ago: float = Field(description="Since the queue was last looked at.")
+    evaluation_seconds_ago: float | None = Field(description="Since an evaluation was last seen to finish.")
+    heartbeat_seconds_ago: float | None = Field(description="Of the running run that has been silent longest.")
+    queued: int
+    running: int
+    jobs: int
+    broken_jobs: int

@@ -1,0 +1,80 @@
+"""What the application holds while it runs, and how routes get at it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, TypeVar
+
+import anyio.to_thread
+from fastapi import Depends, HTTPException, Path, Request
+
+from autotrascale.knowledge.history import Summary
+from autotrascale.knowledge.library import Library
+from autotrascale.knowledge.store import Store
+from autotrascale.service.api.catalog import Catalog
+from autotrascale.service.api.index import RunIndex
+from autotrascale.service.api.journals import Journals
+from autotrascale.service.api.metrics import Metrics
+from autotrascale.service.queue.keeper import Queue
+
+T = TypeVar("T")
+
+THREADS = 8  # that may wait for the store at a time
+MOST_STREAMS = 200
+
+
+@dataclass
+class State:
+    store: Store
+    catalog: Catalog
+    queue: Queue
+    index: RunIndex
+    journals: Journals
+    metrics: Metrics = field(default_factory=Metrics)
+    closing: bool = False  # streams end, so that the server can
+    streams: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def of(cls, store: Store, catalog: Catalog, server: str, parallel_runs: int = 1, limit: int = 100) -> State:
+        index = RunIndex(store)
+        queue = Queue(store, server, parallel_runs, limit, changed=index.put)
+        return cls(store, catalog, queue, index, Journals(store))
+
+    @property
+    def library(self) -> Library:
+        return Library(self.store)
+
+    def open(self) -> None:
+        """Reads the store, and carries on what an earlier server left."""
+        self.index.open()
+        self.queue.open()
+
+    def close(self) -> None:
+        self.closing = True
+        self.queue.close()
+        self.index.close()
+
+    async def in_thread(self, action: Callable[[], T]) -> T:
+        return await anyio.to_thread.run_sync(action)
+
+
+def state_of(request: Request) -> State:
+    found: State = request.app.state.service
+    return found
+
+
+StateOf = Annotated[State, Depends(state_of)]
+RunId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="A run's id.", examples=["0" * 32])]
+
+
+def run_of(run_id: RunId, state: StateOf) -> Summary:
+    found = state.index.get(run_id)
+    if found is None:
+        raise HTTPException(404, f"run {run_id} is not in the store")
+    return found
+
+
+RunOf = Annotated[Summary, Depends(run_of)]

@@ -1,0 +1,150 @@
+"""What a client asked for, in the tags of its MLflow run, and what is to become of a run that has stopped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from autotrascale.domain.errors import InputError
+from autotrascale.knowledge import claim, tags
+from autotrascale.knowledge.store import PAGE, Store, StoreError
+from autotrascale.knowledge.wire import digest
+from autotrascale.reading import validate
+from autotrascale.service.jobfile import EngineName, JobFile
+from autotrascale.service.recorded import read_content
+from autotrascale.tuning import Tuning
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+WANTED, UNWANTED, SETTLED = "wanted", "unwanted", "settled"  # what the tag QUEUE says; the second: cancelled, not ended
+
+Fate = Literal["settled", "cancelled", "wait"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """None: as the job file has it. `path` is the server's own, never a client's."""
+
+    path: str
+    engine: EngineName
+    rate: float | None = None
+    total_trials: int | None = None
+    max_seconds: float | None = None
+    seed: int | None = None
+    warm_start: str = "auto"
+
+    @classmethod
+    def read(cls, run: Run) -> Request:
+        place = f"run {run.info.run_id}: what was asked for"
+        try:
+            return validate(json.loads(run.data.tags.get(tags.REQUEST, "")), cls, place=place)
+        except ValueError as error:
+            raise StoreError(f"{place} is damaged: {error}") from None
+
+    def settings(self, file: JobFile) -> Tuning:
+        given = {"total_trials": self.total_trials, "max_seconds": self.max_seconds, "seed": self.seed}
+        return replace(file.tuning, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A run in the queue. `since`: milliseconds since 1970."""
+
+    run_id: str
+    job: str
+    since: int
+
+
+def create(store: Store, server: str, request: Request, file: JobFile, key: str = "") -> Run:
+    """The run, waiting. Killed before it says so, it is found without an owner and waits again."""
+    rate = sum(file.source_rates.values()) if request.rate is None else request.rate
+    told = {
+        tags.KIND: tags.TUNING,
+        tags.JOB: file.job,
+        tags.JOB_FILE: digest(read_content(Path(request.path))),
+        tags.ENGINE: request.engine,
+        tags.SIMULATED: str(request.engine == "simulator").lower(),
+        tags.RATE: repr(float(rate)),
+        tags.LATENCY_TARGET: repr(file.target.latency_seconds),
+        tags.REQUEST: json.dumps(asdict(request)),
+        tags.SERVER: server,
+        tags.QUEUE: WANTED,
+        **({tags.KEY: key} if key else {}),
+    }
+    name = f"{file.job[:150]} at {rate:g}/s"
+    created = store.call(store.client.create_run, store.experiment(file.job), tags=told, run_name=name)
+    store.call(store.client.update_run, created.info.run_id, status="SCHEDULED")
+    return look(store, created.info.run_id)
+
+
+def look(store: Store, run_id: str) -> Run:
+    return store.call(store.client.get_run, run_id)
+
+
+def of_server(store: Store, server: str) -> list[Run]:
+    """Every run that this server was ever asked for, the oldest first."""
+    experiments = store.experiments()
+    if not experiments:
+        return []
+    wanted = f"tags.`{tags.SERVER}` = '{server}' AND tags.`{tags.KIND}` = '{tags.TUNING}'"
+    return list(
+        store.pages(store.client.search_runs, experiments, wanted, max_results=PAGE,
+                    order_by=["attributes.start_time ASC"])
+    )  # fmt: skip
+
+
+def want(store: Store, server: str, run: Run, request: Request) -> Run:
+    """A run that has ended, or was started elsewhere, is to go on here."""
+    for name, value in {
+        tags.REQUEST: json.dumps(asdict(request)), tags.SERVER: server, tags.CANCEL: "", tags.QUEUE: WANTED,
+    }.items():  # fmt: skip
+        store.call(store.client.set_tag, run.info.run_id, name, value)
+    return wait(store, run)
+
+
+def wait(store: Store, run: Run) -> Run:
+    """It waits for its turn (again)."""
+    if run.info.status != "SCHEDULED":
+        claim.end_children(store, run.info.run_id, "KILLED")
+        store.call(store.client.set_tag, run.info.run_id, tags.ENDED, "")
+        store.call(store.client.update_run, run.info.run_id, status="SCHEDULED")
+    return look(store, run.info.run_id)
+
+
+def unwant(store: Store, run_id: str) -> None:
+    """Said first, so that a crash cannot forget it; ending the run comes after."""
+    store.call(store.client.set_tag, run_id, tags.QUEUE, UNWANTED)
+
+
+def settle(store: Store, run: Run, *, cancelled: bool = False, why: str = "") -> Run:
+    """Nothing more is to be done for it here."""
+    run_id = run.info.run_id
+    if run.info.status in ("SCHEDULED", "RUNNING"):
+        claim.end(store, run_id, "KILLED", claim.CANCELLED if cancelled else why or claim.GONE)
+    elif cancelled and run.info.status == "KILLED":
+        store.call(store.client.set_tag, run_id, tags.ENDED, claim.CANCELLED)
+    store.call(store.client.set_tag, run_id, tags.QUEUE, SETTLED)
+    return look(store, run_id)
+
+
+def fate(run: Run) -> Fate:
+    """Of a run whose process is gone, by what it left: over, cancelled, or to be carried on."""
+    if run.info.lifecycle_stage != "active" or run.info.status in ("FINISHED", "FAILED"):
+        return "settled"
+    told = run.data.tags
+    ended = run.info.status == "KILLED" and told.get(tags.ENDED) == claim.CANCELLED
+    return "cancelled" if ended or told.get(tags.CANCEL) or told.get(tags.QUEUE) == UNWANTED else "wait"
+
+
+def check_resumable(run: Run, wider: bool) -> None:
+    run_id, stop = run.info.run_id, run.data.tags.get(tags.STOP_REASON, "no reason")
+    if run.info.status == "SCHEDULED":
+        raise InputError(f"run {run_id}", "waits for its turn already", remedy="wait, or cancel it")
+    if claim.is_alive(run):
+        raise InputError(f"run {run_id}", "is under way", remedy="wait, or cancel it")
+    if run.info.status == "FINISHED" and (stop == "target-met" or not wider):
+        raise InputError(f"run {run_id}", f"is finished ({stop}), so there is nothing to resume",
+                         remedy="start a new run" if stop == "target-met" else "give it a wider budget")  # fmt: skip

@@ -1,0 +1,280 @@
+"""The queue itself: bounded, read back from the store at the start, worked off by one thread.
+
+What a client is told has happened is in the store before it is told so. In memory are only copies: who waits in which
+order, which idempotency key stands for which run, which processes run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.knowledge import claim, tags
+from autotrascale.knowledge.store import Store, StoreError
+from autotrascale.service.jobfile import JobFile
+from autotrascale.service.queue import children, entries, logs
+from autotrascale.service.queue.children import Child
+from autotrascale.service.queue.entries import Request, Waiting
+from autotrascale.service.queue.order import next_up
+from autotrascale.service.queue.worker import BUSY
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+TICK_SECONDS = 0.2
+AWAY_SECONDS = 5.0  # how long a job is left alone that somebody else was found tuning
+MOST_DEATHS = 3  # of a run's process, under one server
+
+
+class QueueFullError(AuTraScaleError, RuntimeError):
+    """As many runs wait as may."""
+
+
+class KeyReusedError(AuTraScaleError, ValueError):
+    """An idempotency key came with another request than before."""
+
+
+@dataclass
+class Queue:
+    store: Store
+    server: str
+    parallel_runs: int = 1
+    limit: int = 100
+    changed: Callable[[Run], object] = lambda _: None
+    beat: float = 0.0  # when the thread last looked, monotonic
+    _waiting: dict[str, Waiting] = field(default_factory=dict)
+    _children: dict[str, Child] = field(default_factory=dict)
+    _keys: dict[str, tuple[str, str]] = field(default_factory=dict)  # key → what it came with, its run
+    _served: dict[str, int] = field(default_factory=dict)
+    _turns: int = 0
+    _deaths: dict[str, int] = field(default_factory=dict)
+    _away: dict[str, float] = field(default_factory=dict)  # job → until when it is left alone
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _closing: threading.Event = field(default_factory=threading.Event)
+    _woken: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    # -- the thread ---------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Everything that is still to be done waits again."""
+        for run in entries.of_server(self.store, self.server):
+            self._remember(run)
+            if run.data.tags.get(tags.QUEUE) != entries.SETTLED:
+                self._sort(run)
+        logs.say("queue read", server=self.server, waiting=len(self._waiting))
+        self.beat = time.monotonic()
+        self._thread = threading.Thread(target=self._work, name="queue", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Runs under way keep their last evaluation; they go on at the next start."""
+        self._closing.set()
+        self._woken.set()
+        if self._thread is not None:
+            self._thread.join()
+        children.end(self._children.values())
+        for child in self._children.values():
+            with suppress(StoreError):  # it is found out at the next start
+                self._leave(child)
+        self._children.clear()
+
+    def _leave(self, child: Child) -> None:
+        run = entries.look(self.store, child.run_id)
+        if entries.fate(run) == "wait":
+            logs.say("run left for the next start", run=child.run_id)
+        else:
+            self._settle(run)
+
+    def _work(self) -> None:
+        while not self._closing.is_set():
+            self.beat = time.monotonic()
+            try:
+                self._reap()
+                while not self._closing.is_set() and self._start_one():
+                    pass
+            except StoreError as error:
+                logs.warn("store out of reach", why=str(error))
+                self._closing.wait(1.0)
+            except Exception:
+                logs.trace("queue stumbled")
+                self._closing.wait(1.0)
+            self._woken.wait(TICK_SECONDS)
+            self._woken.clear()
+
+    def _start_one(self) -> bool:
+        entry = self._next()
+        if entry is None:
+            return False
+        run = entries.look(self.store, entry.run_id)
+        if self._tuned_elsewhere(run):
+            self._away[entry.job] = time.monotonic() + AWAY_SECONDS
+            return True
+        with self._lock:
+            if self._waiting.get(entry.run_id) != entry:  # cancelled meanwhile
+                return True
+            del self._waiting[entry.run_id]
+            if entries.fate(run) != "wait":
+                self._settle(run)
+                return True
+            self._turns += 1
+            self._served[entry.job] = self._turns
+            child = Child.start(self.store.uri, entry.run_id, entry.job)
+            self._children[entry.run_id] = child
+        logs.say("run started", run=entry.run_id, job=entry.job, pid=child.pid)
+        return True
+
+    def _next(self) -> Waiting | None:
+        with self._lock:
+            if len(self._children) >= self.parallel_runs:
+                return None
+            now = time.monotonic()
+            busy = {child.job for child in self._children.values()}
+            busy |= {job for job, until in self._away.items() if until > now}
+            return next_up(self._waiting.values(), busy, self._served)
+
+    def _tuned_elsewhere(self, run: Run) -> bool:
+        """From a command line, or by what a server before this one left and what is about to end."""
+        return any(claim.is_alive(other) for other in claim.running(self.store, str(run.info.experiment_id)))
+
+    def _reap(self) -> None:
+        for child in list(self._children.values()):
+            code = child.exit_code()
+            if code is None:
+                continue
+            child.kill()  # of its session nothing is left either
+            run = entries.look(self.store, child.run_id)
+            with self._lock:
+                del self._children[child.run_id]
+                if entries.fate(run) == "wait" and code != BUSY:
+                    self._deaths[child.run_id] = self._deaths.get(child.run_id, 0) + 1
+                logs.say("run's process ended", run=child.run_id, exit_code=code, status=run.info.status)
+                self._sort(run)
+
+    def _sort(self, run: Run) -> None:
+        """A run without a process: it waits, or is over."""
+        run_id = run.info.run_id
+        if entries.fate(run) == "wait" and self._deaths.get(run_id, 0) < MOST_DEATHS:
+            # One that another process carries on, a worker in its last seconds perhaps, is left to it for now.
+            waiting = run if claim.is_alive(run) else entries.wait(self.store, run)
+            self._waiting[run_id] = _entry(waiting)
+            self.changed(waiting)
+        else:
+            self._settle(run)
+
+    def _settle(self, run: Run) -> None:
+        given_up = self._deaths.pop(run.info.run_id, 0) >= MOST_DEATHS
+        why = f"its process died {MOST_DEATHS} times" if given_up else ""
+        self.changed(entries.settle(self.store, run, cancelled=entries.fate(run) == "cancelled", why=why))
+
+    # -- what clients ask for -----------------------------------------------------------------------------------------
+
+    def submit(self, request: Request, file: JobFile, key: str | None = None, body: str = "") -> tuple[Run, bool]:
+        """The run, and whether it is a new one. The same key and body name the same run for ever."""
+        hashed = "" if key is None else _hash(key)
+        with self._lock:
+            known = self._keys.get(hashed) if hashed else None
+            if known is not None:
+                return self._known(known, _hash(body)), False
+            self._check_room()
+            run = entries.create(self.store, self.server, request, file, hashed and f"{hashed} {_hash(body)}")
+            self._remember(run)
+            self._waiting[run.info.run_id] = _entry(run)
+        self.changed(run)
+        self._woken.set()
+        logs.say("run queued", run=run.info.run_id, job=file.job)
+        return run, True
+
+    def resume(self, run_id: str, request: Request) -> Run:
+        with self._lock:
+            run = entries.look(self.store, run_id)
+            wider = request.total_trials is not None or request.max_seconds is not None
+            entries.check_resumable(run, wider)
+            if run_id in self._waiting or run_id in self._children:
+                raise InputError(f"run {run_id}", "is in the queue already", remedy="wait, or cancel it")
+            self._check_room()
+            self._deaths.pop(run_id, None)
+            run = entries.want(self.store, self.server, run, _merged(run, request))
+            self._waiting[run_id] = _entry(run)
+        self.changed(run)
+        self._woken.set()
+        return run
+
+    def cancel(self, run_id: str) -> Run:
+        """Over at once when nothing carries it on, else before its next trial. Raises when it is over already."""
+        with self._lock:
+            run = entries.look(self.store, run_id)
+            ours, child = run_id in self._waiting, self._children.get(run_id)
+            if not ours and child is None and run.info.status != "RUNNING":
+                claim.cancel(self.store, run)
+            else:
+                if ours or child is not None:
+                    entries.unwant(self.store, run_id)
+                self._waiting.pop(run_id, None)
+                run = self._end(run, child)
+        self.changed(run)
+        logs.say("run cancelled", run=run_id)
+        return run
+
+    def _end(self, run: Run, child: Child | None) -> Run:
+        if run.info.status == "RUNNING":
+            claim.cancel(self.store, run)
+        elif child is not None:
+            child.hang_up()  # it has not begun yet
+        else:
+            return entries.settle(self.store, run, cancelled=True)
+        return entries.look(self.store, run.info.run_id)
+
+    # -- counts -------------------------------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def knows(self, run_id: str) -> bool:
+        """Whether it is to go on here, or does."""
+        return run_id in self._waiting or run_id in self._children
+
+    @property
+    def under_way(self) -> list[str]:
+        return list(self._children)
+
+    def _known(self, known: tuple[str, str], body: str) -> Run:
+        if known[0] != body:
+            raise KeyReusedError("Idempotency-Key: was used with another request; use a new one")
+        return entries.look(self.store, known[1])
+
+    def _check_room(self) -> None:
+        if len(self._waiting) >= self.limit:
+            raise QueueFullError(f"the queue holds {self.limit} runs already; try again later")
+
+    def _remember(self, run: Run) -> None:
+        key, _, body = run.data.tags.get(tags.KEY, "").partition(" ")
+        if key:
+            self._keys[key] = (body, run.info.run_id)
+
+
+def _entry(run: Run) -> Waiting:
+    return Waiting(run.info.run_id, run.data.tags.get(tags.JOB, "?"), int(run.info.start_time or 0))
+
+
+def _merged(run: Run, request: Request) -> Request:
+    """A wider budget; what else was asked for at first stays."""
+    if tags.REQUEST not in run.data.tags:
+        return request
+    first = Request.read(run)
+    return replace(
+        first,
+        total_trials=request.total_trials or first.total_trials,
+        max_seconds=request.max_seconds or first.max_seconds,
+    )
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,147 @@
+"""`autotrascale serve`: the verbs over HTTP, and the queue of the runs that were asked for that way."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotrascale.service.output import note
+from autotrascale.service.store import StoreOption
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from fastapi import FastAPI
+
+    from autotrascale.service.api.state import State
+
+TOKEN_VARIABLE = "AUTOTRASCALE_TOKEN"
+LEAST_TOKEN = 16  # characters
+STREAMS_SECONDS = 5  # that open answers are given at the end
+
+
+def serve(
+    configs: Annotated[Path, typer.Option(metavar="FOLDER", help="The job files that may be tuned.")] = Path("configs"),
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; all but loopback wants a token.")]
+    = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8765,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help=f"Holds the token; else the variable {TOKEN_VARIABLE} may.")
+    ] = None,
+    parallel_runs: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Runs under way at a time.")] = 1,
+    queue_limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Runs that may wait.")] = 100,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Whose runs these are; else this machine's name.")
+    ] = None,
+    store: StoreOption = None,
+) -> None:  # fmt: skip
+    """Serve the HTTP API, and carry out the runs that it is asked for."""
+    token = read_token(token_file)
+    loopback = check_address(host, token)
+    server = check_name(name)
+    from autotrascale.service.api.app import create_app
+    from autotrascale.service.api.catalog import Catalog
+    from autotrascale.service.api.state import State
+    from autotrascale.service.queue import lock, logs
+    from autotrascale.service.store import need_store
+
+    catalog = Catalog(configs)
+    opened = need_store(store)
+    logs.set_up()
+    with lock.alone(opened, server), listening(host, port) as bound:
+        for listed in catalog.all():
+            if listed.problem:
+                logs.warn("job file cannot be used", job=listed.name, why=listed.problem)
+        state = State.of(opened, catalog, server, parallel_runs, queue_limit)
+        _run(create_app(state, token, loopback=loopback), state, bound)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("serve")(serve)
+
+
+def _run(app: FastAPI, state: State, bound: socket.socket) -> None:
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            address, at = bound.getsockname()[:2]
+            note(f"listening on http://{f'[{address}]' if ':' in address else address}:{at}")
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            state.closing = True  # streams would else go on
+            super().handle_exit(sig, frame)
+
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=STREAMS_SECONDS,
+        server_header=False, limit_concurrency=1000, proxy_headers=False,
+    )  # fmt: skip
+    Server(config).run(sockets=[bound])
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Bound before anything is started, so that a port that is taken is known at once."""
+    from autotrascale.domain.errors import InputError
+
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        raise InputError("--host, --port", f"cannot be listened on: {error.strerror or error}", seen=f"{host}:{port}",
+                         remedy="name another port, or end what has it") from None  # fmt: skip
+    return bound
+
+
+def read_token(path: Path | None) -> str | None:
+    """From a file or the environment: a command line can be read by everybody on the machine."""
+    from autotrascale.domain.errors import InputError
+
+    place = TOKEN_VARIABLE if path is None else str(path)
+    if path is None:
+        text = os.environ.pop(TOKEN_VARIABLE, "")  # the runs are not to inherit it
+        if not text:
+            return None
+    else:
+        try:
+            text = path.read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError):
+            raise InputError(place, "cannot be read as a token", remedy="write one line of ASCII to it") from None
+    token = text.strip()
+    if len(token) < LEAST_TOKEN or not re.fullmatch(r"[!-~]+", token):
+        raise InputError(place, f"holds no token of at least {LEAST_TOKEN} printable characters",
+                         remedy="make one: openssl rand -hex 32")  # fmt: skip
+    return token
+
+
+def check_address(host: str, token: str | None) -> bool:
+    """Whether it is a loopback address."""
+    from autotrascale.domain.errors import InputError
+
+    try:
+        loopback = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        raise InputError("--host", "is no address", seen=host, remedy="use 127.0.0.1, ::1, 0.0.0.0 or one of this"
+                         " machine's own") from None  # fmt: skip
+    if not loopback and token is None:
+        raise InputError("--host", "can be reached from other machines, and there is no token", seen=host,
+                         remedy=f"give --token-file or set {TOKEN_VARIABLE}")  # fmt: skip
+    return loopback
+
+
+def check_name(name: str | None) -> str:
+    from autotrascale.domain.errors import InputError
+
+    chosen = name or re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:64] or "server"
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", chosen):
+        raise InputError("--name", "is no name of letters, digits, dots, dashes, underscores", seen=chosen,
+                         remedy="choose another")  # fmt: skip
+    return chosen
