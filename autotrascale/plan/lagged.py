@@ -1,0 +1,52 @@
+"""Time-lagged cross-correlation (Sage): does a backlog follow the latency of a service that the job calls?
+
+    symbol   meaning                                             shape
+    b        backlog at each look                                (n,)
+    s        latency of the service at each look                 (n,)
+    d        lag in looks: the service leads, the backlog follows
+    ρ(d)     Pearson's correlation of b[d:] with s[:n − d]
+
+A backlog that a service explains is not mended by parallelism: more instances would wait for the same service.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FEWEST = 6  # pairs below which a correlation says nothing
+
+
+@dataclass(frozen=True)
+class Lagged:
+    correlation: float
+    lag: int
+
+
+def follows(backlog: Sequence[float], service: Sequence[float], most_lag: int = 5) -> Lagged | None:
+    """The lag at which the backlog follows the service best; None where there is too little to say.
+
+    >>> follows([0, 0, 0, 1, 5, 9, 5, 1], [0, 0, 1, 5, 9, 5, 1, 0], most_lag=2)
+    Lagged(correlation=1.0, lag=1)
+    """
+    n = min(len(backlog), len(service))
+    backlog, service = backlog[-n:] if n else [], service[-n:] if n else []
+    found = [
+        Lagged(round(r, 12), lag)
+        for lag in range(min(most_lag, n - FEWEST) + 1)
+        if (r := _pearson(backlog[lag:], service[: n - lag])) is not None
+    ]
+    return max(found, key=lambda each: each.correlation, default=None)
+
+
+def _pearson(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """None where one of them stands still: then nothing varies together."""
+    n = len(x)
+    if n < FEWEST:
+        return None
+    mean_x, mean_y = sum(x) / n, sum(y) / n
+    xx, yy = sum((each - mean_x) ** 2 for each in x), sum((each - mean_y) ** 2 for each in y)
+    if xx <= 1e-12 * mean_x**2 or yy <= 1e-12 * mean_y**2 or not xx or not yy:
+        return None
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / math.sqrt(xx * yy)

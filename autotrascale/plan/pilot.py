@@ -1,0 +1,361 @@
+"""What parallelism a running job should have, look by look: the paper's Analyse and Plan (§IV), as a policy.
+
+    rate beyond what it was sized for   size for the rate ahead: Algorithm 2 from the nearest readings      `rate-up`
+    target missed, rate as expected     ask again with what was seen: Algorithm 1                    `target-missed`
+    rate, or what it takes, much lower  the same, when it saves enough                  `rate-down`, `over-allocated`
+    nothing known yet                   the throughput floor first                                     `floor-first`
+    otherwise                           stay                                                               `in-band`
+
+One rescale costs a standstill, so a job is sized for the highest rate of its next hour, as far as its trend says, and
+left alone within the band below. When to act, and within which bounds, is the manager's affair; it wraps this policy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from autotrascale.domain import checks
+from autotrascale.domain.decision import Decision, Number, Reason
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.plan.benefit_model import BenefitModel
+from autotrascale.plan.demand import Demand, measure_demand
+from autotrascale.plan.experience import (
+    GRID,
+    Experience,
+    Foretold,
+    Settings,
+    Sizing,
+    cell_rate,
+    foretell,
+    latency_at,
+    sizing,
+)
+from autotrascale.plan.lattice import Point
+from autotrascale.plan.policies.base import hold, hold_for_gaps
+from autotrascale.plan.rates import Rates, sizing_rate
+from autotrascale.plan.words import amount, percent
+
+NAME = "autoscale"
+MISSES = 2  # looks in a row above the target before it is no noise …
+FAR = 1.3  # … or one that is this far above
+CALM_CHANGE = 0.1  # a window whose rate lies further from the line speaks of no rate in particular
+SMOOTH = 0.3  # weight of the newest capacity
+PLANS = 16
+STUBBORN = 3  # scale-ups in a row that did not bring the job within its target: something else is wrong
+LEAP = 1.5  # times the instances of an operator, at most, where the rate does not ask for more
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a job is kept within its target: the `autoscale:` section's planning part."""
+
+    headroom: float = 0.1  # carry this much more than the rate that is expected
+    band: float = 1.35  # come down when what it was sized for is this many times what is needed
+    horizon_seconds: float = 3600.0  # size for the highest rate so far ahead, as the trend says
+    worth: float = 0.1  # least share of the instances that a scale-down must save
+    review_seconds: float = 3600.0  # how often a job in its band is asked whether less would do
+
+    def __post_init__(self) -> None:
+        for name in ("headroom", "worth"):
+            checks.non_negative(name, getattr(self, name))
+        for name in ("horizon_seconds", "review_seconds"):
+            checks.positive(name, getattr(self, name))
+        checks.positive("band", self.band)
+        if self.band < 1:
+            raise InputError("band", "is below 1: it would scale down what is needed", seen=self.band,
+                             remedy="1.35 is a good start")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What ran before a scale-down, to go back to while that is not known to be good."""
+
+    k: Point
+    sized_for: float | None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What one look leaves for the next."""
+
+    rates: Rates = field(default_factory=Rates)
+    experience: Experience = field(default_factory=Experience)
+    running: Point = ()
+    capacity: Mapping[str, float] = field(default_factory=dict)  # of one instance, smoothed, at this parallelism
+    sized_for: float | None = None  # the highest rate that what runs was planned for
+    missed: int = 0  # looks in a row above the target
+    good: int = 0  # … and within it, since the last change
+    stubborn: int = 0  # scale-ups for a missed target since it was last met
+    tried: Tried | None = None
+    plans: tuple[Foretold, ...] = ()  # made from what is known now
+    reviewed_at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """A policy for one look. `calm`: the job has settled since its last change, so what it shows is what it is."""
+
+    settings: Settings
+    course: Course
+    memory: Memory
+    now: float
+    models: Sequence[BenefitModel] = ()
+    may_go_down: bool = True
+    name: str = NAME
+    planned: list[Foretold] = field(default_factory=list)  # new plans of this look, for the memory
+
+    def decide(self, snapshot: Snapshot) -> Decision:
+        demand = smoothed(measure_demand(snapshot), self.memory.capacity)
+        if demand.gaps:
+            return hold_for_gaps(NAME, snapshot, demand)
+        if snapshot.target_rate <= 0:
+            return hold(NAME, snapshot, [Reason("hold-no-input", "nothing arrives: nothing can be sized")])
+        if self.memory.rates.straddles:
+            text = "the rate jumped within this window: looked at once more, to see how far"
+            return hold(NAME, snapshot, [Reason("hold-jump", text, {"rate": snapshot.target_rate})])
+        return _Look(self, snapshot, demand).decide()
+
+
+class _Look:
+    """One decision; the order of the rules is the order of `decide`."""
+
+    def __init__(self, pilot: Pilot, snapshot: Snapshot, demand: Demand) -> None:
+        self.pilot, self.course, self.memory = pilot, pilot.course, pilot.memory
+        self.snapshot, self.demand = snapshot, demand
+        self.running = tuple(snapshot.parallelism.values())
+        rates, now = self.memory.rates, pilot.now
+        newest = rates.windows[-1].rate if rates.windows else snapshot.target_rate
+        self.extra = max(0.0, snapshot.target_rate - newest)  # what the manager's lenses added
+        self.need = rates.need(now, self.course.headroom) + self.extra
+        self.ahead = rates.ahead(now, self.course.horizon_seconds, self.course.headroom, self.course.band) + self.extra
+
+    def decide(self) -> Decision:
+        if short := self._below_floor():
+            return short
+        if self.memory.tried is not None and self._is_missed() and not self._outgrown():
+            return self._go_back(self.memory.tried)
+        if self._outgrown():
+            return self._up()
+        if self._is_missed():
+            return self._more()
+        return self._down() or self._stay()
+
+    # -- is a change needed? ------------------------------------------------------------------------------------------
+
+    def _is_missed(self) -> bool:
+        return self.memory.missed >= MISSES
+
+    def _outgrown(self) -> bool:
+        """Half of the headroom is eaten up."""
+        if self.memory.sized_for is None:
+            return False
+        eaten = (1 + self.course.headroom / 2) / (1 + self.course.headroom)
+        return self.need * eaten > self.memory.sized_for * (1 + 1e-9)
+
+    # -- the rules ----------------------------------------------------------------------------------------------------
+
+    def _below_floor(self) -> Decision | None:
+        """No model and too little to carry the rate: the floor, which needs no latency to be known."""
+        if any(cell.runs for cell in self.memory.experience.cells) or self.pilot.models:
+            return None
+        sized = self._sized(sizing_rate(self.ahead, GRID))
+        if all(k >= low for k, low in zip(self.running, sized.floor, strict=True)):
+            return None
+        wanted = tuple(max(k, low) for k, low in zip(self.running, sized.floor, strict=True))
+        self.pilot.planned.append(Foretold(sized.rate, wanted, 0.0, 1.0, 0.5, "the throughput floor, no latency known"))
+        text = f"nothing is known of this job yet: the floor for {amount(sized.rate)}/s first"
+        return self._wish(wanted, Reason("floor-first", text, {"rate": sized.rate}), *self._out_of_reach(sized))
+
+    def _go_back(self, tried: Tried) -> Decision:
+        text = "the last scale-down missed the target: back to what ran before"
+        self.pilot.planned.append(Foretold(tried.sized_for or self.need, tried.k, 0.0, 1.0, 0.5, "ran before"))
+        return self._wish(tried.k, Reason("go-back", text))
+
+    def _up(self) -> Decision:
+        foretold, sized = self._plan(self.ahead)
+        wanted = tuple(map(max, foretold.k, sized.floor))
+        before = self.memory.sized_for or 0.0
+        numbers = {"needed_rate": self.need, "sized_for": before, "planned_rate": foretold.rate}
+        text = f"needs {amount(self.need)}/s and was sized for {amount(before)}/s: sized for {amount(foretold.rate)}/s"
+        return self._wish(
+            wanted, Reason("rate-up", text, numbers), self._foretold(foretold), *self._out_of_reach(sized)
+        )
+
+    def _more(self) -> Decision:
+        """Algorithm 1 at the rate it was sized for. Where the model thinks that what runs is right, or less would do,
+        it is asked for a higher rate: what was just seen says that it is wrong."""
+        rate = max(self.ahead, self.memory.sized_for or 0.0)
+        for _ in range(4 if self.memory.stubborn < STUBBORN else 0):
+            foretold, sized = self._plan(rate)
+            most = (max(low, math.ceil(LEAP * own)) for low, own in zip(sized.floor, self.running, strict=True))
+            wanted = tuple(map(max, map(min, foretold.k, most), self.running))
+            if wanted != self.running:
+                text = f"above the target for {self.memory.missed} looks: more, sized for {amount(foretold.rate)}/s"
+                reason = Reason("target-missed", text, {"looks": self.memory.missed, "planned_rate": foretold.rate})
+                self.pilot.planned.append(replace(foretold, k=wanted))
+                return self._wish(wanted, reason, self._foretold(foretold), *self._out_of_reach(sized))
+            rate *= GRID**2
+        text = "above the target, and no parallelism within the bounds is expected to change that"
+        if self.memory.stubborn >= STUBBORN:
+            text = f"above the target, and {STUBBORN} scale-ups did not change that: no more of them at this rate"
+        return self._wish(self.running, Reason("out-of-reach", text, {"looks": self.memory.missed}))
+
+    def _down(self) -> Decision | None:
+        rate = max(self.ahead, self.memory.rates.lately(self.pilot.now, 600.0, self.course.headroom))
+        sized_for, course = self.memory.sized_for, self.course
+        lower = sized_for is None or sizing_rate(rate, GRID) * course.band <= sized_for
+        review = self.pilot.now - self.memory.reviewed_at >= course.review_seconds
+        if not (lower or review) or self.memory.good < MISSES:
+            return None
+        foretold, sized = self._plan(rate)
+        wanted = tuple(
+            min(max(k, low), high) for k, low, high in zip(foretold.k, sized.floor, sized.upper, strict=True)
+        )
+        saved = 1 - sum(wanted) / sum(self.running)
+        if sized_for is None and any(k > own for k, own in zip(wanted, self.running, strict=True)):
+            return self._wish(
+                wanted, Reason("first-plan", f"planned for {amount(foretold.rate)}/s"), self._foretold(foretold)
+            )
+        if saved < course.worth * (1 if lower else 2):
+            return None
+        numbers: dict[str, Number] = {"saved": saved, "planned_rate": foretold.rate, "sized_for": sized_for or 0.0}
+        if not self.pilot.may_go_down:
+            text = f"{percent(saved)} could be saved, but the rescales of today are used up: kept for scale-ups"
+            return self._wish(self.running, Reason("budget", text, numbers))
+        code = "rate-down" if lower else "over-allocated"
+        text = f"{amount(foretold.rate)}/s is enough to be sized for: saves {percent(saved)} of the instances"
+        return self._wish(wanted, Reason(code, text, numbers), self._foretold(foretold))
+
+    def _stay(self) -> Decision:
+        sized = self.memory.sized_for
+        if sized is None:
+            return self._wish(self.running, Reason("first-look", "not known yet what this parallelism is good for"))
+        text = f"needs {amount(self.need)}/s, sized for {amount(sized)}/s, target met: it stays"
+        return self._wish(self.running, Reason("in-band", text, {"needed_rate": self.need, "sized_for": sized}))
+
+    # -- planning -----------------------------------------------------------------------------------------------------
+
+    def _plan(self, rate: float) -> tuple[Foretold, Sizing]:
+        """For the next rate of the grid, once for as long as nothing new is known."""
+        rate = sizing_rate(rate, GRID)
+        sized = self._sized(rate)
+        known = next((each for each in self.memory.plans if each.rate == rate), None)
+        if known is None:
+            known = foretell(self.pilot.settings, self.memory.experience, self.pilot.models, sized)
+            self.pilot.planned.append(known)
+        return known, sized
+
+    def _sized(self, rate: float) -> Sizing:
+        return sizing(self.snapshot, self.demand, rate, self.pilot.settings.target)
+
+    def _wish(self, k: Point, *reasons: Reason) -> Decision:
+        wanted = dict(zip(self.snapshot.operators, k, strict=True))
+        return Decision.between(NAME, self.snapshot.parallelism, wanted, *reasons)
+
+    def _foretold(self, plan: Foretold) -> Reason:
+        target = self.pilot.settings.target.latency_seconds
+        mean, sd = plan.latency(target), plan.spread(target)
+        text = f"expected at {amount(plan.rate)}/s: {amount(mean)} ± {amount(sd)} s; from {plan.basis}"
+        return Reason("foretold", text, {"latency_seconds": mean, "sd_seconds": sd, "rate": plan.rate, "met": plan.met})
+
+    def _out_of_reach(self, sized: Sizing) -> list[Reason]:
+        if sized.reach >= 1:
+            return []
+        text = f"the bounds carry {percent(sized.reach)} of {amount(sized.rate)}/s"
+        return [Reason("out-of-reach", text, {"reach": sized.reach})]
+
+
+# --- what a look leaves behind ----------------------------------------------------------------------------------------
+
+
+def observed(settings: Settings, memory: Memory, snapshot: Snapshot, now: float, *, calm: bool, behind: bool) -> Memory:
+    """`calm`: settled and without backlog, so its latency is that of this parallelism at this rate; `behind`: it falls
+    behind."""
+    k = tuple(snapshot.parallelism.values())
+    if k != memory.running:
+        memory = _changed(memory, k)
+    memory = replace(memory, rates=memory.rates.hear(now, snapshot.window_seconds, snapshot.target_rate))
+    demand = measure_demand(snapshot)
+    if demand.gaps or snapshot.target_rate <= 0:
+        return memory
+    memory = replace(memory, capacity=_smooth(memory.capacity, demand))
+    latency = snapshot.latency_seconds.of(settings.target.statistic)
+    missed = behind or (latency is not None and latency > settings.target.latency_seconds)
+    if not (calm or behind) or memory.rates.straddles:
+        return memory
+    far = latency is not None and latency > FAR * settings.target.latency_seconds
+    looks = memory.missed + (MISSES if far or behind else 1) if missed else 0
+    memory = replace(memory, missed=looks, good=0 if missed else memory.good + 1)
+    if memory.good >= MISSES:
+        memory = replace(memory, tried=None, stubborn=0)
+    return _told(settings, memory, snapshot, smoothed(demand, memory.capacity), k, None if behind else latency)
+
+
+def _told(
+    settings: Settings, memory: Memory, snapshot: Snapshot, demand: Demand, k: Point, latency: float | None
+) -> Memory:
+    rate = cell_rate(snapshot.target_rate)
+    cell = memory.experience.at(rate)
+    sized = cell.sizing if cell is not None else sizing(snapshot, demand, rate, settings.target)
+    if latency is None and not memory.missed:
+        return memory
+    fresh = memory.missed == MISSES or cell is None or all(run.parallelism != k for run in cell.runs)
+    told = memory.experience.told(sized, k, latency)
+    return replace(memory, experience=told, plans=() if fresh else memory.plans)
+
+
+def rescaled(memory: Memory, k: Point, now: float) -> Memory:
+    """A rescale to `k` was asked for: remember what it was planned for, and what ran before if it is a step down."""
+    fits = [plan.rate for plan in memory.plans if all(low <= own for low, own in zip(plan.k, k, strict=True))]
+    down = bool(memory.running) and sum(k) < sum(memory.running)
+    tried = Tried(memory.running, memory.sized_for) if down else None
+    return replace(memory, sized_for=max(fits, default=memory.sized_for), tried=tried, missed=0, good=0,
+                   reviewed_at=now)  # fmt: skip
+
+
+def kept(memory: Memory, pilot: Pilot, decision: Decision) -> Memory:
+    """The plans of this look stay until something new is known. What runs by the first plan is sized for its rate."""
+    plans = {plan.rate: plan for plan in (*memory.plans, *pilot.planned)}
+    memory = replace(memory, plans=tuple(plans.values())[-PLANS:])
+    codes = {reason.code for reason in decision.reasons}
+    if decision.changed:
+        return replace(memory, stubborn=memory.stubborn + 1 if "target-missed" in codes else 0)
+    if pilot.planned:
+        memory = replace(memory, reviewed_at=pilot.now)
+        if memory.sized_for is None:
+            memory = replace(memory, sized_for=pilot.planned[-1].rate)
+    return memory
+
+
+def expected(pilot: Pilot, snapshot: Snapshot, k: Point) -> Foretold | None:
+    """What a parallelism shall show at the rate of now; later compared with what it does."""
+    demand = smoothed(measure_demand(snapshot), pilot.memory.capacity)
+    if demand.gaps or snapshot.target_rate <= 0:
+        return None
+    sized = sizing(snapshot, demand, cell_rate(snapshot.target_rate), pilot.settings.target)
+    return latency_at(pilot.settings, pilot.memory.experience, pilot.models, sized, k)
+
+
+def smoothed(demand: Demand, capacity: Mapping[str, float]) -> Demand:
+    """The same demand, its loads by the smoothed capacities."""
+    load = {
+        name: demand.rate[name] / capacity[name]  # type: ignore[operator]  # a load that is known has a rate
+        if value and capacity.get(name)
+        else value
+        for name, value in demand.load.items()
+    }
+    return replace(demand, load=load)
+
+
+def _smooth(before: Mapping[str, float], demand: Demand) -> dict[str, float]:
+    known = {name: value for name, value in demand.capacity.items() if value}
+    return {name: before[name] + SMOOTH * (value - before[name]) if name in before else value
+            for name, value in known.items()}  # fmt: skip
+
+
+def _changed(memory: Memory, k: Point) -> Memory:
+    """Another parallelism runs, whoever asked for it."""
+    return replace(memory, running=k, capacity={}, missed=0, good=0, plans=())

@@ -1,0 +1,128 @@
+"""What the input rate does: its level, its trend, its jumps, and the rate that a job should be sized for.
+
+    symbol    meaning                                                              unit
+    r(t)      rate of one window, all sources together                             records/s
+    L, s      level and slope of a straight line through the windows since the last jump
+    σ         scatter of the windows around that line, relative to L
+    need      the rate that must be carried until the next look, noise included     records/s
+    ahead     … and until the horizon                                               records/s
+
+A window that lies far from the line is a jump: the line starts anew there, and the first window, which straddles the
+change, is not trusted to say how far it went.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+WINDOW = 60.0  # shorter looks are averaged into one of this many seconds
+KEPT = 90  # windows
+JUMP = 0.15  # of the level: beyond, and beyond what scatter explains, it is no noise
+TREND = 30  # windows that the line is drawn through
+FEWEST = 5  # windows that a trend is read from
+_SPREADS = 2.0  # scatters of a window by which the rate may stand above its line and mean nothing
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One window: when it ended, how long it was, the rate in it, and the highest of the looks it is made of."""
+
+    at: float
+    seconds: float
+    rate: float
+    highest: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """level + slope · (t − middle). `scatter` is relative."""
+
+    middle: float = 0.0
+    level: float = 0.0
+    slope: float = 0.0
+    scatter: float = 0.0
+
+    def at(self, t: float) -> float:
+        return max(0.0, self.level + self.slope * (t - self.middle))
+
+
+@dataclass(frozen=True)
+class Rates:
+    windows: tuple[Heard, ...] = ()
+    jumped_at: float | None = None
+    straddles: bool = False  # the newest look lies across a jump
+    line: Line = field(default_factory=Line)  # through the windows since the last jump
+
+    def hear(self, at: float, seconds: float, rate: float) -> Rates:
+        """One look more. Looks that are closer than `WINDOW` become one window."""
+        new, usual = Heard(at, seconds, rate, rate), self.line.at(at)
+        far = bool(self.windows) and abs(rate - usual) > max(JUMP, 3 * self.line.scatter) * max(usual, 1e-9)
+        if far or self.straddles:  # after a jump the first whole window begins a line of its own
+            return _ruled(Rates((*self.windows, new)[-KEPT:], at, far and not self.straddles))
+        return _ruled(replace(self, windows=_joined(self.windows, new, self.jumped_at)[-KEPT:]))
+
+    def need(self, now: float, headroom: float) -> float:
+        """What must be carried now."""
+        if not self.windows:
+            return 0.0
+        line, newest = self.line, self.windows[-1]
+        return max(line.at(now) * (1 + _SPREADS * line.scatter), newest.rate) * (1 + headroom)
+
+    def ahead(self, now: float, horizon: float, headroom: float, most: float) -> float:
+        """What must be carried at the horizon, as far as the trend says, and `most` times the need at most."""
+        need, line = self.need(now, headroom), self.line
+        if line.at(now) <= 0:
+            return need
+        return min(max(need, need * line.at(now + horizon) / line.at(now)), need * most)
+
+    def lately(self, now: float, within: float, headroom: float) -> float:
+        """What had to be carried lately, a spike included."""
+        rates = [each.rate for each in self.windows if now - each.at <= within]
+        return max([self.need(now, headroom), *(rate * (1 + headroom) for rate in rates)])
+
+
+def sizing_rate(rate: float, step: float) -> float:
+    """The next rate of a geometric grid: 1, step, step², … A job that comes back to a rate is sized as it was before.
+
+    >>> sizing_rate(1000.0, 1.08) == sizing_rate(1010.0, 1.08)
+    True
+    """
+    return step ** math.ceil(math.log(rate) / math.log(step) - 1e-9)
+
+
+def nearest_rate(rate: float, step: float) -> float:
+    """The rate of the same grid that is nearest."""
+    return step ** round(math.log(rate) / math.log(step))
+
+
+def _ruled(rates: Rates) -> Rates:
+    recent = [each for each in rates.windows if rates.jumped_at is None or each.at >= rates.jumped_at]
+    return replace(rates, line=_fit(recent[-TREND:]))
+
+
+def _joined(windows: tuple[Heard, ...], new: Heard, jumped_at: float | None) -> tuple[Heard, ...]:
+    if not windows or windows[-1].seconds + new.seconds > WINDOW or windows[-1].at == jumped_at:
+        return (*windows, new)
+    last = windows[-1]
+    seconds = last.seconds + new.seconds
+    rate = (last.rate * last.seconds + new.rate * new.seconds) / seconds
+    return (*windows[:-1], Heard(new.at, seconds, rate, max(last.highest, new.highest)))
+
+
+def _fit(windows: Sequence[Heard]) -> Line:
+    """Least squares. Too few windows have a level and no trend; a slope that scatter explains is none."""
+    if not windows:
+        return Line()
+    n = len(windows)
+    middle, level = sum(w.at for w in windows) / n, sum(w.rate for w in windows) / n
+    spread = sum((w.at - middle) ** 2 for w in windows)
+    slope = 0.0
+    if n >= FEWEST and spread > 0:
+        slope = sum((w.at - middle) * (w.rate - level) for w in windows) / spread
+    left = [w.rate - level - slope * (w.at - middle) for w in windows]
+    variance = sum(each**2 for each in left) / max(1, n - 2)
+    if slope and slope**2 * spread < 4 * variance:  # less than two standard errors
+        slope, variance = 0.0, sum((w.rate - level) ** 2 for w in windows) / max(1, n - 1)
+    return Line(middle, level, slope, math.sqrt(variance) / level if level > 0 and n >= FEWEST else 0.0)

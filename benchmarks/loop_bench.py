@@ -1,0 +1,258 @@
+"""The control loop over simulated days, beside other policies in the same loop, and beside a peak allocation.
+
+Everything but the last figure is **simulated**. A trace is 24 hours of one job; each kind of trace goes over the same
+jobs, one for each seed. Every policy runs within the same loop and manager, with the same knobs; those that know no
+headroom of their own are given the same by `utilisation`, and a dead band in place of ours.
+
+    in target       share of the time in which the mean latency of the records that arrived was within the target
+    … outside       the same without rescale windows: from the request of a rescale until `running_seconds` after the
+                    job runs again, in which nobody decides anything
+    instance-hours  over those of the static peak: the least Σk that holds the highest rate of the trace within the
+                    target, found on the true simulated job, kept all day
+    rescales        a day
+
+    python -m benchmarks.loop_bench
+    python -m benchmarks.loop_bench --seeds 1 --kinds diurnal
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from autotrascale.domain.target import Target
+from autotrascale.execute.simulator.case import Case
+from autotrascale.execute.simulator.dynamics import Step
+from autotrascale.execute.simulator.families import draw
+from autotrascale.execute.simulator.live import STEP_SECONDS, SimulatedLive
+from autotrascale.execute.simulator.presets import SPARK_STALLED, WORDCOUNT
+from autotrascale.execute.simulator.schedules import DAY, Noisy, Ramp, Schedule, Steps, day
+from autotrascale.execute.simulator.steady import compile_job
+from autotrascale.loop import Loop
+from autotrascale.plan.experience import Settings
+from autotrascale.plan.knobs import Knobs
+from autotrascale.plan.ledger import Rules
+from autotrascale.plan.policies import Policy, create
+
+SEEDS = 5
+SIGMA = 0.03  # jitter of the rate, every 10 s
+KNOBS = Knobs(
+    interval_seconds=30.0, running_seconds=120.0, max_gc_share=0.3, catch_up_seconds=300.0, backlog_seconds=1.0,
+    scale_down_delay_seconds=1800.0,
+)  # fmt: skip
+HEADROOM = 0.1
+RIVAL_KNOBS = replace(KNOBS, utilisation=1 / (1 + HEADROOM), dead_band=0.1)
+CONTENDERS = ("autotrascale", "ds2", "queueing", "threshold")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one policy did on one trace."""
+
+    in_target: float
+    outside: float
+    instance_hours: float
+    rescales: int
+
+
+# --- jobs and traces --------------------------------------------------------------------------------------------------
+
+
+def jobs() -> tuple[Case, ...]:
+    """Two presets and one of each development family; `contention` has its optimum well inside the bounds."""
+    return (WORDCOUNT, SPARK_STALLED, draw("contention", 1), draw("micro-batch", 1), draw("dominant", 1))
+
+
+def trace(kind: str, seed: int, rate: float) -> Schedule:
+    """24 hours that stay below `rate`, but for jitter."""
+    rng = np.random.default_rng([seed, 7])
+    if kind == "diurnal":
+        low = float(rng.uniform(0.15, 0.35))
+        return day(seed, low * rate, 0.85 * rate, spikes=0, sigma=SIGMA)
+    if kind == "spikes":  # on top of a flatter day: a burst may reach 1.8 times its base
+        low = float(rng.uniform(0.2, 0.3))
+        return day(seed, low * rate, 0.5 * rate, spikes=4, sigma=SIGMA)
+    if kind == "steps":
+        times = (0.0, *sorted(rng.uniform(0.05, 0.95, size=4) * DAY))
+        return Noisy(Steps(times, tuple(rng.uniform(0.2, 0.85, size=5) * rate)), SIGMA, seed)
+    first, last = sorted(rng.uniform(0.2, 0.85, size=2) * rate)[:: 1 if seed % 2 else -1]
+    start = float(rng.uniform(0.1, 0.3)) * DAY
+    return Noisy(Ramp(first, last, start, start + float(rng.uniform(2, 12)) * 3600), SIGMA, seed)
+
+
+KINDS = ("steps", "ramps", "diurnal", "spikes")
+
+
+# --- one day ----------------------------------------------------------------------------------------------------------
+
+
+class Witness:
+    """The truth, step by step."""
+
+    def __init__(self, target: float) -> None:
+        self.target = target
+        self.steps: list[tuple[float, float, bool, int]] = []
+
+    def __call__(self, step: Step, k: tuple[int, ...]) -> None:
+        self.steps.append((step.time, step.seconds, step.latency <= self.target, sum(k)))
+
+    def trial(self, windows: Sequence[tuple[float, float]], rescales: int) -> Trial:
+        outside = [s for s in self.steps if not any(a < s[0] <= b for a, b in windows)]
+        return Trial(_met(self.steps), _met(outside), sum(s[1] * s[3] for s in self.steps) / 3600, rescales)
+
+
+def _met(steps: Sequence[tuple[float, float, bool, int]]) -> float:
+    return sum(s[1] for s in steps if s[2]) / sum(s[1] for s in steps)
+
+
+def one_day(case: Case, schedule: Schedule, who: str, seed: int, begin: tuple[int, ...]) -> Trial:
+    target = Target(case.latency_target)
+    witness = Witness(case.latency_target)
+    windows: list[tuple[float, float]] = []
+    live = SimulatedLive(
+        case.job, case.topology, case.source_rates, schedule, p_max=case.p_max, seed=seed, witness=witness
+    )
+    settings = Settings(target, case.alpha, case.over_allocation, noise=max(case.job.noise, 0.03), seed=seed)
+    policy = None if who == "autotrascale" else _rival(who, target, case.p_max)
+    rules = Rules(settings, KNOBS if policy is None else RIVAL_KNOBS, policy=policy)
+    asked = [0.0]
+
+    def report(_: object, entry: object) -> None:
+        action, at = getattr(entry, "action", ""), getattr(entry, "at", 0.0)
+        if action == "rescale":
+            asked[0] = at
+        elif action in ("rescaled", "failed"):
+            windows.append((asked[0], at + KNOBS.running_seconds))
+
+    loop = Loop(live, rules, initial=case.topology.named(begin), report=report)
+    state = loop.run(DAY)
+    return witness.trial(windows, state.totals.rescales)
+
+
+def _rival(who: str, target: Target, p_max: int) -> Policy:
+    return create(who, target, {"cap": p_max} if who == "threshold" else {})
+
+
+def static_day(case: Case, schedule: Schedule, k: tuple[int, ...]) -> Trial:
+    witness = Witness(case.latency_target)
+    live = SimulatedLive(case.job, case.topology, case.source_rates, schedule, p_max=case.p_max, witness=witness)
+    live.start(case.topology.named(k))
+    live.wait(DAY)
+    return witness.trial((), 0)
+
+
+def static_peak(case: Case, schedule: Schedule) -> tuple[int, ...]:
+    """Greedy up from ones: the instance that lowers the latency most (or, saturated, the load) until the highest rate
+    is held; then down again by single instances and exchanges, while it stays so."""
+    peak = max(schedule(i * STEP_SECONDS) for i in range(int(DAY / STEP_SECONDS)))
+    rates = {name: rate * peak / case.rate for name, rate in case.source_rates.items()}
+    compiled = compile_job(case.job, case.topology, rates)
+
+    def ranked(ks: np.ndarray) -> np.ndarray:
+        state = compiled.steady(ks)
+        return np.where(np.isfinite(state.latency), state.latency, 1e6 / state.capacity)
+
+    k, eye = np.ones(len(case.topology), dtype=np.int64), np.eye(len(case.topology), dtype=np.int64)
+    while ranked(k[None])[0] > case.latency_target and (k < case.p_max).any():
+        near = np.array([k + step for step in eye if (k + step <= case.p_max).all()])
+        k = near[np.argmin(ranked(near))]
+    return _trimmed(k, lambda ks: ranked(ks) <= case.latency_target, case.p_max)
+
+
+def _trimmed(k: np.ndarray, holds: Callable[[np.ndarray], np.ndarray], p_max: int) -> tuple[int, ...]:
+    """Two instances less for one more elsewhere, or one less, while that holds."""
+    n = len(k)
+    moves = [-np.eye(n, dtype=np.int64)[i] for i in range(n)]
+    for i in range(n):
+        for j in range(n):
+            for fewer in range(2, 5):
+                if i != j:
+                    moves.append(np.eye(n, dtype=np.int64)[i] * (fewer - 1) - np.eye(n, dtype=np.int64)[j] * fewer)
+    while True:
+        near = np.array([k + move for move in moves if ((k + move >= 1) & (k + move <= p_max)).all()])
+        good = near[holds(near)] if len(near) else near
+        if len(good) == 0:
+            return tuple(int(x) for x in k)
+        k = good[np.argmin(good.sum(axis=1))]
+
+
+# --- the figures ------------------------------------------------------------------------------------------------------
+
+
+def compare(kinds: Sequence[str], seeds: int, who: Sequence[str] = CONTENDERS) -> dict[str, object]:
+    tables: dict[str, object] = {}
+    cases = jobs()
+    for kind in kinds:
+        trials: dict[str, list[tuple[Trial, Trial]]] = {name: [] for name in (*who, "static-peak")}
+        for seed in range(seeds):
+            case = cases[seed % len(cases)]
+            schedule = trace(kind, seed, case.rate)
+            peak = static_peak(case, schedule)
+            static = static_day(case, schedule, peak)
+            trials["static-peak"].append((static, static))
+            for name in who:
+                trials[name].append((one_day(case, schedule, name, seed, peak), static))
+                print(f"{kind} {seed} {case.family} {name}: {_line(*trials[name][-1])}", file=sys.stderr, flush=True)
+        tables[kind] = {name: _means(each) for name, each in trials.items()}
+    return tables
+
+
+def _line(trial: Trial, static: Trial) -> str:
+    share = trial.instance_hours / static.instance_hours
+    return (
+        f"{trial.in_target:.2%} in target, {trial.outside:.2%} outside, {share:.0%} of peak, {trial.rescales} rescales"
+    )
+
+
+def _means(pairs: Sequence[tuple[Trial, Trial]]) -> dict[str, float]:
+    return {
+        "in_target": round(statistics.fmean(t.in_target for t, _ in pairs), 5),
+        "in_target_outside_rescales": round(statistics.fmean(t.outside for t, _ in pairs), 5),
+        "worst_outside": round(min(t.outside for t, _ in pairs), 5),
+        "of_static_peak": round(statistics.fmean(t.instance_hours / s.instance_hours for t, s in pairs), 4),
+        "rescales_a_day": round(statistics.fmean(t.rescales for t, _ in pairs), 2),
+        "most_rescales": max(t.rescales for t, _ in pairs),
+    }
+
+
+def figures(seeds: int = SEEDS, kinds: Sequence[str] = KINDS) -> dict[str, object]:
+    return {
+        "simulated": True,
+        "seeds_of_each_kind": seeds,
+        "knobs": {"interval_seconds": KNOBS.interval_seconds, "running_seconds": KNOBS.running_seconds,
+                  "scale_down_delay_seconds": KNOBS.scale_down_delay_seconds, "headroom": HEADROOM},
+        "traces": compare(kinds, seeds),
+    }  # fmt: skip
+
+
+def show(tables: dict[str, dict[str, dict[str, float]]]) -> None:
+    for kind, table in tables.items():
+        print(
+            f"\n{kind} (simulated)\n{'policy':<14}{'in target':>11}{'outside':>10}{'worst':>10}{'of peak':>9}{'a day':>7}{'most':>6}"
+        )
+        for name, row in table.items():
+            print(f"{name:<14}{row['in_target']:>11.2%}{row['in_target_outside_rescales']:>10.2%}"
+                  f"{row['worst_outside']:>10.2%}{row['of_static_peak']:>9.0%}{row['rescales_a_day']:>7.1f}"
+                  f"{row['most_rescales']:>6}")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="traces of each kind")
+    parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
+    parser.add_argument("--who", nargs="*", default=CONTENDERS, choices=CONTENDERS)
+    arguments = parser.parse_args()
+    began = time.process_time()
+    tables = compare(arguments.kinds, arguments.seeds, arguments.who)
+    show(tables)  # type: ignore[arg-type]
+    print(f"\n{time.process_time() - began:.0f} s of CPU")
+
+
+if __name__ == "__main__":
+    main()
