@@ -21,6 +21,8 @@ from autotrascale.domain.topology import Topology, check_source_rates
 from autotrascale.plan.demand import measure_demand
 from autotrascale.plan.floor import throughput_floor
 
+_MOST_CORRECTION = 2.0  # beyond this it is not the measurement that is wrong
+
 
 class StopReason(StrEnum):
     TARGET_MET = "target-met"
@@ -66,8 +68,12 @@ class ThroughputSearch:
         tolerance: float = 0.02,
         noise: float = 0.02,
         max_steps: int = 10,
+        corrections: int = 0,
     ) -> None:
+        """`corrections`: how often a recommendation that repeats itself without holding the rate is taken for a
+        capacity that was measured too high (DS2 §4.2.1, target rate ratio). differs: the paper stops at the first."""
         checks.count("p_max", p_max)
+        checks.count("corrections", corrections, least=0)
         checks.count("max_steps", max_steps)
         checks.share("tolerance", tolerance)
         checks.share("noise", noise)
@@ -76,6 +82,7 @@ class ThroughputSearch:
         self.tolerance, self.noise, self.max_steps = tolerance, noise, max_steps
         self._next = self._first(start)
         self._steps: list[Step] = []
+        self._corrections = corrections  # left
         self._blind = 0  # runs in a row after which nothing could be recommended
         self._result: SearchResult | None = None
 
@@ -110,6 +117,9 @@ class ThroughputSearch:
             self._stop(StopReason.TARGET_MET, self._steps[-1], met=True)  # stop (a)
             return
         recommended = None if snapshot is None else self.recommend(snapshot)
+        if snapshot is not None and recommended == ran and self._corrections:
+            self._corrections -= 1
+            recommended = self._corrected(snapshot) or recommended
         if stop := self._why_stop(recommended):
             best = self._look_back()
             self._stop(stop, best, met=False)
@@ -118,11 +128,26 @@ class ThroughputSearch:
         else:
             self._blind += 1  # `_next` stays: the same again, once
 
-    def recommend(self, snapshot: Snapshot) -> dict[str, int] | None:
-        """The floor by this snapshot's capacities at the offered rates; None when they cannot be known."""
-        offered = replace(snapshot, source_rates=self.source_rates, p_max=self.p_max)
+    def recommend(self, snapshot: Snapshot, factor: float = 1.0) -> dict[str, int] | None:
+        """The floor by this snapshot's capacities at `factor` times the offered rates; None when they are not known."""
+        rates = {name: rate * factor for name, rate in self.source_rates.items()}
+        offered = replace(snapshot, source_rates=rates, p_max=self.p_max)
         demand = measure_demand(offered)
         return None if demand.gaps else dict(throughput_floor(demand, offered).parallelism)
+
+    def _corrected(self, snapshot: Snapshot) -> dict[str, int] | None:
+        """The first other floor as capacity is divided by target/achieved again and again; None: there is none near."""
+        step = self._steps[-1]
+        if not step.throughput:
+            return None
+        ratio = max(self.target / step.throughput, 1.02)
+        factor = ratio
+        while factor <= _MOST_CORRECTION:
+            wanted = self.recommend(snapshot, factor)
+            if wanted != step.parallelism:
+                return wanted
+            factor *= ratio
+        return None
 
     def _first(self, start: Mapping[str, int] | None) -> dict[str, int]:
         if start is None:

@@ -68,6 +68,31 @@ def test_a_configuration_that_comes_back_ends_it() -> None:
     assert one.result.parallelism["map"] == 8
 
 
+def test_a_floor_that_just_misses_the_rate_is_corrected_and_not_given_up() -> None:
+    """Measured 26/s each, so four are enough for 100/s; they carry 97/s."""
+    paper, ours = search(), search(corrections=2)
+    for one in (paper, ours):
+        one.tell(ran(one.ask(), 26.0, 24.0))
+        one.tell(ran({"source": 1, "map": 4}, 26.0, 97.0))
+    assert paper.finished
+    assert paper.result.stop_reason is StopReason.REPEATED
+    assert ours.ask() == {"source": 1, "map": 5}
+    ours.tell(ran(ours.ask(), 26.0, 100.0))
+    assert ours.result.met
+
+
+def test_corrections_come_to_an_end() -> None:
+    """What gets no faster with more is not sized without end."""
+    one = search(corrections=2)
+    asked = []
+    while not one.finished:
+        asked.append(one.ask()["map"])
+        one.tell(ran(one.ask(), 26.0, 24.0 if len(asked) == 1 else 97.0))
+    assert asked == [1, 4, 5]
+    assert not one.result.met
+    assert one.result.parallelism["map"] == 4
+
+
 def test_the_step_limit_ends_it_with_the_highest_throughput() -> None:
     one = search(max_steps=3)
     for capacity, throughput in ((50.0, 40.0), (30.0, 70.0), (20.0, 69.0)):
