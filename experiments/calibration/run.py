@@ -1,0 +1,109 @@
+"""How well a simulated job, fitted to some trials of a Spark job, predicts the batch times of others.
+
+    python -m experiments.calibration.run             the recorded trials, split in two again and again
+    python -m experiments.calibration.run --run RUN   those of a tuning run of your own: see `autotrascale runs ls`
+
+Prints JSON. `--section` prints instead the `simulator:` section (with the `operators:` that it wants) to put into a job
+file, fitted to all trials, so that the job can be tuned without Spark: `autotrascale tune JOB.yaml --engine simulator`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.domain.trial import Trial, Verdict
+from autotrascale.execute.simulator.calibration import Errors, calibrate, prediction_errors, usable
+from autotrascale.execute.simulator.job import plain
+from autotrascale.reading import validate
+
+TRIALS = Path(__file__).parent / "trials.json"
+
+
+def read_trials(path: Path) -> tuple[Trial, ...]:
+    recorded = json.loads(path.read_text(encoding="utf-8"))["trials"]
+    return tuple(validate(each["trial"], Trial, place=f"{path}: trial {i}") for i, each in enumerate(recorded))
+
+
+def trials_of_run(run: str, store: str | None) -> tuple[Trial, ...]:
+    from autotrascale.knowledge.history import find_run, read_recorded
+    from autotrascale.service.store import open_store
+
+    opened = open_store(store)
+    if opened is None:
+        raise InputError("--run", "is in a store, and there is none", seen=run, remedy="name it with --store")
+    return tuple(recorded.trial for recorded in read_recorded(opened, find_run(opened, run)))
+
+
+def held_out(trials: Sequence[Trial], train: int, splits: int, seed: int) -> list[Errors]:
+    """Fit on `train` trials drawn at random, predict the others; `splits` times."""
+    trials = [trial for trial in trials if usable(trial)]
+    rng = np.random.default_rng(seed)
+    errors: list[Errors] = []
+    while len(errors) < splits:
+        order = rng.permutation(len(trials))
+        chosen, others = ([trials[i] for i in part] for part in (order[:train], order[train:]))
+        errors.append(prediction_errors(calibrate(chosen), others))
+    return errors
+
+
+def report(trials: Sequence[Trial], train: int, splits: int, seed: int) -> dict[str, Any]:
+    errors = held_out(trials, train, splits, seed)
+    whole = calibrate(trials)
+    return {
+        "trials": len(trials),
+        "stable": sum(trial.verdict is Verdict.STABLE for trial in trials),
+        "fitted_on": train,
+        "splits": splits,
+        "seed": seed,
+        "median_error": round(float(np.median([each.median for each in errors])), 3),
+        "mean_error": round(float(np.mean([each.mean for each in errors])), 3),
+        "worst_error": round(max(each.worst for each in errors), 3),
+        "verdicts_foreseen": round(float(np.mean([each.verdicts_right for each in errors])), 3),
+        "fitted_on_all": {"error": asdict(prediction_errors(whole, [t for t in trials if usable(t)]))},
+        "simulator": plain(whole),
+    }
+
+
+def section(trials: Sequence[Trial]) -> str:
+    snapshot = next(trial.snapshot for trial in trials if usable(trial) and trial.snapshot)
+    operators = {
+        name: {"upstream": list(operator.upstream)} | ({"stateful": True} if operator.stateful else {})
+        for name, operator in snapshot.topology.operators.items()
+    }
+    return yaml.safe_dump({"operators": operators, "simulator": plain(calibrate(trials))}, sort_keys=False)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=Path, default=TRIALS, help="a file that measure.py wrote")
+    parser.add_argument("--run", help="a tuning run's id, the beginning of it, `last`, or a job's name")
+    parser.add_argument("--store", help="the store of that run; the default one, when left out")
+    parser.add_argument("--section", action="store_true")
+    parser.add_argument("--train", type=int, default=12)
+    parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    try:
+        trials = trials_of_run(arguments.run, arguments.store) if arguments.run else read_trials(arguments.trials)
+        if arguments.section:
+            print(section(trials), end="")
+        elif arguments.run:
+            print(json.dumps({"simulator": plain(calibrate(trials))}, indent=2))
+        else:
+            print(json.dumps(report(trials, arguments.train, arguments.splits, arguments.seed), indent=2))
+    except AuTraScaleError as error:
+        sys.exit(f"calibration: {error}")
+
+
+if __name__ == "__main__":
+    main()
