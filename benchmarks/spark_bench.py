@@ -1,7 +1,7 @@
 """What the Spark engine costs: `python -m benchmarks.spark_bench`. A few minutes; run it on a quiet machine.
 
-marks     marks + event log + reading it, as a share of batch time: two queries of the same job in one session, one
-          measured and one bare, given equal batches in turn
+marks     marks + event log + reading it, as a share of batch time and of CPU time: two queries of the same job in one
+          session, one marked and one bare, given equal batches in turn, the marked one with the log and without
 restart   from asking for another parallelism to the first committed batch, in a warm session
 rescale   the same with 10⁵ keys of state to be moved, by phase
 memory    host, JVM and Python workers of a 16-slot demo
@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import os
 import platform
+import random
 import statistics
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from autotrascale.jobs.wordcount import WordCount
 
 JOB = "autotrascale.jobs.wordcount:WordCount"
 _MEGABYTE = 2**20
+_WARMING = 10  # rounds
 
 
 class Bare(Flow):
@@ -56,7 +57,7 @@ class Side:
     """One of the two queries: it takes batches of equal size when it is told to."""
 
     def __init__(self, spark: SparkSession, folder: Path, flow: type[Flow], rows: int) -> None:
-        self.folder, self.rows, self.offered = folder, rows, 0
+        self.folder, self.rows, self.offered, self.done = folder, rows, 0, -1
         folder.mkdir()
         self._offer()
         job = WordCount()
@@ -66,13 +67,14 @@ class Side:
 
     def batch(self) -> float:
         """Seconds from trigger to commit."""
-        before = self.query.lastProgress.batchId if self.query.lastProgress else -1
         self.offered += 1000
         self._offer()
         while True:
             self.query.processAllAvailable()
             last = self.query.lastProgress
-            if last and last.batchId > before and last.numInputRows:
+            # Idle time is reported as well, under the number of the batch to come.
+            if last and last.numInputRows and last.batchId > self.done:
+                self.done = last.batchId
                 return float(last.durationMs["triggerExecution"]) / 1000
 
     def _offer(self) -> None:
@@ -80,65 +82,74 @@ class Side:
         load.write(Loads({"source": source}), self.folder / "load.json")
 
 
-@contextmanager
-def reading_along(spark: SparkSession, work: Path) -> Iterator[Any]:
-    """Reads the event log as the engine does, twenty times a second."""
-    watch = Watch(Follower(event_log_folder(work), spark.sparkContext.applicationId, consume=True))
-    done = threading.Event()
+class Log:
+    """The event log, switched on and off: its listener on the bus, and somebody who reads along as the engine does,
+    twenty times a second. `off` returns when all that was logged is written and read."""
 
-    def read() -> None:
-        while not done.wait(0.05):
-            watch.poll()
+    def __init__(self, spark: SparkSession, work: Path) -> None:
+        context: Any = spark.sparkContext._jsc.sc()
+        self._bus, self._listener = context.listenerBus(), context.eventLogger().get()
+        self._watch = Watch(Follower(event_log_folder(work), spark.sparkContext.applicationId, consume=True))
+        self._reading: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._bus.removeListener(self._listener)
 
-    thread = threading.Thread(target=read)
-    thread.start()
-    try:
-        yield watch
-    finally:
-        done.set()
-        thread.join()
+    def on(self) -> None:
+        self._bus.addToEventLogQueue(self._listener)
+        self._stop.clear()
+        self._reading = threading.Thread(target=self._read)
+        self._reading.start()
+
+    def off(self) -> None:
+        if self._reading is None:
+            return
+        self._bus.removeListener(self._listener)  # the queue's last listener: waits until the queue is empty
+        self._stop.set()
+        self._reading.join()
+        self._reading = None
+        self._watch.poll()
+
+    def _read(self) -> None:
+        while not self._stop.wait(0.05):
+            self._watch.poll()
 
 
-def marks(work: Path, pairs: int, rows: int = 20_000) -> dict[str, object]:
-    """Measured and bare batches in turn. The log's own listener is taken off the bus while the bare one runs."""
+def marks(work: Path, rounds: int, rows: int = 20_000) -> dict[str, object]:
+    """Equal batches without anything, with the marks, and with marks and log, in an order drawn anew each round."""
     event_log_folder(work).mkdir()
     conf = configuration(settings(work), work) | {"spark.sql.streaming.pollingDelay": "100ms"}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = open_session(conf, 60.0)
-    context: Any = spark.sparkContext._jsc.sc()
-    bus, log = context.listenerBus(), context.eventLogger().get()
     spark.conf.set("spark.sql.shuffle.partitions", "4")
-    measured = Side(spark, work / "measured", Flow, rows)
-    bare = Side(spark, work / "bare", Bare, rows)
-    times: list[tuple[float, float]] = []
-    work_done: list[tuple[float, float]] = []
-    with reading_along(spark, work):
-        for number in range(pairs + 10):
-            start = _cpu_seconds()
-            with_marks = measured.batch()
-            bus.removeListener(log)
-            middle = _cpu_seconds()
-            without = bare.batch()
-            end = _cpu_seconds()
-            bus.addToEventLogQueue(log)
-            if number >= 10:  # both are warm
-                times.append((with_marks, without))
-                work_done.append((middle - start, end - middle))
-    for side in (measured, bare):
+    log = Log(spark, work)
+    marked, bare = Side(spark, work / "marked", Flow, rows), Side(spark, work / "bare", Bare, rows)
+    ways = {"bare": (bare, False), "marks": (marked, False), "marks and log": (marked, True)}
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    cpu: dict[str, list[float]] = {way: [] for way in ways}
+    chance = random.Random(0)
+    for number in range(rounds + _WARMING):
+        for way in chance.sample(list(ways), len(ways)):
+            side, logged = ways[way]
+            before = _cpu_seconds()
+            if logged:
+                log.on()
+            took = side.batch()
+            log.off()
+            if number >= _WARMING:
+                seconds[way].append(took)
+                cpu[way].append(_cpu_seconds() - before)
+    for side in (marked, bare):
         side.query.stop()
     spark.stop()
-    cost, error = _paired(times)
-    cpu_cost, cpu_error = _paired(work_done)
     return {
-        "pairs": pairs,
+        "rounds": rounds,
         "rows_per_batch": rows,
-        "measured_batch_seconds": round(statistics.median(a for a, _ in times), 3),
-        "bare_batch_seconds": round(statistics.median(b for _, b in times), 3),
-        "cost_percent": cost,
-        "cost_percent_standard_error": error,
-        "cpu_seconds": round(statistics.median(a for a, _ in work_done), 3),
-        "cpu_cost_percent": cpu_cost,  # of host, JVM and workers together: a busy machine does not blur it
-        "cpu_cost_percent_standard_error": cpu_error,
+        "batch_seconds": {way: round(statistics.median(seconds[way]), 3) for way in ways},
+        "cpu_seconds": {way: round(statistics.median(cpu[way]), 3) for way in ways},
+        "marks_cost": _cost(seconds["marks"], seconds["bare"]),
+        "cost": _cost(seconds["marks and log"], seconds["bare"]),
+        "marks_cpu_cost": _cost(cpu["marks"], cpu["bare"]),
+        "cpu_cost": _cost(cpu["marks and log"], cpu["bare"]),  # a busy machine does not blur it
         "goal_percent": 5.0,
     }
 
@@ -197,7 +208,7 @@ def memory(work: Path) -> dict[str, object]:
     with SparkEngine(sixteen) as engine:
         for k in ((16, 16, 4, 4), (4, 16, 8, 16)):
             done = threading.Event()
-            trial = threading.Thread(target=lambda k=k, done=done: (_run(engine, k), done.set()))
+            trial = threading.Thread(target=_run, args=(engine, k, done))
             leader = engine._ready().process.pid
             trial.start()
             while not done.wait(1.0):
@@ -220,12 +231,12 @@ def settings(work: Path) -> SparkSettings:
     )
 
 
-def figures(pairs: int = 40, times: int = 6) -> dict[str, object]:
+def figures(rounds: int = 60, times: int = 6) -> dict[str, object]:
     """JSON-able; seconds, megabytes, per cent, each beside its goal."""
     found: dict[str, object] = {}
     with tempfile.TemporaryDirectory(prefix="spark-bench-", ignore_cleanup_errors=True) as folder:
         for name, measure in (
-            ("marks", lambda work: marks(work, pairs)),
+            ("marks", lambda work: marks(work, rounds)),
             ("restart", lambda work: restart(work, times)),
             ("rescale", lambda work: rescale(work, times)),
             ("memory", memory),
@@ -240,26 +251,27 @@ def figures(pairs: int = 40, times: int = 6) -> dict[str, object]:
     return {**found, "machine": machine}
 
 
-def _run(engine: SparkEngine, k: tuple[int, ...]) -> None:
+def _run(engine: SparkEngine, k: tuple[int, ...], done: threading.Event) -> None:
     engine.run(engine.topology.named(k), {"source": 3000.0})
+    done.set()
 
 
 def _cpu_seconds() -> float:
-    """Of this process and all its children: the driver, the JVM and the Python workers."""
+    """Of this process and all its children, ended ones too: the driver, the JVM and the Python workers."""
     total = 0.0
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
         with suppress(psutil.Error):
-            spent = process.cpu_times()
-            total += spent.user + spent.system
+            total += sum(process.cpu_times()[:4])
     return total
 
 
-def _paired(pairs: list[tuple[float, float]]) -> tuple[float, float]:
-    """What the first of a pair costs more than the second, in per cent: the median, and its standard error."""
-    differences = [100 * (a - b) / b for a, b in pairs]
-    # 1.25: the median's error beside the mean's, for a normal spread.
-    error = 1.25 * statistics.stdev(differences) / len(differences) ** 0.5
-    return round(statistics.median(differences), 1), round(error, 1)
+def _cost(these: list[float], those: list[float], draws: int = 2000) -> dict[str, object]:
+    """What these cost more than those of the same rounds: the median in per cent, and its 95 % interval."""
+    differences = [100 * (a - b) / b for a, b in zip(these, those, strict=True)]
+    chance = random.Random(1)
+    medians = sorted(statistics.median(chance.choices(differences, k=len(differences))) for _ in range(draws))
+    low, high = medians[draws // 40], medians[-draws // 40]
+    return {"percent": round(statistics.median(differences), 1), "between": [round(low, 1), round(high, 1)]}
 
 
 def _total(members: list[psutil.Process], kind: str) -> float:
