@@ -110,7 +110,7 @@ def summary(outcome: Outcome) -> str:
     execution = None if outcome.model is None else outcome.model.execution
     used, naive = slots(best.parallelism, execution), slots(top, execution)
     tasks = sum(best.parallelism.values()), sum(top.values())
-    saved = f"{used} slots instead of {naive}, {percent(1 - used / naive)} fewer"
+    saved = f"{used} slot{'' if used == 1 else 's'} instead of {naive}, {percent(1 - used / naive)} fewer"
     if execution == "micro-batch":
         saved += f", and {tasks[0]} tasks a batch instead of {tasks[1]}"
     latency = "an unknown latency" if best.latency_seconds is None else seconds(best.latency_seconds)
