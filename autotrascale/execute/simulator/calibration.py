@@ -66,7 +66,7 @@ def calibrate(trials: Sequence[Trial], *, slots: int | None = None, longest_seco
     start = _first_step(seen)
     theta = _second_step(seen, start)
     job = seen.job(theta, longest_seconds)
-    return replace(job, noise=round(_noise(seen, theta), 4))
+    return replace(job, noise=_tidy(_noise(seen, theta)))
 
 
 def predict(
@@ -175,15 +175,15 @@ class _Seen:
         service, growth = np.maximum(theta[3 : 3 + n], _LITTLE), theta[3 + n :]
         operators = {
             name: SimulatedOperator(
-                service_seconds=float(service[i]),
-                selectivity=float(self.selectivity[i]),
-                coherency=float(growth[i] / service[i]),
-                skew=float(self.skew[i]),
-                commit_seconds=float(commit * self.stateful[i]),
+                service_seconds=max(_tidy(service[i]), _LITTLE),
+                selectivity=_tidy(self.selectivity[i]),
+                coherency=_tidy(growth[i] / service[i]),
+                skew=_tidy(self.skew[i]),
+                commit_seconds=_tidy(commit * self.stateful[i]),
             )
             for i, name in enumerate(self.topology)
         }
-        batch = MicroBatch(max(float(planning), _LITTLE), float(task), self.slots, longest_seconds)
+        batch = MicroBatch(max(_tidy(planning), _LITTLE), _tidy(task), self.slots, longest_seconds)
         return SimulatedJob(operators, execution="micro-batch", batch=batch)
 
 
@@ -241,6 +241,11 @@ def _log_errors(seen: _Seen, theta: Floats) -> Floats:
 def _noise(seen: _Seen, theta: Floats) -> float:
     """The spread of log b, by the median, since one disturbed trial is not the job's own noise."""
     return max(_LEAST_NOISE, 1.4826 * float(np.median(np.abs(_log_errors(seen, theta)[seen.stable]))))
+
+
+def _tidy(value: float) -> float:
+    """Four digits, which is more than was measured; what the fit only nearly brought to zero is zero."""
+    return float(f"{value:.4g}") if value > _LITTLE else 0.0
 
 
 def _snapshot(trial: Trial) -> Snapshot:
