@@ -34,6 +34,7 @@ from autotrascale.plan.throughput import SearchResult, StopReason, ThroughputSea
 
 Phase = Literal["floor", "search", "confirm"]
 
+CORRECTIONS = 2  # of capacities that were measured too high, while the floor is looked for
 # An engine that fails this often in a row is broken, not slow: going on would only use up the budget.
 FAILURES_IN_A_ROW = 3
 
@@ -180,7 +181,7 @@ class _Run:
 
     def _find_floor(self) -> tuple[dict[str, int] | None, Snapshot | None, str]:
         """k', the snapshot that sized it, and why there is no k' when there is none."""
-        search = self._floor_search(starting_point(self.job, self.settings.initial) if self.settings.initial else None)
+        search = self._floor_search(self._start())
         sizing: Snapshot | None = None
         held: SearchResult | None = None
         spent = None
@@ -200,10 +201,17 @@ class _Run:
         failed = search.result.stop_reason is StopReason.FAILED
         return None, sizing, "no-metrics" if failed else "rate-out-of-reach"
 
+    def _start(self) -> Mapping[str, int] | None:
+        """As asked for; else what the nearest model leads to expect; else all minima."""
+        if self.settings.initial:
+            return starting_point(self.job, self.settings.initial)
+        fitting = [model for model in self.sources if len(model.floor) == len(self.job.topology)]
+        return likely_floor(self.job, fitting) if fitting and not self.settings.faithful else None
+
     def _floor_search(self, start: Mapping[str, int] | None) -> ThroughputSearch:
         return ThroughputSearch(
             self.job.topology, self.job.source_rates, self.job.p_max, start=start,
-            tolerance=self.job.target.throughput_tolerance,
+            tolerance=self.job.target.throughput_tolerance, corrections=0 if self.settings.faithful else CORRECTIONS,
         )  # fmt: skip
 
     def _less(self, search: ThroughputSearch, seen: Snapshot | None) -> dict[str, int] | None:
@@ -356,6 +364,16 @@ def starting_point(job: Job, initial: Mapping[str, int]) -> dict[str, int]:
         if not least <= k <= most[name]:
             raise InputError(place, f"lies outside [{least}, {most[name]}]", seen=k, remedy="start within the bounds")
     return {name: initial.get(name, operator.minimum) for name, operator in job.topology.operators.items()}
+
+
+def likely_floor(job: Job, sources: Sequence[BenefitModel]) -> dict[str, int]:
+    """The floor of the source nearest in rate, in proportion to the rate. A run will tell: it only has to be near."""
+    nearest = min(sources, key=lambda model: abs(math.log(model.rate / job.rate)))
+    share = job.rate / nearest.rate
+    bounds = zip(job.topology.operators.values(), job.upper, nearest.floor, strict=True)
+    return job.topology.named(
+        tuple(min(max(math.ceil(k * share), operator.minimum), most) for operator, most, k in bounds)
+    )
 
 
 def _hottest_loads(floor: Mapping[str, int], sizing: Snapshot | None, demand: Demand | None) -> list[float] | None:

@@ -364,6 +364,22 @@ def test_a_model_of_one_rate_saves_runs_at_another() -> None:
     assert warm.remarks == ()
 
 
+def test_the_floor_is_looked_for_where_the_nearest_model_leads_to_expect_it() -> None:
+    cold = tune(job(), engine())
+    assert cold.model is not None
+    ran = engine()
+    warm = tune(job(rate=300.0), ran, sources=[replace(cold.model, rate=15.0), cold.model])
+    assert list(ran.asked[0].values()) == [min(2 * k, 12) for k in cold.model.floor]
+    assert warm.met_target
+    assert [e.phase for e in warm.evaluations].count("floor") <= 2
+    given = engine()
+    tune(job(), given, Tuning(initial={"work": 9}), sources=[cold.model])
+    assert given.asked[0] == {"source": 1, "work": 9, "sink": 1}
+    paper = engine()
+    tune(job(), paper, Tuning(faithful=True, total_trials=2), sources=[cold.model])
+    assert set(paper.asked[0].values()) == {1}
+
+
 def test_a_model_that_misleads_is_left_out_and_said() -> None:
     """Its latencies are all over the place: the same noise at every rate, and none of it true here."""
 

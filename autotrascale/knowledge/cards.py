@@ -25,7 +25,10 @@ NEAREST = 3  # models to start from at most: as many as a model carries along of
 
 @dataclass(frozen=True)
 class Card:
-    """The tags of a model version. `operators` are in the order of the model's vectors."""
+    """The tags of a model version. `operators` are in the order of the model's vectors.
+
+    `cold_trials` is what its run took from nothing; None where it started from other models, or nobody counted.
+    """
 
     job: str
     rate: float
@@ -38,10 +41,13 @@ class Card:
     kind: str
     digest: str
     run_id: str = ""
+    cold_trials: int | None = None
 
     def __post_init__(self) -> None:
         if not self.job:
             raise InputError("job", "is empty", remedy="name the job")
+        if self.cold_trials is not None:
+            checks.count("cold_trials", self.cold_trials)
         checks.positive("rate", self.rate)
         checks.positive("latency_target", self.latency_target)
         if self.statistic not in get_args(Statistic):
@@ -52,10 +58,13 @@ class Card:
                              remedy=f"use one of {', '.join(get_args(Execution))}")  # fmt: skip
 
     @classmethod
-    def of(cls, model: BenefitModel, job: Job, *, simulated: bool, run_id: str = "") -> Card:
+    def of(
+        cls, model: BenefitModel, job: Job, *, simulated: bool, run_id: str = "", cold_trials: int | None = None
+    ) -> Card:
         return cls(
             job.name, model.rate, job.topology.fingerprint, tuple(job.topology), model.latency_target,
             job.target.statistic, model.execution, simulated, model.kind, digest_of(model), run_id,
+            cold_trials,
         )  # fmt: skip
 
     def check_describes(self, model: BenefitModel) -> None:
@@ -77,6 +86,7 @@ class Card:
         return alias(self.rate)
 
     def as_tags(self) -> dict[str, str]:
+        counted = {} if self.cold_trials is None else {"cold_trials": str(self.cold_trials)}
         return {
             "job": self.job,
             "rate": repr(self.rate),
@@ -89,6 +99,7 @@ class Card:
             "kind": self.kind,
             "digest": self.digest,
             "run_id": self.run_id,
+            **counted,
         }
 
     @classmethod
@@ -107,6 +118,7 @@ class Card:
                 kind=tags["kind"],
                 digest=tags["digest"],
                 run_id=tags.get("run_id", ""),
+                cold_trials=int(tags["cold_trials"]) if "cold_trials" in tags else None,
             )
         except KeyError as error:
             raise InputError(f"tags.{error.args[0]}", "is missing, or is none of its values",

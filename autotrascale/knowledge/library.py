@@ -71,12 +71,16 @@ class Library:
     def near(self, job: str, wanted: Wanted) -> Choice:
         return choose(self.versions(job), wanted)
 
+    def source(self, stored: Stored) -> Source:
+        cold_trials = stored.card.cold_trials if isinstance(stored.card, Card) else None
+        return Source(stored.uri, self.load(stored), cold_trials)
+
     def sources(self, choice: Choice) -> tuple[tuple[Source, ...], tuple[str, ...]]:
         """The chosen models themselves, and a line on each that turned out to be damaged."""
         sources, damaged = [], []
         for stored in choice.chosen:
             try:
-                sources.append(Source(stored.uri, self.load(stored)))
+                sources.append(self.source(stored))
             except (InputError, StoreError) as error:
                 damaged.append(str(error))
         return tuple(sources), tuple(damaged)

@@ -24,10 +24,11 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Source:
-    """A benefit model that a run starts from, and where it was found."""
+    """A benefit model that a run starts from, where it was found, and how many trials it cost from nothing."""
 
     name: str
     model: BenefitModel
+    cold_trials: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,10 @@ def opening_to_json(opening: Opening) -> dict[str, Any]:
         "job_path": opening.job_path,
         "job_file": json.loads(json.dumps(opening.job_file, default=str)),
         "job_file_sha256": opening.digest,
-        "sources": [{"name": s.name, "model": json.loads(s.model.to_json())} for s in opening.sources],
+        "sources": [
+            {"name": s.name, "model": json.loads(s.model.to_json()), "cold_trials": s.cold_trials}
+            for s in opening.sources
+        ],
         "warm_start": list(opening.warm_start),
     }
 
@@ -76,7 +80,8 @@ def opening_from_json(data: Any, place: str) -> Opening:
     if header.job_file_sha256 != digest(header.job_file):
         raise InputError(f"{place}: job_file", "is not what it was when the run began", remedy="start a new run")
     sources = tuple(
-        Source(source.name, _model(source.model, f"{place}: sources[{i}]")) for i, source in enumerate(header.sources)
+        Source(source.name, _model(source.model, f"{place}: sources[{i}]"), source.cold_trials)
+        for i, source in enumerate(header.sources)
     )
     return Opening(
         header.job, header.engine, header.simulated, header.settings, header.rate, header.job_path, header.job_file,
@@ -122,6 +127,7 @@ def _model(data: Mapping[str, Any], place: str) -> BenefitModel:
 class _Source:
     name: str
     model: dict[str, Any]
+    cold_trials: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ Nothing here prints; who calls gives the functions that do.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -23,7 +23,7 @@ from autotrascale.knowledge.history import find_run, read_opening
 from autotrascale.knowledge.journal import RunJournal, RunLostError
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import Store
-from autotrascale.knowledge.wire import Opening
+from autotrascale.knowledge.wire import Opening, Source
 from autotrascale.reading import validate
 from autotrascale.service.jobfile import EngineName, JobFile
 from autotrascale.service.warm_start import WarmStart, wanted_by, warm_start
@@ -63,6 +63,7 @@ class Finished:
     run_id: str | None = None
     model: Stored | None = None
     warm_start: tuple[str, ...] = ()
+    cold: Source | None = None  # of the models it started from, the nearest that was made from nothing
 
 
 def start(asked: Asked, store: Store | None, told: Told) -> Finished:
@@ -77,7 +78,7 @@ def start(asked: Asked, store: Store | None, told: Told) -> Finished:
         if store is None:
             sources = [source.model for source in warm.sources]
             outcome = tune(job, engine, asked.settings, sources=sources, report=told.progress)
-            return Finished(outcome, warm_start=warm.lines)
+            return Finished(outcome, warm_start=warm.lines, cold=_cold(warm.sources, job))
         opening = Opening(
             job, asked.engine, engine.simulated, asked.settings, asked.rate, str(asked.path.absolute()),
             read_content(asked.path), warm.sources, warm.lines,
@@ -119,15 +120,24 @@ def _through(journal: RunJournal, engine: Engine, told: Told) -> Finished:
     except BaseException:
         told.unfinished(journal.run_id)
         raise
-    return Finished(outcome, journal.run_id, model, opening.warm_start)
+    return Finished(outcome, journal.run_id, model, opening.warm_start, _cold(opening.sources, opening.job))
 
 
 def _register(journal: RunJournal, outcome: Outcome) -> Stored | None:
     """Only a run that met its target may teach later runs by itself."""
     if outcome.model is None or not outcome.met_target:
         return None
-    card = Card.of(outcome.model, outcome.job, simulated=outcome.simulated, run_id=journal.run_id)
+    card = Card.of(
+        outcome.model, outcome.job, simulated=outcome.simulated, run_id=journal.run_id,
+        cold_trials=None if journal.opening.sources else len(outcome.evaluations),
+    )  # fmt: skip
     return Library(journal.store).register(outcome.model, card, journal.run_id)
+
+
+def _cold(sources: Sequence[Source], job: Job) -> Source | None:
+    """What this run may be compared with: the same target, another rate, nothing known before."""
+    target = job.target.latency_seconds
+    return next((s for s in sources if s.cold_trials is not None and s.model.latency_target == target), None)
 
 
 def cancel(store: Store, run: Run) -> bool:

@@ -16,6 +16,7 @@ from autotrascale.service.output import Format, emit, note, say, table
 
 if TYPE_CHECKING:
     from autotrascale.domain.job import Job
+    from autotrascale.knowledge.wire import Source
     from autotrascale.service.recorded import Finished, Told
     from autotrascale.service.warm_start import WarmStart
     from autotrascale.tuning import Outcome, Progress
@@ -106,12 +107,23 @@ def answer(finished: Finished) -> dict[str, Any]:
         "evaluations": len(outcome.evaluations),
         "stop_reason": outcome.stop_reason,
         "warm_start": list(finished.warm_start),
+        "cold_run": _cold_run(finished.cold),
         "model": None if finished.model is None else finished.model.uri,
     }
 
 
+def _cold_run(cold: Source | None) -> dict[str, Any] | None:
+    """What starting warm may be compared with."""
+    if cold is None:
+        return None
+    return {"model": cold.name, "rate": cold.model.rate, "evaluations": cold.cold_trials}
+
+
 def _show(finished: Finished) -> None:
     show_outcome(finished.outcome)
+    if (cold := finished.cold) is not None:
+        trials = len(finished.outcome.evaluations)
+        say(f"{trials} trials; starting cold, {cold.model.rate:g}/s took {cold.cold_trials} ({cold.name})")
     if finished.run_id is not None:
         model = "" if finished.model is None else f", model {finished.model.uri}"
         note(f"run {finished.run_id}{model}")

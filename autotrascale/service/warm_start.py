@@ -63,14 +63,14 @@ def _named(wish: str, store: Store | None, job: Job, wanted: Wanted) -> Source:
     stored = library.find(wish, job.name)
     if isinstance(stored.card, Card):
         _check(wish, wanted.why_not(stored.card))
-    return Source(stored.uri, library.load(stored))
+    return library.source(stored)
 
 
 def _from_file(path: Path, wanted: Wanted) -> Source:
     if is_export(path):
         model, card = read_export(path)
         _check(str(path), wanted.why_not(card))
-        return Source(str(path), model)
+        return Source(str(path), model, card.cold_trials)
     from autotrascale.service.decide import read_model
 
     model = read_model(path)

@@ -28,7 +28,10 @@ def chosen(models: list[Stored], wanted: Wanted = WANTED, count: int = 3) -> lis
 
 
 def test_tags_say_what_the_card_says() -> None:
-    for card in (CARD, replace(CARD, execution=None, rate=1e-3, operators=("a b", "漢"), simulated=False)):
+    for card in (
+        CARD,
+        replace(CARD, execution=None, rate=1e-3, operators=("a b", "漢"), simulated=False, cold_trials=7),
+    ):
         assert Card.from_tags(card.as_tags()) == card
 
 
@@ -45,6 +48,8 @@ def test_tags_say_what_the_card_says() -> None:
         ("operators", "[", "tags: cannot be read"),
         ("operators", "5", "tags: cannot be read"),
         ("job", "", "tags.job: is empty"),
+        ("cold_trials", "many", "tags: cannot be read"),
+        ("cold_trials", "0", "tags.cold_trials: must be at least 1"),
     ],
 )
 def test_damaged_tags_are_passed_over_by_name(tag: str, value: str | None, said: str) -> None:
