@@ -90,12 +90,13 @@ def listening(host: str, port: int) -> socket.socket:
     """Bound before anything is started, so that a port that is taken is known at once."""
     from autotrascale.domain.errors import InputError
 
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    bound = socket.socket(family, kind, protocol)
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        bound = socket.socket(family, kind, protocol)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
     except OSError as error:
+        bound.close()
         raise InputError("--host, --port", f"cannot be listened on: {error.strerror or error}", seen=f"{host}:{port}",
                          remedy="name another port, or end what has it") from None  # fmt: skip
     return bound

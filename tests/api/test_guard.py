@@ -1,0 +1,148 @@
+"""Who may ask: the token, the Host header, other pages' requests; and what `serve` refuses to start with."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autotrascale.domain.errors import InputError
+from autotrascale.knowledge.store import Store
+from autotrascale.service import cli, serve
+from autotrascale.service.api.app import create_app
+from autotrascale.service.api.catalog import Catalog
+from autotrascale.service.api.state import State
+from tests.api.clients import TestClient
+
+TOKEN = "correct-horse-battery-staple"
+EVERYWHERE = ["/v1/runs", "/v1/jobs", "/metrics", "/openapi.json", "/nowhere", "/v1/runs/" + "0" * 32 + "/events"]
+
+
+@pytest.fixture(scope="module")
+def secured(store: Store, configs: Path) -> Iterator[TestClient]:
+    state = State.of(store, Catalog(configs), "secured", parallel_runs=0)
+    with TestClient(create_app(state, TOKEN, loopback=False), base_url="http://tuner.example:8765") as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", EVERYWHERE)
+def test_a_token_is_demanded_everywhere(secured: TestClient, path: str) -> None:
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    assert secured.get(path, headers=bearer).status_code in (200, 404)
+    for given in ({}, {"Authorization": TOKEN}, {"Authorization": "Bearer "}, {"Authorization": f"Bearer {TOKEN}x"},
+                  {"Authorization": f"Basic {TOKEN}"}, {"Authorization": f"Bearer {TOKEN[:-1]}"}):  # fmt: skip
+        response = secured.get(path, headers=given)
+        assert response.status_code == 401
+        assert response.headers["www-authenticate"] == "Bearer"
+        assert response.headers["content-type"] == "application/problem+json"
+        assert TOKEN[:-1] not in response.text
+
+
+def test_health_needs_none_and_the_document_says_so(secured: TestClient) -> None:
+    assert secured.get("/healthz").status_code == 200
+    assert secured.get("/healthz/").status_code == 401
+    document = secured.get("/openapi.json", headers={"Authorization": f"bearer {TOKEN}"}).json()
+    assert document["security"] == [{"token": []}]
+    assert document["paths"]["/healthz"]["get"]["security"] == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8765", "localhost", "LOCALHOST:1", "[::1]:8765"])
+def test_names_of_this_machine(client: TestClient, host: str) -> None:
+    assert client.get("/v1/jobs", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost@evil.example", "evil:80:80", ""])
+def test_other_names_are_refused_on_loopback(client: TestClient, host: str) -> None:
+    response = client.get("/v1/jobs", headers={"Host": host})
+    assert response.status_code == 421
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_pages_of_other_sites_are_refused(client: TestClient) -> None:
+    run_id = client.post("/v1/runs", json={"job": "small"}).json()["run_id"]
+    foreign = {"Origin": "http://evil.example"}
+    assert client.post(f"/v1/runs/{run_id}/cancel", headers=foreign).status_code == 403
+    assert client.post(f"/v1/runs/{run_id}/cancel", headers={"Origin": "null"}).status_code == 403
+    own = client.post(f"/v1/runs/{run_id}/cancel", headers={"Origin": "http://127.0.0.1"})
+    assert own.status_code == 202
+
+
+# --- starting --------------------------------------------------------------------------------------------------------
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["serve", *(str(each) for each in arguments)])
+    assert ended.value.code == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    return err
+
+
+def test_what_serve_refuses(
+    capsys: pytest.CaptureFixture[str], store: Store, configs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(serve.TOKEN_VARIABLE, raising=False)
+    good = ("--configs", configs, "--store", store.uri)
+    assert "there is no token" in refused(capsys, *good, "--host", "0.0.0.0")
+    assert "is no address" in refused(capsys, *good, "--host", "tuner.example")
+    assert "--configs: is no folder" in refused(capsys, "--configs", tmp_path / "none", "--store", store.uri)
+    assert "--store: is none" in refused(capsys, "--configs", configs, "--store", "none")
+    assert "--name: is no name" in refused(capsys, *good, "--name", "a'b")
+    (tmp_path / "token").write_text("short\n")
+    assert "holds no token" in refused(capsys, *good, "--token-file", tmp_path / "token")
+    assert "cannot be read" in refused(capsys, *good, "--token-file", tmp_path / "missing")
+    with serve.listening("127.0.0.1", 0) as taken:
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert "cannot be listened on" in refused(capsys, *good, "--port", port)
+
+
+def test_the_token_comes_from_a_file_or_the_environment_and_goes_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(serve.TOKEN_VARIABLE, TOKEN)
+    assert serve.read_token(None) == TOKEN
+    assert serve.TOKEN_VARIABLE not in os.environ
+    assert serve.read_token(None) is None
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    assert serve.read_token(tmp_path / "token") == TOKEN
+    monkeypatch.setenv(serve.TOKEN_VARIABLE, "secret")
+    with pytest.raises(InputError) as error:
+        serve.read_token(None)
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"), [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True)]
+)
+def test_loopback(host: str, loopback: bool) -> None:
+    assert serve.check_address(host, None) is loopback
+    assert not serve.check_address("0.0.0.0", TOKEN)
+
+
+def test_log_lines_are_json(capsys: pytest.CaptureFixture[str]) -> None:
+    import json
+
+    from autotrascale.service.queue import logs
+
+    logger = logging.getLogger(logs.NAME)
+    before = logger.handlers, logger.propagate, logger.level
+    try:
+        logs.set_up()
+        logs.say("run queued", run="x\ny", path=Path("/a"))
+        try:
+            raise ValueError("what nobody expected")
+        except ValueError:
+            logs.trace("queue stumbled")
+    finally:
+        logger.handlers, logger.propagate, logger.level = before
+        for name in ("uvicorn", "uvicorn.error"):
+            logging.getLogger(name).handlers, logging.getLogger(name).propagate = [], True
+    first, second = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert (first["event"], first["run"], first["path"], first["level"]) == ("run queued", "x\ny", "/a", "info")
+    assert "what nobody expected" in second["trace"]

@@ -1,0 +1,79 @@
+"""The OpenAPI document holds for what the server does: requests made up from it find no mistake of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from autotrascale.knowledge.store import Store
+from autotrascale.service import recorded
+from autotrascale.service.api.app import create_app
+from autotrascale.service.api.catalog import Catalog
+from autotrascale.service.api.state import State
+from autotrascale.service.jobfile import read_job_file
+from tests.api.clients import serving
+
+Opened = tuple[str, dict[str, Any], str]  # where the server is, its document, a run that it knows
+EXAMPLES = 15  # of each mode, for each operation
+CHECKS = [schemathesis.checks.not_a_server_error, status_code_conformance, content_type_conformance,
+          response_schema_conformance]  # fmt: skip
+OPERATIONS = [
+    ("POST", "/v1/decide"), ("POST", "/v1/runs"), ("GET", "/v1/runs"), ("GET", "/v1/runs/{run_id}"),
+    ("GET", "/v1/runs/{run_id}/evaluations"), ("GET", "/v1/runs/{run_id}/explanation"),
+    ("GET", "/v1/runs/{run_id}/events"), ("POST", "/v1/runs/{run_id}/cancel"), ("POST", "/v1/runs/{run_id}/resume"),
+    ("GET", "/v1/jobs"), ("GET", "/v1/models"), ("GET", "/v1/models/{job}/{version}"),
+    ("POST", "/v1/models/{job}/{version}/predict"), ("GET", "/healthz"), ("GET", "/metrics"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def opened(store: Store, configs: Path) -> Iterator[Opened]:
+    """Room enough for every submission; and a run whose id is put where the document asks for one."""
+    path = configs / "other.yaml"
+    file = read_job_file(path)
+    silent = recorded.Told(lambda *_: None, lambda _: None, lambda _: None)
+    run_id = recorded.start(recorded.Asked(file, path, "simulator", file.tuning), store, silent).run_id
+    state = State.of(store, Catalog(configs), "openapi", parallel_runs=0, limit=10_000)
+    app = create_app(state)
+    with serving(app) as base:
+        yield base, app.openapi(), str(run_id)
+
+
+def test_every_operation_is_tried(opened: Opened) -> None:
+    there = [(method.upper(), path) for path, item in opened[1]["paths"].items() for method in item]
+    assert sorted(there) == sorted(OPERATIONS)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "known"),
+    [(*each, False) for each in OPERATIONS] + [(*each, True) for each in OPERATIONS if "{" in each[1]],
+)
+def test_no_request_finds_a_mistake_of_the_server(opened: Opened, method: str, path: str, known: bool) -> None:
+    base, document, run_id = opened
+    operation = schemathesis.openapi.from_dict(document)[path][method]
+    cases = operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
+    cases |= operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)
+
+    @given(cases)
+    @settings(max_examples=EXAMPLES, deadline=None, database=None, derandomize=True, phases=[Phase.generate],
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    def tried(case: Any) -> None:
+        if known:
+            real = {"run_id": run_id, "job": "other", "version": 1}
+            case.path_parameters = {name: real[name] for name in case.path_parameters}
+        case.call_and_validate(base_url=base, session=session, checks=CHECKS)
+
+    with requests.Session() as session:
+        tried()

@@ -1,0 +1,428 @@
+"""The queue: whose turn it is, and what becomes of runs when processes, servers and stores come and go."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotrascale.domain.errors import InputError
+from autotrascale.knowledge import claim, history, tags
+from autotrascale.knowledge.journal import RunJournal
+from autotrascale.knowledge.owner import Owner
+from autotrascale.knowledge.store import Store, StoreError
+from autotrascale.service.jobfile import read_job_file
+from autotrascale.service.queue import entries, keeper, lock, worker
+from autotrascale.service.queue.entries import Request, Waiting
+from autotrascale.service.queue.keeper import KeyReusedError, Queue, QueueFullError
+from autotrascale.service.queue.order import next_up
+from tests.knowledge import mlflow_stores
+
+PATIENCE = 20.0
+
+
+# --- whose turn it is ----------------------------------------------------------------------------------------------
+
+
+def served_in_order(waiting: list[Waiting]) -> list[str]:
+    left, order, served = list(waiting), [], {}  # type: ignore[var-annotated]
+    while (entry := next_up(left, set(), served)) is not None:
+        left.remove(entry)
+        order.append(entry.run_id)
+        served[entry.job] = len(order)
+    return order
+
+
+def test_jobs_take_turns_and_each_is_served_in_its_own_order() -> None:
+    a = [Waiting(f"a{i}", "a", i) for i in range(4)]
+    b = [Waiting("b0", "b", 100), Waiting("b1", "b", 101)]
+    mixed = [*b, *a]
+    random.Random(0).shuffle(mixed)
+    assert served_in_order(mixed) == ["a0", "b0", "a1", "b1", "a2", "a3"]
+
+
+def test_nobody_waits_for_more_than_one_turn_of_each_other_job() -> None:
+    waiting = [Waiting(f"{job}{i}", job, i) for job in "abcde" for i in range(5)]
+    order = served_in_order(waiting)
+    assert [name[0] for name in order] == list("abcde") * 5
+
+
+def test_a_job_that_is_busy_is_passed_over() -> None:
+    waiting = [Waiting("a0", "a", 0), Waiting("b0", "b", 1)]
+    found = next_up(waiting, {"a"}, {})
+    assert found is not None
+    assert found.run_id == "b0"
+    assert next_up(waiting, {"a", "b"}, {}) is None
+    assert next_up([], set(), {}) is None
+
+
+# --- with processes that only seem to be ------------------------------------------------------------------------------
+
+
+@dataclass
+class Seeming:
+    """A child that ends when the test says so."""
+
+    run_id: str
+    job: str
+    pid: int = 0
+    code: int | None = None
+    hung_up: bool = False
+    process: Any = field(default_factory=lambda: Gone())
+
+    def exit_code(self) -> int | None:
+        return self.code
+
+    def hang_up(self) -> None:
+        self.hung_up = True
+        self.code = 143 if self.code is None else self.code
+
+    def kill(self) -> None:
+        """It is gone."""
+
+
+class Gone:
+    def wait(self, _: float) -> int:
+        return 0
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Seeming]:
+    children: list[Seeming] = []
+
+    def start(_: str, run_id: str, job: str) -> Seeming:
+        children.append(Seeming(run_id, job))
+        return children[-1]
+
+    monkeypatch.setattr(keeper.Child, "start", start)
+    monkeypatch.setattr(keeper, "AWAY_SECONDS", 0.1)
+    return children
+
+
+@pytest.fixture
+def own(empty_database: Path) -> Iterator[Store]:
+    with mlflow_stores.quick_folder() as folder:
+        yield mlflow_stores.embedded(empty_database, folder)
+
+
+class Served:
+    """A queue on a store, with job files."""
+
+    def __init__(self, store: Store, configs: Path, **given: Any) -> None:
+        self.store, self.configs = store, configs
+        self.queue = Queue(store, "test", **given)
+        self.queue.open()
+
+    def submit(self, job: str = "small", key: str | None = None, **asked: Any) -> str:
+        path = self.configs / f"{job}.yaml"
+        run, _ = self.queue.submit(Request(str(path), "simulator", **asked), read_job_file(path), key, repr(asked))
+        return str(run.info.run_id)
+
+    def state(self, run_id: str) -> tuple[str, str | None]:
+        summary = history.summarise(self.store, entries.look(self.store, run_id))
+        return summary.state, summary.why
+
+    def queue_tag(self, run_id: str) -> str:
+        return str(entries.look(self.store, run_id).data.tags[tags.QUEUE])
+
+
+def until(true: Any) -> None:
+    limit = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < limit, "it does not come about"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def served(own: Store, configs: Path, started: list[Seeming]) -> Iterator[Served]:  # noqa: ARG001 - it has no others
+    made = Served(own, configs)
+    yield made
+    made.queue.close()
+
+
+def end(served: Served, child: Seeming, status: str, ended: str = "", code: int = 0) -> None:
+    """As a worker leaves its run."""
+    served.store.client.set_tag(child.run_id, tags.OWNER, "{}")
+    served.store.client.set_tag(child.run_id, tags.ENDED, ended)
+    served.store.client.set_terminated(child.run_id, status)
+    child.code = code
+
+
+def test_one_at_a_time_and_the_next_when_it_is_over(served: Served, started: list[Seeming]) -> None:
+    first, second = served.submit(), served.submit()
+    until(lambda: len(started) == 1)
+    assert (started[0].run_id, served.queue.waiting) == (first, 1)
+    end(served, started[0], "FINISHED")
+    until(lambda: len(started) == 2)
+    assert started[1].run_id == second
+    assert served.queue_tag(first) == entries.SETTLED
+    assert served.queue_tag(second) == entries.WANTED
+    end(served, started[1], "FAILED", "it broke")
+    until(lambda: served.queue_tag(second) == entries.SETTLED)
+    assert served.state(second) == ("failed", "it broke")
+
+
+def test_several_in_all_but_one_for_a_job(own: Store, configs: Path, started: list[Seeming]) -> None:
+    served = Served(own, configs, parallel_runs=2)
+    try:
+        for job in ("small", "small", "other"):
+            served.submit(job)
+        until(lambda: len(started) == 2)
+        assert {child.job for child in started} == {"small", "other"}
+        assert served.queue.waiting == 1
+    finally:
+        served.queue.close()
+
+
+def test_a_process_that_dies_is_started_again_but_not_for_ever(served: Served, started: list[Seeming]) -> None:
+    run_id = served.submit()
+    for death in range(keeper.MOST_DEATHS):
+        until(lambda n=death: len(started) == n + 1)  # type: ignore[misc]
+        started[-1].code = -9
+    until(lambda: not served.queue.knows(run_id))
+    until(lambda: served.queue_tag(run_id) == entries.SETTLED)
+    assert served.state(run_id) == ("interrupted", "its process died 3 times")
+    assert len(started) == keeper.MOST_DEATHS
+
+
+def test_a_job_that_was_busy_after_all_waits_without_counting(served: Served, started: list[Seeming]) -> None:
+    served.submit()
+    for turn in range(keeper.MOST_DEATHS + 2):
+        until(lambda n=turn: len(started) == n + 1)  # type: ignore[misc]
+        started[-1].code = worker.BUSY
+
+
+def test_a_job_tuned_from_a_command_line_is_left_alone(own: Store, configs: Path, started: list[Seeming]) -> None:
+    with RunJournal.start(own, mlflow_stores.opening(mlflow_stores.job("small"))):
+        served = Served(own, configs)
+        waits, goes = served.submit("small"), served.submit("other")
+        until(lambda: started)
+        assert started[0].run_id == goes
+        end(served, started[0], "FINISHED")
+        until(lambda: not served.queue.knows(goes))
+        assert served.queue.knows(waits)
+        assert len(started) == 1
+    until(lambda: len(started) == 2)
+    assert started[1].run_id == waits
+    served.queue.close()
+
+
+def test_cancelling_what_waits_and_what_has_not_begun(served: Served, started: list[Seeming]) -> None:
+    first, second = served.submit(), served.submit()
+    until(lambda: started)
+    served.queue.cancel(second)
+    assert served.state(second) == ("interrupted", "cancelled")
+    served.queue.cancel(first)
+    assert started[0].hung_up
+    until(lambda: not served.queue.knows(first))
+    until(lambda: served.state(first) == ("interrupted", "cancelled"))
+    assert len(started) == 1
+    with pytest.raises(InputError, match="does not run any more"):
+        served.queue.cancel(first)
+
+
+def test_cancelled_from_a_command_line_while_it_waits(served: Served, started: list[Seeming]) -> None:
+    first, second = served.submit(), served.submit()
+    until(lambda: started)
+    assert claim.cancel(served.store, entries.look(served.store, second))
+    end(served, started[0], "FINISHED")
+    until(lambda: not served.queue.knows(second))
+    assert served.state(second) == ("interrupted", "cancelled")
+    assert [child.run_id for child in started] == [first]
+
+
+def test_keys_and_room(served: Served) -> None:
+    first = served.submit(key="k")
+    assert served.submit(key="k") == first
+    with pytest.raises(KeyReusedError):
+        served.submit(key="k", seed=3)
+    until(lambda: served.queue.waiting == 0)
+    served.queue.limit = 1
+    served.submit()
+    with pytest.raises(QueueFullError):
+        served.submit()
+    assert served.submit(key="k") == first
+
+
+def test_resuming_what_may_be_resumed(served: Served, started: list[Seeming]) -> None:
+    run_id = served.submit(total_trials=3, seed=7)
+    with pytest.raises(InputError, match=r"waits for its turn already|in the queue already"):
+        served.queue.resume(run_id, Request("x", "simulator"))
+    until(lambda: started)
+    served.store.client.set_tag(run_id, tags.STOP_REASON, "budget")
+    end(served, started[0], "FINISHED")
+    until(lambda: not served.queue.knows(run_id))
+    with pytest.raises(InputError, match="is finished"):
+        served.queue.resume(run_id, Request("x", "simulator"))
+    run = served.queue.resume(run_id, Request("x", "simulator", total_trials=9))
+    assert Request.read(run) == Request(str(served.configs / "small.yaml"), "simulator", total_trials=9, seed=7)
+    until(lambda: len(started) == 2)
+    served.store.client.set_tag(run_id, tags.STOP_REASON, "target-met")
+    end(served, started[1], "FINISHED")
+    until(lambda: not served.queue.knows(run_id))
+    with pytest.raises(InputError, match="target-met"):
+        served.queue.resume(run_id, Request("x", "simulator", total_trials=10))
+
+
+# --- over the deaths of servers --------------------------------------------------------------------------------------
+
+
+def killed_while(store: Store, configs: Path, what: str) -> str:
+    """What a server leaves that was killed in that moment."""
+    path = configs / "small.yaml"
+    run = entries.create(store, "test", Request(str(path), "simulator"), read_job_file(path))
+    run_id = str(run.info.run_id)
+    client = store.client
+    if what == "submitting":
+        client.update_run(run_id, status="RUNNING")
+    elif what != "waiting":
+        dead = Owner.me()
+        for name, value in claim.owner_tags(Owner(dead.host, dead.machine, 2**22 + 1, "0", dead.token)).items():
+            client.set_tag(run_id, name, value)
+        client.update_run(run_id, status="RUNNING")
+    if what == "interrupted":
+        claim.end(store, run_id, "KILLED", "interrupted")
+    elif what == "buried":
+        claim.end(store, run_id, "KILLED", claim.GONE)
+    elif what == "cancelling":
+        entries.unwant(store, run_id)
+    elif what in ("finished", "failed"):
+        client.set_terminated(run_id, what.upper())
+    elif what == "cancelled":
+        claim.end(store, run_id, "KILLED", claim.CANCELLED)
+    return run_id
+
+
+@pytest.mark.parametrize("moment", ["submitting", "waiting", "running", "interrupted", "buried"])
+def test_what_was_asked_for_runs_at_the_next_start(
+    own: Store, configs: Path, started: list[Seeming], moment: str
+) -> None:
+    run_id = killed_while(own, configs, moment)
+    served = Served(own, configs)
+    until(lambda: started)
+    assert started[0].run_id == run_id
+    assert served.state(run_id)[0] == "queued"
+    served.queue.close()
+
+
+@pytest.mark.parametrize(
+    ("moment", "state"),
+    [("cancelling", "interrupted"), ("cancelled", "interrupted"), ("finished", "finished"), ("failed", "failed")],
+)
+def test_what_is_over_stays_so(own: Store, configs: Path, started: list[Seeming], moment: str, state: str) -> None:
+    run_id = killed_while(own, configs, moment)
+    served = Served(own, configs)
+    assert served.state(run_id)[0] == state
+    assert served.queue_tag(run_id) == entries.SETTLED
+    assert not served.queue.knows(run_id)
+    served.queue.close()
+    assert not started
+
+
+def test_another_servers_runs_are_its_own(own: Store, configs: Path, started: list[Seeming]) -> None:
+    run_id = killed_while(own, configs, "running")
+    queue = Queue(own, "another")
+    queue.open()
+    assert not queue.knows(run_id)
+    queue.close()
+    assert not started
+
+
+def test_a_server_that_ends_leaves_its_runs_to_the_next(own: Store, configs: Path, started: list[Seeming]) -> None:
+    served = Served(own, configs)
+    first, second = served.submit(), served.submit()
+    until(lambda: started)
+    served.queue.close()
+    assert started[0].hung_up
+    served = Served(own, configs)
+    until(lambda: len(started) == 2)
+    assert started[1].run_id == first
+    assert served.queue.knows(second)
+    served.queue.close()
+
+
+def test_a_store_that_is_away_for_a_while(
+    served: Served, started: list[Seeming], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        asked: list[str] = []
+
+        def away(_: Store, run_id: str) -> None:
+            asked.append(run_id)
+            raise StoreError("the store is away")
+
+        run_id = served.submit()
+        patch.setattr(entries, "look", away)
+        until(lambda: asked or started)
+    until(lambda: started)
+    assert started[0].run_id == run_id
+
+
+def test_two_servers_of_one_name_are_one_too_many(own: Store) -> None:
+    with lock.alone(own, "test"):
+        with pytest.raises(InputError, match="is running already, under the name test"), lock.alone(own, "test"):
+            pass
+        with lock.alone(own, "another"):
+            pass
+    with lock.alone(own, "test"):
+        pass
+
+
+# --- the worker, in this process --------------------------------------------------------------------------------------
+
+
+def asked(store: Store, configs: Path, **given: Any) -> str:
+    path = configs / "small.yaml"
+    return str(entries.create(store, "test", Request(str(path), "simulator", **given), read_job_file(path)).info.run_id)
+
+
+def test_a_worker_starts_what_waits_and_goes_on_with_what_was_interrupted(own: Store, configs: Path) -> None:
+    run_id = asked(own, configs, total_trials=2, warm_start="none")
+    assert worker.carry_on(own, run_id) == 0
+    record = history.read_run(own, history.find_run(own, run_id))
+    assert (record.summary.state, record.summary.why, len(record.recorded)) == ("finished", "budget", 2)
+    assert record.opening.settings.total_trials == 2
+    entries.want(own, "test", entries.look(own, run_id), Request(str(configs / "small.yaml"), "simulator"))
+    entries.look(own, run_id)
+    wider = Request(str(configs / "small.yaml"), "simulator", total_trials=20)
+    entries.want(own, "test", entries.look(own, run_id), wider)
+    assert worker.carry_on(own, run_id) == 0
+    again = history.read_run(own, history.find_run(own, run_id))
+    assert again.summary.why == "target-met"
+    assert again.recorded[:2] == record.recorded
+
+
+def test_a_worker_waits_for_a_job_that_is_busy(own: Store, configs: Path) -> None:
+    run_id = asked(own, configs)
+    with RunJournal.start(own, mlflow_stores.opening(mlflow_stores.job("small"))):
+        assert worker.carry_on(own, run_id) == worker.BUSY
+    assert entries.look(own, run_id).info.status == "SCHEDULED"
+
+
+def test_a_worker_does_not_begin_what_was_cancelled(own: Store, configs: Path) -> None:
+    run_id = asked(own, configs)
+    claim.cancel(own, entries.look(own, run_id))
+    assert worker.carry_on(own, run_id) == 1
+    assert history.summarise(own, entries.look(own, run_id)).why == "cancelled"
+
+
+def test_a_job_file_that_changed_meanwhile_is_not_what_was_asked_for(own: Store, tmp_path: Path) -> None:
+    mlflow_stores.job_file(tmp_path, "small")
+    run_id = asked(own, tmp_path)
+    mlflow_stores.job_file(tmp_path, "small", p_max=30)
+    assert worker.carry_on(own, run_id) == 1
+    summary = history.summarise(own, entries.look(own, run_id))
+    assert summary.state == "failed"
+    assert "has changed since the run was asked for" in str(summary.why)
+
+
+def test_an_opening_half_written_is_written_again(own: Store, configs: Path) -> None:
+    run_id = asked(own, configs, total_trials=1)
+    own.client.log_text(run_id, '{"version": 1, "jo', tags.OPENING_FILE)
+    assert worker.carry_on(own, run_id) == 0
+    assert history.summarise(own, entries.look(own, run_id)).evaluations == 1
