@@ -77,19 +77,17 @@ def test_the_nearest_models_are_loaded_and_the_damaged_one_is_said(store: Store,
     )
 
 
-def test_mlflow_itself_can_load_and_ask_a_model(embedded: Store, name: str) -> None:
+def test_mlflow_itself_can_load_and_ask_a_model(embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = add(embedded, name)
     import pandas as pd
 
+    # Of both: MLflow would make itself a store in the current folder for the one that it is not told.
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded.uri)
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", embedded.uri)
     with quiet_warnings():
         import mlflow
 
-        before = mlflow.get_registry_uri()
-        mlflow.set_registry_uri(embedded.uri)
-        try:
-            loaded = mlflow.pyfunc.load_model(f"models:/{stored.name}@rate-300000")
-        finally:
-            mlflow.set_registry_uri(before)
+        loaded = mlflow.pyfunc.load_model(f"models:/{stored.name}@rate-300000")
         answer = loaded.predict(pd.DataFrame([[5, 10], [24, 24]], columns=["source", "count"]))
     mean, std = learned(job(name))[0].predict([[5, 10], [24, 24]])
     assert np.allclose(answer["mean"], mean)
