@@ -137,7 +137,9 @@ class _Draft:
         settled = since is None or state.clock.now - since >= rules.knobs.running_seconds
         growing = waiting and backlog > state.backlog and (snapshot.throughput or 0.0) < least
         calm, behind = settled and not waiting, settled and growing
-        memory = pilot.observed(rules.settings, state.memory, snapshot, state.clock.now, calm=calm, behind=behind)
+        memory = pilot.observed(
+            rules.settings, rules.course, state.memory, snapshot, state.clock.now, calm=calm, behind=behind
+        )
         self.state = replace(
             state, memory=memory, backlog=backlog, services=state.services.seen(snapshot.backlog_records, services)
         )
@@ -184,6 +186,10 @@ class _Draft:
         may_go_down = len(recent) < rules.rescales_per_day - 2
         mind = Pilot(rules.settings, rules.course, state.memory, now, rules.models, may_go_down)
         managed, decision = manager.step(knobs, rules.policy or mind, state.manager, snapshot, now)
+        if waits := pilot.half_way(decision, snapshot.parallelism):
+            managed = replace(managed, requested=None)
+            decision = Decision.between(decision.policy, snapshot.parallelism, snapshot.parallelism,
+                                        *decision.reasons, waits)  # fmt: skip
         managed = replace(managed, wishes=ledger.latest(managed.wishes))
         memory = pilot.kept(state.memory, mind, decision)
         self.state = replace(state, manager=managed, memory=memory, rescales=recent)

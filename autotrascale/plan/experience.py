@@ -30,7 +30,7 @@ from autotrascale.plan import surrogate
 from autotrascale.plan.acquisition import probability_met
 from autotrascale.plan.benefit_model import BenefitModel, Sample, readings_of, samples_of
 from autotrascale.plan.demand import Demand
-from autotrascale.plan.floor import throughput_floor
+from autotrascale.plan.floor import micro_batch, throughput_floor
 from autotrascale.plan.lattice import Lattice, Point, Pool
 from autotrascale.plan.policies.base import limits
 from autotrascale.plan.rates import nearest_rate
@@ -41,12 +41,16 @@ from autotrascale.plan.words import listing
 
 Floats = NDArray[np.float64]
 
-CELLS = 40  # rates that are remembered
+CELLS = 60  # rates that are remembered
 RUNS = 12  # configurations of one rate
 WINDOWS = 8  # readings averaged in one configuration: later ones slowly replace the first
 SOURCES = 3  # stored models that a plan is made from
-NEAR = 8  # cells that a plan is made from, beside its own
-GRID = 1.08  # from one rate to the next
+NEAR = 10  # cells that a plan is made from, beside its own
+GRID = 1.05  # from one rate to the next
+AROUND = math.log(2.0)  # … or of that many e-folds away, for what is usual
+SPARE = 0.6  # busy share up to which an operator's queue hardly matters
+MOST_REACH = 1e6  # of a job with nothing to do: a number that JSON can carry
+LIKELY = 0.6  # the chance of meeting the target that what is usual must have
 DRIFT = 0.25  # error of log latency for each e-fold between the rate of a reading and the one it speaks of
 
 
@@ -58,7 +62,7 @@ class Settings:
     alpha: float = 0.5
     over_allocation: float = 0.5
     noise: float = 0.05
-    confidence: float = 0.97
+    confidence: float = 0.9
     own_samples: int = 8  # NUM: configurations of one rate after which no other rate is asked
     seed: int = 0
 
@@ -132,6 +136,27 @@ class Experience:
         others = [cell for cell in self.cells if cell.sizing.rate != rate and cell.runs]
         return sorted(others, key=lambda cell: abs(math.log(cell.sizing.rate / rate)))[:NEAR]
 
+    def usual(self, sized: Sizing, target: float) -> Point | None:
+        """What met the target at a rate around, made larger or smaller as the rates are: as busy as it was."""
+        found = []
+        for cell in self.cells:
+            if abs(math.log(sized.rate / cell.sizing.rate)) <= AROUND:
+                good = (run for run in cell.runs if run.latency is not None and run.latency <= 0.95 * target)
+                found += [_as_busy(run.parallelism, cell.sizing.rate, sized) for run in good]
+        return min(found, key=sum, default=None)
+
+
+def _as_busy(k: Point, rate: float, sized: Sizing) -> Point:
+    """`k` was right at `rate`. Batches: the least that makes no longer ones. Pipelines: each operator as busy as it
+    was; one that has much time to spare has it still."""
+    factor = sized.rate / rate
+    if sized.execution == "micro-batch":
+        busy = sum(load / factor / own for load, own in zip(sized.loads, k, strict=True))
+        return tuple(micro_batch(sized.loads, sized.floor, sized.upper, max(0.0, 1 - busy)))
+    scaled = [own if load / own <= SPARE and factor > 1 else math.ceil(own * factor - 0.1)
+              for own, load in zip(k, sized.loads, strict=True)]  # fmt: skip
+    return Lattice(sized.floor, sized.upper).clip(scaled)
+
 
 def sizing(snapshot: Snapshot, demand: Demand, rate: float, target: Target) -> Sizing:
     """Everything sized for `rate` by the capacities of this snapshot; the mix of sources stays what it is."""
@@ -148,11 +173,13 @@ def sizing(snapshot: Snapshot, demand: Demand, rate: float, target: Target) -> S
         tight, floor = scaled, throughput_floor(wanted, scaled)
     k = tuple(floor.parallelism.values())
     hottest = (
-        k[i] - 0.5 if load is None else load * metrics.skew
+        float(k[i] - 0.5 if load is None else load * metrics.skew)
         for i, (load, metrics) in enumerate(zip(wanted.load.values(), snapshot.operators.values(), strict=True))
     )
     upper = tuple(limits(snapshot, name)[1] for name in snapshot.operators)
-    return Sizing(rate, k, upper, tuple(hottest), snapshot.execution, tight.overhead_share, floor.reach)
+    return Sizing(
+        rate, k, upper, tuple(hottest), snapshot.execution, tight.overhead_share, min(floor.reach, MOST_REACH)
+    )
 
 
 def cell_rate(rate: float) -> float:
@@ -160,11 +187,14 @@ def cell_rate(rate: float) -> float:
 
 
 def foretell(settings: Settings, experience: Experience, models: Sequence[BenefitModel], sized: Sizing) -> Foretold:
-    """The least that is expected to meet the target at this rate; what to learn from, where nothing is."""
+    """The least that is expected to meet the target at this rate. What met it at another rate, made as much
+    larger, is preferred where it takes less, or where nothing is sure; else what there is to learn from."""
     view = _View(settings, experience, models, sized)
-    k = view.least()
-    found = view.at(k)
-    return found if found.met >= settings.confidence else view.at(view.worth_knowing())
+    least, k = view.at(view.least()), experience.usual(sized, settings.target.latency_seconds)
+    sure, usual = least.met >= settings.confidence, None if k is None else view.at(k)
+    if usual is not None and usual.met >= LIKELY and (not sure or sum(least.k) > sum(usual.k)):
+        return usual
+    return least if sure else view.at(view.worth_knowing())
 
 
 def latency_at(

@@ -44,6 +44,10 @@ FAR = 1.3  # … or one that is this far above
 CALM_CHANGE = 0.1  # a window whose rate lies further from the line speaks of no rate in particular
 SMOOTH = 0.3  # weight of the newest capacity
 PLANS = 16
+PART = 0.7  # of what a scale-down would save: with less it waits
+RISING = 1.03  # ahead over now, from which on the rate is said to rise
+FARTHEST = 1.6  # times what is needed now: a trend is not believed beyond
+FORGET = 2 * 86_400.0  # seconds in which the largest allocation fades
 STUBBORN = 3  # scale-ups in a row that did not bring the job within its target: something else is wrong
 LEAP = 1.5  # times the instances of an operator, at most, where the rate does not ask for more
 
@@ -52,10 +56,10 @@ LEAP = 1.5  # times the instances of an operator, at most, where the rate does n
 class Course:
     """How a job is kept within its target: the `autoscale:` section's planning part."""
 
-    headroom: float = 0.1  # carry this much more than the rate that is expected
-    band: float = 1.35  # come down when what it was sized for is this many times what is needed
+    headroom: float = 0.06  # carry this much more than the rate that is expected
+    band: float = 1.2  # leave it alone while what it was sized for is no more than this many times what is needed
     horizon_seconds: float = 3600.0  # size for the highest rate so far ahead, as the trend says
-    worth: float = 0.1  # least share of the instances that a scale-down must save
+    worth: float = 0.18  # what a rescale must move, as a share of the most instances of the last days
     review_seconds: float = 3600.0  # how often a job in its band is asked whether less would do
 
     def __post_init__(self) -> None:
@@ -66,7 +70,7 @@ class Course:
         checks.positive("band", self.band)
         if self.band < 1:
             raise InputError("band", "is below 1: it would scale down what is needed", seen=self.band,
-                             remedy="1.35 is a good start")  # fmt: skip
+                             remedy="1.2 is a good start")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ class Memory:
     good: int = 0  # … and within it, since the last change
     stubborn: int = 0  # scale-ups for a missed target since it was last met
     tried: Tried | None = None
+    largest: float = 0.0  # the most instances of the last days, slowly forgotten
     plans: tuple[Foretold, ...] = ()  # made from what is known now
     reviewed_at: float = 0.0
 
@@ -130,7 +135,7 @@ class _Look:
         newest = rates.windows[-1].rate if rates.windows else snapshot.target_rate
         self.extra = max(0.0, snapshot.target_rate - newest)  # what the manager's lenses added
         self.need = rates.need(now, self.course.headroom) + self.extra
-        self.ahead = rates.ahead(now, self.course.horizon_seconds, self.course.headroom, self.course.band) + self.extra
+        self.ahead = rates.ahead(now, self.course.horizon_seconds, self.course.headroom, FARTHEST) + self.extra
 
     def decide(self) -> Decision:
         if short := self._below_floor():
@@ -175,7 +180,7 @@ class _Look:
         return self._wish(tried.k, Reason("go-back", text))
 
     def _up(self) -> Decision:
-        foretold, sized = self._plan(self.ahead)
+        foretold, sized = self._plan(self._far_enough())
         wanted = tuple(map(max, foretold.k, sized.floor))
         before = self.memory.sized_for or 0.0
         numbers = {"needed_rate": self.need, "sized_for": before, "planned_rate": foretold.rate}
@@ -183,6 +188,13 @@ class _Look:
         return self._wish(
             wanted, Reason("rate-up", text, numbers), self._foretold(foretold), *self._out_of_reach(sized)
         )
+
+    def _far_enough(self) -> float:
+        """While the rate rises: so far that the next rescale is worth one too, for the rate will get there."""
+        if self.ahead <= self.need * RISING or self.memory.missed:
+            return self.ahead
+        step = 1 + self.course.worth * self.memory.largest / sum(self.running)
+        return max(self.ahead, self.need * min(step, FARTHEST))
 
     def _more(self) -> Decision:
         """Algorithm 1 at the rate it was sized for. Where the model thinks that what runs is right, or less would do,
@@ -206,7 +218,7 @@ class _Look:
     def _down(self) -> Decision | None:
         rate = max(self.ahead, self.memory.rates.lately(self.pilot.now, 600.0, self.course.headroom))
         sized_for, course = self.memory.sized_for, self.course
-        lower = sized_for is None or sizing_rate(rate, GRID) * course.band <= sized_for
+        lower = sized_for is not None and sizing_rate(rate, GRID) * course.band <= sized_for
         review = self.pilot.now - self.memory.reviewed_at >= course.review_seconds
         if not (lower or review) or self.memory.good < MISSES:
             return None
@@ -214,19 +226,15 @@ class _Look:
         wanted = tuple(
             min(max(k, low), high) for k, low, high in zip(foretold.k, sized.floor, sized.upper, strict=True)
         )
-        saved = 1 - sum(wanted) / sum(self.running)
-        if sized_for is None and any(k > own for k, own in zip(wanted, self.running, strict=True)):
-            return self._wish(
-                wanted, Reason("first-plan", f"planned for {amount(foretold.rate)}/s"), self._foretold(foretold)
-            )
-        if saved < course.worth * (1 if lower else 2):
+        saved = (sum(self.running) - sum(wanted)) / self.memory.largest
+        if saved < course.worth:
             return None
-        numbers: dict[str, Number] = {"saved": saved, "planned_rate": foretold.rate, "sized_for": sized_for or 0.0}
+        numbers: dict[str, Number] = {"saved": saved, "instances": sum(wanted), "planned_rate": foretold.rate}
         if not self.pilot.may_go_down:
             text = f"{percent(saved)} could be saved, but the rescales of today are used up: kept for scale-ups"
             return self._wish(self.running, Reason("budget", text, numbers))
         code = "rate-down" if lower else "over-allocated"
-        text = f"{amount(foretold.rate)}/s is enough to be sized for: saves {percent(saved)} of the instances"
+        text = f"{amount(foretold.rate)}/s is enough to be sized for: saves {percent(saved)} of what it takes at most"
         return self._wish(wanted, Reason(code, text, numbers), self._foretold(foretold))
 
     def _stay(self) -> Decision:
@@ -271,12 +279,16 @@ class _Look:
 # --- what a look leaves behind ----------------------------------------------------------------------------------------
 
 
-def observed(settings: Settings, memory: Memory, snapshot: Snapshot, now: float, *, calm: bool, behind: bool) -> Memory:
+def observed(
+    settings: Settings, course: Course, memory: Memory, snapshot: Snapshot, now: float, *, calm: bool, behind: bool
+) -> Memory:
     """`calm`: settled and without backlog, so its latency is that of this parallelism at this rate; `behind`: it falls
     behind."""
     k = tuple(snapshot.parallelism.values())
     if k != memory.running:
         memory = _changed(memory, k)
+    faded = memory.largest * max(0.0, 1 - snapshot.window_seconds / FORGET)
+    memory = replace(memory, largest=max(float(sum(k)), faded))
     memory = replace(memory, rates=memory.rates.hear(now, snapshot.window_seconds, snapshot.target_rate))
     demand = measure_demand(snapshot)
     if demand.gaps or snapshot.target_rate <= 0:
@@ -290,7 +302,8 @@ def observed(settings: Settings, memory: Memory, snapshot: Snapshot, now: float,
     looks = memory.missed + (MISSES if far or behind else 1) if missed else 0
     memory = replace(memory, missed=looks, good=0 if missed else memory.good + 1)
     if memory.good >= MISSES:
-        memory = replace(memory, tried=None, stubborn=0)
+        good_for = memory.rates.need(now, course.headroom) if memory.sized_for is None else memory.sized_for
+        memory = replace(memory, tried=None, stubborn=0, sized_for=good_for)
     return _told(settings, memory, snapshot, smoothed(demand, memory.capacity), k, None if behind else latency)
 
 
@@ -307,6 +320,18 @@ def _told(
     return replace(memory, experience=told, plans=() if fresh else memory.plans)
 
 
+def half_way(decision: Decision, running: Mapping[str, int]) -> Reason | None:
+    """A scale-down of which the guards left only a part is not worth a standstill yet."""
+    wanted = next((r.numbers["instances"] for r in decision.reasons if r.code in ("rate-down", "over-allocated")), None)
+    if not decision.changed or not isinstance(wanted, int):
+        return None
+    whole, part = sum(running.values()) - wanted, sum(running.values()) - sum(decision.parallelism.values())
+    if part >= PART * whole:
+        return None
+    text = f"only {part} of the {whole} instances may be given back yet: waits until more may"
+    return Reason("half-way", text, {"instances": part, "planned": whole})
+
+
 def rescaled(memory: Memory, k: Point, now: float) -> Memory:
     """A rescale to `k` was asked for: remember what it was planned for, and what ran before if it is a step down."""
     fits = [plan.rate for plan in memory.plans if all(low <= own for low, own in zip(plan.k, k, strict=True))]
@@ -317,17 +342,13 @@ def rescaled(memory: Memory, k: Point, now: float) -> Memory:
 
 
 def kept(memory: Memory, pilot: Pilot, decision: Decision) -> Memory:
-    """The plans of this look stay until something new is known. What runs by the first plan is sized for its rate."""
+    """The plans of this look stay until something new is known."""
     plans = {plan.rate: plan for plan in (*memory.plans, *pilot.planned)}
     memory = replace(memory, plans=tuple(plans.values())[-PLANS:])
     codes = {reason.code for reason in decision.reasons}
     if decision.changed:
         return replace(memory, stubborn=memory.stubborn + 1 if "target-missed" in codes else 0)
-    if pilot.planned:
-        memory = replace(memory, reviewed_at=pilot.now)
-        if memory.sized_for is None:
-            memory = replace(memory, sized_for=pilot.planned[-1].rate)
-    return memory
+    return replace(memory, reviewed_at=pilot.now) if pilot.planned else memory
 
 
 def expected(pilot: Pilot, snapshot: Snapshot, k: Point) -> Foretold | None:

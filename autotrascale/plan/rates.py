@@ -21,7 +21,7 @@ WINDOW = 60.0  # shorter looks are averaged into one of this many seconds
 KEPT = 90  # windows
 JUMP = 0.15  # of the level: beyond, and beyond what scatter explains, it is no noise
 TREND = 30  # windows that the line is drawn through
-FEWEST = 5  # windows that a trend is read from
+FEWEST = 10  # windows that a trend is read from
 _SPREADS = 2.0  # scatters of a window by which the rate may stand above its line and mean nothing
 
 

@@ -100,7 +100,7 @@ class SimulatedLive:
             piece = min(left, STEP_SECONDS - fluid.time % STEP_SECONDS or STEP_SECONDS)
             if not self._running:
                 fluid.downtime_left = max(fluid.downtime_left, piece)
-            step = fluid.step(piece, self._schedule(fluid.time))
+            step = fluid.step(piece, float(self._schedule(fluid.time)))
             left -= piece
             self._unseen += piece
             if self._witness is not None:
