@@ -81,7 +81,7 @@ def _run(app: FastAPI, state: State, bound: socket.socket) -> None:
 
     config = uvicorn.Config(
         app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=STREAMS_SECONDS,
-        server_header=False, limit_concurrency=1000, proxy_headers=False,
+        timeout_keep_alive=60, server_header=False, limit_concurrency=1000, proxy_headers=False,
     )  # fmt: skip
     Server(config).run(sockets=[bound])
 

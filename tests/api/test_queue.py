@@ -16,11 +16,13 @@ from autotrascale.knowledge import claim, history, tags
 from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.owner import Owner
 from autotrascale.knowledge.store import Store, StoreError
+from autotrascale.knowledge.wire import digest
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.service.queue import entries, keeper, lock, worker
 from autotrascale.service.queue.entries import Request, Waiting
 from autotrascale.service.queue.keeper import KeyReusedError, Queue, QueueFullError
 from autotrascale.service.queue.order import next_up
+from autotrascale.service.recorded import read_content
 from tests.knowledge import mlflow_stores
 
 PATIENCE = 20.0
@@ -120,7 +122,9 @@ class Served:
 
     def submit(self, job: str = "small", key: str | None = None, **asked: Any) -> str:
         path = self.configs / f"{job}.yaml"
-        run, _ = self.queue.submit(Request(str(path), "simulator", **asked), read_job_file(path), key, repr(asked))
+        run, _ = self.queue.submit(
+            Request(str(path), "simulator", **asked), read_job_file(path), content(path), key, repr(asked)
+        )
         return str(run.info.run_id)
 
     def state(self, run_id: str) -> tuple[str, str | None]:
@@ -129,6 +133,10 @@ class Served:
 
     def queue_tag(self, run_id: str) -> str:
         return str(entries.look(self.store, run_id).data.tags[tags.QUEUE])
+
+
+def content(path: Path) -> str:
+    return digest(read_content(path))
 
 
 def until(true: Any) -> None:
@@ -275,7 +283,7 @@ def test_resuming_what_may_be_resumed(served: Served, started: list[Seeming]) ->
 def killed_while(store: Store, configs: Path, what: str) -> str:
     """What a server leaves that was killed in that moment."""
     path = configs / "small.yaml"
-    run = entries.create(store, "test", Request(str(path), "simulator"), read_job_file(path))
+    run = entries.create(store, "test", Request(str(path), "simulator"), read_job_file(path), content(path))
     run_id = str(run.info.run_id)
     client = store.client
     if what == "submitting":
@@ -378,7 +386,8 @@ def test_two_servers_of_one_name_are_one_too_many(own: Store) -> None:
 
 def asked(store: Store, configs: Path, **given: Any) -> str:
     path = configs / "small.yaml"
-    return str(entries.create(store, "test", Request(str(path), "simulator", **given), read_job_file(path)).info.run_id)
+    request = Request(str(path), "simulator", **given)
+    return str(entries.create(store, "test", request, read_job_file(path), content(path)).info.run_id)
 
 
 def test_a_worker_starts_what_waits_and_goes_on_with_what_was_interrupted(own: Store, configs: Path) -> None:

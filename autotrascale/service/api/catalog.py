@@ -12,7 +12,9 @@ from pathlib import Path
 from threading import Lock
 
 from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.knowledge.wire import digest
 from autotrascale.service.jobfile import JobFile, read_job_file
+from autotrascale.service.recorded import read_content
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 _SUFFIXES = (".yaml", ".yml", ".json")  # the first wins
@@ -26,6 +28,7 @@ class Listed:
     path: Path
     file: JobFile | None
     problem: str | None
+    digest: str = ""  # of its content, which says whether it has changed
 
 
 class Catalog:
@@ -74,7 +77,7 @@ class Catalog:
 
 def _read(name: str, path: Path) -> Listed:
     try:
-        return Listed(name, path, read_job_file(path), None)
+        return Listed(name, path, read_job_file(path), None, digest(read_content(path)))
     except AuTraScaleError as error:
         return Listed(name, path, None, str(error))
     except Exception as error:  # a job file loads code of its own: whatever that does is its affair alone

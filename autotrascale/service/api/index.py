@@ -148,15 +148,18 @@ class RunIndex:
         summary = self.put(run)
         return None if summary is None else self.get(run_id)
 
-    def page(
-        self, job: str | None, state: str | None, cursor: str | None, limit: int
-    ) -> tuple[list[Summary], str | None]:
-        """The latest first, and the cursor of the next page where there is one."""
+    def known(self, run_id: str) -> Summary | None:
+        """What can be said without asking the store."""
+        entry = self._entries.get(run_id)
+        return entry.summary if entry is not None and entry.counted else None
+
+    def page(self, job: str | None, state: str | None, cursor: str | None, limit: int) -> tuple[list[str], str | None]:
+        """The ids, the latest first, and the cursor of the next page where there is one."""
         after = None if cursor is None else _read_cursor(cursor)
         fitting = self._fitting(job, state, after)
         found = list(islice(fitting, limit))
         more = next(fitting, None) is not None
-        return [self._counted(entry) for entry in found], _cursor(found[-1].place) if found and more else None
+        return [entry.summary.run_id for entry in found], _cursor(found[-1].place) if found and more else None
 
     def states(self) -> dict[State, int]:
         counts: dict[State, int] = {}

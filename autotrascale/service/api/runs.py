@@ -14,6 +14,7 @@ from autotrascale.knowledge.history import State as RunState
 from autotrascale.knowledge.history import Summary
 from autotrascale.knowledge.library import registered_name
 from autotrascale.service.api import schemas
+from autotrascale.service.api.catalog import Listed
 from autotrascale.service.api.problems import documented
 from autotrascale.service.api.schemas import EvaluationPage, Explanation, ResumeRequest, RunPage, RunRequest
 from autotrascale.service.api.state import RunOf, State, StateOf
@@ -36,14 +37,14 @@ Key = Annotated[
 })  # fmt: skip
 def submit(asked: RunRequest, state: StateOf, response: Response, idempotency_key: Key = None) -> Summary:
     """It is kept before it is answered: a server that dies runs it after its next start."""
-    path, file = _job(state, asked.job)
+    listed, file = _job(state, asked.job)
     request = Request(
-        str(path), file.engine_name(asked.engine), asked.rate, asked.total_trials, asked.max_seconds, asked.seed,
+        str(listed.path), file.engine_name(asked.engine), asked.rate, asked.total_trials, asked.max_seconds, asked.seed,
         asked.warm_start,
     )  # fmt: skip
     _check(request, file)
     body = json.dumps(asked.model_dump(), sort_keys=True)
-    run, new = state.queue.submit(request, file, idempotency_key, body)
+    run, new = state.queue.submit(request, file, listed.digest, idempotency_key, body)
     if not new:
         response.status_code = 200
     response.headers["Location"] = f"/v1/runs/{run.info.run_id}"
@@ -51,19 +52,22 @@ def submit(asked: RunRequest, state: StateOf, response: Response, idempotency_ke
 
 
 @router.get("", summary="List the runs, the latest first", responses=documented())
-def ls(
+async def ls(
     state: StateOf,
     job: Annotated[schemas.JobFilter | None, Query()] = None,
     status: Annotated[RunState | None, Query()] = None,
     limit: Annotated[schemas.Limit, Query()] = 20,
     cursor: Annotated[schemas.Cursor | None, Query()] = None,
 ) -> RunPage:
-    runs, more = state.index.page(job, status, cursor, limit)
-    return RunPage.model_construct(runs=runs, next_cursor=more)
+    found, more = state.index.page(job, status, cursor, limit)
+    runs = [state.index.known(run_id) for run_id in found]
+    if None in runs:
+        runs = await state.in_thread(lambda: [state.index.get(run_id) for run_id in found])
+    return RunPage.model_construct(runs=[run for run in runs if run is not None], next_cursor=more)
 
 
 @router.get("/{run_id}", summary="Show a run", responses=documented(404))
-def show(run: RunOf) -> Summary:
+async def show(run: RunOf) -> Summary:
     return run
 
 
@@ -108,13 +112,13 @@ def resume(run: RunOf, state: StateOf, asked: Annotated[ResumeRequest | None, Bo
         raise HTTPException(409, str(error)) from None
 
 
-def _job(state: State, name: str) -> tuple[Path, JobFile]:
+def _job(state: State, name: str) -> tuple[Listed, JobFile]:
     listed = state.catalog.find(name)
     if listed is None:
         raise HTTPException(404, f"job {name} is none of this server's: GET /v1/jobs lists them")
     if listed.file is None:
         raise InputError("body.job", f"has a job file that cannot be used: {listed.problem}", remedy="correct the file")
-    return listed.path, listed.file
+    return listed, listed.file
 
 
 def _check(request: Request, file: JobFile) -> None:

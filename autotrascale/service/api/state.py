@@ -61,7 +61,7 @@ class State:
         return await anyio.to_thread.run_sync(action)
 
 
-def state_of(request: Request) -> State:
+async def state_of(request: Request) -> State:
     found: State = request.app.state.service
     return found
 
@@ -70,8 +70,9 @@ StateOf = Annotated[State, Depends(state_of)]
 RunId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="A run's id.", examples=["0" * 32])]
 
 
-def run_of(run_id: RunId, state: StateOf) -> Summary:
-    found = state.index.get(run_id)
+async def run_of(run_id: RunId, state: StateOf) -> Summary:
+    """From memory in most cases, which is worth no thread."""
+    found = state.index.known(run_id) or await state.in_thread(lambda: state.index.get(run_id))
     if found is None:
         raise HTTPException(404, f"run {run_id} is not in the store")
     return found

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from autotrascale.domain.errors import InputError
 from autotrascale.knowledge import claim, tags
 from autotrascale.knowledge.store import PAGE, Store, StoreError
-from autotrascale.knowledge.wire import digest
 from autotrascale.reading import validate
 from autotrascale.service.jobfile import EngineName, JobFile
-from autotrascale.service.recorded import read_content
 from autotrascale.tuning import Tuning
 
 if TYPE_CHECKING:
@@ -58,13 +55,16 @@ class Waiting:
     since: int
 
 
-def create(store: Store, server: str, request: Request, file: JobFile, key: str = "") -> Run:
-    """The run, waiting. Killed before it says so, it is found without an owner and waits again."""
+def create(store: Store, server: str, request: Request, file: JobFile, content: str, key: str = "") -> Run:
+    """The run, waiting. Killed before it says so, it is found without an owner and waits again.
+
+    `content` is the job file's digest: the worker refuses another file than the one that was asked for.
+    """
     rate = sum(file.source_rates.values()) if request.rate is None else request.rate
     told = {
         tags.KIND: tags.TUNING,
         tags.JOB: file.job,
-        tags.JOB_FILE: digest(read_content(Path(request.path))),
+        tags.JOB_FILE: content,
         tags.ENGINE: request.engine,
         tags.SIMULATED: str(request.engine == "simulator").lower(),
         tags.RATE: repr(float(rate)),

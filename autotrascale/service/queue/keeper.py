@@ -175,7 +175,9 @@ class Queue:
 
     # -- what clients ask for -----------------------------------------------------------------------------------------
 
-    def submit(self, request: Request, file: JobFile, key: str | None = None, body: str = "") -> tuple[Run, bool]:
+    def submit(
+        self, request: Request, file: JobFile, content: str, key: str | None = None, body: str = ""
+    ) -> tuple[Run, bool]:
         """The run, and whether it is a new one. The same key and body name the same run for ever."""
         hashed = "" if key is None else _hash(key)
         with self._lock:
@@ -183,7 +185,7 @@ class Queue:
             if known is not None:
                 return self._known(known, _hash(body)), False
             self._check_room()
-            run = entries.create(self.store, self.server, request, file, hashed and f"{hashed} {_hash(body)}")
+            run = entries.create(self.store, self.server, request, file, content, hashed and f"{hashed} {_hash(body)}")
             self._remember(run)
             self._waiting[run.info.run_id] = _entry(run)
         self.changed(run)
