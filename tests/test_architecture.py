@@ -26,13 +26,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "jobs": ({"domain", "execute"}, {"pyspark", "pyarrow", "pandas", "redis", "numpy"}),
     "knowledge": ({"domain", "plan", "reading", "execute", "tuning"}, {"mlflow", "pandas", "numpy"}),
     "tuning": ({"domain", "plan", "execute"}, set()),
+    "loop": ({"domain", "plan", "execute"}, set()),
     "views": ({"domain", "plan", "tuning"}, {"numpy"}),
     "testing": (
         {"domain", "plan", "monitor", "execute", "reading", "tuning"},
         {"numpy", "pytest", "hypothesis"},
     ),
     "service": (
-        {"domain", "plan", "reading", "monitor", "analyze", "execute", "knowledge", "tuning", "views"},
+        {"domain", "plan", "reading", "monitor", "analyze", "execute", "knowledge", "tuning", "loop", "views"},
         {"typer", "rich", "pydantic", "numpy", "mlflow", "yaml", "packaging", "redis"}
         | {"fastapi", "starlette", "uvicorn", "anyio", "prometheus_client"},
     ),

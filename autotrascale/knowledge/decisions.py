@@ -1,8 +1,8 @@
 """The journal of decisions: what the control loop decided and did not decide, step by step, and where it goes on from.
 
 One SQLite file for all jobs, beside MLflow's store, which is too slow for a row each interval. A row is on the disk
-when `record` returns, together with the state that the step left: a loop that is killed goes on from there. While the file
-cannot be written, rows are spooled in memory and written later; the job goes on being scaled meanwhile.
+when `record` returns, together with the state that the step left: a loop that is killed goes on from there. While the
+file cannot be written, rows are spooled in memory and written later; the job goes on being scaled meanwhile.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from autotrascale.plan.ledger import Entry, State, as_entry
 from autotrascale.reading import validate
 
 VERSION = 1
+FINISHED = "finished"  # its time was over; anything else was interrupted
 SPOOLED = 10_000  # rows kept in memory while the file is away; then the oldest are lost, and counted
 _APPLICATION = 0x41545244  # "ATRD"
 _SCHEMA = """
@@ -94,14 +95,15 @@ class Decisions:
         self.path, self.clock = path, clock
         self._connection: sqlite3.Connection | None = None
 
-    def open_session(self, opening: Opening) -> Session:
-        """The job's last one, if it is of the same thing and nobody else carries it on; else a new one."""
+    def open_session(self, opening: Opening, *, anew: bool = False) -> Session:
+        """The job's last one, if it is of the same thing and nobody else carries it on; else a new one. `anew`: one
+        that has finished is not gone on with."""
         last = next(iter(self.sessions(opening.job)), None)
         if last is not None and last.lives:
             raise InputError(f"job {opening.job}", f"is being autoscaled by {last.owner}",
                              remedy="stop that one first")  # fmt: skip
         owner = Owner.me()
-        if last is not None and last.opening == opening:
+        if last is not None and last.opening == opening and not (anew and last.ended == FINISHED):
             session = Session(self, last.id, owner, last.state)
         else:
             session = Session(self, uuid.uuid4().hex[:12], owner, State())

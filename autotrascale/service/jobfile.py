@@ -12,10 +12,12 @@ from autotrascale.domain.job import Job, check_p_max
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.engine import Engine
+from autotrascale.execute.live import LiveJob
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.plan.knobs import Knobs
 from autotrascale.reading import read_file
+from autotrascale.service.autoscaling import Autoscale
 from autotrascale.tuning import Tuning, starting_point
 
 EngineName = Literal["spark", "simulator"]
@@ -34,6 +36,7 @@ class JobFile:
     manager: Knobs = field(default_factory=Knobs)
     simulator: SimulatedJob | None = None
     spark: SparkSettings | None = None
+    autoscale: Autoscale = field(default_factory=Autoscale)
     version: Literal[1] = 1
 
     def __post_init__(self) -> None:
@@ -70,6 +73,25 @@ class JobFile:
 
         job = self._job(Topology(self.operators))
         return job, SimulatorEngine(self.simulator, job.topology, p_max=self.p_max, seed=seed, name=self.job)
+
+    def open_live(self, name: EngineName, home: Path, folder: Path, seed: int) -> tuple[Job, LiveJob]:
+        """The job, and the running one behind the port; `home` keeps what a later process finds it by, `folder` is
+        the job file's own."""
+        if name == "spark" and self.spark is not None:
+            from dataclasses import replace
+
+            from autotrascale.execute.spark.live import LiveSpark
+
+            running = LiveSpark(replace(self.spark, p_max=self.p_max), self.source_rates, home)
+            return self._job(Topology(self.operators) if self.operators else running.topology), running
+        if self.simulator is None:
+            raise InputError("simulator", "is missing", remedy="describe how the job behaves")
+        from autotrascale.execute.simulator.live import SimulatedLive
+
+        job = self._job(Topology(self.operators))
+        schedule = self.autoscale.trace.schedule(job.rate, folder)
+        return job, SimulatedLive(self.simulator, job.topology, job.source_rates, schedule, p_max=self.p_max,
+                                  seed=seed, name=self.job, home=home)  # fmt: skip
 
     def _on_spark(self) -> tuple[Job, Engine]:
         if self.spark is None:

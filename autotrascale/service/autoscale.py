@@ -1,0 +1,196 @@
+"""`autotrascale autoscale`: the control loop on a running job, on Spark or on the simulator."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autotrascale.service.output import Format, FormatOption, note, say
+from autotrascale.service.store import StoreOption
+from autotrascale.service.telling import TARGET_NOT_MET
+from autotrascale.service.tune import EngineChoice
+
+if TYPE_CHECKING:
+    from autotrascale.domain.job import Job
+    from autotrascale.knowledge.decisions import Decisions, Learned, Session
+    from autotrascale.knowledge.store import Store
+    from autotrascale.plan.ledger import Entry, Rules, State
+    from autotrascale.service.jobfile import JobFile
+
+A_DAY = 86_400.0
+
+
+def autoscale(
+    job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
+    advise: Annotated[bool, typer.Option("--advise", help="Say what it would do, and touch nothing.")] = False,
+    engine: Annotated[
+        EngineChoice | None, typer.Option(help="What runs the job; else what the file describes.")
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--for", metavar="SECONDS", help="How long; else for ever, or one simulated day.", min=1.0),
+    ] = None,
+    store: StoreOption = None,
+    form: FormatOption = Format.table,
+) -> None:
+    """Keep a running job at its latency target with the least parallelism, while its rate goes up and down."""
+    from autotrascale.service import telling
+    from autotrascale.service.jobfile import read_job_file
+    from autotrascale.service.store import open_store
+
+    file = read_job_file(job_file)
+    name = file.engine_name(None if engine is None else engine.value)
+    limit = A_DAY if seconds is None and name == "simulator" else seconds
+    with telling.ending_cleanly():
+        state = _keep(file, job_file, name, open_store(store), advise=advise, limit=limit, form=form)
+    if state.memory.missed:
+        raise typer.Exit(TARGET_NOT_MET)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("autoscale")(autoscale)
+
+
+def decisions_beside(store: Store | None) -> Decisions | None:
+    """The journal of decisions: beside an embedded store's file, in ./mlruns for a served one."""
+    from autotrascale.knowledge.decisions import Decisions
+
+    if store is None:
+        return None
+    uri = store.uri
+    folder = Path(uri.removeprefix("sqlite:///")).parent if uri.startswith("sqlite:///") else Path("mlruns")
+    return Decisions(folder / "decisions.db")
+
+
+def _keep(
+    file: JobFile, path: Path, engine: Any, store: Store | None, *, advise: bool, limit: float | None, form: Format
+) -> State:
+    from autotrascale.loop import Loop
+    from autotrascale.tuning import starting_point
+
+    decisions = decisions_beside(store)
+    home = (Path("mlruns") if decisions is None else decisions.path.parent) / "live" / _safe(file.job)
+    with ExitStack() as stack:
+        if decisions is not None:
+            stack.callback(decisions.close)
+        job, live = file.open_live(engine, home, path.parent, file.tuning.seed)
+        stack.callback(live.close)
+        session = None if decisions is None else _session(decisions, job, engine, live.simulated, advise, home)
+        learned = _library(store, job, live.simulated)
+        rules = _rules(file, job, engine, store, advise=advise)
+        _opening(job, live.simulated, advise, session)
+        initial = starting_point(job, file.tuning.initial)
+        if advise and live.simulated:  # nothing of it runs before somebody starts it
+            live.start(initial)
+        loop = Loop(
+            live, rules, initial=initial, state=None if session is None else session.state, journal=session,
+            library=None if advise else learned, report=_teller(form, job.target.latency_seconds, session, learned),
+        )  # fmt: skip
+        ended = "interrupted"
+        try:
+            loop.run(limit)
+            ended = "finished"
+        except (KeyboardInterrupt, SystemExit):
+            note(f"stopped in good order; go on with: autotrascale autoscale {path}")
+            raise
+        finally:
+            if session is not None:
+                session.end(ended)
+            _closing(form, job, loop.state, live.simulated, advise)
+        return loop.state
+
+
+def _session(decisions: Decisions, job: Job, engine: str, simulated: bool, advise: bool, home: Path) -> Session:
+    """A simulated job whose time was over begins anew; everything else is gone on with."""
+    from autotrascale.knowledge.decisions import Opening
+
+    session = decisions.open_session(Opening.of(job, engine, simulated=simulated, advise=advise), anew=simulated)
+    if simulated and session.state.number == 0:
+        (home / "simulated-job.json").unlink(missing_ok=True)
+    return session
+
+
+def _rules(file: JobFile, job: Job, engine: str, store: Store | None, *, advise: bool) -> Rules:
+    from autotrascale.plan.experience import Settings
+    from autotrascale.plan.ledger import Rules
+    from autotrascale.service.autoscaling import knobs_for_a_loop
+    from autotrascale.service.warm_start import AUTO, wanted_by, warm_start
+
+    tuning, section = file.tuning, file.autoscale
+    settings = Settings(job.target, tuning.alpha, tuning.over_allocation, tuning.noise, section.confidence,
+                        seed=tuning.seed)  # fmt: skip
+    models: tuple[Any, ...] = ()
+    if store is not None and job.rate > 0:
+        warm = warm_start(AUTO, store, job, wanted_by(file, engine, job, faithful=False))
+        for line in warm.lines:
+            note(line)
+        models = tuple(source.model for source in warm.sources)
+    return Rules(settings, knobs_for_a_loop(file.manager), section.course, section.rescales_per_day,
+                 section.stale_seconds, advise, models)  # fmt: skip
+
+
+def _library(store: Store | None, job: Job, simulated: bool) -> Learned | None:
+    if store is None:
+        return None
+    from autotrascale.knowledge.decisions import Learned
+    from autotrascale.knowledge.library import Library
+
+    return Learned(Library(store), job, simulated=simulated)
+
+
+def _safe(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "_" for c in name)
+
+
+# --- telling ----------------------------------------------------------------------------------------------------------
+
+
+def _opening(job: Job, simulated: bool, advise: bool, session: Session | None) -> None:
+    from autotrascale.views.explanation import seconds
+
+    what = "a simulated job: every figure below is simulated" if simulated else "a real Spark job"
+    does = "advising on" if advise else "autoscaling"
+    note(f"{does} {job.name}, {what}; latency target {seconds(job.target.latency_seconds)}")
+    if session is None:
+        note("not journalled: no store is in use, so nothing can be gone on with or explained later")
+    else:
+        again = f", going on after entry {session.state.number}" if session.state.number else ""
+        note(f"session {session.id}{again}")
+
+
+def _teller(
+    form: Format, target: float, session: Session | None, learned: Learned | None
+) -> Callable[[State, Entry], None]:
+    from autotrascale.plan.ledger import as_entry
+    from autotrascale.views.decisions import code, row
+
+    last, troubles = [""], [""]
+
+    def tell(state: State, entry: Entry) -> None:  # noqa: ARG001 - as a loop reports
+        plain = as_entry(entry)
+        trouble = (session.trouble if session else "") or (learned.trouble if learned else "")
+        if trouble != troubles[0]:
+            note(f"not recorded for now: {trouble}" if trouble else "recorded again")
+            troubles[0] = trouble
+        if form is Format.json:
+            print(json.dumps(plain, ensure_ascii=False, allow_nan=False), flush=True)
+        elif code(plain) != last[0]:
+            print(row(plain, target), flush=True)
+        last[0] = code(plain)
+
+    return tell
+
+
+def _closing(form: Format, job: Job, state: State, simulated: bool, advise: bool) -> None:
+    from autotrascale.views.decisions import accuracy, summary
+
+    sentence = summary(job.name, job.target.latency_seconds, state, simulated=simulated, advise=advise)
+    for line in (accuracy(state.judged), sentence) if not advise else (sentence,):
+        note(line) if form is Format.json else say(line)
+    sys.stdout.flush()

@@ -1,0 +1,119 @@
+"""The `autoscale:` section of a job file: how the control loop keeps the job, and the trace of a simulated one."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
+from autotrascale.execute.simulator import schedules
+from autotrascale.plan.knobs import Knobs
+from autotrascale.plan.pilot import Course
+
+Kind = Literal["constant", "steps", "ramp", "diurnal", "spikes", "recorded"]
+
+# What the loop uses for knobs that the `manager:` section leaves as they are, which is neutral.
+USUAL = Knobs(
+    interval_seconds=30.0, running_seconds=120.0, max_gc_share=0.3, catch_up_seconds=300.0, backlog_seconds=1.0,
+    scale_down_delay_seconds=1800.0,
+)  # fmt: skip
+# What each kind of trace is made of.
+_NEEDS: Mapping[Kind, tuple[str, ...]] = {
+    "constant": (),
+    "steps": ("times", "rates"),
+    "ramp": ("rates", "times"),
+    "diurnal": ("low", "high"),
+    "spikes": ("starts", "height", "width"),
+    "recorded": ("file",),
+}
+
+
+@dataclass(frozen=True)
+class TraceOf:
+    """The rate of a simulated job over its time; seconds and records/s. Without one it is the job's `source_rates`."""
+
+    kind: Kind = "constant"
+    times: tuple[float, ...] = ()  # steps: from when on; ramp: from when to when
+    rates: tuple[float, ...] = ()  # … and how much
+    low: float | None = None  # diurnal: at night
+    high: float | None = None  # … and at noon
+    starts: tuple[float, ...] = ()  # spikes: when
+    height: float | None = None  # … times the rate
+    width: float | None = None  # … for how long
+    file: str = ""  # recorded: lines of seconds,rate
+    jitter: float = 0.0  # standard deviation of the rate's logarithm, every 10 s
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in _NEEDS[self.kind]:
+            if getattr(self, name) in ((), None, ""):
+                raise InputError(name, f"is missing, and a trace of kind {self.kind} is made of it",
+                                 remedy=f"give {' and '.join(_NEEDS[self.kind])}")  # fmt: skip
+        checks.non_negative("jitter", self.jitter)
+        if self.kind == "ramp" and (len(self.times), len(self.rates)) != (2, 2):
+            raise InputError("times", "of a ramp are two, and so are its rates", seen=self.times,
+                             remedy="give when it begins and ends, and the rates then")  # fmt: skip
+
+    def schedule(self, rate: float, folder: Path) -> schedules.Schedule:
+        base = self._base(rate, folder)
+        return schedules.Noisy(base, self.jitter, self.seed) if self.jitter else base
+
+    def _base(self, rate: float, folder: Path) -> schedules.Schedule:
+        match self.kind:
+            case "steps":
+                return schedules.Steps(self.times, self.rates)
+            case "ramp":
+                return schedules.Ramp(*self.rates, *self.times)
+            case "diurnal":
+                low, high = self.low or 0.0, self.high or 0.0
+                return schedules.Sine((low + high) / 2, (high - low) / 2)
+            case "spikes":
+                return schedules.Spikes(schedules.Constant(rate), self.starts, self.height or 0.0, self.width or 0.0)
+            case "recorded":
+                return _recorded(folder / self.file)
+            case _:
+                return schedules.Constant(rate)
+
+
+@dataclass(frozen=True)
+class Autoscale:
+    """The planning of the loop; when it may act is for the `manager:` section to say."""
+
+    course: Course = field(default_factory=Course)
+    confidence: float = 0.9  # that a parallelism meets the target, before it is rescaled to
+    rescales_per_day: int = 10
+    stale_seconds: float = 0.0  # metrics older than this are not decided on; 0: three intervals
+    trace: TraceOf = field(default_factory=TraceOf)
+
+    def __post_init__(self) -> None:
+        checks.share("confidence", self.confidence)
+        checks.count("rescales_per_day", self.rescales_per_day)
+        checks.non_negative("stale_seconds", self.stale_seconds)
+
+
+def knobs_for_a_loop(given: Knobs) -> Knobs:
+    """The manager's knobs, those that were left neutral as a loop needs them."""
+    neutral = Knobs()
+    usual: dict[str, Any] = {
+        each.name: getattr(USUAL, each.name)
+        for each in fields(Knobs)
+        if getattr(given, each.name) == getattr(neutral, each.name)
+    }
+    return replace(given, **usual)
+
+
+def _recorded(path: Path) -> schedules.Trace:
+    place = "autoscale.trace.file"
+    try:
+        with path.open(encoding="utf-8", newline="") as lines:
+            rows = [(float(time), float(rate)) for time, rate in csv.reader(lines)]
+    except OSError as error:
+        raise InputError(place, "cannot be read", seen=f"{path}: {error.strerror}", remedy="check the path") from None
+    except ValueError as error:
+        raise InputError(place, "is not lines of seconds,rate", seen=f"{path}: {error}",
+                         remedy="two numbers a line, no heading") from None  # fmt: skip
+    return schedules.Trace(tuple(time for time, _ in rows), tuple(rate for _, rate in rows))
