@@ -21,8 +21,10 @@ WINDOW = 60.0  # shorter looks are averaged into one of this many seconds
 KEPT = 90  # windows
 JUMP = 0.15  # of the level: beyond, and beyond what scatter explains, it is no noise
 TREND = 30  # windows that the line is drawn through
-FEWEST = 10  # windows that a trend is read from
-_SPREADS = 2.0  # scatters of a window by which the rate may stand above its line and mean nothing
+FEWEST = 20  # windows that a trend is read from
+FEW = 5  # … and a scatter
+_SPREADS = 1.0  # scatters by which the rate is taken to stand above its line
+_SURE = 4.0  # standard errors of a slope: every look asks anew, and by chance one in many would find a trend
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,7 @@ class Rates:
         """What must be carried now."""
         if not self.windows:
             return 0.0
-        line, newest = self.line, self.windows[-1]
-        return max(line.at(now) * (1 + _SPREADS * line.scatter), newest.rate) * (1 + headroom)
+        return self.line.at(now) * (1 + _SPREADS * self.line.scatter) * (1 + headroom)
 
     def ahead(self, now: float, horizon: float, headroom: float, most: float) -> float:
         """What must be carried at the horizon, as far as the trend says, and `most` times the need at most."""
@@ -123,6 +124,6 @@ def _fit(windows: Sequence[Heard]) -> Line:
         slope = sum((w.at - middle) * (w.rate - level) for w in windows) / spread
     left = [w.rate - level - slope * (w.at - middle) for w in windows]
     variance = sum(each**2 for each in left) / max(1, n - 2)
-    if slope and slope**2 * spread < 4 * variance:  # less than two standard errors
+    if slope and slope**2 * spread < _SURE**2 * variance:
         slope, variance = 0.0, sum((w.rate - level) ** 2 for w in windows) / max(1, n - 1)
-    return Line(middle, level, slope, math.sqrt(variance) / level if level > 0 and n >= FEWEST else 0.0)
+    return Line(middle, level, slope, math.sqrt(variance) / level if level > 0 and n >= FEW else 0.0)
