@@ -17,11 +17,12 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from autotrascale.analyze import schemas
+from autotrascale.analyze.schemas import ApplicationStart, QueryProgress
+from autotrascale.analyze.staging import of_kind
 from autotrascale.execute.spark.protocol import COUNT, FIRST, LAST, MARK, MEAN
 
 
-def batches(staged: DataFrame, stages: DataFrame, names: DataFrame) -> DataFrame:
+def batches(events: DataFrame, stages: DataFrame, names: DataFrame) -> DataFrame:
     """`names` gives each log its name, for applications that do not say theirs."""
     ran = stages.groupBy("log", "run", "batch").agg(
         fn.min("submitted_ms").alias("began_ms"),
@@ -29,10 +30,10 @@ def batches(staged: DataFrame, stages: DataFrame, names: DataFrame) -> DataFrame
         fn.max("marked").alias("marked"),
         fn.first("run").startswith("shape-").alias("unstreamed"),
     )
-    told = _progress(staged)
+    told = _progress(events)
     # A query that is no stream has nothing but its stages to tell its times.
     rows = ran.join(told, ["run", "batch"], "left").where("seconds is not null or unstreamed")
-    return rows.join(fn.broadcast(_job_names(staged, names)), "log").select(
+    return rows.join(fn.broadcast(_job_names(events, names)), "log").select(
         "log",
         "run",
         "batch",
@@ -46,10 +47,10 @@ def batches(staged: DataFrame, stages: DataFrame, names: DataFrame) -> DataFrame
     )
 
 
-def _progress(staged: DataFrame) -> DataFrame:
+def _progress(events: DataFrame) -> DataFrame:
     """One row for each batch that anything reported on, however often."""
     seconds = fn.coalesce(fn.col("durationMs")["triggerExecution"], "batchDuration") / 1000
-    reports = staged.where(fn.col("kind").isin(schemas.PROGRESS, schemas.RECORD)).select("progress.*")
+    reports = of_kind(events, QueryProgress).select("progress.*")
     told = reports.select(
         fn.col("runId").alias("run"),
         fn.col("batchId").alias("batch"),
@@ -89,8 +90,8 @@ def _mark(row: Column) -> Column:
     )
 
 
-def _job_names(staged: DataFrame, names: DataFrame) -> DataFrame:
-    told = staged.where(fn.col("kind") == schemas.APPLICATION).groupBy("log").agg(fn.max("application").alias("said"))
+def _job_names(events: DataFrame, names: DataFrame) -> DataFrame:
+    told = of_kind(events, ApplicationStart).groupBy("log").agg(fn.max("App Name").alias("said"))
     return (
         names.select("log", "log_name")
         .distinct()

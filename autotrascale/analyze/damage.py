@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
-
-_LOOKED_INTO = 20  # files in which the first bad line is looked for: that means reading them once more
-_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -32,85 +23,32 @@ class Damage:
         return asdict(self)
 
 
-def bad_lines(counts: Iterable[tuple[str, int]]) -> list[Damage]:
-    """From (file, number of bad lines)."""
-    damages: list[Damage] = []
-    for file, lines in sorted(counts):
-        first = first_bad_line(file) if len(damages) < _LOOKED_INTO and file.startswith("/") else None
-        what = "1 line is" if lines == 1 else f"{lines} lines are"
-        damages.append(Damage(file, f"{what} no whole event and left out", lines, first))
-    return damages
+@dataclass(frozen=True)
+class Report:
+    """What became of the lines of one piece of a file, in numbers that count from its own start."""
+
+    file: int
+    start: int
+    lines: int
+    bad: int = 0
+    first_bad: int | None = None
+    problem: str = ""
 
 
-def first_bad_line(path: str) -> int | None:
-    """Counted from 1. Only called for files that are known to have one, or the time would be lost."""
-    try:
-        for number, line in enumerate(_lines(path), start=1):
-            if line.strip() and not _whole(line):
-                return number
-    except (OSError, ValueError):
-        pass  # the file's own end is broken, which is told separately
-    return None
-
-
-def broken_ends(compressed: DataFrame) -> list[Damage]:
-    """Of the compressed files in column `uri`: those that end in mid-stream or turn into garbage. Spark's reader takes
-    what comes before and says nothing, so each is read to its end here, where the files are: on the executors."""
-    checked = compressed.select("uri").mapInArrow(_check_files, "file string, problem string")
-    return [Damage(row["file"], row["problem"]) for row in checked.collect()]
-
-
-def _check_files(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    for batch in batches:
-        broken = [(uri, problem) for uri in batch.column(0).to_pylist() if (problem := problem_of(uri))]
-        files, problems = [_path_of(uri) for uri, _ in broken], [problem for _, problem in broken]
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(files, pa.string()), pa.array(problems, pa.string())], ["file", "problem"]
-        )
-
-
-def _path_of(uri: str) -> str:
-    from autotrascale.analyze.logs import path_of
-
-    return path_of(uri)
-
-
-def problem_of(uri: str) -> str:
-    """Empty when all is well, or when this is a file system that only Spark can open."""
-    import pyarrow.fs
-
-    try:
-        system, path = pyarrow.fs.FileSystem.from_uri(uri)
-        stream: Any = system.open_input_stream(path, compression="zstd")
-    except (OSError, ValueError):
-        return ""
-    read = 0
-    try:
-        with stream:
-            while chunk := stream.read(_CHUNK):
-                read += len(chunk)
-    except OSError as error:
-        what = "ends in mid-stream" if "runcated" in str(error) else "is corrupt"
-        return f"{what} after about {read:,} bytes of text: what comes before is used, the rest is lost"
-    return ""
-
-
-def _lines(path: str) -> Iterator[bytes]:
-    import pyarrow as pa
-
-    with pa.input_stream(path, compression="detect" if not path.endswith(".zstd") else "zstd") as stream:
-        rest = b""
-        while chunk := stream.read(_CHUNK):
-            *lines, rest = (rest + chunk).split(b"\n")
-            yield from lines
-        yield rest
-
-
-def _whole(line: bytes) -> bool:
-    try:
-        told = json.loads(line)
-    except ValueError:
-        return False
-    return isinstance(told, dict) and ("Event" in told or "id" in told)
+def damages(reports: Iterable[Report], names: dict[int, str]) -> list[Damage]:
+    """By file, and by line of the whole file."""
+    found: list[Damage] = []
+    bad: dict[int, int] = {}
+    first: dict[int, int] = {}
+    before: dict[int, int] = {}
+    for report in sorted(reports, key=lambda report: (report.file, report.start)):
+        if report.first_bad is not None:
+            bad[report.file] = bad.get(report.file, 0) + report.bad
+            first.setdefault(report.file, before.get(report.file, 0) + report.first_bad)
+        before[report.file] = before.get(report.file, 0) + report.lines
+        if report.problem:
+            found.append(Damage(names[report.file], report.problem))
+    for file, count in bad.items():
+        what = "1 line is" if count == 1 else f"{count} lines are"
+        found.append(Damage(names[file], f"{what} no whole event and left out", count, first[file]))
+    return sorted(found, key=lambda damage: damage.file)

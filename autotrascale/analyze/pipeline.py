@@ -21,12 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from autotrascale.analyze import batches as batches_
-from autotrascale.analyze import schemas, snapshots
+from autotrascale.analyze import snapshots, staging
 from autotrascale.analyze import stages as stages_
 from autotrascale.analyze import windows as windows_
-from autotrascale.analyze.damage import Damage, bad_lines, broken_ends
-from autotrascale.analyze.logs import COMPRESSED, LogFile, files_table, find_files
-from autotrascale.analyze.staging import bad_line_counts, stage_events
+from autotrascale.analyze.damage import Damage, damages
+from autotrascale.analyze.logs import find_files
 
 _TABLES = ("snapshots", "operators", "instances")
 
@@ -65,14 +64,13 @@ class Archive:
 
 def read(spark: SparkSession, paths: Sequence[str], folder: str) -> Archive:
     """All logs below `paths`: the one pass over the text, and the tables that are made of it once."""
-    files, damages = find_files(spark, paths)
-    staged = stage_events(spark, files, f"{folder}/events")
-    damages += bad_lines(bad_line_counts(staged, files)) + _broken_ends(spark, files)
-    stages = _kept(stages_.stages(staged), f"{folder}/stages")
-    names = files_table(spark, files)
-    batches = _kept(batches_.batches(staged, stages, names), f"{folder}/batches")
-    tasks = staged.where(fn.col("kind") == schemas.TASK)
-    return Archive(folder, tasks, stages, batches, windows_.cores(staged), tuple(damages))
+    files, unread = find_files(paths)
+    tasks, events = staging.stage(spark, files, folder)
+    broken = damages(staging.reports(events), {file.number: file.uri for file in files})
+    stages = _kept(stages_.stages(events), f"{folder}/stages")
+    names = spark.createDataFrame(sorted({(file.log, file.log_name) for file in files}), "log int, log_name string")
+    batches = _kept(batches_.batches(events, stages, names), f"{folder}/batches")
+    return Archive(folder, tasks, stages, batches, windows_.cores(events), (*unread, *broken))
 
 
 @contextmanager
@@ -88,11 +86,3 @@ def workspace(parent: str | None = None) -> Iterator[str]:
 def _kept(table: DataFrame, folder: str) -> DataFrame:
     table.write.mode("overwrite").parquet(folder)
     return table.sparkSession.read.parquet(folder)
-
-
-def _broken_ends(spark: SparkSession, files: Sequence[LogFile]) -> list[Damage]:
-    compressed = [file for file in files if file.uri.endswith(COMPRESSED)]
-    if not compressed:
-        return []
-    spread = min(len(compressed), spark.sparkContext.defaultParallelism)
-    return broken_ends(files_table(spark, compressed).select("uri").repartition(spread))

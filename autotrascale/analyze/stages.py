@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from autotrascale.analyze import schemas
 from autotrascale.analyze.columns import Columns, ddl, record_batch
 from autotrascale.analyze.roles import Job, roles, shape
+from autotrascale.analyze.schemas import ExecutionStart, JobStart, StageCompleted
 from autotrascale.analyze.staging import of_kind
 
 if TYPE_CHECKING:
@@ -45,10 +45,11 @@ _ROLES: Columns = {
 _MOST_AT_ONCE = 100  # units handed to Python together: each carries its plan
 
 
-def stages(staged: DataFrame) -> DataFrame:
+def stages(events: DataFrame) -> DataFrame:
     """Only stages that completed. A query that is no stream counts only in a log without any stream."""
     completed = (
-        of_kind(staged, schemas.STAGE, "ran")
+        of_kind(events, StageCompleted)
+        .select("log", "Stage Info.*")
         .where("`Failure Reason` is null")
         .groupBy("log", fn.col("Stage ID").alias("stage"))
         .agg(
@@ -57,21 +58,39 @@ def stages(staged: DataFrame) -> DataFrame:
             fn.max("Completion Time").alias("completed_ms"),
         )
     )
-    return _roles(_units(staged)).join(completed, ["log", "stage"])
+    return _roles(_units(events)).join(completed, ["log", "stage"])
 
 
-def _units(staged: DataFrame) -> DataFrame:
+def _units(events: DataFrame) -> DataFrame:
     """One row for each unit: its jobs as JSON, each with the plan it ran."""
-    jobs = of_kind(staged, schemas.JOB, "job")
+    jobs = _jobs(events)
     streams = jobs.where("run is not null").select("log").distinct().withColumn("streaming", fn.lit(True))
     units = jobs.join(fn.broadcast(streams), "log", "left").where("run is not null or streaming is null")
-    plans = of_kind(staged, schemas.EXECUTION, "execution")
+    plans = of_kind(events, ExecutionStart).withColumnsRenamed({"executionId": "execution", "sparkPlanInfo": "plan"})
     # RDD jobs have no execution; their own number must not be taken for another query's.
     batch = fn.coalesce("batch", "root", -1 - fn.col("job")).cast("bigint").alias("batch")
     return (
         units.join(plans, ["log", "execution"], "left")
         .groupBy("log", "run", batch)
         .agg(fn.sort_array(fn.collect_list(fn.struct("job", "stages", "plan"))).alias("jobs"))
+    )
+
+
+def _jobs(events: DataFrame) -> DataFrame:
+    """One row for each job: the batch it is of, or else the execution, and its stages as JSON."""
+    known = fn.col("Properties")
+    batch, execution, root = (
+        known[name].cast("bigint")
+        for name in ("streaming.sql.batchId", "spark.sql.execution.id", "spark.sql.execution.root.id")
+    )
+    return of_kind(events, JobStart).select(
+        "log",
+        fn.when(batch.isNotNull(), known["spark.jobGroup.id"]).alias("run"),
+        batch.alias("batch"),
+        fn.coalesce(root, execution).alias("root"),
+        fn.col("Job ID").alias("job"),
+        execution.alias("execution"),
+        fn.to_json(fn.struct("Stage Infos")).alias("stages"),
     )
 
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-from autotrascale.analyze import schemas
+from autotrascale.analyze.schemas import ExecutorChange
 from autotrascale.analyze.staging import TASK_COLUMNS, of_kind
 
 _WINDOW = ("run", "window")
 _ROLE = ("operator", "entry", "exit")
-_SUMS = TASK_COLUMNS[2:]
+_SUMS = tuple(TASK_COLUMNS)[2:]
 
 
 def cut(batches: DataFrame, seconds: float | None) -> DataFrame:
@@ -93,9 +93,9 @@ def _topologies(placed: DataFrame) -> DataFrame:
     return operators.groupBy("run").agg(fn.sort_array(fn.collect_list(row)).alias("operators"))
 
 
-def cores(staged: DataFrame) -> DataFrame:
+def cores(events: DataFrame) -> DataFrame:
     """The most cores that the executors of each log had at one time."""
-    told = of_kind(staged, schemas.EXECUTOR, "executor")
+    told = of_kind(events, ExecutorChange)
     own = Window.partitionBy("log", "Executor ID")
     came, cores = fn.col("Executor Info.Total Cores"), fn.max("Executor Info.Total Cores").over(own)
     changes = told.withColumn("cores", fn.when(came.isNotNull(), came).otherwise(-cores))
