@@ -115,6 +115,7 @@ async def _crowd(base: str, ids: list[str], seconds: float, running: Server) -> 
     statuses: Counter[str] = Counter()
     memory: list[tuple[float, float]] = []
     until = time.monotonic() + seconds
+    used = _cpu_seconds(running)
     limits = httpx.Limits(max_connections=POLLERS + SUBMITTERS + 5, max_keepalive_connections=POLLERS + SUBMITTERS)
     async with httpx.AsyncClient(base_url=base, timeout=60.0, limits=limits) as client:
 
@@ -163,6 +164,7 @@ async def _crowd(base: str, ids: list[str], seconds: float, running: Server) -> 
         "seconds": seconds,
         "requests": sum(statuses.values()),
         "errors": wrong,
+        "server_cpu_share": round((_cpu_seconds(running) - used) / seconds, 3),
         **{name: _spread(values, took["nothing"]) for name, values in sorted(took.items())},
         "server_resident_mb": round(max(own for own, _ in memory)),
         "workers_resident_mb": round(max(workers for _, workers in memory)),
@@ -177,6 +179,12 @@ def _resident(running: Server) -> tuple[float, float]:
         except psutil.Error:
             continue
     return psutil.Process(running.pid).memory_info().rss / 2**20, workers / 2**20
+
+
+def _cpu_seconds(running: Server) -> float:
+    """Of the server itself: what a busy machine does not blur."""
+    times = psutil.Process(running.pid).cpu_times()
+    return times.user + times.system
 
 
 def _spread(seconds: list[float], trivial: list[float] | None = None) -> dict[str, float]:

@@ -17,6 +17,7 @@ from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.owner import Owner
 from autotrascale.knowledge.store import Store, StoreError
 from autotrascale.knowledge.wire import digest
+from autotrascale.service.api.index import RunIndex
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.service.queue import entries, keeper, lock, worker
 from autotrascale.service.queue.entries import Request, Waiting
@@ -404,6 +405,27 @@ def test_a_worker_starts_what_waits_and_goes_on_with_what_was_interrupted(own: S
     again = history.read_run(own, history.find_run(own, run_id))
     assert again.summary.why == "target-met"
     assert again.recorded[:2] == record.recorded
+
+
+def test_a_served_store_does_as_well(empty_database: Path, configs: Path, started: list[Seeming]) -> None:
+    """What waits is a run like any other, so nothing is needed beside it."""
+    with mlflow_stores.quick_folder() as folder, mlflow_stores.served(empty_database, folder) as uri:
+        first = Served(Store(uri), configs)
+        run_id = first.submit(key="k", total_trials=2)
+        until(lambda: started)
+        first.queue.close()
+        assert worker.carry_on(Store(uri), run_id) == 0
+        second = Served(Store(uri), configs)
+        assert second.submit(key="k", total_trials=2) == run_id
+        assert second.state(run_id) == ("finished", "budget")
+        assert second.queue_tag(run_id) == entries.SETTLED
+        index = RunIndex(second.store)
+        index.look_at_all()
+        index.look()
+        assert [index.get(each) for each in index.page("small", "finished", None, 5)[0]] == [
+            history.summarise(second.store, entries.look(second.store, run_id))
+        ]
+        second.queue.close()
 
 
 def test_a_worker_waits_for_a_job_that_is_busy(own: Store, configs: Path) -> None:

@@ -252,6 +252,7 @@ def test_decide_says_what_the_command_line_says(client: TestClient, tmp_path: Pa
         ({"snapshot": {}}, "body.snapshot"),
         ({"snapshot": {**SNAPSHOT, "p_max": 0}}, "body.snapshot"),
         ({"snapshot": {**SNAPSHOT, "surprise": 1}}, "is not a known key"),
+        ({"snapshot": {**SNAPSHOT, "p_max": 10_001}}, "body.snapshot.p_max"),
         ({"latency_target": -1}, "body.latency_target"),
         ({"statistic": "p42"}, "body.statistic"),
         ({"model": "/etc/passwd"}, "body.model"),

@@ -7,9 +7,11 @@ which finds what was deleted or changed by hand. What this server does itself is
 from __future__ import annotations
 
 import base64
+import re
 import threading
 import time
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -205,8 +207,8 @@ def _cursor(place: Place) -> str:
 
 
 def _read_cursor(text: str) -> Place:
-    try:
-        began, _, run_id = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii").partition(":")
-        return int(began), run_id
-    except ValueError:
-        raise InputError("cursor", "is none that this server gave", seen=text, remedy="start without one") from None
+    with suppress(ValueError):
+        told = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+        if match := re.fullmatch(r"(\d{1,15}):([0-9a-f]{32})", told):
+            return int(match[1]), match[2]
+    raise InputError("cursor", "is none that this server gave", seen=text, remedy="start without one")

@@ -49,6 +49,7 @@ def decide(asked: DecideRequest, state: StateOf) -> DecisionView:
     target = None if asked.latency_target is None else Target(asked.latency_target, asked.statistic)
     policy = create(asked.policy, target)
     snapshot = validate(asked.snapshot, Snapshot, place="body.snapshot")
+    _check_size(snapshot)
     with state.journals.computing:
         return DecisionView(**policy.decide(snapshot).as_dict())
 
@@ -92,6 +93,17 @@ def predict(job: OfJob, version: Version, asked: PredictRequest, state: StateOf)
     with state.journals.computing:
         mean, std = found.predict(asked.parallelism)
     return Prediction(mean=mean.tolist(), std=std.tolist())
+
+
+def _check_size(snapshot: Snapshot) -> None:
+    """Some policies look at every parallelism of every operator: for a client's pleasure, not at too many."""
+    for place, size, most in (
+        ("p_max", snapshot.p_max, schemas.MOST_P_MAX),
+        ("operators", len(snapshot.operators), schemas.MOST_OPERATORS),
+    ):
+        if size > most:
+            raise InputError(f"body.snapshot.{place}", f"is beyond what is decided over HTTP, {most}", seen=size,
+                             remedy="use the command line")  # fmt: skip
 
 
 def _find(state: State, job: str, version: int) -> tuple[Stored, BenefitModel]:

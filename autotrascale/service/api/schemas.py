@@ -16,6 +16,7 @@ MOST_LISTED = 100
 MOST_TRIALS = 10_000
 MOST_SEED = 2**32 - 1
 MOST_POINTS = 1000
+MOST_P_MAX, MOST_OPERATORS = 10_000, 200
 
 Limit = Annotated[int, Field(ge=1, le=MOST_LISTED, description="How many at most.")]
 Cursor = Annotated[str, Field(max_length=200, description="`next_cursor` of the page before.")]
