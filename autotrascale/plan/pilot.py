@@ -96,7 +96,7 @@ class Memory:
     tried: Tried | None = None
     largest: float = 0.0  # the most instances of the last days, slowly forgotten
     plans: tuple[Foretold, ...] = ()  # made from what is known now
-    reviewed_at: float = 0.0
+    reviewed_at: float | None = None  # when it was last asked what the least would be
 
 
 @dataclass(frozen=True)
@@ -182,12 +182,25 @@ class _Look:
     def _up(self) -> Decision:
         foretold, sized = self._plan(self._far_enough())
         wanted = tuple(map(max, foretold.k, sized.floor))
+        if sum(wanted) <= sum(self.running) and (enough := self._enough(foretold, sized)):
+            return enough
         before = self.memory.sized_for or 0.0
         numbers = {"needed_rate": self.need, "sized_for": before, "planned_rate": foretold.rate}
         text = f"needs {amount(self.need)}/s and was sized for {amount(before)}/s: sized for {amount(foretold.rate)}/s"
         return self._wish(
             wanted, Reason("rate-up", text, numbers), self._foretold(foretold), *self._out_of_reach(sized)
         )
+
+    def _enough(self, foretold: Foretold, sized: Sizing) -> Decision | None:
+        """What runs may be good for more than it was planned for."""
+        if any(k < low for k, low in zip(self.running, sized.floor, strict=True)):
+            return None
+        pilot = self.pilot
+        seen = latency_at(pilot.settings, self.memory.experience, pilot.models, sized, self.running)
+        if seen.met < pilot.settings.confidence:
+            return None
+        text = f"what runs is good for {amount(foretold.rate)}/s too: it stays"
+        return self._wish(self.running, Reason("enough", text, {"planned_rate": foretold.rate}), self._foretold(seen))
 
     def _far_enough(self) -> float:
         """While the rate rises: so far that the next rescale is worth one too, for the rate will get there."""
@@ -219,7 +232,8 @@ class _Look:
         rate = max(self.ahead, self.memory.rates.lately(self.pilot.now, 600.0, self.course.headroom))
         sized_for, course = self.memory.sized_for, self.course
         lower = sized_for is not None and sizing_rate(rate, GRID) * course.band <= sized_for
-        review = self.pilot.now - self.memory.reviewed_at >= course.review_seconds
+        reviewed = self.memory.reviewed_at
+        review = reviewed is None or self.pilot.now - reviewed >= course.review_seconds
         if not (lower or review) or self.memory.good < MISSES:
             return None
         foretold, sized = self._plan(rate)
@@ -348,7 +362,10 @@ def kept(memory: Memory, pilot: Pilot, decision: Decision) -> Memory:
     codes = {reason.code for reason in decision.reasons}
     if decision.changed:
         return replace(memory, stubborn=memory.stubborn + 1 if "target-missed" in codes else 0)
-    return replace(memory, reviewed_at=pilot.now) if pilot.planned else memory
+    good_for = next((r.numbers["planned_rate"] for r in decision.reasons if r.code == "enough"), None)
+    if isinstance(good_for, float):
+        memory = replace(memory, sized_for=good_for)
+    return replace(memory, reviewed_at=pilot.now) if "in-band" in codes and pilot.planned else memory
 
 
 def expected(pilot: Pilot, snapshot: Snapshot, k: Point) -> Foretold | None:
