@@ -69,7 +69,8 @@ class Others:
         return float(times.user + times.nice + times.system + times.softirq - own)
 
 
-def await_quiet(leader: int, until: float) -> None:
+def await_quiet(leader: int, seconds: float) -> None:
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         others = Others(leader)
         time.sleep(3.0)
@@ -77,7 +78,7 @@ def await_quiet(leader: int, until: float) -> None:
             return
 
 
-def measure(path: Path, count: int, seed: int, minutes: float) -> Iterator[list[dict[str, Any]]]:
+def measure(path: Path, count: int, seed: int, minutes: float, patience: float) -> Iterator[list[dict[str, Any]]]:
     """After each trial, the least disturbed trial of each point so far."""
     file = read_file(path, JobFile)
     assert file.spark is not None
@@ -91,7 +92,7 @@ def measure(path: Path, count: int, seed: int, minutes: float) -> Iterator[list[
         while todo and time.monotonic() < until:
             point = todo.popleft()
             leader = engine._ready().process.pid
-            await_quiet(leader, until)
+            await_quiet(leader, patience)
             others = Others(leader)
             rates = {source: round(rate * point[1], 1) for source, rate in file.source_rates.items()}
             trial = engine.run(dict(zip(names, point[0], strict=True)), rates)
@@ -115,6 +116,7 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=25.0)
+    parser.add_argument("--patience", type=float, default=60.0, help="seconds to wait for quiet before each trial")
     parser.add_argument("--out", type=Path, default=TRIALS)
     arguments = parser.parse_args()
     head = {
@@ -123,7 +125,8 @@ def main() -> None:
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()},
     }
-    for trials in measure(arguments.job, arguments.points, arguments.seed, arguments.minutes):
+    minutes, patience = arguments.minutes, arguments.patience
+    for trials in measure(arguments.job, arguments.points, arguments.seed, minutes, patience):
         arguments.out.write_text(json.dumps(head | {"trials": trials}, indent=1) + "\n", encoding="utf-8")
 
 
