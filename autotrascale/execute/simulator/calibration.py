@@ -45,6 +45,7 @@ _TRUST_USEFUL = 0.10  # spread of log s_i around what useful times say: stages a
 _TRUST_FIXED = 0.5  # … of p, τ and c around the first step
 _LITTLE = 1e-9  # seconds
 _LEAST_SPARE = 0.02  # of a second: nearer to saturation the predicted batch time only grows linearly, and stays finite
+_BATCH_NOISE = 0.08  # of log b, one standard deviation
 _HINGE = 0.05  # a job that fell behind and is predicted to have this much spare time counts one standard deviation
 _LEAST_NOISE = 0.02
 
@@ -211,7 +212,7 @@ def _second_step(seen: _Seen, start: Floats) -> Floats:
     def residuals(theta: Floats) -> Floats:
         log_error, spare = _log_errors(seen, theta), 1 - seen.busy_design @ theta[3:]
         return np.concatenate([
-            log_error[seen.stable] / _HINGE, np.maximum(spare[~seen.stable], 0.0) / _HINGE, (theta - start) / spread,
+            log_error[seen.stable] / _BATCH_NOISE, np.maximum(spare[~seen.stable], 0.0) / _HINGE, (theta - start) / spread,
         ])  # fmt: skip
 
     fitted = least_squares(
