@@ -21,6 +21,10 @@ from autotrascale.domain.errors import InputError
 
 T = TypeVar("T")
 
+MOST_VALUES = (
+    1_000_000  # in one file, aliases counted as often as they are used: ten of them can say a thousand million
+)
+
 _STRICT = ConfigDict(extra="forbid", strict=True)
 
 
@@ -33,7 +37,14 @@ def read_file(path: Path | str, kind: type[T]) -> T:
         raise InputError(str(path), "cannot be read", seen=error.strerror, remedy="check the path") from None
     except UnicodeDecodeError:
         raise InputError(str(path), "is not UTF-8 text", remedy="save it as UTF-8") from None
-    data = _parse_json(text, str(path)) if path.suffix == ".json" else _parse_yaml(text, str(path))
+    parse = _parse_json if path.suffix == ".json" else _parse_yaml
+    try:
+        data = parse(text, str(path))
+        _count(data, {})
+    except RecursionError:
+        raise InputError(str(path), "is nested too deeply", remedy="correct it") from None
+    except _TooLargeError:
+        raise InputError(str(path), f"says more than {MOST_VALUES} things", remedy="spare the aliases") from None
     return validate(data, kind, place=str(path))
 
 
@@ -94,7 +105,7 @@ def _in_words(error: ErrorDetails) -> tuple[str, str]:
         case "literal_error":
             return "is not one of the allowed values", f"use {error['ctx']['expected']}"
         case "json_invalid":
-            return "holds a number that JSON cannot carry", "leave it out when it is unknown"
+            return "holds a number or a character that JSON cannot carry", "leave it out when it is unknown"
         case _:
             return error["msg"][0].lower() + error["msg"][1:], "correct it"
 
@@ -108,6 +119,9 @@ def _parse_json(text: str, place: str) -> object:
         ) from None
     except _RepeatedKeyError as error:
         raise InputError(place, "says the same key twice", seen=str(error), remedy="keep one of them") from None
+    except ValueError as error:
+        said = str(error).partition(":")[0]
+        raise InputError(place, f"holds a number that cannot be read: {said}", remedy="correct it") from None
 
 
 def _parse_yaml(text: str, place: str) -> object:
@@ -121,6 +135,25 @@ def _parse_yaml(text: str, place: str) -> object:
         raise InputError(where, f"is not YAML: {error.problem}", remedy="correct it") from None
     except yaml.YAMLError as error:
         raise InputError(place, f"is not YAML: {error}".splitlines()[0], remedy="correct it") from None
+    except (ValueError, TypeError) as error:  # a date of no calendar, a number of thousands of digits
+        said = str(error).partition(": value has")[0]
+        raise InputError(place, f"holds a value that cannot be read: {said}", remedy="correct it") from None
+
+
+def _count(value: object, known: dict[int, int]) -> int:
+    """How many values it holds, written out. What stands in several places is counted once and added often."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        inner = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_count(each, known) for each in inner)
+        if known[id(value)] > MOST_VALUES:
+            raise _TooLargeError
+    return known[id(value)]
+
+
+class _TooLargeError(Exception):
+    """A file that would fill the memory."""
 
 
 class _RepeatedKeyError(Exception):

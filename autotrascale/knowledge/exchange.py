@@ -65,6 +65,6 @@ def is_export(path: Path) -> bool:
     """Whether the file says that it is one of these, and not a bare model."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(data, dict) and "card" in data

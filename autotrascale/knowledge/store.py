@@ -21,7 +21,7 @@ import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -58,7 +58,12 @@ class Store:
     @property
     def is_new(self) -> bool:
         """Whether the first use will make it."""
-        return self.uri.startswith(_SQLITE) and not Path(self.uri.removeprefix(_SQLITE)).exists()
+        return self.uri.startswith(_SQLITE) and not os.path.exists(self.uri.removeprefix(_SQLITE))
+
+    @property
+    def where(self) -> str:
+        """The address as it may be shown: without user and password."""
+        return _without_secrets(self.uri)
 
     @cached_property
     def client(self) -> MlflowClient:
@@ -75,7 +80,7 @@ class Store:
         except AuTraScaleError:
             raise
         except Exception as error:  # while connecting, MLflow lets the errors of its database drivers through
-            raise StoreError(f"{self.uri}: {_one_line(error)}") from error
+            raise StoreError(f"{self.where}: {_one_line(error)}") from error
 
     def call(self, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         from mlflow.exceptions import MlflowException
@@ -86,10 +91,10 @@ class Store:
                 return action(*args, **kwargs)
             except MlflowException as error:
                 if error.error_code != "TEMPORARILY_UNAVAILABLE" or not pauses:
-                    raise StoreError(f"{self.uri}: {_one_line(error)}") from error
+                    raise StoreError(f"{self.where}: {_one_line(error)}") from error
                 time.sleep(pauses.pop(0))
             except OSError as error:
-                raise StoreError(f"{self.uri}: {_one_line(error)}") from error
+                raise StoreError(f"{self.where}: {_one_line(error)}") from error
 
     def pages(self, action: Callable[..., PagedList[T]], *args: Any, **kwargs: Any) -> Iterator[T]:
         """All results of a search, page after page."""
@@ -186,25 +191,38 @@ def _quieten() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
+def _without_secrets(uri: str) -> str:
+    scheme, slashes, rest = uri.partition("://")
+    place, slash, path = rest.partition("/")
+    return scheme + slashes + place.rpartition("@")[2] + slash + path
+
+
 def _absolute(uri: str) -> str:
     """An embedded store stays the one it was when the process changes its folder."""
-    if not uri.startswith(_SQLITE):
+    if not uri.startswith("sqlite:"):
         return uri
     path = uri.removeprefix(_SQLITE)
-    if not path or path.startswith(":memory:"):
+    if not path or path == uri or path.startswith(":memory:"):
         raise InputError("store", "needs a file, or nothing would outlive this process", seen=uri,
                          remedy=f"use {DEFAULT_URI}")  # fmt: skip
     return _SQLITE + str(Path(path).absolute())
 
 
 def _make_file(path: Path) -> None:
-    """A store that is there is left as it is, but for readers no longer waiting for writers (WAL)."""
+    """A store that is there is left as it is, and looked at: MLflow would try for minutes what cannot be opened."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.with_name(path.name + ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists() or path.stat().st_size == 0:
                 _make_new(path)
+        with closing(sqlite3.connect(path, timeout=_PROBE_SECONDS)) as connection:
+            connection.execute("PRAGMA schema_version")
+    except sqlite3.OperationalError as error:
+        if "locked" not in str(error):  # that is a matter of waiting
+            raise StoreError(f"{path}: the store cannot be opened: {_one_line(error)}") from None
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{path}: is damaged or no store: {_one_line(error)}") from None
     except OSError as error:
         raise StoreError(f"{path}: the store cannot be made: {_one_line(error)}") from None
 
@@ -232,11 +250,12 @@ def _probe(uri: str) -> None:
     except urllib.error.HTTPError:
         return  # somebody is there
     except (OSError, ValueError) as error:
+        where, said = _without_secrets(uri), _one_line(error)
         raise StoreError(
-            f"{uri}: no MLflow server answers: {_one_line(error)}; start it, or name another store with --store"
+            f"{where}: no MLflow server answers: {said}; start it, or name another store with --store"
         ) from None
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).split()).partition(" [SQL: ")[0]
     return text if len(text) <= 300 else text[:297] + "..."

@@ -70,8 +70,9 @@ def read_model(path: Path) -> BenefitModel:
 
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), "cannot be read", seen=str(error), remedy="check the path") from None
+    except (OSError, ValueError) as error:  # ValueError: no text, or a path that cannot be one
+        seen = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(str(path), "cannot be read", seen=seen, remedy="check the path") from None
     # A second of mathematics, for those who have a model.
     from autotrascale.knowledge import exchange
     from autotrascale.plan.benefit_model import BenefitModel

@@ -48,7 +48,7 @@ def ls(
     from autotrascale.service.store import need_store
 
     if for_job is None and (rate is not None or engine is not None):
-        raise typer.BadParameter("says nothing without --for", param_hint="--rate" if rate else "--engine")
+        raise typer.BadParameter("says nothing without --for", param_hint="--engine" if rate is None else "--rate")
     library = Library(need_store(store))
     if for_job is None:
         found = library.versions(job)

@@ -27,7 +27,7 @@ def ls(
     job: Annotated[
         str | None, typer.Option(metavar="JOB", help="Only the runs of this job.", autocompletion=job_names)
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The latest N runs.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="The latest N runs.")] = 20,
     store: StoreOption = None,
     form: FormatOption = Format.table,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -41,7 +42,6 @@ def tune(
     form: FormatOption = Format.table,
 ) -> None:
     """Find the least parallelism that holds the latency target at one input rate."""
-    from autotrascale.domain.errors import InputError
     from autotrascale.service import recorded, telling
     from autotrascale.service.jobfile import read_job_file
     from autotrascale.service.store import open_store
@@ -50,8 +50,8 @@ def tune(
     given: dict[str, Any] = {"total_trials": total_trials, "max_seconds": max_seconds, "seed": seed}
     settings = replace(file.tuning, **{name: value for name, value in given.items() if value is not None})
     name = file.engine_name(None if engine is None else engine.value)
-    if save_model is not None and not save_model.resolve().parent.is_dir():
-        raise InputError("--save-model", "is in a folder that does not exist", seen=str(save_model), remedy="make it")
+    if save_model is not None:
+        _check_writable(save_model)
     asked = recorded.Asked(file, job_file, name, settings, rate, warm_start)
     with telling.ending_cleanly():
         finished = recorded.start(asked, open_store(store), telling.told(form))
@@ -64,8 +64,27 @@ def register(app: typer.Typer) -> None:
     app.command("tune")(tune)
 
 
+def _check_writable(path: Path) -> None:
+    """Before the trials, not after: they may take hours. Only a file is replaced, never a device."""
+    from autotrascale.domain.errors import InputError
+
+    place, seen = "--save-model", str(path)
+    if not path.absolute().parent.is_dir():
+        raise InputError(place, "is in a folder that does not exist", seen=seen, remedy="make it")
+    try:
+        if os.path.lexists(path) and not path.is_file():
+            raise InputError(place, "is there already and is no file", seen=seen, remedy="name a file")
+        _partial(path).touch()
+        _partial(path).unlink()
+    except OSError as error:
+        raise InputError(place, f"cannot be written: {error.strerror}", seen=seen, remedy="name another file") from None
+
+
 def _write(path: Path, text: str) -> None:
     """The whole file or none of it."""
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(text + "\n", encoding="utf-8")
-    partial.replace(path)
+    _partial(path).write_text(text + "\n", encoding="utf-8")
+    _partial(path).replace(path)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(path.name + ".part")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autotrascale.knowledge.journal import RunJournal
-from autotrascale.service import completing
+from autotrascale.service import cli, completing
 from tests.knowledge import mlflow_stores
 
+BAD = json.loads((Path(__file__).parents[1] / "bad_input" / "commands.json").read_text())
+SNAPSHOT = Path(__file__).parents[2] / "examples" / "snapshot.json"
 MAIN = "from autotrascale.service.cli import main; main()"
 # Typer's newest releases read a verb's options by way of pydantic; before a verb is named nothing needs it.
 OF_TYPER = {"pydantic"}
@@ -109,3 +113,32 @@ def test_completion_leaves_a_store_as_it_was(empty_database: Path, tmp_path: Pat
 def test_the_script_for_a_shell_is_shown(shell: str) -> None:
     out, _ = command_line(MAIN, "--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
     assert "_AUTOTRASCALE_COMPLETE" in out
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, str]:
+    """What the words of the cases stand for."""
+    (tmp_path / "binary").write_bytes(bytes(range(256)) * 16)
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "device")
+    paths = {name: str(tmp_path / name) for name in ("binary", "folder", "device")}
+    job, deep = str(mlflow_stores.job_file(tmp_path)), str(tmp_path / "deep.json")
+    return {**paths, "job": job, "deep": deep, "snapshot": str(SNAPSHOT), "long": "x" * 300, "digits": "9" * 5000}
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda case: case["name"])
+def test_wrong_words_are_answered_in_one_line(
+    case: dict[str, Any], places: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(places["folder"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main([word.format(**places) for word in case["arguments"]])
+    out, err = capsys.readouterr()
+    assert ended.value.code == case.get("code", 1)
+    assert (out, "opensesame" in err) == ("", False)
+    assert case["says"] in err
+    if ended.value.code == 1:
+        assert err.startswith("autotrascale: ")
+        assert err.count("\n") == 1
+    assert os.listdir(places["folder"]) == []  # nothing half-written

@@ -28,6 +28,9 @@ SMALL: dict[str, Any] = {
 def spoilt(case: dict[str, Any]) -> str:
     if "text" in case:
         return str(case["text"])
+    if "repeat" in case:
+        before, piece, times, after = case["repeat"]
+        return str(before + piece * times + after)
     data = {name: value for name, value in SMALL.items() if name not in case.get("drop", [])}
     if "operator" in case:
         data["operators"] = {**SMALL["operators"], "work": {**SMALL["operators"]["work"], **case["operator"]}}

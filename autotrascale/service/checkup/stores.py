@@ -74,10 +74,10 @@ def runs(case: Case) -> Finding | None:
     except AuTraScaleError as error:
         if "out-of-date database schema" in str(error):
             return problem(
-                f"{store.uri} has the tables of another MLflow", f"copy it, then: mlflow db upgrade {store.uri}"
+                f"{store.where} has the tables of another MLflow", f"copy it, then: mlflow db upgrade {store.where}"
             )
         return of_error(error)
-    return ok(f"{store.uri} holds {jobs} jobs{'' if path is None else ', can be written to'}")
+    return ok(f"{store.where} holds {jobs} jobs{'' if path is None else ', can be written to'}")
 
 
 def claims(case: Case) -> Finding | None:
