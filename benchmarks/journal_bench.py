@@ -1,9 +1,12 @@
 """What the journal adds to an evaluation, beside the same run without one; and what killed processes lose.
 
 The same simulated run is made with and without a journal, in turns, in one process. What it adds per evaluation is the
-difference, divided by the evaluations: the nested run, its artefact, its numbers, its end. `--kills N` kills N tuning
-processes with signal 9, half of them before a write of their store's drawn at random, half at a random moment, resumes
-each, and counts what was lost.
+difference, divided by the evaluations: the nested run, its artefact, its numbers, its end. Beside it, in the same turns
+and on the same store, stands the least that MLflow could do for an evaluation: a nested run, one `log_batch`, its end.
+CPU time is this process's: all there is of an embedded store, and of a served one the client's side.
+
+`--kills N` kills N tuning processes with signal 9, half of them before a write of their store's drawn at random, half
+at a random moment, resumes each, and counts what was lost.
 
     python -m benchmarks.journal_bench
     python -m benchmarks.journal_bench --kills 100
@@ -19,13 +22,16 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from mlflow.entities import Metric, Param
+
+from autotrascale.knowledge import tags
 from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.store import Store
-from autotrascale.tuning import Journal
 from tests.knowledge import kills
 from tests.knowledge.mlflow_stores import job, opening, served, tuned
 
@@ -73,26 +79,60 @@ def _stores() -> Iterator[tuple[Store, Store]]:
             yield embedded, Store(uri)
 
 
+@dataclass(frozen=True)
+class Cost:
+    """Milliseconds for each evaluation."""
+
+    wall: float
+    cpu: float
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(self.wall - other.wall, self.cpu - other.cpu)
+
+
 def _added(store: Store) -> dict[str, float]:
     job_name = "bench"
-    _run(store, job_name)  # whatever is made, loaded or cached once
-    added = []
+    count = len(tuned(job(job_name)).evaluations)
+    _run(store, job_name, count)  # whatever is made, loaded or cached once
+    added, bare = [], []
     for _ in range(ROUNDS):
-        without, count = _timed(None, job_name)
-        added.append((_run(store, job_name) - without) / count * 1000)
-    return {"added_ms_per_evaluation": round(statistics.median(added), 1), "worst_round_ms": round(max(added), 1)}
+        added.append(_run(store, job_name, count) - _timed(lambda: tuned(job(job_name)), count))
+        bare.append(_timed(lambda: _bare(store, job_name, count), count))
+    wall, cpu = statistics.median(c.wall for c in added), statistics.median(c.cpu for c in added)
+    least_wall, least_cpu = statistics.median(c.wall for c in bare), statistics.median(c.cpu for c in bare)
+    return {
+        "added_ms_per_evaluation": round(wall, 1),
+        "worst_round_ms": round(max(c.wall for c in added), 1),
+        "cpu_ms_per_evaluation": round(cpu, 1),
+        "bare_mlflow_ms": round(least_wall, 1),
+        "bare_mlflow_cpu_ms": round(least_cpu, 1),
+        "ratio_to_bare_mlflow": round(wall / least_wall, 2),
+        "cpu_ratio_to_bare_mlflow": round(cpu / least_cpu, 2),
+    }
 
 
-def _run(store: Store, name: str) -> float:
+def _run(store: Store, name: str, count: int) -> Cost:
     with RunJournal.start(store, opening(job(name))) as journal:
-        seconds, _ = _timed(journal, name)
-    return seconds
+        return _timed(lambda: tuned(job(name), journal), count)
 
 
-def _timed(journal: Journal | None, name: str) -> tuple[float, int]:
-    began = time.perf_counter()
-    outcome = tuned(job(name), journal)
-    return time.perf_counter() - began, len(outcome.evaluations)
+def _bare(store: Store, name: str, count: int) -> None:
+    """As many nested runs of MLflow's alone: the numbers of an evaluation, and no word of what it was."""
+    client, experiment = store.client, store.experiment(name)
+    parent = client.create_run(experiment).info.run_id
+    for number in range(count):
+        run_id = client.create_run(experiment, tags={tags.PARENT: parent}).info.run_id
+        now = int(time.time() * 1000)
+        metrics = [Metric(metric, 0.1, now, 0) for metric in ("latency_seconds", "throughput", "score")]
+        client.log_batch(run_id, metrics, [Param("k.source", str(number)), Param("k.count", str(number))])
+        client.set_terminated(run_id)
+    client.set_terminated(parent)
+
+
+def _timed(action: Callable[[], object], count: int) -> Cost:
+    wall, cpu = time.perf_counter(), time.process_time()
+    action()
+    return Cost((time.perf_counter() - wall) / count * 1000, (time.process_time() - cpu) / count * 1000)
 
 
 def main() -> None:
