@@ -115,7 +115,7 @@ async def _crowd(base: str, ids: list[str], seconds: float, running: Server) -> 
     statuses: Counter[str] = Counter()
     memory: list[tuple[float, float]] = []
     until = time.monotonic() + seconds
-    used = _cpu_seconds(running)
+    used, waited = _cpu_seconds(running), _waiting_seconds(running)
     limits = httpx.Limits(max_connections=POLLERS + SUBMITTERS + 5, max_keepalive_connections=POLLERS + SUBMITTERS)
     async with httpx.AsyncClient(base_url=base, timeout=60.0, limits=limits) as client:
 
@@ -165,6 +165,7 @@ async def _crowd(base: str, ids: list[str], seconds: float, running: Server) -> 
         "requests": sum(statuses.values()),
         "errors": wrong,
         "server_cpu_share": round((_cpu_seconds(running) - used) / seconds, 3),
+        "server_loop_ready_but_not_run_share": round((_waiting_seconds(running) - waited) / seconds, 3),
         **{name: _spread(values, took["nothing"]) for name, values in sorted(took.items())},
         "server_resident_mb": round(max(own for own, _ in memory)),
         "workers_resident_mb": round(max(workers for _, workers in memory)),
@@ -185,6 +186,12 @@ def _cpu_seconds(running: Server) -> float:
     """Of the server itself: what a busy machine does not blur."""
     times = psutil.Process(running.pid).cpu_times()
     return times.user + times.system
+
+
+def _waiting_seconds(running: Server) -> float:
+    """That the thread of the server's loop could have run, and the machine was busy with other processes."""
+    ready_ns = Path(f"/proc/{running.pid}/schedstat").read_text().split()[1]
+    return int(ready_ns) / 1e9
 
 
 def _spread(seconds: list[float], trivial: list[float] | None = None) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,10 +42,11 @@ def serve(
     ] = None,
     store: StoreOption = None,
 ) -> None:  # fmt: skip
-    """Serve the HTTP API, and carry out the runs that it is asked for."""
+    """Serve the HTTP API, and run what it is asked for."""
     token = read_token(token_file)
     loopback = check_address(host, token)
     server = check_name(name)
+    check_installed()
     from autotrascale.service.api.app import create_app
     from autotrascale.service.api.catalog import Catalog
     from autotrascale.service.api.state import State
@@ -136,6 +138,15 @@ def check_address(host: str, token: str | None) -> bool:
         raise InputError("--host", "can be reached from other machines, and there is no token", seen=host,
                          remedy=f"give --token-file or set {TOKEN_VARIABLE}")  # fmt: skip
     return loopback
+
+
+def check_installed() -> None:
+    from autotrascale.domain.errors import InputError
+
+    missing = [package for package in ("fastapi", "uvicorn", "prometheus_client", "mlflow") if not find_spec(package)]
+    if missing:
+        raise InputError("serve", f"needs packages that are not installed: {', '.join(missing)}",
+                         remedy="pip install 'autotrascale[service]'")  # fmt: skip
 
 
 def check_name(name: str | None) -> str:

@@ -117,6 +117,12 @@ def test_the_token_comes_from_a_file_or_the_environment_and_goes_nowhere(
     assert "secret" not in str(error.value)
 
 
+def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "find_spec", lambda name: None if name == "uvicorn" else object())
+    with pytest.raises(InputError, match=r"not installed: uvicorn; pip install 'autotrascale\[service\]'"):
+        serve.check_installed()
+
+
 @pytest.mark.parametrize(
     ("host", "loopback"), [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True)]
 )

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -54,7 +55,8 @@ def end(children: Iterable[Child], seconds: float = GRACE_SECONDS) -> None:
     children = list(children)
     for child in children:
         child.hang_up()
+    until = time.monotonic() + seconds
     for child in children:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            child.process.wait(seconds)
+            child.process.wait(max(0.0, until - time.monotonic()))
         child.kill()
