@@ -23,7 +23,8 @@ Parallelism = Mapping[str, int]
 Action = Literal["stay", "rescale", "would-rescale", "start", "failed", "rescaled"]
 DAY = 86_400.0
 JUDGED = 50  # predictions that the accuracy is told from
-WIDEST = 8.0  # times the interval
+WIDEST = 16.0  # times the interval
+HOUR = 3600.0
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def hastier(state: State, knobs: Knobs) -> float:
     if len(state.rescales) < 3:
         return state.pace
     (first, one), (_, two), (last, three) = state.rescales[-3:]
-    span = 4 * (knobs.running_seconds + knobs.scale_down_delay_seconds * state.pace)
+    span = max(HOUR, 4 * (knobs.running_seconds + knobs.scale_down_delay_seconds * state.pace))
     swings = one * two < 0 and two * three < 0
     return min(WIDEST, 2 * state.pace) if swings and last - first < span else state.pace
 
@@ -149,7 +150,7 @@ def calmer(state: State, knobs: Knobs) -> float:
     if state.pace <= 1.0 or not state.rescales:
         return 1.0
     quiet = state.clock.now - state.rescales[-1][0]
-    return 1.0 if quiet > 4 * (knobs.running_seconds + knobs.scale_down_delay_seconds) * state.pace else state.pace
+    return 1.0 if quiet > max(HOUR, 4 * (knobs.running_seconds + knobs.scale_down_delay_seconds)) * 2 else state.pace
 
 
 def as_entry(entry: Entry) -> dict[str, Any]:

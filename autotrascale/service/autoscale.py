@@ -79,7 +79,9 @@ def _keep(
     with ExitStack() as stack:
         if decisions is not None:
             stack.callback(decisions.close)
-        job, live = file.open_live(engine, home, path.parent, file.tuning.seed)
+        # A simulated job that nobody journals is begun anew each time.
+        kept = None if decisions is None and engine == "simulator" else home
+        job, live = file.open_live(engine, kept, path.parent, file.tuning.seed)
         stack.callback(live.close)
         session = None if decisions is None else _session(decisions, job, engine, live.simulated, advise, home)
         learned = _library(store, job, live.simulated)

@@ -74,7 +74,7 @@ class JobFile:
         job = self._job(Topology(self.operators))
         return job, SimulatorEngine(self.simulator, job.topology, p_max=self.p_max, seed=seed, name=self.job)
 
-    def open_live(self, name: EngineName, home: Path, folder: Path, seed: int) -> tuple[Job, LiveJob]:
+    def open_live(self, name: EngineName, home: Path | None, folder: Path, seed: int) -> tuple[Job, LiveJob]:
         """The job, and the running one behind the port; `home` keeps what a later process finds it by, `folder` is
         the job file's own."""
         if name == "spark" and self.spark is not None:
@@ -82,7 +82,7 @@ class JobFile:
 
             from autotrascale.execute.spark.live import LiveSpark
 
-            running = LiveSpark(replace(self.spark, p_max=self.p_max), self.source_rates, home)
+            running = LiveSpark(replace(self.spark, p_max=self.p_max), self.source_rates, home or Path("mlruns"))
             return self._job(Topology(self.operators) if self.operators else running.topology), running
         if self.simulator is None:
             raise InputError("simulator", "is missing", remedy="describe how the job behaves")

@@ -1,0 +1,199 @@
+"""The journal of decisions: durable at each step, spooled while its file is away, and enough to go on from."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.job import Job
+from autotrascale.domain.target import Target
+from autotrascale.knowledge.decisions import Decisions, Opening, Session, state_from_json, state_to_json
+from autotrascale.loop import Loop
+from autotrascale.plan.benefit_model import BenefitModel
+from autotrascale.plan.ledger import Entry, State
+from autotrascale.testing.scripted_live import ScriptedLive
+from tests.loop.scripts import RULES, START, TOPOLOGY, live
+
+JOB = Job("scripted", TOPOLOGY, 16, {"source": 100.0}, Target(0.5))
+OPENING = Opening.of(JOB, "simulator", simulated=True, advise=False)
+
+
+def changing(t: float) -> float:
+    return 300.0 if 1200 <= t < 4000 else 100.0
+
+
+@pytest.fixture
+def decisions(tmp_path: Path) -> Decisions:
+    return Decisions(tmp_path / "decisions.db")
+
+
+def kept(state: State) -> State:
+    """What a later process is given of it."""
+    return replace(state, manager=replace(state.manager, seen=None, unjudged=None))
+
+
+def test_every_step_is_on_the_disk_with_the_state_it_left(decisions: Decisions) -> None:
+    session = decisions.open_session(OPENING)
+    told: list[Entry] = []
+    loop = Loop(live(changing), RULES, initial=START, journal=session, report=lambda _, entry: told.append(entry))
+    loop.run(3000)
+    entries = Decisions(decisions.path).entries(session.id)
+    assert [each["number"] for each in entries] == [entry.number for entry in told]
+    assert [each["action"] for each in entries] == [entry.action for entry in told]
+    assert all(each["reasons"][0]["text"] for each in entries)
+    past = Decisions(decisions.path).find("scripted")
+    assert past is not None
+    assert past.state == kept(loop.state)
+
+
+def test_a_state_survives_being_written_down() -> None:
+    loop = Loop(live(changing), RULES, initial=START)
+    loop.run(6000)
+    assert state_from_json(state_to_json(loop.state)) == kept(loop.state)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_controller_killed_at_random_steps_comes_to_the_same_family_of_ends(seed: int, tmp_path: Path) -> None:
+    """Killed before or after its journal, a dozen times: the job is adopted as it runs, no reading that was journalled
+    is lost, and it ends where a loop that was never killed ends, give or take an instance."""
+    undisturbed = live(changing)
+    Loop(undisturbed, RULES, initial=START).run(9000)
+
+    class Killed(Exception):  # noqa: N818 - a signal, not an error
+        pass
+
+    job, rng, deaths, known = live(changing), random.Random(seed), 0, 0
+    while job.now < 9000 - 1:
+        session = Decisions(tmp_path / "decisions.db").open_session(OPENING)
+        assert len(session.state.memory.experience.cells) >= known
+        doomed = rng.randrange(5, 60) if deaths < 12 else -1
+        loop = _Mortal(job, session, doomed, Killed, after=rng.random() < 0.5)
+        try:
+            loop.run(max(30.0, 9000 - job.now))
+        except Killed:
+            deaths += 1
+        known = len(session.state.memory.experience.cells)
+        session.owner.leave()
+    assert deaths >= 5
+    assert job.started == [START]  # it never stopped
+    ended, expected = job.running or {}, undisturbed.running or {}
+    assert abs(ended["work"] - expected["work"]) <= 1
+
+
+class _Mortal(Loop):
+    """Dies at one of its steps: before it is journalled, or after, with what it asked for not yet done."""
+
+    def __init__(
+        self, job: ScriptedLive, session: Session, doomed: int, death: type[Exception], *, after: bool
+    ) -> None:
+        super().__init__(job, RULES, initial=START, state=session.state, journal=session)
+        self.doomed, self.death, self.after, self.steps = doomed, death, after, 0
+
+    def _do(self, instruction: object) -> None:
+        self.steps += isinstance(instruction, Entry)
+        dies = self.steps == self.doomed
+        if dies and not self.after:
+            raise self.death
+        super()._do(instruction)  # type: ignore[arg-type]
+        if dies:
+            raise self.death
+
+
+def test_while_the_file_is_away_the_job_goes_on_and_the_rows_come_later(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    decisions = Decisions(folder / "decisions.db")
+    session = decisions.open_session(OPENING)
+    job = live(changing)
+    loop = Loop(job, RULES, initial=START, journal=session)
+    loop.run(900)
+    before = len(decisions.entries(session.id))
+    decisions.close()
+    folder.rename(tmp_path / "away")
+    folder.write_text("not a folder")
+    loop.run(900)
+    assert session.trouble
+    assert session.unrecorded
+    assert job.asked  # the rate went up meanwhile, and was answered
+    folder.unlink()
+    (tmp_path / "away").rename(folder)
+    loop.run(60)
+    assert not session.trouble
+    numbers = [each["number"] for each in decisions.entries(session.id)]
+    assert len(numbers) > before
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_library_that_is_away_does_not_stop_the_loop() -> None:
+    from autotrascale.knowledge.decisions import Learned
+    from autotrascale.knowledge.store import StoreError
+
+    class Away:
+        @property
+        def store(self) -> object:
+            raise StoreError("the store is away")
+
+    learned = Learned(Away(), JOB, simulated=True)  # type: ignore[arg-type]
+    job = live(changing)
+    Loop(job, RULES, initial=START, library=learned).run(6000)
+    assert job.asked
+    assert learned.waiting
+    assert "the store is away" in learned.trouble
+    assert all(isinstance(model, BenefitModel) for model in learned.waiting.values())
+
+
+def test_two_controllers_of_one_job_are_refused(decisions: Decisions) -> None:
+    session = decisions.open_session(OPENING)
+    with pytest.raises(InputError, match="is being autoscaled by"):
+        decisions.open_session(OPENING)
+    session.end("interrupted")
+    assert decisions.open_session(OPENING).id == session.id
+
+
+def test_a_finished_session_is_begun_anew_where_that_was_asked_for(decisions: Decisions) -> None:
+    first = decisions.open_session(OPENING)
+    first.end("finished")
+    again = decisions.open_session(OPENING)
+    assert again.id == first.id
+    again.end("finished")
+    assert decisions.open_session(OPENING, anew=True).id != first.id
+
+
+def test_another_target_is_another_session(decisions: Decisions) -> None:
+    first = decisions.open_session(OPENING)
+    first.end("interrupted")
+    assert decisions.open_session(replace(OPENING, latency_target=0.7)).id != first.id
+
+
+def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "decisions.db"
+    with sqlite3.connect(path) as other:
+        other.execute("PRAGMA application_id = 77")
+        other.execute("CREATE TABLE theirs (x)")
+    from autotrascale.knowledge.decisions import DecisionsError
+
+    with pytest.raises(DecisionsError, match="not of decisions"):
+        Decisions(path).open_session(OPENING)
+
+
+def test_what_is_requested_when_the_controller_dies_is_read_off_the_job(decisions: Decisions) -> None:
+    """Killed between asking and hearing: the job runs at the new parallelism, and the next loop takes it as it is."""
+    job = live(changing)
+    session = decisions.open_session(OPENING)
+    loop = Loop(job, RULES, initial=START, journal=session)
+    loop.run(900)
+    wanted: Mapping[str, int] = {"source": 1, "work": 9}
+    session.state = replace(loop.state, requested=wanted)
+    job.rescale(wanted)
+    session.end("killed")
+    again = decisions.open_session(OPENING)
+    later = Loop(job, RULES, initial=START, state=again.state, journal=again)
+    later.run(60)
+    assert later.state.requested is None
+    assert later.state.observed == wanted
+    assert job.running == wanted
