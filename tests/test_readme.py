@@ -41,6 +41,22 @@ def test_a_command_runs(command: str, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_the_warm_start_it_shows_saves_trials_and_says_so(tmp_path: Path) -> None:
+    section = README.partition("## Warm starts")[2].partition("\n## ")[0]
+    told = []
+    for command in re.findall(r"^    autotrascale (.*)$", section, re.MULTILINE):
+        words = [str(ROOT / word) if (ROOT / word).is_file() else word for word in shlex.split(command)]
+        code = "from autotrascale.service.cli import main; main()"
+        done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        told.append(done)
+    said = re.search(r"`(\d+ trials; starting cold, \S+ took \d+)`", section)
+    assert said is not None
+    assert "starting cold: there is no model" in told[0].stderr
+    assert "starting from models:/" in told[1].stderr
+    assert f"{said.group(1)} (models:/" in told[1].stdout
+
+
 def test_every_file_it_names_exists() -> None:
     for name in re.findall(r"\]\(([^)#]+)\)", README) + re.findall(r"(?:configs|examples)/[\w./-]+", README):
         assert (ROOT / name).exists(), name

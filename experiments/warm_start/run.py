@@ -1,6 +1,6 @@
 """Starting from a stored model against starting cold, through the command line, store and library included.
 
-    python -m experiments.warm_start.run                     # the simulated word count, ten seeds
+    python -m experiments.warm_start.run                     # the simulated word count
     python -m experiments.warm_start.run --engine spark      # the real one on this machine, once: a quarter of an hour
 
 Each job is tuned cold at its first rate and leaves a model. Then, at each of the other rates, it is tuned from that
@@ -87,11 +87,11 @@ def sums(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", choices=list(JOBS), default="simulator")
-    parser.add_argument("--seeds", type=int, help="how many; ten on the simulator, one on Spark")
+    parser.add_argument("--seeds", type=int, help="how many; two on the simulator, one on Spark")
     arguments = parser.parse_args()
     runs: list[dict[str, Any]] = []
     print(json.dumps({"machine": {"cores": os.cpu_count(), "load": os.getloadavg()[0]}}), flush=True)
-    for seed in range(arguments.seeds or (10 if arguments.engine == "simulator" else 1)):
+    for seed in range(arguments.seeds or (2 if arguments.engine == "simulator" else 1)):
         with tempfile.TemporaryDirectory() as name:
             for run in runs_of(arguments.engine, seed, Path(name)):
                 runs.append(run)
