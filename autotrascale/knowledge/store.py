@@ -211,11 +211,12 @@ def _absolute(uri: str) -> str:
 def _make_file(path: Path) -> None:
     """A store that is there is left as it is, and looked at: MLflow would try for minutes what cannot be opened."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.with_name(path.name + ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not path.exists() or path.stat().st_size == 0:
-                _make_new(path)
+        if _is_missing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.with_name(path.name + ".lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if _is_missing(path):  # still, now that nobody else is making it
+                    _make_new(path)
         with closing(sqlite3.connect(path, timeout=_PROBE_SECONDS)) as connection:
             connection.execute("PRAGMA schema_version")
     except sqlite3.OperationalError as error:
@@ -225,6 +226,10 @@ def _make_file(path: Path) -> None:
         raise StoreError(f"{path}: is damaged or no store: {_one_line(error)}") from None
     except OSError as error:
         raise StoreError(f"{path}: the store cannot be made: {_one_line(error)}") from None
+
+
+def _is_missing(path: Path) -> bool:
+    return not path.exists() or path.stat().st_size == 0
 
 
 def _make_new(path: Path) -> None:

@@ -142,3 +142,4 @@ def test_wrong_words_are_answered_in_one_line(
         assert err.startswith("autotrascale: ")
         assert err.count("\n") == 1
     assert os.listdir(places["folder"]) == []  # nothing half-written
+    assert not list(Path(places["folder"]).parent.glob("*.lock"))
