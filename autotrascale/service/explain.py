@@ -1,4 +1,8 @@
-"""`autotrascale explain RUN`: why this parallelism, from the journal alone: nothing is run, and no job file read."""
+"""`autotrascale explain RUN`: why this parallelism, from the journal alone: nothing is run, and no job file read.
+
+What was autoscaled is explained from the journal of decisions: by the session's id, or by the job's name where the job
+was never tuned.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from autotrascale.service.output import Format, FormatOption, emit, say
+from autotrascale.service.output import Format, FormatOption, emit, note, say
 from autotrascale.service.runs import RunName
 from autotrascale.service.store import StoreOption
 
 if TYPE_CHECKING:
+    from autotrascale.knowledge.decisions import Past
     from autotrascale.knowledge.history import Record
+    from autotrascale.knowledge.store import Store
     from autotrascale.tuning import Outcome
+
+_SHOWN = 20  # decisions of a session
 
 
 def explain(run: RunName, store: StoreOption = None, form: FormatOption = Format.table) -> None:
@@ -22,9 +30,68 @@ def explain(run: RunName, store: StoreOption = None, form: FormatOption = Format
     from autotrascale.service.store import need_store
 
     opened = need_store(store)
+    if session := _session(run, opened):
+        emit(form, _decisions(*session), lambda: _show_decisions(*session))
+        return
     record = read_run(opened, find_run(opened, run))
     outcome = outcome_so_far(record)
     emit(form, _as_dict(record, outcome), lambda: _show(record, outcome))
+
+
+def _session(run: str, store: Store) -> tuple[Past, list[dict[str, Any]]] | None:
+    """The session of that id; or of that job, where no tuning run answers to the name."""
+    from autotrascale.domain.errors import InputError
+    from autotrascale.knowledge.history import find_run
+    from autotrascale.service.autoscale import decisions_beside
+
+    decisions = decisions_beside(store)
+    past = None if decisions is None else decisions.find(run)
+    if decisions is None or past is None:
+        return None
+    try:
+        if not past.id.startswith(run):
+            find_run(store, run)
+            note(f"{run} was autoscaled too: autotrascale explain {past.id}")
+            return None
+    except InputError:
+        pass
+    entries = decisions.entries(past.id)
+    decisions.close()
+    return past, entries
+
+
+def _decisions(past: Past, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    from autotrascale.views.decisions import accuracy, summary
+
+    opening, state = past.opening, past.state
+    return {
+        "session": past.id,
+        "job": opening.job,
+        "state": "running" if past.lives else past.ended or "killed",
+        "simulated": opening.simulated,
+        "latency_target": opening.latency_target,
+        "running": None if state.observed is None else dict(state.observed),
+        "decisions": entries,
+        "predictions": [vars(each) for each in state.judged],
+        "accuracy": accuracy(state.judged),
+        "summary": summary(opening.job, opening.latency_target, state, simulated=opening.simulated,
+                           advise=opening.advise),
+    }  # fmt: skip
+
+
+def _show_decisions(past: Past, entries: list[dict[str, Any]]) -> None:
+    """Every rescale with all its reasons, and what is being done now."""
+    from autotrascale.views.decisions import clock, moved
+
+    told = _decisions(past, entries)
+    say(f"session {past.id} of {past.opening.job}, {told['state']}")
+    for entry in [e for e in entries if e["action"] != "stay"][-_SHOWN:] + entries[-1:]:
+        say(f"{clock(entry['at'])}  {entry['action']}: {moved(entry)}")
+        for reason in entry["reasons"]:
+            say(f"    {reason['code']}: {reason['text']}")
+    say()
+    say(str(told["accuracy"]))
+    say(str(told["summary"]))
 
 
 def register(app: typer.Typer) -> None:

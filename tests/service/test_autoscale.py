@@ -1,0 +1,194 @@
+"""`autotrascale autoscale`: the loop from its command line, on the simulator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from autotrascale.domain.errors import InputError
+from autotrascale.execute.simulator.live import SimulatedLive
+from autotrascale.knowledge.library import Library
+from autotrascale.knowledge.store import Store
+from autotrascale.plan.knobs import Knobs
+from autotrascale.service import cli
+from autotrascale.service.autoscaling import USUAL, TraceOf, knobs_for_a_loop
+from tests.knowledge.mlflow_stores import CONTENT
+
+AUTOSCALE: dict[str, Any] = {
+    "manager": {"interval_seconds": 30.0, "running_seconds": 60.0, "scale_down_delay_seconds": 600.0},
+    "autoscale": {"trace": {"kind": "steps", "times": [0.0, 1800.0, 4500.0], "rates": [2e5, 6e5, 2e5]}},
+    "tuning": {"seed": 8, "initial": {"source": 3, "count": 6}},
+}
+
+
+def job_file(folder: Path, name: str, **changes: Any) -> Path:
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump({**CONTENT, **AUTOSCALE, "job": name, **changes}, sort_keys=False))
+    return path
+
+
+def run(*arguments: str | Path) -> int:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+def entries(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_a_day_as_json_is_one_decision_a_line_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("autoscale", job_file(tmp_path, "day"), "--for", "7200", "--format", "json") == 0
+    out, err = capsys.readouterr()
+    told = entries(out)
+    assert [each["number"] for each in told] == list(range(1, len(told) + 1))
+    assert all(each["reasons"] for each in told)
+    rescales = [each for each in told if each["action"] == "rescale"]
+    assert rescales
+    assert sum(rescales[0]["wanted"].values()) > sum(rescales[0]["running"].values())
+    assert rescales[0]["foretold"]["sd"] > 0
+    assert "every figure below is simulated" in err
+    assert "not journalled" in err
+    assert "day (simulated) was within 70 ms for" in err
+    assert not (tmp_path / "mlruns").exists()
+
+
+def test_a_day_as_a_table_is_a_row_for_each_change_and_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("autoscale", job_file(tmp_path, "day"), "--for", "3600") == 0
+    out = capsys.readouterr().out.splitlines()
+    assert any("→" in line and "rate-up" in line for line in out)
+    assert len(out) < 60  # of 120 looks
+    assert out[-1].endswith("all the time.")
+    assert "standard deviations" in out[-2] or "no prediction" in out[-2]
+
+
+def test_advice_rescales_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("autoscale", job_file(tmp_path, "day"), "--advise", "--for", "4000", "--format", "json") in (0, 3)
+    out, err = capsys.readouterr()
+    actions = {each["action"] for each in entries(out)}
+    assert "would-rescale" in actions
+    assert not actions & {"rescale", "rescaled", "start"}
+    assert "only advised on" in err
+
+
+def test_a_session_is_journalled_explained_and_its_models_are_kept(
+    name: str, store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("autoscale", job_file(tmp_path, name), "--for", "4200", "--format", "json") == 0
+    out, err = capsys.readouterr()
+    session = next(line.split()[1].rstrip(",") for line in err.splitlines() if line.startswith("session "))
+    assert Library(store).versions(name)
+    assert run("explain", session, "--format", "json") == 0
+    explained = json.loads(capsys.readouterr().out)
+    assert explained["decisions"] == entries(out)
+    assert explained["state"] == "finished"
+    assert explained["simulated"] is True
+    assert run("explain", name) == 0
+    text = capsys.readouterr().out
+    assert f"session {session} of {name}, finished" in text
+    assert "rate-up: needs" in text
+    assert text.rstrip().endswith("all the time.")
+
+
+@pytest.mark.usefixtures("store")
+def test_what_was_interrupted_goes_on_where_it_was(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait, waits = SimulatedLive.wait, [0]
+
+    def impatient(self: SimulatedLive, seconds: float) -> None:
+        waits[0] += 1
+        if waits[0] == 100:
+            raise KeyboardInterrupt
+        wait(self, seconds)
+
+    monkeypatch.setattr(SimulatedLive, "wait", impatient)
+    path = job_file(tmp_path, name)
+    assert run("autoscale", path, "--for", "7200", "--format", "json") == 130
+    out, err = capsys.readouterr()
+    assert f"stopped in good order; go on with: autotrascale autoscale {path}" in err
+    assert "Traceback" not in err
+    last = entries(out)[-1]
+    assert run("autoscale", path, "--for", "1200", "--format", "json") == 0
+    out, err = capsys.readouterr()
+    first = entries(out)[0]
+    assert f"going on after entry {last['number']}" in err
+    assert first["number"] == last["number"] + 1
+    assert first["running"] == last["running"]
+    assert first["at"] >= last["at"]
+
+
+@pytest.mark.usefixtures("store")
+def test_a_finished_simulated_day_is_begun_anew(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = job_file(tmp_path, name)
+    for _ in range(2):
+        assert run("autoscale", path, "--for", "300", "--format", "json") == 0
+        assert entries(capsys.readouterr().out)[0]["number"] == 1
+
+
+def test_a_target_missed_at_the_end_is_another_exit_code(tmp_path: Path) -> None:
+    path = job_file(tmp_path, "hopeless", target={"latency_seconds": 0.01})
+    assert run("autoscale", path, "--for", "1200", "--format", "json") == 3
+
+
+@pytest.mark.parametrize(
+    ("section", "says"),
+    [
+        ({"trace": {"kind": "steps"}}, "trace.times: is missing"),
+        ({"trace": {"kind": "weekly"}}, "trace.kind"),
+        ({"trace": {"kind": "recorded", "file": "nowhere.csv"}}, "trace.file: cannot be read"),
+        ({"course": {"band": 0.5}}, "course.band: is below 1"),
+        ({"rescales_per_day": 0}, "rescales_per_day"),
+        ({"unknown": 1}, "unknown"),
+    ],
+)
+def test_a_bad_section_is_one_line(
+    section: dict[str, Any], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("autoscale", job_file(tmp_path, "bad", autoscale=section), "--for", "60") == 1
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("autotrascale:")]
+    assert says in line
+
+
+def test_a_recorded_trace_is_read_from_beside_the_job_file(tmp_path: Path) -> None:
+    (tmp_path / "rates.csv").write_text("0,100\n100,300\n")
+    schedule = TraceOf("recorded", file="rates.csv").schedule(0.0, tmp_path)
+    assert schedule(50.0) == pytest.approx(200.0)
+    (tmp_path / "rates.csv").write_text("seconds,rate\n")
+    with pytest.raises(InputError, match="is not lines of seconds,rate"):
+        TraceOf("recorded", file="rates.csv").schedule(0.0, tmp_path)
+
+
+def test_every_kind_of_trace_gives_a_rate() -> None:
+    kinds = [
+        TraceOf(),
+        TraceOf("steps", times=(0.0, 10.0), rates=(1.0, 2.0)),
+        TraceOf("ramp", times=(0.0, 10.0), rates=(1.0, 2.0)),
+        TraceOf("diurnal", low=1.0, high=2.0, jitter=0.1),
+        TraceOf("spikes", starts=(5.0,), height=2.0, width=1.0),
+    ]
+    for kind in kinds:
+        assert kind.schedule(1.0, Path())(5.0) > 0
+
+
+def test_knobs_that_were_left_alone_are_as_a_loop_needs_them() -> None:
+    assert knobs_for_a_loop(Knobs()) == USUAL
+    given = knobs_for_a_loop(Knobs(interval_seconds=5.0, ignore_instances=1))
+    assert (given.interval_seconds, given.ignore_instances) == (5.0, 1)
+    assert given.running_seconds == USUAL.running_seconds
+
+
+def test_the_simulated_day_of_the_configs_is_read() -> None:
+    from autotrascale.service.jobfile import read_job_file
+
+    file = read_job_file(Path(__file__).parents[2] / "configs" / "wordcount-autoscale-simulated.yaml")
+    assert file.autoscale.trace.kind == "diurnal"
