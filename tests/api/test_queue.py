@@ -21,7 +21,8 @@ from autotrascale.service.api.index import RunIndex
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.service.queue import entries, keeper, lock, worker
 from autotrascale.service.queue.entries import Request, Waiting
-from autotrascale.service.queue.keeper import KeyReusedError, Queue, QueueFullError
+from autotrascale.service.queue.keeper import Queue, QueueFullError
+from autotrascale.service.queue.keys import KeyReusedError
 from autotrascale.service.queue.order import next_up
 from autotrascale.service.recorded import read_content
 from tests.knowledge import mlflow_stores

@@ -16,7 +16,8 @@ from starlette.responses import Response
 from autotrascale.domain.errors import AuTraScaleError, InputError, StudyError
 from autotrascale.knowledge.store import StoreError
 from autotrascale.service.queue import logs
-from autotrascale.service.queue.keeper import KeyReusedError, QueueFullError
+from autotrascale.service.queue.keeper import QueueFullError
+from autotrascale.service.queue.keys import KeyReusedError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5

@@ -41,6 +41,14 @@ class Request:
         except ValueError as error:
             raise StoreError(f"{place} is damaged: {error}") from None
 
+    def after(self, run: Run) -> Request:
+        """A wider budget for a run; what else was asked for at first stays."""
+        if tags.REQUEST not in run.data.tags:
+            return self
+        first = Request.read(run)
+        trials, seconds = self.total_trials or first.total_trials, self.max_seconds or first.max_seconds
+        return replace(first, total_trials=trials, max_seconds=seconds)
+
     def settings(self, file: JobFile) -> Tuning:
         given = {"total_trials": self.total_trials, "max_seconds": self.max_seconds, "seed": self.seed}
         return replace(file.tuning, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
@@ -53,6 +61,10 @@ class Waiting:
     run_id: str
     job: str
     since: int
+
+    @classmethod
+    def of(cls, run: Run) -> Waiting:
+        return cls(run.info.run_id, run.data.tags.get(tags.JOB, "?"), int(run.info.start_time or 0))
 
 
 def create(store: Store, server: str, request: Request, file: JobFile, content: str, key: str = "") -> Run:

@@ -6,21 +6,21 @@ order, which idempotency key stands for which run, which processes run.
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autotrascale.domain.errors import AuTraScaleError, InputError
 from autotrascale.knowledge import claim, tags
 from autotrascale.knowledge.store import Store, StoreError
 from autotrascale.service.jobfile import JobFile
-from autotrascale.service.queue import children, entries, logs
+from autotrascale.service.queue import children, entries, keys, logs
 from autotrascale.service.queue.children import Child
 from autotrascale.service.queue.entries import Request, Waiting
+from autotrascale.service.queue.keys import Keys
 from autotrascale.service.queue.order import next_up
 from autotrascale.service.queue.worker import BUSY
 
@@ -36,10 +36,6 @@ class QueueFullError(AuTraScaleError, RuntimeError):
     """As many runs wait as may."""
 
 
-class KeyReusedError(AuTraScaleError, ValueError):
-    """An idempotency key came with another request than before."""
-
-
 @dataclass
 class Queue:
     store: Store
@@ -50,7 +46,7 @@ class Queue:
     beat: float = 0.0  # when the thread last looked, monotonic
     _waiting: dict[str, Waiting] = field(default_factory=dict)
     _children: dict[str, Child] = field(default_factory=dict)
-    _keys: dict[str, tuple[str, str]] = field(default_factory=dict)  # key → what it came with, its run
+    _keys: Keys = field(default_factory=Keys)
     _served: dict[str, int] = field(default_factory=dict)
     _turns: int = 0
     _deaths: dict[str, int] = field(default_factory=dict)
@@ -65,7 +61,7 @@ class Queue:
     def open(self) -> None:
         """Everything that is still to be done waits again."""
         for run in entries.of_server(self.store, self.server):
-            self._remember(run)
+            self._keys.remember(run)
             if run.data.tags.get(tags.QUEUE) != entries.SETTLED:
                 self._sort(run)
         logs.say("queue read", server=self.server, waiting=len(self._waiting))
@@ -163,7 +159,7 @@ class Queue:
         if entries.fate(run) == "wait" and self._deaths.get(run_id, 0) < MOST_DEATHS:
             # One that another process carries on, a worker in its last seconds perhaps, is left to it for now.
             waiting = run if claim.is_alive(run) else entries.wait(self.store, run)
-            self._waiting[run_id] = _entry(waiting)
+            self._waiting[run_id] = Waiting.of(waiting)
             self.changed(waiting)
         else:
             self._settle(run)
@@ -179,15 +175,14 @@ class Queue:
         self, request: Request, file: JobFile, content: str, key: str | None = None, body: str = ""
     ) -> tuple[Run, bool]:
         """The run, and whether it is a new one. The same key and body name the same run for ever."""
-        hashed = "" if key is None else _hash(key)
         with self._lock:
-            known = self._keys.get(hashed) if hashed else None
+            known = self._keys.run_of(key, body)
             if known is not None:
-                return self._known(known, _hash(body)), False
+                return entries.look(self.store, known), False
             self._check_room()
-            run = entries.create(self.store, self.server, request, file, content, hashed and f"{hashed} {_hash(body)}")
-            self._remember(run)
-            self._waiting[run.info.run_id] = _entry(run)
+            run = entries.create(self.store, self.server, request, file, content, keys.tag(key, body))
+            self._keys.remember(run)
+            self._waiting[run.info.run_id] = Waiting.of(run)
         self.changed(run)
         self._woken.set()
         logs.say("run queued", run=run.info.run_id, job=file.job)
@@ -202,8 +197,8 @@ class Queue:
                 raise InputError(f"run {run_id}", "is in the queue already", remedy="wait, or cancel it")
             self._check_room()
             self._deaths.pop(run_id, None)
-            run = entries.want(self.store, self.server, run, _merged(run, request))
-            self._waiting[run_id] = _entry(run)
+            run = entries.want(self.store, self.server, run, request.after(run))
+            self._waiting[run_id] = Waiting.of(run)
         self.changed(run)
         self._woken.set()
         return run
@@ -247,36 +242,6 @@ class Queue:
     def under_way(self) -> list[str]:
         return list(self._children)
 
-    def _known(self, known: tuple[str, str], body: str) -> Run:
-        if known[0] != body:
-            raise KeyReusedError("Idempotency-Key: was used with another request; use a new one")
-        return entries.look(self.store, known[1])
-
     def _check_room(self) -> None:
         if len(self._waiting) >= self.limit:
             raise QueueFullError(f"the queue holds {self.limit} runs already; try again later")
-
-    def _remember(self, run: Run) -> None:
-        key, _, body = run.data.tags.get(tags.KEY, "").partition(" ")
-        if key:
-            self._keys[key] = (body, run.info.run_id)
-
-
-def _entry(run: Run) -> Waiting:
-    return Waiting(run.info.run_id, run.data.tags.get(tags.JOB, "?"), int(run.info.start_time or 0))
-
-
-def _merged(run: Run, request: Request) -> Request:
-    """A wider budget; what else was asked for at first stays."""
-    if tags.REQUEST not in run.data.tags:
-        return request
-    first = Request.read(run)
-    return replace(
-        first,
-        total_trials=request.total_trials or first.total_trials,
-        max_seconds=request.max_seconds or first.max_seconds,
-    )
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
