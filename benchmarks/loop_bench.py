@@ -19,12 +19,15 @@ headroom of their own are given the same by `utilisation`, and a dead band in pl
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -36,10 +39,11 @@ from autotrascale.execute.simulator.live import STEP_SECONDS, SimulatedLive
 from autotrascale.execute.simulator.presets import SPARK_STALLED, WORDCOUNT
 from autotrascale.execute.simulator.schedules import DAY, Noisy, Ramp, Schedule, Steps, day
 from autotrascale.execute.simulator.steady import compile_job
-from autotrascale.loop import Loop
+from autotrascale.knowledge.decisions import Decisions, Opening
+from autotrascale.loop import Event, Loop, step
 from autotrascale.plan.experience import Settings
 from autotrascale.plan.knobs import Knobs
-from autotrascale.plan.ledger import Rules
+from autotrascale.plan.ledger import Entry, Rules, State
 from autotrascale.plan.pilot import Course
 from autotrascale.plan.policies import Policy, create
 
@@ -201,6 +205,59 @@ def _trimmed(k: np.ndarray, holds: Callable[[np.ndarray], np.ndarray], p_max: in
         k = good[np.argmin(good.sum(axis=1))]
 
 
+# --- many jobs in one controller -----------------------------------------------------------------------------------
+
+
+def many_jobs(jobs_kept: int = 1000, interval: float = 10.0, looks: int = 8) -> dict[str, object]:
+    """CPU of the pure loop and its journal alone: no simulator, no metrics. One job is simulated for a day first; then
+    each of the jobs goes through a stretch of that day of its own, so that all hours and all rescales have their share.
+    """
+    recorded = _recorded_day(interval)
+    starts = [round(i * (len(recorded) - looks - 1) / (jobs_kept - 1)) for i in range(jobs_kept)]
+    rules = recorded[0][0]
+    opening = Opening("job", "simulator", True, "", 1.0, "mean")
+    with tempfile.TemporaryDirectory() as folder:
+        decisions = Decisions(Path(folder) / "decisions.db")
+        sessions = [decisions.open_session(replace(opening, job=f"job-{i}")) for i in range(jobs_kept)]
+        states = [recorded[start][1] for start in starts]
+        began, wall, steps = time.process_time(), time.perf_counter(), 0
+        for look in range(looks):
+            for i, start in enumerate(starts):
+                _, _, event, now = recorded[start + look]
+                states[i], instructions = step(rules, states[i], event, now)
+                for entry in instructions:
+                    if isinstance(entry, Entry):
+                        sessions[i].record(states[i], entry)
+                steps += 1
+        cpu, wall = time.process_time() - began, time.perf_counter() - wall
+        decisions.close()
+    return {
+        "jobs": jobs_kept,
+        "interval_seconds": interval,
+        "steps": steps,
+        "cpu_ms_per_step": round(1000 * cpu / steps, 3),
+        "wall_ms_per_step": round(1000 * wall / steps, 3),
+        "share_of_a_core": round(cpu / steps * jobs_kept / interval, 3),
+    }
+
+
+def _recorded_day(interval: float) -> list[tuple[Rules, State, Event, float]]:
+    """Every step of one simulated day: the state before it, and what happened."""
+    case = SPARK_STALLED
+    live = SimulatedLive(case.job, case.topology, case.source_rates, trace("diurnal", 1, case.rate), p_max=case.p_max)
+    settings = Settings(Target(case.latency_target), noise=case.job.noise)
+    rules = Rules(settings, replace(KNOBS, interval_seconds=interval))
+    seen: list[tuple[Rules, State, Event, float]] = []
+
+    class Recorded(Loop):
+        def happened(self, event: Event, now: float) -> None:
+            seen.append((self.rules, self.state, event, now))
+            super().happened(event, now)
+
+    Recorded(live, rules, initial=case.topology.named(case.floor)).run(DAY)
+    return seen
+
+
 # --- the figures ------------------------------------------------------------------------------------------------------
 
 
@@ -251,6 +308,7 @@ def figures(seeds: int = SEEDS, kinds: Sequence[str] = KINDS) -> dict[str, objec
         "knobs": {"interval_seconds": KNOBS.interval_seconds, "running_seconds": KNOBS.running_seconds,
                   "scale_down_delay_seconds": KNOBS.scale_down_delay_seconds, "headroom": HEADROOM},
         "traces": compare(kinds, seeds),
+        "one_controller": many_jobs(),
     }  # fmt: skip
 
 
@@ -272,7 +330,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS, help="traces of each kind")
     parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
     parser.add_argument("--who", nargs="*", default=CONTENDERS, choices=CONTENDERS)
+    parser.add_argument("--many", action="store_true", help="only the CPU of one controller with 1,000 jobs")
     arguments = parser.parse_args()
+    if arguments.many:
+        print(json.dumps(many_jobs(), indent=2))
+        return
     began = time.process_time()
     tables = compare(arguments.kinds, arguments.seeds, arguments.who)
     show(tables)  # type: ignore[arg-type]

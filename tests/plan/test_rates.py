@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale.plan.rates import KEPT, Rates, nearest_rate, sizing_rate
+
+
+def heard(rates: list[float], every: float = 60.0) -> Rates:
+    known = Rates()
+    for i, rate in enumerate(rates):
+        known = known.hear((i + 1) * every, every, rate)
+    return known
+
+
+def test_a_steady_rate_needs_itself_and_the_headroom() -> None:
+    assert heard([100.0] * 30).need(1800.0, 0.1) == pytest.approx(110.0)
+
+
+def test_a_rising_rate_is_followed_to_the_horizon_and_no_further_than_allowed() -> None:
+    rising = heard([100.0 + i for i in range(30)])
+    now = 30 * 60.0
+    assert rising.ahead(now, 600.0, 0.0, most=2.0) == pytest.approx(139.0, rel=0.01)
+    assert rising.ahead(now, 36_000.0, 0.0, most=1.5) == pytest.approx(1.5 * rising.need(now, 0.0))
+
+
+def test_a_falling_rate_needs_what_it_is_now() -> None:
+    falling = heard([200.0 - i for i in range(30)])
+    assert falling.ahead(1800.0, 3600.0, 0.0, most=2.0) == falling.need(1800.0, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_is_no_trend(seed: int) -> None:
+    rng = random.Random(seed)
+    known, now = Rates(), 0.0
+    for _ in range(300):
+        now += 30.0
+        known = known.hear(now, 30.0, 100.0 * rng.lognormvariate(0, 0.03))
+        assert known.ahead(now, 3600.0, 0.0, most=3.0) < 115.0
+
+
+def test_a_jump_is_looked_at_twice_and_begins_a_line_of_its_own() -> None:
+    known = heard([100.0] * 20).hear(1260.0, 60.0, 130.0)
+    assert known.straddles
+    known = known.hear(1320.0, 60.0, 160.0)
+    assert not known.straddles
+    assert known.need(1320.0, 0.0) == pytest.approx(160.0)
+    assert known.lately(1320.0, 600.0, 0.0) == pytest.approx(160.0)
+
+
+def test_a_spike_that_is_over_counts_for_a_while() -> None:
+    known = heard([100.0] * 20 + [130.0, 160.0, 160.0, 120.0] + [100.0] * 5)
+    now = 29 * 60.0
+    assert known.lately(now, 600.0, 0.0) == pytest.approx(160.0)
+    assert known.lately(now, 240.0, 0.0) < 130.0
+
+
+def test_short_looks_become_windows_and_no_more_are_kept_than_needed() -> None:
+    known = heard([100.0] * 2000, every=10.0)
+    assert len(known.windows) <= KEPT
+    assert known.windows[-1].seconds > 10.0
+
+
+@given(st.floats(1e-3, 1e9), st.floats(1.01, 2.0))
+def test_the_grid_of_rates_covers_every_rate_by_less_than_a_step(rate: float, step: float) -> None:
+    above = sizing_rate(rate, step)
+    assert rate * (1 - 1e-6) <= above <= rate * step * (1 + 1e-6)
+    assert sizing_rate(above, step) == pytest.approx(above)
+    assert abs(nearest_rate(rate, step) / rate - 1) <= step - 1 + 1e-9
