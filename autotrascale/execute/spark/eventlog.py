@@ -181,13 +181,14 @@ def _state(state: Mapping[str, Any]) -> StateFact:
 
 class Follower:
     """Whole lines of a log that still grows. A rolling log goes on in the next file; files read to their end are
-    removed when `consume` says so, or the log of a long session would fill the disk."""
+    removed when `consume` says so, or the log of a long session would fill the disk. `latest`: a log that is months
+    long is begun with the last of its files."""
 
-    def __init__(self, folder: Path, application: str, *, consume: bool) -> None:
+    def __init__(self, folder: Path, application: str, *, consume: bool, latest: bool = False) -> None:
         self._parts = folder / f"eventlog_v2_{application}"
         self._application = application
         self._consume = consume
-        self._part = 1
+        self._part = max(self._numbers(), default=1) if latest else 1
         self._at = 0
 
     def lines(self) -> Iterator[str]:
@@ -212,6 +213,12 @@ class Follower:
                     return
                 self._at += len(line)
                 yield line.decode("utf-8")
+
+    def _numbers(self) -> Iterator[int]:
+        for path in self._parts.glob(f"events_*_{self._application}"):
+            number = path.name.split("_")[1]
+            if number.isdigit():
+                yield int(number)
 
     def _path(self, part: int) -> Path:
         return self._parts / f"events_{part}_{self._application}"
