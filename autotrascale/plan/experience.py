@@ -62,7 +62,7 @@ class Settings:
     alpha: float = 0.5
     over_allocation: float = 0.5
     noise: float = 0.05
-    confidence: float = 0.9
+    confidence: float = 0.75
     own_samples: int = 8  # NUM: configurations of one rate after which no other rate is asked
     seed: int = 0
 

@@ -56,7 +56,7 @@ LEAP = 1.5  # times the instances of an operator, at most, where the rate does n
 class Course:
     """How a job is kept within its target: the `autoscale:` section's planning part."""
 
-    headroom: float = 0.06  # carry this much more than the rate that is expected
+    headroom: float = 0.04  # carry this much more than the rate that is expected
     band: float = 1.2  # leave it alone while what it was sized for is no more than this many times what is needed
     horizon_seconds: float = 3600.0  # size for the highest rate so far ahead, as the trend says
     worth: float = 0.18  # what a rescale must move, as a share of the most instances of the last days

@@ -84,7 +84,7 @@ class Autoscale:
     """The planning of the loop; when it may act is for the `manager:` section to say."""
 
     course: Course = field(default_factory=Course)
-    confidence: float = 0.9  # that a parallelism meets the target, before it is rescaled to
+    confidence: float = 0.75  # that a parallelism meets the target, before it is rescaled to
     rescales_per_day: int = 10
     stale_seconds: float = 0.0  # metrics older than this are not decided on; 0: three intervals
     trace: TraceOf = field(default_factory=TraceOf)
