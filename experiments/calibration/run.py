@@ -22,7 +22,7 @@ import yaml
 
 from autotrascale.domain.errors import AuTraScaleError, InputError
 from autotrascale.domain.trial import Trial, Verdict
-from autotrascale.execute.simulator.calibration import Errors, calibrate, prediction_errors, usable
+from autotrascale.execute.simulator.calibration import LEAST_TRIALS, Errors, calibrate, prediction_errors, usable
 from autotrascale.execute.simulator.job import plain
 from autotrascale.reading import validate
 
@@ -44,32 +44,41 @@ def trials_of_run(run: str, store: str | None) -> tuple[Trial, ...]:
     return tuple(recorded.trial for recorded in read_recorded(opened, find_run(opened, run)))
 
 
-def held_out(trials: Sequence[Trial], train: int, splits: int, seed: int) -> list[Errors]:
-    """Fit on `train` trials drawn at random, predict the others; `splits` times."""
-    trials = [trial for trial in trials if usable(trial)]
+def held_out(trials: Sequence[Trial], splits: int, seed: int) -> list[Errors]:
+    """Fit on two trials in three, drawn at random among those that kept up and among the others, and predict the rest;
+    `splits` times."""
     rng = np.random.default_rng(seed)
     errors: list[Errors] = []
-    while len(errors) < splits:
-        order = rng.permutation(len(trials))
-        chosen, others = ([trials[i] for i in part] for part in (order[:train], order[train:]))
-        errors.append(prediction_errors(calibrate(chosen), others))
+    for _ in range(splits):
+        chosen: list[Trial] = []
+        rest: list[Trial] = []
+        for kept_up in (True, False):
+            alike = [trial for trial in trials if usable(trial) and (trial.verdict is Verdict.STABLE) == kept_up]
+            order = rng.permutation(len(alike))
+            cut = max(round(2 / 3 * len(alike)), LEAST_TRIALS if kept_up else 0)
+            chosen += [alike[i] for i in order[:cut]]
+            rest += [alike[i] for i in order[cut:]]
+        errors.append(prediction_errors(calibrate(chosen), rest))
     return errors
 
 
-def report(trials: Sequence[Trial], train: int, splits: int, seed: int) -> dict[str, Any]:
-    errors = held_out(trials, train, splits, seed)
+def report(trials: Sequence[Trial], splits: int, seed: int) -> dict[str, Any]:
+    errors = held_out(trials, splits, seed)
     whole = calibrate(trials)
+    stable = [trial for trial in trials if usable(trial) and trial.verdict is Verdict.STABLE]
+    batches = [trial.snapshot.batch_seconds or 0.0 for trial in stable if trial.snapshot]
+    middle = float(np.median(batches))
     return {
-        "trials": len(trials),
-        "stable": sum(trial.verdict is Verdict.STABLE for trial in trials),
-        "fitted_on": train,
+        "trials": sum(map(usable, trials)),
+        "stable": len(stable),
         "splits": splits,
         "seed": seed,
         "median_error": round(float(np.median([each.median for each in errors])), 3),
         "mean_error": round(float(np.mean([each.mean for each in errors])), 3),
         "worst_error": round(max(each.worst for each in errors), 3),
         "verdicts_foreseen": round(float(np.mean([each.verdicts_right for each in errors])), 3),
-        "fitted_on_all": {"error": asdict(prediction_errors(whole, [t for t in trials if usable(t)]))},
+        "median_error_of_the_median_batch": round(float(np.median([abs(middle / b - 1) for b in batches])), 3),
+        "error_on_all_when_fitted_on_all": asdict(prediction_errors(whole, [t for t in trials if usable(t)])),
         "simulator": plain(whole),
     }
 
@@ -89,7 +98,6 @@ def main() -> None:
     parser.add_argument("--run", help="a tuning run's id, the beginning of it, `last`, or a job's name")
     parser.add_argument("--store", help="the store of that run; the default one, when left out")
     parser.add_argument("--section", action="store_true")
-    parser.add_argument("--train", type=int, default=12)
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -100,7 +108,7 @@ def main() -> None:
         elif arguments.run:
             print(json.dumps({"simulator": plain(calibrate(trials))}, indent=2))
         else:
-            print(json.dumps(report(trials, arguments.train, arguments.splits, arguments.seed), indent=2))
+            print(json.dumps(report(trials, arguments.splits, arguments.seed), indent=2))
     except AuTraScaleError as error:
         sys.exit(f"calibration: {error}")
 

@@ -15,6 +15,7 @@ from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.simulator import PRESETS, Case, SimulatedJob, SimulatorEngine, plain, steady_state
 from autotrascale.execute.simulator.calibration import calibrate, predict, prediction_errors, usable
 from autotrascale.reading import validate
+from experiments.calibration.run import TRIALS, held_out, read_trials
 
 STALLED = PRESETS["spark-stalled"]
 POINTS = [(2, 12, 6, 3), (4, 8, 2, 2), (16, 16, 16, 16), (8, 8, 8, 8), (3, 14, 5, 15), (10, 10, 6, 10), (6, 15, 14, 2),
@@ -118,3 +119,18 @@ def test_too_little_is_refused_in_one_line() -> None:
 def _short() -> Case:
     operators = {name: STALLED.job.operators[name] for name in ("source", "count")}
     return replace(STALLED, job=replace(STALLED.job, operators=operators), topology=Topology.chain("source", "count"))
+
+
+def test_the_stalls_of_a_job_measured_on_spark_are_found() -> None:
+    """Two operators of the recorded job sleep for every record, and for how long is known."""
+    fitted = calibrate(read_trials(TRIALS))
+    for name, stall in (("flatmap", 0.002), ("count", 0.0005)):
+        operator = fitted.operators[name]
+        assert operator.service_seconds * (1 + 7 * operator.coherency) == pytest.approx(stall, rel=0.05)
+        assert operator.coherency <= 1
+
+
+def test_trials_are_split_so_that_both_parts_say_something() -> None:
+    errors = held_out(measured(STALLED, POINTS, noise=0.05, seed=1), splits=3, seed=0)
+    assert len(errors) == 3
+    assert all(each.median < 0.15 for each in errors)

@@ -6,18 +6,19 @@
 | λ_i | demand: what reaches operator i at the trial's rates | records/s | (n, N) |
 | b, h | batch time; share of it in which no stage ran | s, 1 | (n,) |
 | T_u, R | useful time and records taken in, summed over an operator's instances | s, records | (n, N) |
-| s_i, g_i | useful time of a record at k_i = 1; what each further instance adds to it, σ_i = g_i / s_i | s | (N,) |
+| s_i, g_i | useful time of a record: the part that is always there, and the part that grows with k_i | s | (N,) |
 | p, τ, c | planning; each task of any stage; each partition of state | s | scalars |
 | w_i | hottest instance over the mean, or waves of tasks, whichever is more | | (n, N) |
 
-    b = (p + τ Σk_i + c Σ_stateful k_i) / (1 − Σ λ_i (s_i + g_i (k_i − 1)) w_i / k_i)
+    b = (p + τ Σk_i + c Σ_stateful k_i) / (1 − Σ λ_i (s_i + g_i k_i) w_i / k_i)
 
 What can be told apart. Batch times alone know p, τ, c only as the sum that trials of different Σk split, and s_i, g_i
 only where k_i and the rate vary. The trials' own useful times say s_i and g_i directly, as
-T_u / R = s_i + g_i (k_i − 1) + f_i · (batches · k_i / R), where f_i, a task's cost without records, keeps low rates
+T_u / R = s_i + g_i k_i + f_i · (batches · k_i / R), where f_i, a task's cost without records, keeps low rates
 from looking like slow records. So the fit has two steps: least squares without negative numbers, operator by operator
 and then for p, τ, c; and from there least squares on log b, each number held to the first step as far as that is to be
 trusted.
+For the simulated job that makes service_seconds s_i + g_i and coherency g_i / (s_i + g_i), which is never above 1.
 `coherency` stands for all that grows with k_i, shared cores included; `machine.contention`, `crosstalk` and the hops
 could not be told from it and stay zero. Trials that could not keep up say so: 1 − Σ … may not be above zero there.
 """
@@ -168,12 +169,13 @@ class _Seen:
         running = np.minimum(self.k, self.slots)
         longest = np.maximum(np.minimum(self.skew, self.k), np.ceil(self.k / self.slots))
         each = self.demand * longest / self.k
-        return np.hstack([each, each * (running - 1)])
+        return np.hstack([each, each * running])
 
     def job(self, theta: Floats, longest_seconds: float) -> SimulatedJob:
         n = len(self.topology)
         planning, task, commit = theta[:3]
-        service, growth = np.maximum(theta[3 : 3 + n], _LITTLE), theta[3 + n :]
+        growth = theta[3 + n :]
+        service = np.maximum(theta[3 : 3 + n] + growth, _LITTLE)
         operators = {
             name: SimulatedOperator(
                 service_seconds=max(_tidy(service[i]), _LITTLE),
@@ -194,7 +196,7 @@ def _first_step(seen: _Seen) -> Floats:
     service, growth = np.empty(len(seen.topology)), np.empty(len(seen.topology))
     for i in range(len(seen.topology)):
         design = np.column_stack([
-            np.ones(len(seen.k)), seen.k[:, i] - 1, seen.batches * seen.k[:, i] / seen.records[:, i],
+            np.ones(len(seen.k)), seen.k[:, i], seen.batches * seen.k[:, i] / seen.records[:, i],
         ])  # fmt: skip
         (service[i], growth[i], _), _ = nnls(design / per_record[:, [i]], np.ones(len(seen.k)))
     loads = np.concatenate([service, growth])
@@ -212,7 +214,9 @@ def _second_step(seen: _Seen, start: Floats) -> Floats:
     def residuals(theta: Floats) -> Floats:
         log_error, spare = _log_errors(seen, theta), 1 - seen.busy_design @ theta[3:]
         return np.concatenate([
-            log_error[seen.stable] / _BATCH_NOISE, np.maximum(spare[~seen.stable], 0.0) / _HINGE, (theta - start) / spread,
+            log_error[seen.stable] / _BATCH_NOISE,
+            np.maximum(spare[~seen.stable], 0.0) / _HINGE,
+            (theta - start) / spread,
         ])  # fmt: skip
 
     fitted = least_squares(
@@ -227,8 +231,8 @@ def _trust(start: Floats, operators: int) -> Floats:
     kin = np.array([fixed.sum(), fixed.sum() / 20, fixed.sum() / 20])
     return np.concatenate([
         _TRUST_FIXED * np.maximum(fixed, 0.2 * kin),
-        _TRUST_USEFUL * np.maximum(service, _LITTLE),
-        np.maximum(0.5 * growth, 0.02 * np.maximum(service, _LITTLE)),
+        _TRUST_USEFUL * np.maximum(service + growth, _LITTLE),
+        np.maximum(0.5 * growth, 0.02 * np.maximum(service + growth, _LITTLE)),
     ])  # fmt: skip
 
 
