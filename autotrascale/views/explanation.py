@@ -127,5 +127,7 @@ def _why_not(outcome: Outcome) -> str:
             return f"no trial gave metrics to size it by, the last said: {outcome.evaluations[-1].detail or 'nothing'}"
         case "budget":
             return f"none of the {len(outcome.evaluations)} trials of the budget was good enough to accept"
+        case "wall-clock":
+            return f"none of the {len(outcome.evaluations)} trials that its time allowed was good enough to accept"
         case reason:
             return f"the search ended with {reason}"
