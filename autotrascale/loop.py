@@ -11,6 +11,7 @@ was requested and what is observed are three things.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -22,10 +23,11 @@ from autotrascale.execute.live import LiveJob, Look, Rescaled
 from autotrascale.plan import ledger, manager, pilot, signals
 from autotrascale.plan.benefit_model import BenefitModel
 from autotrascale.plan.experience import cell_rate, trained
-from autotrascale.plan.ledger import Action, Entry, Judged, Parallelism, Rules, State
+from autotrascale.plan.ledger import Action, Entry, Parallelism, Rules, State
 from autotrascale.plan.pilot import Pilot
 
 DAY = 86_400.0
+TINY = 1e-6  # seconds that are none
 HOPELESS = 5  # starts in a row that failed: the engine is broken, and the loop cannot mend it
 
 
@@ -144,18 +146,7 @@ class _Draft:
             state, memory=memory, backlog=backlog, services=state.services.seen(snapshot.backlog_records, services)
         )
         if calm and latency is not None:
-            self._judge(snapshot, latency)
-
-    def _judge(self, snapshot: Snapshot, latency: float) -> None:
-        """Did the last rescale bring what was foretold? At another rate nothing was."""
-        awaiting, target = self.state.awaiting, self.rules.settings.target.latency_seconds
-        if awaiting is None or awaiting.k != tuple(snapshot.parallelism.values()):
-            return
-        self.state = replace(self.state, awaiting=None)
-        if snapshot.target_rate > 0 and cell_rate(snapshot.target_rate) == awaiting.rate:
-            judged = Judged(awaiting.latency(target), awaiting.spread(target), latency)
-            self.state = replace(self.state, judged=(*self.state.judged, judged)[-ledger.JUDGED :])
-            self.facts["judged"] = judged
+            self.state, self.facts["judged"] = ledger.judged(self.state, rules.settings.target, snapshot, latency)
 
     # -- Plan ---------------------------------------------------------------------------------------------------------
 
@@ -178,7 +169,7 @@ class _Draft:
         state, rules, now = self.state, self.rules, self.state.clock.now
         state = replace(state, pace=ledger.calmer(state, rules.knobs))
         knobs = ledger.paced(rules.knobs, state.pace, missing)
-        lie = (missing and (state.services.slow() or signals.skewed(snapshot))) or self._failing()
+        lie = (missing and (state.services.slow() or signals.skewed(snapshot))) or ledger.failing(state, rules.knobs)
         if lie:
             self.state = replace(state, manager=manager.observe(knobs, state.manager, snapshot, now))
             return Decision.between(pilot.NAME, snapshot.parallelism, snapshot.parallelism, lie), None
@@ -194,13 +185,6 @@ class _Draft:
         memory = pilot.kept(state.memory, mind, decision)
         self.state = replace(state, manager=managed, memory=memory, rescales=recent)
         return decision, None if rules.policy else replace(mind, memory=memory)
-
-    def _failing(self) -> Reason | None:
-        """A rescale that failed is not asked for again at once."""
-        failed, pause = self.state.failed_at, max(self.rules.knobs.running_seconds, self.rules.knobs.interval_seconds)
-        if failed is None or self.state.clock.now - failed >= pause:
-            return None
-        return Reason("hold-failed", f"the last rescale failed: left alone for {pause:.0f} s")
 
     # -- Execute: what came of it -------------------------------------------------------------------------------------
 
@@ -271,20 +255,22 @@ class Loop:
         self.journal, self.library, self.report, self.services = journal, library, report, services
 
     def run(self, seconds: float | None = None) -> State:
-        """The job as it is found, or as it was left; begun where it never ran."""
+        """The job as it is found, or as it was left; begun where it never ran. `seconds` are of the job's clock."""
         first = self.live.look() if self.rules.advise else self.live.start(self.state.good or self.initial)
         self.happened(Looked(first), first.at)
-        passed, interval = 0.0, self.rules.knobs.interval_seconds
-        while seconds is None or passed < seconds - 1e-9:
-            pause = interval if seconds is None else min(interval, seconds - passed)
-            self.live.wait(pause)
-            passed += pause
+        begun, interval = self.state.clock.now, self.rules.knobs.interval_seconds
+        while (left := math.inf if seconds is None else begun + seconds - self.state.clock.now) > TINY:
+            self.live.wait(min(interval, left))
             self.turn()
         return self.state
 
     def turn(self) -> None:
-        look = self.live.look()
-        self.happened(Looked(look, self.services()), look.at)
+        try:
+            look, services = self.live.look(), self.services()
+        except EngineError as error:  # nothing is known, not even that it stopped
+            at = (self.state.clock.read or 0.0) + self.rules.knobs.interval_seconds
+            look, services = Look(at, self.state.observed or self.initial, None, detail=str(error)), {}
+        self.happened(Looked(look, services), look.at)
 
     def happened(self, event: Event, now: float) -> None:
         self.state, instructions = step(self.rules, self.state, event, now)
@@ -298,12 +284,19 @@ class Loop:
                     self.journal.record(self.state, instruction)
                 self.report(self.state, instruction)
             case Rescale(parallelism):
-                rescaled = self.live.rescale(parallelism)
+                rescaled = self._rescale(parallelism)
                 self.happened(Changed(rescaled), rescaled.at)
             case Start(parallelism):
                 self._start(parallelism or self.initial)
             case Keep(rate):
                 self._keep(rate)
+
+    def _rescale(self, parallelism: Parallelism) -> Rescaled:
+        """An engine that breaks over it is a rescale that failed; the next look says what is left of the job."""
+        try:
+            return self.live.rescale(parallelism)
+        except EngineError as error:
+            return Rescaled(self.state.clock.read or 0.0, False, self.state.observed, detail=str(error))
 
     def _start(self, parallelism: Parallelism) -> None:
         try:

@@ -11,9 +11,11 @@ from typing import Any, Literal
 
 from autotrascale.domain import checks
 from autotrascale.domain.decision import Reason
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.target import Target
 from autotrascale.plan import manager
 from autotrascale.plan.benefit_model import BenefitModel
-from autotrascale.plan.experience import Foretold, Settings
+from autotrascale.plan.experience import Foretold, Settings, cell_rate
 from autotrascale.plan.knobs import Knobs
 from autotrascale.plan.pilot import Course, Memory
 from autotrascale.plan.policies import Policy
@@ -151,6 +153,27 @@ def calmer(state: State, knobs: Knobs) -> float:
         return 1.0
     quiet = state.clock.now - state.rescales[-1][0]
     return 1.0 if quiet > max(HOUR, 4 * (knobs.running_seconds + knobs.scale_down_delay_seconds)) * 2 else state.pace
+
+
+def judged(state: State, target: Target, snapshot: Snapshot, latency: float) -> tuple[State, Judged | None]:
+    """Did the last rescale bring what was foretold? At another rate nothing was."""
+    awaiting = state.awaiting
+    if awaiting is None or awaiting.k != tuple(snapshot.parallelism.values()):
+        return state, None
+    state = replace(state, awaiting=None)
+    if snapshot.target_rate <= 0 or cell_rate(snapshot.target_rate) != awaiting.rate:
+        return state, None
+    seconds = target.latency_seconds
+    came = Judged(awaiting.latency(seconds), awaiting.spread(seconds), latency)
+    return replace(state, judged=(*state.judged, came)[-JUDGED:]), came
+
+
+def failing(state: State, knobs: Knobs) -> Reason | None:
+    """A rescale that failed is not asked for again at once."""
+    pause = max(knobs.running_seconds, knobs.interval_seconds)
+    if state.failed_at is None or state.clock.now - state.failed_at >= pause:
+        return None
+    return Reason("hold-failed", f"the last rescale failed: left alone for {pause:.0f} s")
 
 
 def as_entry(entry: Entry) -> dict[str, Any]:

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from autotrascale.domain.errors import EngineError
 from autotrascale.domain.snapshot import Work
 from autotrascale.execute.live import Look, Rescaled
-from autotrascale.loop import Changed, Event, Instruction, Keep, Looked, Loop, Rescale, Start, step
+from autotrascale.loop import HOPELESS, Changed, Event, Instruction, Keep, Looked, Loop, Rescale, Start, step
 from autotrascale.plan import ledger
 from autotrascale.plan.ledger import Entry, Rules, State
 from autotrascale.plan.signals import Clock
-from autotrascale.testing.scripted_live import ScriptedLive, blind, clock_off, late
+from autotrascale.testing.scripted_live import ScriptedLive, blind, clock_off, late, unreachable
 from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live
 
 
@@ -237,6 +238,34 @@ def test_a_rescale_that_brings_the_job_down_starts_it_again() -> None:
     _, diary = run(job, 2400)
     assert "start" in {entry.action for entry in diary.entries}
     assert job.running is not None
+
+
+def test_an_engine_that_cannot_be_reached_is_waited_for() -> None:
+    job = live(
+        lambda t: 300.0 if t >= 900 else 100.0, looks={10: unreachable(), 11: unreachable()},
+        rescales={1: unreachable()},
+    )  # fmt: skip
+    _, diary = run(job, 2400)
+    assert "hold-blind" in diary.codes
+    assert "rescale-failed" in diary.codes
+    assert job.running == job.asked[-1] != START
+
+
+def test_an_engine_that_never_starts_the_job_again_ends_the_loop() -> None:
+    class Broken(ScriptedLive):
+        def start(self, parallelism: Mapping[str, int]) -> Look:
+            if self.started:
+                raise unreachable()
+            return super().start(parallelism)
+
+    job = Broken(TOPOLOGY, {"source": 1000.0, "work": 50.0})
+    loop, diary = run(job, 300)  # type: ignore[arg-type]
+    job.kill()
+    for _ in range(HOPELESS - 1):
+        loop.turn()
+    with pytest.raises(EngineError):
+        loop.turn()
+    assert [entry.action for entry in diary.entries].count("start") == HOPELESS
 
 
 def test_a_rescale_by_somebody_else_is_noticed() -> None:

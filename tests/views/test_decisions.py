@@ -1,0 +1,59 @@
+"""A decision as a line, and a session as a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autotrascale.plan.ledger import Judged, State, Totals
+from autotrascale.views.decisions import accuracy, clock, code, row, summary
+
+ENTRY: dict[str, Any] = {
+    "number": 7, "at": 11_670.0, "action": "rescale", "rate": 4523.0, "latency_seconds": 0.775, "backlog_records": 0.0,
+    "running": {"source": 1, "work": 7}, "wanted": {"source": 1, "work": 11},
+    "reasons": [
+        {"code": "rate-up", "text": "needs 4,800/s"},
+        {"code": "demand", "text": "work: …", "operator": "work"},
+    ],
+    "foretold": None, "judged": None,
+}  # fmt: skip
+
+
+def test_a_line_has_time_rate_latency_change_and_why() -> None:
+    assert row(ENTRY, 1.2) == "03:14:30     4,523/s   775 ms of 1.20 s  work 7 → 11  rate-up: needs 4,800/s"
+
+
+def test_what_is_not_known_is_a_dash_and_what_stays_is_shown_whole() -> None:
+    blind = {**ENTRY, "action": "stay", "rate": None, "latency_seconds": None, "wanted": ENTRY["running"]}
+    assert "–        – of 1.20 s  source 1, work 7  rate-up" in row(blind, 1.2)
+    assert "does not run" in row({**blind, "running": None}, 1.2)
+
+
+def test_operators_reasons_are_shown_where_there_are_no_others() -> None:
+    assert row({**ENTRY, "reasons": ENTRY["reasons"][1:]}, 1.2).endswith("demand: work: …")
+
+
+def test_a_line_is_new_when_the_kind_of_decision_is() -> None:
+    assert code(ENTRY) != code({**ENTRY, "action": "stay"})
+    assert code(ENTRY) == code({**ENTRY, "at": 5.0, "rate": 1.0})
+
+
+def test_days_are_counted() -> None:
+    assert (clock(59.9), clock(86_400 + 3661)) == ("00:00:59", "1d 01:01:01")
+
+
+def test_the_sentence_tells_time_in_target_rescales_and_instance_hours() -> None:
+    totals = Totals(7200.0, 5400.0, 1200.0, 36_000.0, 10, rescales=1)
+    said = summary("words", 0.18, State(totals=totals), simulated=True, advise=False)
+    assert said == (
+        "words (simulated) was within 180 ms for 90% of the measured time in 02:00:00, with 1 rescale, "
+        "on 10 instance-hours, 50% of 10 all the time."
+    )
+    assert "not looked at for long enough" in summary("words", 0.18, State(), simulated=False, advise=False)
+
+
+def test_predictions_are_counted_by_how_near_they_came() -> None:
+    said = accuracy((Judged(0.1, 0.01, 0.2), Judged(0.142, 0.009, 0.15)))
+    assert said == (
+        "the last prediction was 142 ms ± 9 ms, observed 150 ms; 1 of 2 came within two standard deviations"
+    )
+    assert accuracy(()) == "no prediction has been judged yet"
