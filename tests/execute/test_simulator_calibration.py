@@ -122,12 +122,12 @@ def _short() -> Case:
 
 
 def test_the_stalls_of_a_job_measured_on_spark_are_found() -> None:
-    """Two operators of the recorded job sleep for every record, and for how long is known; what they do besides, and
-    being woken late, comes on top."""
+    """Two operators of the recorded job sleep for every record, and for how long is known. What they do besides, and
+    being woken late, comes on top: less than 0.2 ms a record."""
     fitted = calibrate(read_trials(TRIALS))
     for name, stall in (("flatmap", 0.002), ("count", 0.0005)):
         operator = fitted.operators[name]
-        assert operator.service_seconds * (1 + 7 * operator.coherency) == pytest.approx(stall, rel=0.1)
+        assert stall <= operator.service_seconds * (1 + 7 * operator.coherency) <= stall + 0.0002
         assert operator.coherency <= 1
 
 
