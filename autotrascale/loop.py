@@ -214,7 +214,8 @@ class _Draft:
         """It does not run, and it should: at what it was last seen to run with, its state kept."""
         self.count(False if self.state.observed else None, None)
         again = self.state.good
-        self.note(Reason("down", f"the job does not run ({look.detail or 'no reason was given'}): started again"))
+        then = "" if self.rules.advise else ": started again"
+        self.note(Reason("down", f"the job does not run ({look.detail or 'no reason was given'}){then}"))
         totals = replace(self.state.totals, starts=self.state.totals.starts + 1)
         self.state = replace(
             self.state, requested=None, observed=None, awaiting=None, totals=totals, starts=self.state.starts + 1,

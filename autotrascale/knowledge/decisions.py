@@ -97,8 +97,8 @@ class Decisions:
 
     def open_session(self, opening: Opening, *, anew: bool = False) -> Session:
         """The job's last one, if it is of the same thing and nobody else carries it on; else a new one. `anew`: one
-        that has finished is not gone on with."""
-        last = next(iter(self.sessions(opening.job)), None)
+        that has finished is not gone on with. Who advises stands beside who acts."""
+        last = next((past for past in self.sessions(opening.job) if past.opening.advise == opening.advise), None)
         if last is not None and last.lives:
             raise InputError(f"job {opening.job}", f"is being autoscaled by {last.owner}",
                              remedy="stop that one first")  # fmt: skip

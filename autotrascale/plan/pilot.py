@@ -255,7 +255,8 @@ class _Look:
         sized = self.memory.sized_for
         if sized is None:
             return self._wish(self.running, Reason("first-look", "not known yet what this parallelism is good for"))
-        text = f"needs {amount(self.need)}/s, sized for {amount(sized)}/s, target met: it stays"
+        met = "target met" if self.memory.good else "not seen settled yet"
+        text = f"needs {amount(self.need)}/s, sized for {amount(sized)}/s, {met}: it stays"
         return self._wish(self.running, Reason("in-band", text, {"needed_rate": self.need, "sized_for": sized}))
 
     # -- planning -----------------------------------------------------------------------------------------------------

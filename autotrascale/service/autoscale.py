@@ -36,6 +36,10 @@ def autoscale(
         float | None,
         typer.Option("--for", metavar="SECONDS", help="How long; else for ever, or one simulated day.", min=1.0),
     ] = None,
+    event_log: Annotated[
+        Path | None,
+        typer.Option("--event-log", metavar="FOLDER", help="With --advise: of a Spark job that somebody else runs."),
+    ] = None,
     store: StoreOption = None,
     form: FormatOption = Format.table,
 ) -> None:
@@ -46,15 +50,27 @@ def autoscale(
 
     file = read_job_file(job_file)
     name = file.engine_name(None if engine is None else engine.value)
+    _check_event_log(event_log, advise, name)
     limit = A_DAY if seconds is None and name == "simulator" else seconds
     with telling.ending_cleanly():
-        state = _keep(file, job_file, name, open_store(store), advise=advise, limit=limit, form=form)
+        state = _keep(file, job_file, name, open_store(store), advise, event_log, limit, form)
     if state.memory.missed:
         raise typer.Exit(TARGET_NOT_MET)
 
 
 def register(app: typer.Typer) -> None:
     app.command("autoscale")(autoscale)
+
+
+def _check_event_log(event_log: Path | None, advise: bool, engine: str) -> None:
+    """Advice is for a job that runs without us, and its event log is where such a job can be seen."""
+    from autotrascale.domain.errors import InputError
+
+    if event_log is not None and not (advise and engine == "spark"):
+        raise InputError("--event-log", "is for advice on a Spark job", remedy="add --advise, or leave it out")
+    if event_log is None and advise and engine == "spark":
+        raise InputError("--advise", "changes nothing, so it does not start a Spark job either",
+                         remedy="name the event log of one that runs, with --event-log FOLDER")  # fmt: skip
 
 
 def decisions_beside(store: Store | None) -> Decisions | None:
@@ -69,8 +85,9 @@ def decisions_beside(store: Store | None) -> Decisions | None:
 
 
 def _keep(
-    file: JobFile, path: Path, engine: Any, store: Store | None, *, advise: bool, limit: float | None, form: Format
-) -> State:
+    file: JobFile, path: Path, engine: Any, store: Store | None, advise: bool, event_log: Path | None,
+    limit: float | None, form: Format,
+) -> State:  # fmt: skip
     from autotrascale.loop import Loop
     from autotrascale.tuning import starting_point
 
@@ -81,7 +98,8 @@ def _keep(
             stack.callback(decisions.close)
         # A simulated job that nobody journals is begun anew each time.
         kept = None if decisions is None and engine == "simulator" else home
-        job, live = file.open_live(engine, kept, path.parent, file.tuning.seed)
+        opened = file.look_on(event_log) if event_log else file.open_live(engine, kept, path.parent, file.tuning.seed)
+        job, live = opened
         stack.callback(live.close)
         session = None if decisions is None else _session(decisions, job, engine, live.simulated, advise, home)
         learned = _library(store, job, live.simulated)
@@ -128,12 +146,14 @@ def _rules(file: JobFile, job: Job, engine: str, store: Store | None, *, advise:
     settings = Settings(job.target, tuning.alpha, tuning.over_allocation, tuning.noise, section.confidence,
                         seed=tuning.seed)  # fmt: skip
     models: tuple[Any, ...] = ()
+    wanted = wanted_by(file, engine, job, faithful=False)
     if store is not None and job.rate > 0:
-        warm = warm_start(AUTO, store, job, wanted_by(file, engine, job, faithful=False))
+        warm = warm_start(AUTO, store, job, wanted)
         for line in warm.lines:
             note(line)
         models = tuple(source.model for source in warm.sources)
-    return Rules(settings, knobs_for_a_loop(file.manager), section.course, section.rescales_per_day,
+    knobs = knobs_for_a_loop(file.manager, job.target, micro_batch=wanted.execution == "micro-batch")
+    return Rules(settings, knobs, section.course, section.rescales_per_day,
                  section.stale_seconds, advise, models)  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
+from autotrascale.domain.target import Target
 from autotrascale.execute.simulator import schedules
 from autotrascale.plan.knobs import Knobs
 from autotrascale.plan.pilot import Course
@@ -95,11 +96,16 @@ class Autoscale:
         checks.non_negative("stale_seconds", self.stale_seconds)
 
 
-def knobs_for_a_loop(given: Knobs) -> Knobs:
-    """The manager's knobs, those that were left neutral as a loop needs them."""
-    neutral = Knobs()
+def knobs_for_a_loop(given: Knobs, target: Target, *, micro_batch: bool) -> Knobs:
+    """The manager's knobs, those that were left neutral as a loop needs them.
+
+    What arrives while a micro-batch runs waits for the next one: a backlog only when it is more than the target allows.
+    """
+    neutral, loop = Knobs(), USUAL
+    if micro_batch:
+        loop = replace(USUAL, backlog_seconds=max(USUAL.backlog_seconds, target.latency_seconds))
     usual: dict[str, Any] = {
-        each.name: getattr(USUAL, each.name)
+        each.name: getattr(loop, each.name)
         for each in fields(Knobs)
         if getattr(given, each.name) == getattr(neutral, each.name)
     }

@@ -93,6 +93,17 @@ class JobFile:
         return job, SimulatedLive(self.simulator, job.topology, job.source_rates, schedule, p_max=self.p_max,
                                   seed=seed, name=self.job, home=home)  # fmt: skip
 
+    def look_on(self, log: Path) -> tuple[Job, LiveJob]:
+        """The job as somebody else runs it, seen through its event log."""
+        if self.spark is None:
+            raise InputError("spark", "is a section that this job file does not have", remedy="an event log is Spark's")
+        from autotrascale.execute.spark.loading import load_job
+        from autotrascale.execute.spark.onlooker import Onlooker
+
+        declared = Topology(self.operators) if self.operators else load_job(self.spark.job, self.spark.options).topology
+        job = self._job(declared)
+        return job, Onlooker(self.job, job.topology, self.p_max, log)
+
     def _on_spark(self) -> tuple[Job, Engine]:
         if self.spark is None:
             raise InputError("spark", "is missing", remedy="say which PySpark job to run")

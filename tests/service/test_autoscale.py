@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from autotrascale.domain.errors import InputError
+from autotrascale.domain.target import Target
 from autotrascale.execute.simulator.live import SimulatedLive
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import Store
@@ -18,6 +19,7 @@ from autotrascale.service import cli
 from autotrascale.service.autoscaling import USUAL, TraceOf, knobs_for_a_loop
 from tests.knowledge.mlflow_stores import CONTENT
 
+ROOT = Path(__file__).parents[2]
 AUTOSCALE: dict[str, Any] = {
     "manager": {"interval_seconds": 30.0, "running_seconds": 60.0, "scale_down_delay_seconds": 600.0},
     "autoscale": {"trace": {"kind": "steps", "times": [0.0, 1800.0, 4500.0], "rates": [2e5, 6e5, 2e5]}},
@@ -181,8 +183,8 @@ def test_every_kind_of_trace_gives_a_rate() -> None:
 
 
 def test_knobs_that_were_left_alone_are_as_a_loop_needs_them() -> None:
-    assert knobs_for_a_loop(Knobs()) == USUAL
-    given = knobs_for_a_loop(Knobs(interval_seconds=5.0, ignore_instances=1))
+    assert knobs_for_a_loop(Knobs(), Target(0.1), micro_batch=False) == USUAL
+    given = knobs_for_a_loop(Knobs(interval_seconds=5.0, ignore_instances=1), Target(0.1), micro_batch=False)
     assert (given.interval_seconds, given.ignore_instances) == (5.0, 1)
     assert given.running_seconds == USUAL.running_seconds
 
@@ -192,3 +194,39 @@ def test_the_simulated_day_of_the_configs_is_read() -> None:
 
     file = read_job_file(Path(__file__).parents[2] / "configs" / "wordcount-autoscale-simulated.yaml")
     assert file.autoscale.trace.kind == "diurnal"
+
+
+def test_what_waits_for_the_next_micro_batch_is_no_backlog() -> None:
+    assert knobs_for_a_loop(Knobs(), Target(5.0), micro_batch=True).backlog_seconds == 5.0
+    own = Knobs(backlog_seconds=2.0, catch_up_seconds=60.0)
+    assert knobs_for_a_loop(own, Target(5.0), micro_batch=True).backlog_seconds == 2.0
+
+
+LOG = ROOT / "tests" / "spark" / "data" / "wordcount-events.jsonl"
+
+
+def test_advice_on_a_job_that_somebody_else_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Through the recorded log of the word count, but for its last line, which ends the query."""
+    folder = tmp_path / "eventlog_v2_app-1"
+    folder.mkdir()
+    lines = LOG.read_text().splitlines(keepends=True)
+    (folder / "events_1_app-1").write_text("".join(line for line in lines if "QueryTerminated" not in line[:120]))
+    spark = ROOT / "configs" / "wordcount.yaml"
+    assert run("autoscale", spark, "--advise", "--event-log", tmp_path, "--for", "1", "--format", "json") in (0, 3)
+    (entry, *_), err = entries((printed := capsys.readouterr()).out), printed.err
+    assert entry["running"] == {"source": 2, "flatmap": 3, "count": 4, "sink": 2}
+    assert entry["action"] in ("stay", "would-rescale")
+    assert "advising on wordcount, a real Spark job" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--advise"], "--advise: changes nothing, so it does not start a Spark job either"),
+        (["--event-log", "/tmp"], "--event-log: is for advice on a Spark job"),
+        (["--advise", "--event-log", "/nowhere"], "--event-log: has no eventlog_v2_… folder"),
+    ],
+)
+def test_advice_needs_something_to_look_at(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("autoscale", ROOT / "configs" / "wordcount.yaml", *arguments) == 1
+    assert says in capsys.readouterr().err

@@ -1,0 +1,111 @@
+"""The control loop on real Spark for ten minutes, its input changing three times; then every word is counted again.
+
+    python -m experiments.live_scaling.run
+
+The job file is `configs/wordcount-live.yaml` with a folder for the counts; the run is the command line's own, and ends
+in good order after the last batch. What came of it goes to `result.json` in this folder: the machine, every decision
+that changed something, the time within the target, and whether the counts are those of a plain program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from autotrascale.execute.spark import load
+from autotrascale.jobs.wordcount import WordCount, read_results
+from benchmarks.run import machine
+
+HERE = Path(__file__).parent
+JOB_FILE = HERE.parent.parent / "configs" / "wordcount-live.yaml"
+_AT_ONCE = 50_000  # sentences
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--out", type=Path, default=HERE / "result.json")
+    arguments = parser.parse_args()
+    before = machine()
+    with tempfile.TemporaryDirectory(prefix="live-scaling-") as folder:
+        entries, sentence = run(Path(folder), arguments.seconds)
+        counted = compare(Path(folder))
+    told = {"machine": before, **counted, **judged(entries), "summary": sentence, "decisions": changes(entries)}
+    text = json.dumps(told, indent=1, ensure_ascii=False)
+    arguments.out.write_text(text + "\n", encoding="utf-8")
+    print(text)
+    sys.exit(0 if counted["exact"] else 1)
+
+
+def run(folder: Path, seconds: float) -> tuple[list[dict[str, Any]], str]:
+    """As a user would: one entry a line on stdout, the sentence at the end of stderr."""
+    (folder / "counts").mkdir()
+    content = yaml.safe_load(JOB_FILE.read_text(encoding="utf-8"))
+    content["spark"]["options"]["results"] = str(folder / "counts")
+    job_file = folder / "job.yaml"
+    job_file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    command = [
+        sys.executable, "-m", "autotrascale.service.cli", "autoscale", str(job_file), "--for", str(seconds),
+        "--store", f"sqlite:///{folder}/mlflow.db", "--format", "json",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        out, told = process.communicate()
+    print(told, file=sys.stderr)
+    if process.returncode not in (0, 3):
+        sys.exit(f"autotrascale autoscale ended with {process.returncode}")
+    return [json.loads(line) for line in out.splitlines()], told.strip().splitlines()[-1]
+
+
+def compare(folder: Path) -> dict[str, Any]:
+    """What the job counted, against a plain count of the records that it was given."""
+    (load_file,) = folder.glob("live/*/query-*/load.json")
+    content = yaml.safe_load((folder / "job.yaml").read_text(encoding="utf-8"))
+    job = WordCount(**content["spark"]["options"])
+    records = load.read(load_file).sources["source"].limit_count
+    oracle: Counter[str] = Counter()
+    for first in range(0, records, _AT_ONCE):
+        sentences = job.sentences(np.arange(first, min(records, first + _AT_ONCE)))[0]
+        oracle.update(word for sentence in sentences for word in sentence.split())
+    counts = read_results(folder / "counts")
+    return {
+        "records": records,
+        "words": sum(oracle.values()),
+        "keys": len(oracle),
+        "exact": counts == dict(oracle),
+        "keys_that_differ": sum(counts.get(word) != count for word, count in oracle.items()),
+    }
+
+
+def judged(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    target = yaml.safe_load(JOB_FILE.read_text(encoding="utf-8"))["target"]["latency_seconds"]
+    looks = [entry for entry in entries if entry["latency_seconds"] is not None]
+    moves = [entry for entry in entries if entry["action"] == "rescaled"]
+    downtimes = [reason["downtime_seconds"] for e in moves for reason in e["reasons"] if reason["code"] == "rescaled"]
+    return {
+        "looks": len(looks),
+        "looks_within_target": sum(entry["latency_seconds"] <= target for entry in looks),
+        "rescales": len(moves),
+        "downtime_seconds": [round(seconds, 2) for seconds in downtimes],
+        "predictions": [entry["judged"] for entry in entries if entry["judged"]],
+    }
+
+
+def changes(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    kept = ("at", "action", "rate", "latency_seconds", "running", "wanted")
+    return [
+        {**{name: entry[name] for name in kept}, "reasons": [f"{r['code']}: {r['text']}" for r in entry["reasons"]]}
+        for entry in entries
+    ]
+
+
+if __name__ == "__main__":
+    main()
