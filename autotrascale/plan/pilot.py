@@ -60,12 +60,13 @@ class Course:
     band: float = 1.2  # leave it alone while what it was sized for is no more than this many times what is needed
     horizon_seconds: float = 3600.0  # size for the highest rate so far ahead, as the trend says
     worth: float = 0.18  # what a rescale must move, as a share of the most instances of the last days
+    recall_seconds: float = 600.0  # a rate that was carried so lately may come again: it is not scaled down below
     review_seconds: float = 3600.0  # how often a job in its band is asked whether less would do
 
     def __post_init__(self) -> None:
         for name in ("headroom", "worth"):
             checks.non_negative(name, getattr(self, name))
-        for name in ("horizon_seconds", "review_seconds"):
+        for name in ("horizon_seconds", "recall_seconds", "review_seconds"):
             checks.positive(name, getattr(self, name))
         checks.positive("band", self.band)
         if self.band < 1:
@@ -229,8 +230,8 @@ class _Look:
         return self._wish(self.running, Reason("out-of-reach", text, {"looks": self.memory.missed}))
 
     def _down(self) -> Decision | None:
-        rate = max(self.ahead, self.memory.rates.lately(self.pilot.now, 600.0, self.course.headroom))
-        sized_for, course = self.memory.sized_for, self.course
+        sized_for, course, rates = self.memory.sized_for, self.course, self.memory.rates
+        rate = max(self.ahead, rates.lately(self.pilot.now, course.recall_seconds, course.headroom))
         lower = sized_for is not None and sizing_rate(rate, GRID) * course.band <= sized_for
         reviewed = self.memory.reviewed_at
         review = reviewed is None or self.pilot.now - reviewed >= course.review_seconds
