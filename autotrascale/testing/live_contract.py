@@ -44,11 +44,6 @@ class LiveContract:
         assert live.name
         assert isinstance(live.simulated, bool)
 
-    def test_a_started_job_runs_as_it_was_asked_to(self, tmp_path: Path) -> None:
-        with self.open(tmp_path) as live:
-            assert runs(live.start(self.calm).running) == dict(self.calm)
-            assert runs(live.look().running) == dict(self.calm)
-
     def test_a_job_that_runs_is_left_as_it_is_by_another_start(self, live: LiveJob) -> None:
         before = runs(live.look().running)
         assert runs(live.start(self.other if before == dict(self.calm) else self.calm).running) == before
@@ -111,23 +106,22 @@ class LiveContract:
                 live.rescale(wrong)
         assert runs(live.look().running) == running
 
-    def test_a_later_process_finds_it_as_it_was_left(self, tmp_path: Path) -> None:
-        with self.open(tmp_path) as live:
-            live.start(self.calm)
-            measured(live, self.settle_seconds)
-            assert live.rescale(self.other).done
-            before = live.look().at
-        with self.open(tmp_path) as live:
-            look = live.start(self.calm)
-            assert runs(look.running) == dict(self.other)
-            assert look.at >= before
-
-    def test_it_may_be_closed_twice(self, tmp_path: Path) -> None:
+    def test_it_is_started_as_asked_closed_for_good_and_found_by_a_later_process_as_it_was_left(
+        self, tmp_path: Path
+    ) -> None:
+        """One test, since starting a job may be dear."""
         live = self.open(tmp_path)
-        live.start(self.calm)
+        assert runs(live.start(self.calm).running) == dict(self.calm)
+        measured(live, self.settle_seconds)
+        assert live.rescale(self.other).done
+        before = live.look().at
         live.close()
         live.close()
         assert live.look().running is None
+        with self.open(tmp_path) as later:
+            look = later.start(self.calm)
+            assert runs(look.running) == dict(self.other)
+            assert look.at >= before
 
 
 def runs(running: Mapping[str, int] | None) -> dict[str, int]:
