@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
-from autotrascale.domain import checks
-from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.errors import EngineError
 from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot
-from autotrascale.domain.topology import Topology, check_source_rates
+from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
 from autotrascale.domain.trial import Trial, Verdict
 
 WINDOW = 60.0
@@ -76,12 +75,7 @@ class ScriptedEngine:
         return Trial(dict(parallelism), verdict, snapshot, "" if keeps_up else "falls behind")
 
     def _check(self, parallelism: Parallelism, source_rates: Mapping[str, float]) -> None:
-        if list(parallelism) != list(self.topology):
-            raise InputError("parallelism", "does not name the job's operators", seen=sorted(parallelism))
-        for name, k in parallelism.items():
-            checks.count(f"parallelism.{name}", k)
-            if k > self.p_max:
-                raise InputError(f"parallelism.{name}", f"is above p_max = {self.p_max}", seen=k)
+        check_parallelism(self.topology, parallelism, self.p_max)
         check_source_rates(self.topology, source_rates)
 
     def close(self) -> None:

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
-from autotrascale.domain import checks
-from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.errors import EngineError
 from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot
-from autotrascale.domain.topology import Topology
+from autotrascale.domain.topology import Topology, check_parallelism
 from autotrascale.execute.live import Look, Rescaled
 
 Parallelism = Mapping[str, int]
@@ -54,7 +53,7 @@ class ScriptedLive:
     unseen: float = 0.0
 
     def start(self, parallelism: Parallelism) -> Look:
-        self._check(parallelism)
+        check_parallelism(self.topology, parallelism, self.p_max)
         if self.running is None:
             self.running = dict(self.left or parallelism)
             self.started.append(self.running)
@@ -72,7 +71,7 @@ class ScriptedLive:
                 return change(look)
 
     def rescale(self, parallelism: Parallelism) -> Rescaled:
-        self._check(parallelism)
+        check_parallelism(self.topology, parallelism, self.p_max)
         if self.running is None:
             return Rescaled(self.now, False, None, detail="the job does not run")
         if dict(parallelism) == self.running:
@@ -132,14 +131,6 @@ class ScriptedLive:
             },
             throughput=carried, latency_seconds=Latency(mean=mean, p95=2 * mean), backlog_records=self.backlog,
         )  # fmt: skip
-
-    def _check(self, parallelism: Parallelism) -> None:
-        if set(parallelism) != set(self.topology):
-            raise InputError("parallelism", "does not name the job's operators", seen=sorted(parallelism))
-        for name, k in parallelism.items():
-            checks.count(f"parallelism.{name}", k)
-            if k > self.p_max:
-                raise InputError(f"parallelism.{name}", f"is above p_max = {self.p_max}", seen=k)
 
     def __enter__(self) -> Self:
         return self

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Self
 
 from autotrascale.domain import checks
-from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.domain.topology import Topology
+from autotrascale.domain.errors import EngineError
+from autotrascale.domain.topology import Topology, check_parallelism
 from autotrascale.execute.live import Look, Rescaled
 from autotrascale.execute.simulator.dynamics import FluidJob, Step
 from autotrascale.execute.simulator.job import SimulatedJob
@@ -123,13 +123,7 @@ class SimulatedLive:
         )  # fmt: skip
 
     def _vector(self, parallelism: Parallelism) -> tuple[int, ...]:
-        if set(parallelism) != set(self.topology):
-            raise InputError("parallelism", "does not name exactly the job's operators", seen=sorted(parallelism),
-                             remedy=f"give one number for each of {', '.join(self.topology)}")  # fmt: skip
-        for name, k in parallelism.items():
-            checks.count(f"parallelism.{name}", k)
-            if k > self.p_max:
-                raise InputError(f"parallelism.{name}", f"is above p_max = {self.p_max}", seen=k, remedy="lower it")
+        check_parallelism(self.topology, parallelism, self.p_max)
         return self.topology.vector(parallelism)
 
     # -- what a later process finds -----------------------------------------------------------------------------------
