@@ -14,26 +14,22 @@ under the number of a batch that did not run; such a report finds no stages and 
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from autotrascale.analyze.schemas import ApplicationStart, QueryProgress
-from autotrascale.analyze.staging import of_kind
-from autotrascale.execute.spark.protocol import COUNT, FIRST, LAST, MARK, MEAN
+from autotrascale.analyze.staging import Staged
 
 
-def batches(events: DataFrame, stages: DataFrame, names: DataFrame) -> DataFrame:
+def batches(staged: Staged, stages: DataFrame, names: DataFrame) -> DataFrame:
     """`names` gives each log its name, for applications that do not say theirs."""
     ran = stages.groupBy("log", "run", "batch").agg(
         fn.min("submitted_ms").alias("began_ms"),
         fn.max("completed_ms").alias("ended_ms"),
         fn.max("marked").alias("marked"),
-        fn.first("run").startswith("shape-").alias("unstreamed"),
     )
-    told = _progress(events)
     # A query that is no stream has nothing but its stages to tell its times.
-    rows = ran.join(told, ["run", "batch"], "left").where("seconds is not null or unstreamed")
-    return rows.join(fn.broadcast(_job_names(events, names)), "log").select(
+    rows = ran.join(_told(staged.progress), ["run", "batch"], "left").where("seconds is not null or run like 'shape-%'")
+    return rows.join(fn.broadcast(_job_names(staged.applications, names)), "log").select(
         "log",
         "run",
         "batch",
@@ -47,51 +43,16 @@ def batches(events: DataFrame, stages: DataFrame, names: DataFrame) -> DataFrame
     )
 
 
-def _progress(events: DataFrame) -> DataFrame:
-    """One row for each batch that anything reported on, however often."""
-    seconds = fn.coalesce(fn.col("durationMs")["triggerExecution"], "batchDuration") / 1000
-    reports = of_kind(events, QueryProgress).select("progress.*")
-    told = reports.select(
-        fn.col("runId").alias("run"),
-        fn.col("batchId").alias("batch"),
-        fn.col("durationMs")["addBatch"].isNotNull().alias("executed"),
-        fn.col("name").alias("query"),
-        fn.unix_millis(fn.to_timestamp("timestamp")).alias("started_ms"),
-        seconds.alias("seconds"),
-        fn.aggregate("sources", fn.lit(0).cast("bigint"), lambda sum_, s: sum_ + s["numInputRows"]).alias(
-            "input_records"
-        ),
-        _offered_seconds(fn.col("sources")).alias("offered_seconds"),
-        _marks(fn.col("observedMetrics")).alias("marks"),
-    )
-    # Twice told is told once; idle time is told under the number of the batch to come, and did not execute.
-    whole, weight = fn.struct(*told.columns[3:]), fn.struct("executed", "started_ms")
-    return told.groupBy("run", "batch").agg(fn.max_by(whole, weight).alias("told")).select("run", "batch", "told.*")
+def _told(progress: DataFrame) -> DataFrame:
+    """One row for each batch that anything reported on. Twice told is told once; idle time is told under the number of
+    the batch to come, and did not execute."""
+    whole, weight = fn.struct(*progress.columns[3:]), fn.struct("executed", "started_ms")
+    told = progress.groupBy("run", "batch").agg(fn.max_by(whole, weight).alias("told"))
+    return told.select("run", "batch", "told.*")
 
 
-def _offered_seconds(sources: Column) -> Column:
-    """Records over records per second, of the busiest source. The first batch of a run covers nothing one knows of."""
-    spans = fn.transform(sources, lambda s: fn.try_divide(s["numInputRows"], s["inputRowsPerSecond"]))
-    return fn.array_max(spans)
-
-
-def _marks(observed: Column) -> Column:
-    """Marks by operator: {"op:count": {values, schema}} → {"count": {n, first, mean, last}}."""
-    ours = fn.map_filter(observed, lambda name, _: name.startswith(MARK))
-    named = fn.transform_keys(ours, lambda name, _: fn.substring(name, len(MARK) + 1, 1_000))
-    return fn.transform_values(named, lambda _, row: _mark(row))
-
-
-def _mark(row: Column) -> Column:
-    values = fn.map_from_arrays(fn.transform(row["schema"]["fields"], lambda field: field["name"]), row["values"])
-    return fn.struct(
-        values[COUNT].cast("bigint").alias("n"),
-        *((values[name].cast("double") / 1e6).alias(name) for name in (FIRST, MEAN, LAST)),
-    )
-
-
-def _job_names(events: DataFrame, names: DataFrame) -> DataFrame:
-    told = of_kind(events, ApplicationStart).groupBy("log").agg(fn.max("App Name").alias("said"))
+def _job_names(applications: DataFrame, names: DataFrame) -> DataFrame:
+    told = applications.groupBy("log").agg(fn.max("said").alias("said"))
     return (
         names.select("log", "log_name")
         .distinct()

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 Columns = Mapping[str, str]
+MARKS = "map<string,struct<n:bigint,first:double,mean:double,last:double>>"
 _KINDS = {
     "int": pa.int32(),
     "bigint": pa.int64(),
@@ -15,6 +16,9 @@ _KINDS = {
     "string": pa.string(),
     "boolean": pa.bool_(),
     "array<string>": pa.list_(pa.string()),
+    MARKS: pa.map_(
+        pa.string(), pa.struct([("n", pa.int64()), *((name, pa.float64()) for name in ("first", "mean", "last"))])
+    ),
 }
 
 

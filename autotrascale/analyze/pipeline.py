@@ -65,12 +65,12 @@ class Archive:
 def read(spark: SparkSession, paths: Sequence[str], folder: str) -> Archive:
     """All logs below `paths`: the one pass over the text, and the tables that are made of it once."""
     files, unread = find_files(paths)
-    tasks, events = staging.stage(spark, files, folder)
-    broken = damages(staging.reports(events), {file.number: file.uri for file in files})
-    stages = _kept(stages_.stages(events), f"{folder}/stages")
+    staged, reports = staging.stage(spark, files, folder)
+    broken = damages(reports, {file.number: file.uri for file in files})
+    stages = _kept(stages_.stages(staged), f"{folder}/stages")
     names = spark.createDataFrame(sorted({(file.log, file.log_name) for file in files}), "log int, log_name string")
-    batches = _kept(batches_.batches(events, stages, names), f"{folder}/batches")
-    return Archive(folder, tasks, stages, batches, windows_.cores(events), (*unread, *broken))
+    batches = _kept(batches_.batches(staged, stages, names), f"{folder}/batches")
+    return Archive(folder, staged.tasks, stages, batches, windows_.cores(staged.executors), (*unread, *broken))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ With marks (`op:NAME`) the plan says it, as `execute.spark.plan` reads it. Witho
 its own, named by the most telling node of its part of the plan; a stage that Spark lists again for a later job of the
 same query ends in the same RDD, and so gets the same name.
 
-This is asked once for each batch and not for each task, so it may be Python.
+This is asked once for each form that batches have, so it may be Python.
 """
 
 from __future__ import annotations
@@ -55,8 +55,25 @@ class Job:
     plan: Mapping[str, Any] | None
 
     @classmethod
-    def of(cls, event: str, plan: str | None) -> Job:
-        return cls(json.loads(event)["Stage Infos"], json.loads(plan) if plan else None)
+    def of(cls, stages: str, plan: str | None, start: tuple[int, int, int] = (0, 0, 0)) -> Job:
+        """From patterns, as `rows` makes them: the job's stages and RDDs count from `start`, and its shuffles, by the
+        numbers of its plan."""
+        first_stage, first_rdd, first_shuffle = start
+        listed = [
+            {
+                "Stage ID": first_stage + number,
+                "Stage Name": name,
+                "Parent IDs": [first_stage + parent for parent in parents],
+                "RDD Info": [_rdd(first_rdd + rdd, told, scope, at, first_shuffle) for rdd, told, scope, at in rdds],
+            }
+            for number, name, parents, rdds in json.loads(stages)
+        ]
+        return cls(listed, json.loads(plan) if plan else None)
+
+
+def _rdd(number: int, name: str, scope: str, shuffle: int | None, first_shuffle: int) -> Mapping[str, Any]:
+    node = "" if shuffle is None else f"spark_plan_{first_shuffle + shuffle}"
+    return {"RDD ID": number, "Name": name, "Scope": json.dumps({"id": node, "name": scope})}
 
 
 def roles(jobs: Sequence[Job]) -> list[StageRole]:

@@ -28,6 +28,8 @@ CONF = {
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.files.maxPartitionBytes": "32m",
     "spark.eventLog.enabled": "false",
+    # Decoding is native and the rest is soon over: a JVM that optimises for hours to come costs more than it saves.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 

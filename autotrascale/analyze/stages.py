@@ -10,6 +10,8 @@
     tasks, submitted_ms, completed_ms
 
 A unit is what is put together: a batch of a stream, or one query (all jobs of one execution), or a job of plain RDDs.
+Units of one form differ in nothing but where their numbers start (`rows` has the patterns): what the stages of a form
+are is asked once, in Python, and given to all its units by Spark.
 """
 
 from __future__ import annotations
@@ -23,17 +25,15 @@ from pyspark.sql import functions as fn
 
 from autotrascale.analyze.columns import Columns, ddl, record_batch
 from autotrascale.analyze.roles import Job, roles, shape
-from autotrascale.analyze.schemas import ExecutionStart, JobStart, StageCompleted
-from autotrascale.analyze.staging import of_kind
+from autotrascale.analyze.staging import Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROLES: Columns = {
-    "log": "int",
-    "run": "string",
-    "batch": "bigint",
-    "stage": "int",
+    "form": "string",
+    "query": "string",
+    "place": "int",
     "operator": "string",
     "rank": "int",
     "entry": "boolean",
@@ -42,70 +42,86 @@ _ROLES: Columns = {
     "marked": "boolean",
     "upstream": "array<string>",
 }
-_MOST_AT_ONCE = 100  # units handed to Python together: each carries its plan
+_MOST_AT_ONCE = 100  # forms handed to Python together: each carries its plan
 
 
-def stages(events: DataFrame) -> DataFrame:
+def stages(staged: Staged) -> DataFrame:
     """Only stages that completed. A query that is no stream counts only in a log without any stream."""
-    completed = (
-        of_kind(events, StageCompleted)
-        .select("log", "Stage Info.*")
-        .where("`Failure Reason` is null")
-        .groupBy("log", fn.col("Stage ID").alias("stage"))
-        .agg(
-            fn.max("Number of Tasks").alias("tasks"),
-            fn.min("Submission Time").alias("submitted_ms"),
-            fn.max("Completion Time").alias("completed_ms"),
-        )
+    completed = staged.completed.groupBy("log", "stage").agg(
+        fn.max("tasks").alias("tasks"),
+        fn.min("submitted_ms").alias("submitted_ms"),
+        fn.max("completed_ms").alias("completed_ms"),
     )
-    return _roles(_units(events)).join(completed, ["log", "stage"])
+    units = _units(staged)
+    roles_ = _roles(units, staged.patterns)
+    ran = units.drop("jobs").join(roles_, "form").withColumn("stage", fn.col("first_stage") + fn.col("place"))
+    run = fn.coalesce("run", fn.concat_ws("-", "query", "log")).alias("run")
+    named = ran.select("log", "stage", run, "batch", *list(_ROLES)[3:])
+    return named.join(completed, ["log", "stage"])
 
 
-def _units(events: DataFrame) -> DataFrame:
-    """One row for each unit: its jobs as JSON, each with the plan it ran."""
-    jobs = _jobs(events)
+def _units(staged: Staged) -> DataFrame:
+    """One row for each unit: its jobs by pattern, and as text what makes the unit's form."""
+    jobs = staged.jobs
     streams = jobs.where("run is not null").select("log").distinct().withColumn("streaming", fn.lit(True))
-    units = jobs.join(fn.broadcast(streams), "log", "left").where("run is not null or streaming is null")
-    plans = of_kind(events, ExecutionStart).withColumnsRenamed({"executionId": "execution", "sparkPlanInfo": "plan"})
+    wanted = jobs.join(fn.broadcast(streams), "log", "left").where("run is not null or streaming is null")
     # RDD jobs have no execution; their own number must not be taken for another query's.
     batch = fn.coalesce("batch", "root", -1 - fn.col("job")).cast("bigint").alias("batch")
-    return (
-        units.join(plans, ["log", "execution"], "left")
+    shuffles = (fn.col("first_shuffle") - fn.col("plan_shuffle")).alias("shuffles")
+    one = fn.struct("job", "pattern", "plan", "first_stage", "first_rdd", shuffles)
+    first_stage, first_rdd = fn.col("first_stage"), fn.col("first_rdd")
+    relative = fn.transform(
+        "jobs",
+        lambda job: fn.struct(
+            job["pattern"].alias("pattern"),
+            job["plan"].alias("plan"),
+            (job["first_stage"] - first_stage).alias("stages"),
+            (job["first_rdd"] - first_rdd).alias("rdds"),
+            job["shuffles"].alias("shuffles"),
+        ),
+    )
+    units = (
+        wanted.join(staged.plans, ["log", "execution"], "left")
         .groupBy("log", "run", batch)
-        .agg(fn.sort_array(fn.collect_list(fn.struct("job", "stages", "plan"))).alias("jobs"))
+        .agg(
+            fn.sort_array(fn.collect_list(one)).alias("jobs"),
+            fn.min("first_stage").alias("first_stage"),
+            fn.min("first_rdd").alias("first_rdd"),
+        )
+        .select("log", "run", "batch", "first_stage", relative.alias("jobs"))
     )
+    return units.withColumn("form", fn.sha1(fn.to_json("jobs")))
 
 
-def _jobs(events: DataFrame) -> DataFrame:
-    """One row for each job: the batch it is of, or else the execution, and its stages as JSON."""
-    known = fn.col("Properties")
-    batch, execution, root = (
-        known[name].cast("bigint")
-        for name in ("streaming.sql.batchId", "spark.sql.execution.id", "spark.sql.execution.root.id")
-    )
-    return of_kind(events, JobStart).select(
-        "log",
-        fn.when(batch.isNotNull(), known["spark.jobGroup.id"]).alias("run"),
-        batch.alias("batch"),
-        fn.coalesce(root, execution).alias("root"),
-        fn.col("Job ID").alias("job"),
-        execution.alias("execution"),
-        fn.to_json(fn.struct("Stage Infos")).alias("stages"),
-    )
-
-
-def _roles(units: DataFrame) -> DataFrame:
+def _roles(units: DataFrame, patterns: DataFrame) -> DataFrame:
+    """The roles of the stages of each form, once."""
     units.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_MOST_AT_ONCE))
-    return units.mapInArrow(_roles_of, ddl(_ROLES))
+    texts = patterns.groupBy("pattern").agg(fn.first("text").alias("text"))
+    jobs = (
+        units.groupBy("form")
+        .agg(fn.first("jobs").alias("jobs"))
+        .select("form", fn.posexplode("jobs").alias("at", "job"))
+        .select("form", "at", "job.*")
+        .join(texts.withColumnRenamed("text", "stages_text"), "pattern")
+        .join(texts.select(fn.col("pattern").alias("plan"), fn.col("text").alias("plan_text")), "plan", "left")
+    )
+    one = fn.struct("at", "stages_text", "plan_text", "stages", "rdds", "shuffles")
+    forms = jobs.groupBy("form").agg(fn.sort_array(fn.collect_list(one)).alias("jobs"))
+    return forms.mapInArrow(_roles_of, ddl(_ROLES))
 
 
 def _roles_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield record_batch([row for unit in batch.to_pylist() for row in _rows(unit)], _ROLES)
+        yield record_batch([row for form in batch.to_pylist() for row in _rows(form)], _ROLES)
 
 
-def _rows(unit: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    found = roles([Job.of(job["stages"], job["plan"]) for job in unit["jobs"]])
-    run = unit["run"] or f"{shape(found)}-{unit['log']}"
+def _rows(form: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    found = roles([Job.of(job["stages_text"], job["plan_text"], _start(job)) for job in form["jobs"]])
+    query = shape(found)
     for role in found:
-        yield {"log": unit["log"], "run": run, "batch": unit["batch"], **asdict(role)}
+        told = asdict(role)
+        yield {"form": form["form"], "query": query, "place": told.pop("stage"), **told}
+
+
+def _start(job: dict[str, Any]) -> tuple[int, int, int]:
+    return job["stages"], job["rdds"], job["shuffles"] or 0

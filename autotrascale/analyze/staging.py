@@ -1,4 +1,4 @@
-"""Lines → two staged tables, in one pass over the text: tasks in typed columns, and the rarer events.
+"""Lines → staged tables of typed columns, in one pass over the text.
 
     column                            of a task that did its work                          unit
     log, stage, index                 where it ran
@@ -7,12 +7,9 @@
     read, sent, written               records from a source or a shuffle, to the next      records
                                       shuffle, to a file
 
-    column                            of any other event
-    log, kind                         of which log, and which
-    event                             its wanted fields, in JSON
-
 A task's line is some thousand bytes for nine numbers, so this is where the time goes: on the executors, lines are
-decoded natively and their numbers written in columns, without a row of a task ever being an object of Spark's.
+decoded natively and their numbers written in columns, without a row of a task ever being an object of Spark's. `rows`
+has the tables of all other events.
 
 The tables are Parquet in a folder of their own. Parsing again for every later step would cost more than writing them
 once, and keeping them in memory would grow with the archive.
@@ -20,11 +17,12 @@ once, and keeping them in memory would grow with the archive.
 
 from __future__ import annotations
 
-import json
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from functools import partial
-from operator import attrgetter
+from hashlib import blake2b
 
 import msgspec
 import numpy as np
@@ -32,10 +30,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
 
-from autotrascale.analyze import schemas
-from autotrascale.analyze.columns import Columns, arrow_schema, ddl, record_batch
+from autotrascale.analyze import rows, schemas
+from autotrascale.analyze.columns import Columns, arrow_schema, ddl
 from autotrascale.analyze.damage import Report
 from autotrascale.analyze.lines import Text, lines
 from autotrascale.analyze.logs import LogFile, Piece, opened, pieces
@@ -51,92 +48,132 @@ TASK_COLUMNS: Columns = {
     "sent": "bigint",
     "written": "bigint",
 }
-_TASKS: Columns = {"log": "int", **TASK_COLUMNS}
-_EVENTS: Columns = {"log": "int", "kind": "string", "event": "string"}
-_TASKS_ARROW = arrow_schema(_TASKS)
-_REPORT = "report"
-_ROWS = 10_000  # tasks written together
-_PLANS = 100  # rarer events: each may hold a plan
+_TABLES: dict[str, Columns] = {
+    "tasks": {"log": "int", **TASK_COLUMNS},
+    "completed": rows.COMPLETED,
+    "jobs": rows.JOBS,
+    "plans": rows.PLANS,
+    "patterns": rows.PATTERNS,
+    "progress": rows.PROGRESS,
+    "applications": rows.APPLICATIONS,
+    "executors": rows.EXECUTORS,
+}
+_SCHEMAS = {name: arrow_schema(columns) for name, columns in _TABLES.items()}
+_NUMBERS = 11  # that a task's line has
+_ROWS = 20_000  # written together
+_KNOWN = 10_000  # patterns that a share remembers
 _SHARES = 16  # of the work for each core: small enough to even out, and few enough to cost nothing
 
 _task = msgspec.json.Decoder(schemas.TaskEnd).decode
-_rare = {name: msgspec.json.Decoder(kind).decode for name, kind in schemas.RARE.items()}
+_rare = {name: msgspec.json.Decoder(kind, strict=False).decode for name, kind in schemas.RARE.items()}
 _progress = msgspec.json.Decoder(schemas.Progress).decode
-_numbers = attrgetter(
-    "stage",
-    "info.index",
-    "metrics.run_ms",
-    "metrics.deserialise_ms",
-    "metrics.serialise_ms",
-    "metrics.shuffled.wait_ms",
-    "metrics.gc_ms",
-    "metrics.shuffled.records",
-    "metrics.taken.records",
-    "metrics.sent.records",
-    "metrics.written.records",
-)
 
 
-def stage(spark: SparkSession, files: Iterable[LogFile], folder: str) -> tuple[DataFrame, DataFrame]:
-    """Reads all files once and writes the tables into `folder`. Tasks, and events, as read from there."""
+@dataclass(frozen=True)
+class Staged:
+    """The tables, as read from their folder."""
+
+    tasks: DataFrame
+    completed: DataFrame
+    jobs: DataFrame
+    plans: DataFrame
+    patterns: DataFrame
+    progress: DataFrame
+    applications: DataFrame
+    executors: DataFrame
+
+
+def stage(spark: SparkSession, files: Iterable[LogFile], folder: str) -> tuple[Staged, list[Report]]:
+    """Reads all files once and writes the tables into `folder`."""
     work = pieces(files)
-    tasks, events = f"{folder}/tasks", f"{folder}/events"
-    system, path = opened(tasks)
-    system.create_dir(path)
-    system.delete_dir_contents(path)
+    for name in _TABLES:
+        system, path = opened(f"{folder}/{name}")
+        system.create_dir(path)
+        system.delete_dir_contents(path)
     shares = min(len(work), _SHARES * spark.sparkContext.defaultParallelism)
-    numbers = spark.range(0, len(work), 1, shares)
-    numbers.mapInArrow(partial(_staged, work, tasks), ddl(_EVENTS)).write.mode("overwrite").parquet(events)
-    return spark.read.schema(ddl(_TASKS)).parquet(tasks), spark.read.parquet(events)
-
-
-def of_kind(events: DataFrame, event: type[Struct]) -> DataFrame:
-    """The events of one kind: their log and their fields."""
-    wanted = events.where(fn.col("kind") == event.__name__)
-    return wanted.select("log", fn.from_json("event", schemas.ddl(event)).alias("event")).select("log", "event.*")
-
-
-def reports(events: DataFrame) -> list[Report]:
-    rows = events.where(fn.col("kind") == _REPORT).select("event").collect()
-    return [msgspec.json.decode(row["event"], type=Report) for row in rows]
+    told = spark.range(0, len(work), 1, shares).mapInArrow(partial(_staged, work, folder), "report string").collect()
+    tables = {name: spark.read.schema(ddl(of)).parquet(f"{folder}/{name}") for name, of in _TABLES.items()}
+    return Staged(**tables), [msgspec.json.decode(row["report"], type=Report) for row in told]
 
 
 def _staged(work: Sequence[Piece], folder: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            piece = work[number]
-            # A second try of the same work writes the same file.
-            system, path = opened(f"{folder}/{piece.file}-{piece.start}.parquet")
-            with pq.ParquetWriter(path, _TASKS_ARROW, filesystem=system, compression="snappy") as writer:
-                yield from _events(piece, writer)
+    numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
+    if numbers:
+        with Share(folder, numbers[0]) as share:
+            reports = [read_piece(work[number], share) for number in numbers]
+        yield pa.RecordBatch.from_pydict({"report": [msgspec.json.encode(asdict(one)).decode() for one in reports]})
 
 
-def _events(piece: Piece, writer: pq.ParquetWriter) -> Iterator[pa.RecordBatch]:
-    """Tasks go to `writer`, the others come back. Whole lines of events that nobody reads are passed over; what is no
-    event is counted."""
+class Share:
+    """What one task of Spark's writes: a file of each table that it has rows for. A second try writes the same."""
+
+    def __init__(self, folder: str, number: int) -> None:
+        self._folder, self._number = folder, number
+        self._writers: dict[str, pq.ParquetWriter] = {}
+        self._rows: dict[str, list[rows.Row]] = {name: [] for name in _TABLES}
+        self._known: dict[bytes, str] = {}
+        self._files = ExitStack()
+
+    def __enter__(self) -> Share:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._files:
+            for table in _TABLES:
+                self._flush(table)
+
+    def add(self, table: str, row: rows.Row) -> None:
+        kept = self._rows[table]
+        kept.append(row)
+        if len(kept) >= _ROWS:
+            self._flush(table)
+
+    def write(self, table: str, batch: pa.RecordBatch) -> None:
+        if table not in self._writers:
+            system, path = opened(f"{self._folder}/{table}/{self._number}.parquet")
+            writer = pq.ParquetWriter(path, _SCHEMAS[table], filesystem=system, compression="snappy")
+            self._writers[table] = self._files.enter_context(writer)
+        self._writers[table].write_batch(batch)
+
+    def pattern(self, told: object) -> str:
+        """Its name. A pattern is written when it is new here; others may write it too."""
+        text = msgspec.json.encode(told)
+        name = self._known.get(text)
+        if name is None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            name = self._known[text] = blake2b(text, digest_size=12).hexdigest()
+            self.add("patterns", (name, text.decode()))
+        return name
+
+    def _flush(self, table: str) -> None:
+        if kept := self._rows[table]:
+            schema = _SCHEMAS[table]
+            columns = zip(*kept, strict=True)
+            arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+            self.write(table, pa.RecordBatch.from_arrays(arrays, schema=schema))
+            self._rows[table] = []
+
+
+def read_piece(piece: Piece, share: Share) -> Report:
+    """Whole lines of events that nobody reads are passed over; what is no event is counted."""
     text = Text(piece)
-    tasks: list[tuple[int, ...]] = []
-    rare: list[tuple[str, str]] = []
+    tasks = array("q")
     number, bad, first_bad = 0, 0, None
     for number, line in enumerate(lines(text, piece), start=1):
         try:
             if line.startswith(schemas.TASK_END):
-                task = _task(line)
-                if task.metrics is not None and task.end.reason == "Success":
-                    tasks.append(_numbers(task))
+                _add_task(_task(line), tasks)
             elif event := event_of(line):
-                rare.append((type(event).__name__, msgspec.json.encode(event).decode()))
-        except (msgspec.DecodeError, ValueError):
+                _add_event(piece.log, event, share)
+        except (msgspec.DecodeError, ValueError, RecursionError):
             bad, first_bad = bad + 1, first_bad or number
-        if len(tasks) >= _ROWS:
-            writer.write_batch(_task_batch(piece.log, tasks))
-            tasks = []
-        if len(rare) >= _PLANS:
-            yield _event_batch(piece.log, rare)
-            rare = []
-    report = Report(piece.file, piece.start, number, bad, first_bad, text.problem)
-    writer.write_batch(_task_batch(piece.log, tasks))
-    yield _event_batch(piece.log, [*rare, (_REPORT, json.dumps(asdict(report)))])
+        if len(tasks) >= _ROWS * _NUMBERS:
+            share.write("tasks", _task_batch(piece.log, tasks))
+            tasks = array("q")
+    if tasks:
+        share.write("tasks", _task_batch(piece.log, tasks))
+    return Report(piece.file, piece.start, number, bad, first_bad, text.problem)
 
 
 def event_of(line: bytes) -> Struct | None:
@@ -156,15 +193,52 @@ def event_of(line: bytes) -> Struct | None:
     return None
 
 
-def _task_batch(log: int, tasks: Sequence[tuple[int, ...]]) -> pa.RecordBatch:
+def _add_task(task: schemas.TaskEnd, tasks: array[int]) -> None:
+    did = task.metrics
+    if did is None or task.end.reason != "Success":
+        return
+    shuffled = did.shuffled
+    tasks.extend(
+        (
+            task.stage,
+            task.info.index,
+            did.run_ms,
+            did.deserialise_ms,
+            did.serialise_ms,
+            shuffled.wait_ms,
+            did.gc_ms,
+            shuffled.records,
+            did.taken.records,
+            did.sent.records,
+            did.written.records,
+        )
+    )
+
+
+def _add_event(log: int, event: Struct, share: Share) -> None:
+    match event:
+        case schemas.StageCompleted() if event.info.failure is None:
+            share.add("completed", rows.completed(log, event))
+        case schemas.JobStart():
+            stages, first = rows.stages_pattern(event)
+            share.add("jobs", rows.job(log, event, share.pattern(stages), first))
+        case schemas.ExecutionStart():
+            plan, shuffle = rows.plan_pattern(event)
+            share.add("plans", (log, event.execution, share.pattern(plan), shuffle))
+        case schemas.QueryProgress():
+            share.add("progress", rows.progress(event.progress))
+        case schemas.ApplicationStart():
+            share.add("applications", rows.application(log, event))
+        case schemas.ExecutorChange():
+            share.add("executors", rows.executor(log, event))
+
+
+def _task_batch(log: int, tasks: array[int]) -> pa.RecordBatch:
     stage, index, run, deserialise, serialise, wait, gc, shuffled, taken, sent, written = (
-        np.array(tasks, dtype=np.int64).reshape(-1, 11).T
+        np.frombuffer(tasks, dtype=np.int64).reshape(-1, _NUMBERS).T
     )
     useful = np.maximum(0, run + deserialise + serialise - wait)  # T_u; Spark reads its clocks one after another
     columns = (np.full_like(stage, log), stage, index, useful, deserialise, wait, gc, shuffled + taken, sent, written)
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, _TASKS_ARROW.types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_TASKS_ARROW)
-
-
-def _event_batch(log: int, events: Sequence[tuple[str, str]]) -> pa.RecordBatch:
-    return record_batch([{"log": log, "kind": kind, "event": event} for kind, event in events], _EVENTS)
+    schema = _SCHEMAS["tasks"]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -15,8 +15,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-from autotrascale.analyze.schemas import ExecutorChange
-from autotrascale.analyze.staging import TASK_COLUMNS, of_kind
+from autotrascale.analyze.staging import TASK_COLUMNS
 
 _WINDOW = ("run", "window")
 _ROLE = ("operator", "entry", "exit")
@@ -93,15 +92,14 @@ def _topologies(placed: DataFrame) -> DataFrame:
     return operators.groupBy("run").agg(fn.sort_array(fn.collect_list(row)).alias("operators"))
 
 
-def cores(events: DataFrame) -> DataFrame:
+def cores(executors: DataFrame) -> DataFrame:
     """The most cores that the executors of each log had at one time."""
-    told = of_kind(events, ExecutorChange)
-    own = Window.partitionBy("log", "Executor ID")
-    came, cores = fn.col("Executor Info.Total Cores"), fn.max("Executor Info.Total Cores").over(own)
-    changes = told.withColumn("cores", fn.when(came.isNotNull(), came).otherwise(-cores))
-    running = Window.partitionBy("log").orderBy("Timestamp", "cores")
+    own = Window.partitionBy("log", "executor")
+    cores = fn.coalesce("cores", -fn.max("cores").over(own))
+    running = Window.partitionBy("log").orderBy("at", "cores")
     return (
-        changes.withColumn("running", fn.sum("cores").over(running))
+        executors.withColumn("cores", cores)
+        .withColumn("running", fn.sum("cores").over(running))
         .groupBy("log")
         .agg(fn.max("running").alias("cores"))
     )

@@ -60,12 +60,13 @@ def survivors(damaged: Archive) -> dict[str, Measured]:
 
 def write_log(folder: Path, name: str, lines: list[str]) -> None:
     match name:
-        case "rolling":
-            parts = folder / "eventlog_v2_app-rolling"
+        case "rolling" | "hole":
+            parts = folder / f"eventlog_v2_app-{name}"
             parts.mkdir(parents=True)
             third = len(lines) // 3
             for at, part in enumerate((lines[:third], lines[third : 2 * third], lines[2 * third :])):
-                (parts / f"events_{at + 9}_app-rolling").write_text("".join(part))
+                if name == "rolling" or at != 1:
+                    (parts / f"events_{at + 9}_app-{name}").write_text("".join(part))
         case "beside":
             within = [line for line in lines if "QueryProgressEvent" not in line]
             told = [json.loads(line)["progress"] for line in lines if "QueryProgressEvent" in line]
@@ -77,10 +78,11 @@ def write_log(folder: Path, name: str, lines: list[str]) -> None:
 
 
 def broken_lines(lines: Sequence[str]) -> list[str]:
-    """Half a line at its end as in a crash, one in its midst, and words that were never an event."""
+    """Half a line at its end as in a crash, one in its midst, a number beyond all, and words that are no event."""
     task = next(at for at, line in enumerate(lines) if "SparkListenerTaskEnd" in line)
     glued = lines[task][:300] + lines[task]
-    return ["hello\n", *lines[:task], glued, *lines[task + 1 :], '{"Event":"SparkListenerTaskEnd","Stage']
+    huge = lines[task].replace('"Executor Run Time":', f'"Executor Run Time":{2**64}')
+    return ["hello\n", *lines[:task], glued, huge, *lines[task + 1 :], '{"Event":"SparkListenerTaskEnd","Stage']
 
 
 def other_version(lines: Sequence[str]) -> list[str]:
@@ -90,8 +92,9 @@ def other_version(lines: Sequence[str]) -> list[str]:
         if event["Event"] == "SparkListenerTaskEnd":
             event["Task Info"]["Moon Phase"] = {"new": [1]}
             del event["Task Metrics"]["Output Metrics"], event["Task Executor Metrics"]
+        event["Era"] = "later"
         changed.append(json.dumps(event, separators=(",", ":")) + "\n")
-    return changed
+    return [*changed, '{"Event":"SparkListenerMoonRise","of":"a later version"}\n']
 
 
 FAULTS: dict[str, Callable[[Sequence[str]], Sequence[str]]] = {
@@ -100,6 +103,7 @@ FAULTS: dict[str, Callable[[Sequence[str]], Sequence[str]]] = {
     "version": other_version,
     "beside": list,
     "rolling": list,
+    "hole": list,
 }
 
 
@@ -235,11 +239,17 @@ def test_other_versions_progress_files_and_rolling_logs_say_the_same(
 
 def test_every_damage_is_counted_and_named(damaged: Archive) -> None:
     told = {Path(damage.file).name: damage for damage in damaged.damages}
-    assert told.keys() == {"lines", "progress.jsonl", "broken.zstd", "old.lz4"}
-    assert (told["lines"].lines, told["lines"].first_line) == (3, 1)
+    assert told.keys() == {"lines", "progress.jsonl", "broken.zstd", "old.lz4", "events_11_app-hole"}
+    assert (told["lines"].lines, told["lines"].first_line) == (4, 1)
     assert (told["progress.jsonl"].lines, told["progress.jsonl"].first_line) == (1, BATCHES + 1)
     assert "ends in mid-stream" in told["broken.zstd"].problem
     assert "which only Spark itself can read" in told["old.lz4"].problem
+    assert "a part that is missing (part 10)" in told["events_11_app-hole"].problem
+
+
+def test_a_rolling_log_with_a_hole_has_the_batches_on_either_side(survivors: dict[str, Measured]) -> None:
+    assert 0 < survivors["hole"].batches < BATCHES
+    assert survivors["rolling"].batches == BATCHES
 
 
 def test_nothing_to_read_is_said(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,21 +8,10 @@ from record import LOGS
 
 from autotrascale.analyze import schemas
 from autotrascale.analyze.logs import find_files, pieces
-from autotrascale.analyze.schemas import ExecutorChange, Progress, StageCompleted, TaskEnd, ddl
+from autotrascale.analyze.schemas import ExecutorChange, TaskEnd
 from autotrascale.analyze.staging import event_of
 
 TASK = {"Event": "SparkListenerTaskEnd", "Stage ID": 3, "Task Info": {"Index": 1}, "Task End Reason": {"Reason": "x"}}
-
-
-def test_the_schema_is_told_to_spark_in_its_words() -> None:
-    assert ddl(StageCompleted) == (
-        "`Stage Info` struct<`Stage ID`:bigint,`Number of Tasks`:bigint,`Submission Time`:bigint,"
-        "`Completion Time`:bigint,`Failure Reason`:string>"
-    )
-    assert ddl(ExecutorChange) == (
-        "`Timestamp` bigint, `Executor ID` string, `Executor Info` struct<`Total Cores`:bigint>"
-    )
-    assert "`observedMetrics` map<string,struct<`values`:array<string>,`schema`:struct<" in ddl(Progress)
 
 
 def test_a_version_may_leave_out_what_a_task_did_not_do_and_add_what_it_likes() -> None:
@@ -65,3 +54,25 @@ def test_what_is_no_whole_event_is_refused(line: bytes) -> None:
 def test_what_nobody_reads_is_passed_over() -> None:
     assert event_of(b'{"Event":"Unknown","of":"a later version"}\n') is None
     assert event_of(b" \n") is None
+
+
+@pytest.mark.parametrize("number", [2**63, 2**70, -(2**63) - 1, 2**49])
+def test_numbers_beyond_all_bounds_make_a_bad_line(number: int) -> None:
+    def task(stage: int, run: int) -> bytes:
+        return json.dumps({**TASK, "Stage ID": stage, "Task Metrics": {"Executor Run Time": run}}).encode()
+
+    assert msgspec.json.decode(task(2**31 - 1, 2**48), type=TaskEnd).stage == 2**31 - 1
+    for line in (task(3, number), task(number, 3)):
+        with pytest.raises(msgspec.DecodeError):
+            msgspec.json.decode(line, type=TaskEnd)
+    with pytest.raises(msgspec.DecodeError):
+        event_of(b'{"Event":"SparkListenerExecutorAdded","Timestamp":%d,"Executor ID":"1"}' % number)
+
+
+def test_a_plan_deeper_than_any_makes_a_bad_line() -> None:
+    deep = b'{"nodeName":"x","simpleString":"x","children":[' * 100_000
+    with pytest.raises((msgspec.DecodeError, RecursionError)):
+        event_of(
+            b'{"Event":"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart","executionId":1,'
+            b'"sparkPlanInfo":' + deep + b"}"
+        )

@@ -92,3 +92,13 @@ def test_a_job_that_is_in_no_log_and_a_log_without_jobs(tmp_path: Path, capsys: 
     assert err[0].endswith("hello: 1 line is no whole event and left out, the first is line 1")
     assert "holds no batch or query that ran" in err[1]
     assert len(err) == 2
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_progress_records_alone_are_not_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = {"id": "q", "runId": "r", "batchId": 0, "timestamp": "2026-11-18T09:12:07.466Z", "sources": []}
+    (tmp_path / "progress.jsonl").write_text(json.dumps(record, separators=(",", ":")) + "\n")
+    assert run("snapshot", "--event-log", str(tmp_path)) == 1
+    assert "holds no batch or query that ran; give the log" in (said := complaint(capsys))
+    assert "progress records alone have no tasks" in said

@@ -1,0 +1,106 @@
+"""Rows of rarer events, and patterns: the same stages, whatever numbers Spark had come to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from record import LOGS
+
+from autotrascale.analyze import rows, schemas
+from autotrascale.analyze.lines import Text, lines
+from autotrascale.analyze.logs import find_files, pieces
+from autotrascale.analyze.roles import Job, StageRole, roles
+from autotrascale.analyze.staging import event_of
+
+
+def events(application: str) -> list[tuple[dict[str, Any], msgspec.Struct]]:
+    """Each with the whole event as JSON has it."""
+    found = []
+    for piece in pieces(find_files([str(LOGS / application)])[0]):
+        for line in lines(Text(piece), piece):
+            if not line.startswith(schemas.TASK_END) and (event := event_of(line)):
+                found.append((json.loads(line), event))
+    return found
+
+
+def text(pattern: object) -> str:
+    return msgspec.json.encode(pattern).decode()
+
+
+@pytest.mark.parametrize("application", ["marked", "plain", "queries"])
+def test_stages_made_of_patterns_have_the_roles_of_the_event_itself(application: str) -> None:
+    told = events(application)
+    plans = {event.execution: (whole, event) for whole, event in told if isinstance(event, schemas.ExecutionStart)}
+    jobs = [(whole, event) for whole, event in told if isinstance(event, schemas.JobStart)]
+    assert jobs
+    for whole, event in jobs:
+        execution = event.properties.execution if event.properties else None
+        plan = plans.get(-1 if execution is None else execution)
+        pattern, (first_stage, first_rdd, first_shuffle) = rows.stages_pattern(event)
+        tree, plan_shuffle = rows.plan_pattern(plan[1]) if plan else (None, 0)
+        start = (first_stage, first_rdd, (first_shuffle or 0) - plan_shuffle)
+        made = Job.of(text(pattern), text(tree) if tree else None, start)
+        assert roles([made]) == roles([Job(whole["Stage Infos"], plan[0]["sparkPlanInfo"] if plan else None)])
+
+
+def test_batches_of_one_query_have_one_pattern() -> None:
+    told = [event for _, event in events("marked")]
+    plans = {event.execution: rows.plan_pattern(event) for event in told if isinstance(event, schemas.ExecutionStart)}
+    forms, first = set(), []
+    for event in told:
+        if isinstance(event, schemas.JobStart) and event.properties and event.properties.batch:
+            pattern, at = rows.stages_pattern(event)
+            plan, shuffle = plans[event.properties.execution or 0]
+            forms.add((text(pattern), text(plan), (at[2] or 0) - shuffle))
+            first.append(at[0])
+    assert len(first) > len(forms) == 1
+    assert len(set(first)) == len(first)
+
+
+def test_a_job_that_starts_later_has_its_stages_later() -> None:
+    stages = text([[0, "start", [], [[0, "MapPartitionsRDD", "Scan", None]]], [1, "start", [0], []]])
+    found = roles([Job.of(stages, None, (40, 7, 0))])
+    assert [(role.stage, role.upstream) for role in found] == [(40, ()), (41, ("Scan",))]
+    assert [replace(role, stage=role.stage - 40) for role in found] == roles([Job.of(stages, None)])
+    assert all(isinstance(role, StageRole) for role in found)
+
+
+def progress(**changes: Any) -> dict[str, Any]:
+    told = {"runId": "r", "batchId": 3, "timestamp": "2026-11-18T09:12:07.466Z", "sources": [], **changes}
+    return dict(zip(rows.PROGRESS, rows.progress(msgspec.convert(told, schemas.Progress)), strict=True))
+
+
+def test_a_report_on_a_batch() -> None:
+    field = [{"name": name} for name in ("n", "first", "mean", "last")]
+    told = progress(
+        durationMs={"addBatch": 5, "triggerExecution": 1500},
+        sources=[{"numInputRows": 30, "inputRowsPerSecond": 10.0}, {"numInputRows": 8, "inputRowsPerSecond": 0.0}],
+        observedMetrics={
+            "op:a": {"values": [30, 2_000_000, 2.5e6, None], "schema": {"fields": field}},
+            "mine": {"values": ["x"], "schema": {"fields": [{"name": "n"}]}},
+        },
+    )
+    assert told == {
+        "run": "r",
+        "batch": 3,
+        "executed": True,
+        "query": None,
+        "started_ms": 1794993127466,
+        "seconds": 1.5,
+        "input_records": 38,
+        "offered_seconds": 3.0,
+        "marks": [("a", {"n": 30, "first": 2.0, "mean": 2.5, "last": None})],
+    }
+    assert progress(timestamp="2026-11-18T09:12:07.466")["started_ms"] == 1794993127466
+    assert progress(batchDuration=250)["seconds"] == 0.25
+    assert progress()["seconds"] is progress()["offered_seconds"] is None
+
+
+@pytest.mark.parametrize("n", ["many", 2**63, 2.5, None])
+def test_a_mark_that_counts_nothing_is_not_believed(n: object) -> None:
+    told = progress(observedMetrics={"op:a": {"values": [n], "schema": {"fields": [{"name": "n"}]}}})
+    assert told["marks"][0][1]["n"] is None

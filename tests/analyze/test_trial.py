@@ -1,0 +1,78 @@
+"""A trial that is run, and its event log read afterwards: one definition of every figure, so the same answers."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as fn
+
+from autotrascale.analyze.pipeline import read
+from autotrascale.analyze.snapshots import measured
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.execute.spark.engine import SparkEngine
+from autotrascale.execute.spark.metrics import WindowFacts
+from autotrascale.execute.spark.settings import Patience, SparkSettings
+from autotrascale.execute.spark.stability import Rules
+
+
+def trial(folder: Path) -> tuple[Snapshot, WindowFacts]:
+    settings = SparkSettings(
+        job="autotrascale.jobs.wordcount:WordCount",
+        master="local[4]",
+        prime_batches=1,
+        window=Rules(window_seconds=3.0, min_batches=4, tolerance=0.25, max_seconds=20.0),
+        patience=Patience(start=90.0, command=60.0, first_batch=60.0, finish_batch=20.0),
+        conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
+        work_dir=str(folder),
+        keep_event_log=True,
+    )
+    with SparkEngine(settings) as engine:
+        told = engine.run(engine.topology.named((2, 3, 2, 1)), {"source": 200.0})
+        assert told.snapshot is not None, told.detail
+        assert engine.window is not None
+        # The engine's own folder goes with it.
+        (log,) = folder.glob("autotrascale-*/events")
+        shutil.copytree(log, folder / "kept")
+        return told.snapshot, engine.window
+
+
+def window_of(batches: list[Row], facts: WindowFacts) -> list[Row]:
+    """The consecutive batches that the trial was measured by."""
+    for first in range(len(batches) - facts.batches + 1):
+        taken = batches[first : first + facts.batches]
+        ended = taken[-1]["started_ms"] + taken[-1]["seconds"] * 1000
+        seconds = (ended - taken[0]["started_ms"]) / 1000
+        records = sum(batch["input_records"] for batch in taken)
+        if len({batch["run"] for batch in taken}) == 1 and (seconds, records) == (
+            pytest.approx(facts.seconds),
+            facts.records,
+        ):
+            return taken
+    raise AssertionError(f"no window of {facts.batches} batches with {facts.records} records in {batches}")
+
+
+@pytest.mark.spark
+def test_the_log_of_a_trial_gives_the_snapshot_of_the_trial(spark: SparkSession, tmp_path: Path) -> None:
+    expected, facts = trial(tmp_path)
+    archive = read(spark, [str(tmp_path / "kept")], str(tmp_path / "work"))
+    taken = window_of(archive.batches.orderBy("run", "started_ms").collect(), facts)
+    run, first, last = taken[0]["run"], taken[0]["batch"], taken[-1]["batch"]
+    inside = archive.batches.where((fn.col("run") == run) & fn.col("batch").between(first, last))
+    (one,) = measured(replace(archive, batches=inside).windows(None))
+    found = one.snapshot
+    assert archive.damages == ()
+    assert found.parallelism == expected.parallelism
+    assert found.latency_seconds == expected.latency_seconds
+    for figure in ("window_seconds", "throughput", "overhead_share", "batch_seconds"):
+        assert getattr(found, figure) == pytest.approx(getattr(expected, figure)), figure
+    for name, operator in expected.operators.items():
+        ours = found.operators[name]
+        assert (ours.upstream, ours.stateful) == (operator.upstream, operator.stateful)
+        for mine, theirs in zip(ours.instances, operator.instances, strict=True):
+            assert (mine.records_in, mine.records_out) == (theirs.records_in, theirs.records_out)
+            assert mine.useful_seconds == pytest.approx(theirs.useful_seconds)
+            assert mine.waiting_seconds == pytest.approx(theirs.waiting_seconds)
