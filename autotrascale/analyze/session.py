@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.causes import why
+from autotrascale.execute.spark.home import installed_pyspark
 from autotrascale.execute.spark.preflight import check_java, check_packages
 
 CONF = {
@@ -45,7 +46,7 @@ def local_session(memory: str = "1g", cores: str = "*") -> Iterator[SparkSession
     check_java()
     with tempfile.TemporaryDirectory(prefix="autotrascale-spark-") as folder:
         said = Path(folder, "spark.log")
-        with _errors_into(said):
+        with _errors_into(said), installed_pyspark(Path(folder, "spark")):
             spark = _open(memory, cores, folder, said)
         try:
             yield spark

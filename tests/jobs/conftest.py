@@ -33,7 +33,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYSPARK_PYTHON", sys.executable)  # or workers run the first python3 on PATH
-        spark = open_session(configuration(settings, work), executors_within=30.0)
+        spark = open_session(configuration(settings, work), work, executors_within=30.0)
         yield spark
         if mine:
             spark.stop()

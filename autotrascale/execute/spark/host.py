@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 import traceback
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
@@ -57,7 +58,8 @@ class Host:
 
     def __init__(self, boot: Boot) -> None:
         self.job: Job = load_job(boot.job, boot.options)
-        self.spark: SparkSession = session.open_session(boot.conf, boot.executors_within)
+        work = Path(boot.work_dir)
+        self.spark: SparkSession = session.open_session(boot.conf, work, boot.executors_within)
         self.query: StreamingQuery | None = None
 
     def ready(self) -> Ready:

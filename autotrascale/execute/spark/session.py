@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from autotrascale.domain.errors import EngineError
+from autotrascale.execute.spark.home import installed_pyspark
 
 
-def open_session(conf: Mapping[str, str], executors_within: float) -> SparkSession:
+def open_session(conf: Mapping[str, str], work: Path, executors_within: float) -> SparkSession:
     builder: Any = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
-    spark: SparkSession = builder.getOrCreate()
-    if not conf["spark.master"].startswith("local"):
+    here = conf["spark.master"].startswith("local")
+    with installed_pyspark(work / "spark") if here else nullcontext():
+        spark: SparkSession = builder.getOrCreate()
+    if not here:
         _await_executors(spark, conf["spark.master"], executors_within)
     return spark
 

@@ -1,0 +1,31 @@
+"""The home that a JVM on this machine is started with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from autotrascale.execute.spark.home import installed_pyspark
+
+
+def test_all_of_spark_but_the_zip_and_only_while_the_jvm_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    home = tmp_path / "spark"
+    with installed_pyspark(home):
+        assert os.environ["SPARK_HOME"] == str(home)
+        assert (home / "bin" / "spark-submit").is_file()
+        assert (home / "jars").is_dir()
+        assert not (home / "python").exists()
+    assert "SPARK_HOME" not in os.environ
+
+
+def test_a_users_own_home_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    with installed_pyspark(tmp_path / "spark"):
+        assert os.environ["SPARK_HOME"] == "/opt/spark"
+    assert not (tmp_path / "spark").exists()
+    assert os.environ["SPARK_HOME"] == "/opt/spark"
