@@ -1,6 +1,7 @@
 """One tuning run at one input rate, from nothing known to a configuration that holds the target.
 
-    1. floor     run and size anew until the throughput holds the rate (§III-C)
+    1. floor     run and size anew until the throughput holds the rate (§III-C). With a stored model, begin at the floor
+                 that it leads to expect; if that holds the rate, less is computed from it and not run
     2. search    above the floor, ask the study, run, tell, until it is finished (Algorithms 1 and 2)
     3. confirm   where a reading is too close to the target to be trusted, look a second time at the same configuration
 
@@ -192,6 +193,8 @@ class _Run:
             # A trial that failed says nothing of the throughput, whatever it took in meanwhile.
             search.tell(None if trial.verdict is Verdict.FAILED else snapshot)
             if (less := self._less(search, snapshot)) is not None:
+                if self._known:
+                    return _lower(less, search.result.parallelism), sizing, ""
                 held, search = search.result, self._floor_search(less)
         found = search.result if search.finished and search.result.met else held
         if found is not None:
@@ -205,8 +208,14 @@ class _Run:
         """As asked for; else what the nearest model leads to expect; else all minima."""
         if self.settings.initial:
             return starting_point(self.job, self.settings.initial)
-        fitting = [model for model in self.sources if len(model.floor) == len(self.job.topology)]
-        return likely_floor(self.job, fitting) if fitting and not self.settings.faithful else None
+        return likely_floor(self.job, self._known) if self._known else None
+
+    @property
+    def _known(self) -> list[BenefitModel]:
+        """The sources by which the floor is looked for."""
+        if self.settings.initial or self.settings.faithful:
+            return []
+        return [model for model in self.sources if len(model.floor) == len(self.job.topology)]
 
     def _floor_search(self, start: Mapping[str, int] | None) -> ThroughputSearch:
         return ThroughputSearch(
@@ -374,6 +383,11 @@ def likely_floor(job: Job, sources: Sequence[BenefitModel]) -> dict[str, int]:
     return job.topology.named(
         tuple(min(max(math.ceil(k * share), operator.minimum), most) for operator, most, k in bounds)
     )
+
+
+def _lower(these: Mapping[str, int], those: Mapping[str, int]) -> dict[str, int]:
+    """Operator by operator: what held the rate with so many needs no more."""
+    return {name: min(k, those[name]) for name, k in these.items()}
 
 
 def _hottest_loads(floor: Mapping[str, int], sizing: Snapshot | None, demand: Demand | None) -> list[float] | None:

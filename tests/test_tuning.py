@@ -364,6 +364,21 @@ def test_a_model_of_one_rate_saves_runs_at_another() -> None:
     assert warm.remarks == ()
 
 
+def test_a_warm_run_computes_the_lower_floor_that_a_cold_one_would_run() -> None:
+    cold = tune(job(), engine())
+    assert cold.model is not None
+    slower = job(rate=60.0)
+    ran, asked = engine(), engine()
+    warm = tune(slower, ran, sources=[replace(cold.model, rate=50.0)])
+    tune(slower, asked, Tuning(initial=ran.asked[0]))
+    assert warm.met_target
+    assert [e.phase for e in warm.evaluations].count("floor") == 1
+    first = list(ran.asked[0].values())
+    assert all(low <= k for low, k in zip(warm.floor.values(), first, strict=True))
+    assert sum(warm.floor.values()) < sum(first)
+    assert dict(warm.floor) == dict(asked.asked[1])
+
+
 def test_the_floor_is_looked_for_where_the_nearest_model_leads_to_expect_it() -> None:
     cold = tune(job(), engine())
     assert cold.model is not None

@@ -34,6 +34,7 @@ from pyspark.sql import DataFrame, SparkSession
 from autotrascale.analyze import rows, schemas
 from autotrascale.analyze.columns import Columns, arrow_schema, ddl
 from autotrascale.analyze.damage import Report
+from autotrascale.analyze.decoding import event_of, task_of
 from autotrascale.analyze.lines import Text, lines
 from autotrascale.analyze.logs import LogFile, Piece, opened, pieces
 
@@ -63,10 +64,6 @@ _NUMBERS = 11  # that a task's line has
 _ROWS = 20_000  # written together
 _KNOWN = 10_000  # patterns that a share remembers
 _SHARES = 16  # of the work for each core: small enough to even out, and few enough to cost nothing
-
-_task = msgspec.json.Decoder(schemas.TaskEnd).decode
-_rare = {name: msgspec.json.Decoder(kind, strict=False).decode for name, kind in schemas.RARE.items()}
-_progress = msgspec.json.Decoder(schemas.Progress).decode
 
 
 @dataclass(frozen=True)
@@ -163,7 +160,7 @@ def read_piece(piece: Piece, share: Share) -> Report:
     for number, line in enumerate(lines(text, piece), start=1):
         try:
             if line.startswith(schemas.TASK_END):
-                _add_task(_task(line), tasks)
+                _add_task(task_of(line), tasks)
             elif event := event_of(line):
                 _add_event(piece.log, event, share)
         except (msgspec.DecodeError, ValueError, RecursionError):
@@ -174,23 +171,6 @@ def read_piece(piece: Piece, share: Share) -> Report:
     if tasks:
         share.write("tasks", _task_batch(piece.log, tasks))
     return Report(piece.file, piece.start, number, bad, first_bad, text.problem)
-
-
-def event_of(line: bytes) -> Struct | None:
-    """None is one that nobody reads, or a blank line."""
-    if line.startswith(schemas.ANY_EVENT):
-        begin = len(schemas.ANY_EVENT)
-        decode = _rare.get(line[begin : line.index(b'"', begin)])
-        if decode:
-            return decode(line)
-        if not line.rstrip().endswith(b"}"):
-            raise ValueError("cut off")
-        return None
-    if line.startswith(schemas.ANY_PROGRESS):
-        return schemas.QueryProgress(_progress(line))
-    if line.strip():
-        raise ValueError("no event")
-    return None
 
 
 def _add_task(task: schemas.TaskEnd, tasks: array[int]) -> None:

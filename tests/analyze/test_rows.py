@@ -11,10 +11,10 @@ import pytest
 from record import LOGS
 
 from autotrascale.analyze import rows, schemas
+from autotrascale.analyze.decoding import event_of
 from autotrascale.analyze.lines import Text, lines
 from autotrascale.analyze.logs import find_files, pieces
 from autotrascale.analyze.roles import Job, StageRole, roles
-from autotrascale.analyze.staging import event_of
 
 
 def events(application: str) -> list[tuple[dict[str, Any], msgspec.Struct]]:

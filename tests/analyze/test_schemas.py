@@ -7,11 +7,12 @@ import pytest
 from record import LOGS
 
 from autotrascale.analyze import schemas
+from autotrascale.analyze.decoding import event_of, task_of
+from autotrascale.analyze.lines import Text, lines
 from autotrascale.analyze.logs import find_files, pieces
 from autotrascale.analyze.schemas import ExecutorChange, TaskEnd
-from autotrascale.analyze.staging import event_of
 
-TASK = {"Event": "SparkListenerTaskEnd", "Stage ID": 3, "Task Info": {"Index": 1}, "Task End Reason": {"Reason": "x"}}
+TASK = {"Event": "SparkListenerTaskEnd", "Stage ID": 3, "Task End Reason": {"Reason": "x"}, "Task Info": {"Index": 1}}
 
 
 def test_a_version_may_leave_out_what_a_task_did_not_do_and_add_what_it_likes() -> None:
@@ -23,14 +24,35 @@ def test_a_version_may_leave_out_what_a_task_did_not_do_and_add_what_it_likes() 
 
 
 def test_every_event_of_a_real_log_is_read_or_passed_over() -> None:
-    from autotrascale.analyze.lines import Text, lines
-
     seen = set()
     for piece in pieces(find_files([str(LOGS)])[0]):
         for line in lines(Text(piece), piece):
             if not line.startswith(schemas.TASK_END):
                 seen.add(type(event_of(line)))
     assert seen >= {*schemas.RARE.values()} - {ExecutorChange}
+
+
+def test_a_task_says_the_same_without_what_lies_between() -> None:
+    tasks = 0
+    for piece in pieces(find_files([str(LOGS)])[0]):
+        for line in lines(Text(piece), piece):
+            if line.startswith(schemas.TASK_END):
+                tasks += b',"Accumulables":[' in line
+                assert task_of(line) == msgspec.json.decode(line, type=TaskEnd)
+    assert tasks
+
+
+def test_damage_that_concerns_nobody_costs_no_task_and_other_damage_does() -> None:
+    info = {"Index": 1, "Accumulables": [{"ID": 1, "Name": 'an, ","Task Metrics":{ in a text'}]}
+    line = json.dumps({**TASK, "Task Info": info, "Task Metrics": {"Executor Run Time": 5}}, separators=(",", ":"))
+    whole = msgspec.json.decode(line, type=TaskEnd)
+    assert task_of(line.encode()) == whole
+    assert task_of(line.replace('"ID":1', '"ID":').encode()) == whole
+    late = {"Accumulables": [], "Index": 1}
+    assert task_of(json.dumps({**json.loads(line), "Task Info": late}, separators=(",", ":")).encode()) == whole
+    for damaged in (line.replace('"Index":1', '"Index":'), line[:-3], line.replace('"Executor Run Time":5', "5")):
+        with pytest.raises(msgspec.DecodeError):
+            task_of(damaged.encode())
 
 
 @pytest.mark.parametrize(
