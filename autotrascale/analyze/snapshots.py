@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -21,7 +21,7 @@ from pyspark.sql import functions as fn
 from autotrascale import reading
 from autotrascale.analyze.columns import Columns, ddl, record_batch
 from autotrascale.analyze.measuring import skew, snapshot_of, true_rate
-from autotrascale.domain.snapshot import WORK_FIELDS, OperatorMetrics, Snapshot
+from autotrascale.domain.snapshot import WORK_FIELDS, OperatorMetrics, Snapshot, Work
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +35,7 @@ _SNAPSHOTS: Columns = {
     "snapshot": "string",
     "operators": "string",
 }
+_ALWAYS_SAID = ("upstream", "version", "execution")
 _WORK = ", ".join(f"{name} double" for name in WORK_FIELDS)
 _OPERATORS = (
     f"array<struct<operator string, rank int, parallelism int, upstream array<string>, stateful boolean, {_WORK}, "
@@ -95,26 +96,33 @@ def last_of_each_job(measured: Iterable[Measured]) -> list[Measured]:
 
 def as_dict(value: Any) -> Any:
     """A snapshot in the schema that `decide` reads. What is not known, or stands at its default, is left out."""
+    if isinstance(value, float | int | str):  # most are: asked first
+        return value
     if isinstance(value, Mapping):
         return {name: as_dict(part) for name, part in value.items()}
     if isinstance(value, tuple):
         return [as_dict(part) for part in value]
     if is_dataclass(value):
-        parts = {field: getattr(value, field.name) for field in fields(value)}
-        return {field.name: as_dict(part) for field, part in parts.items() if _says_something(field, part)}
+        kind: type = type(value)
+        parts = [(name, getattr(value, name), default) for name, default in _defaults(kind)]
+        return {name: as_dict(part) for name, part, default in parts if part is not None and part != default}
     return value
 
 
-def _says_something(field: Any, value: object) -> bool:
-    if field.name in ("upstream", "version", "execution"):
-        return True
-    default = field.default_factory() if field.default_factory is not MISSING else field.default
-    return value is not None and value != default
+@cache
+def _defaults(kind: Any) -> list[tuple[str, object]]:
+    """Of each field what need not be said. What a reader wants to see in any case has no such value."""
+    usual = (
+        (each, each.default_factory() if each.default_factory is not MISSING else each.default) for each in fields(kind)
+    )
+    return [(each.name, MISSING if each.name in _ALWAYS_SAID else value) for each, value in usual]
 
 
 def _snapshots(batches: Iterable[pa.RecordBatch], p_max: int | None) -> Iterator[pa.RecordBatch]:
+    """Windows become Python's objects one by one: each has thousands, and there may be thousands of windows."""
     for batch in batches:
-        yield record_batch([_row(row, p_max) for row in batch.to_pylist()], _SNAPSHOTS)
+        windows = (batch.slice(at, 1).to_pylist()[0] for at in range(batch.num_rows))
+        yield record_batch([_row(window, p_max) for window in windows], _SNAPSHOTS)
 
 
 def _row(row: Mapping[str, Any], p_max: int | None) -> dict[str, Any]:
@@ -139,11 +147,15 @@ def _operator(name: str, rank: int, snapshot: Snapshot) -> dict[str, Any]:
         "parallelism": operator.parallelism,
         "upstream": operator.upstream,
         "stateful": operator.stateful,
-        **asdict(total),
+        **_work(total),
         "source_rate": snapshot.source_rates.get(name),
         "true_rate": true_rate(operator),
         "observed_rate": None if took is None else took / snapshot.window_seconds,
         "selectivity": gave / took if took and gave is not None else None,
         "skew": skew(operator),
-        "instances": [asdict(work) for work in operator.instances],
+        "instances": [_work(work) for work in operator.instances],
     }
+
+
+def _work(done: Work) -> dict[str, float | None]:
+    return {name: getattr(done, name) for name in WORK_FIELDS}
