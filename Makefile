@@ -3,6 +3,8 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# On all cores, a file's tests in one process. Those that start Spark share one session and take turns.
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
@@ -27,11 +29,11 @@ test: $(READY)  ## all tests, the fast ones first
 	@scripts/java.sh
 	@scripts/redis.sh install
 	@scripts/influxdb.sh build
-	$(BIN)/python -m pytest -m 'not spark'
+	$(BIN)/python -m pytest -m 'not spark' $(SIDE_BY_SIDE)
 	$(BIN)/python -m pytest -m spark
 
 test-fast: $(READY)  ## the tests that need no Spark
-	$(BIN)/python -m pytest -m 'not spark'
+	$(BIN)/python -m pytest -m 'not spark' $(SIDE_BY_SIDE)
 
 check: $(READY)  ## format, lint, types
 	$(BIN)/ruff format --check .

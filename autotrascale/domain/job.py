@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -11,7 +10,6 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology, check_source_rates
 
-_NAME = re.compile(r"\w[\w .-]{0,99}")
 MOST = 2**31 - 1  # instances that an engine can count to
 
 
@@ -24,9 +22,8 @@ class Job:
     target: Target
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise InputError("job", "is not a name that models and addresses can be made of", seen=self.name,
-                             remedy="use up to 100 letters, digits, spaces, and . _ -")  # fmt: skip
+        if not self.name:
+            raise InputError("job", "is empty", remedy="name the job")
         check_p_max(self.p_max)
         check_source_rates(self.topology, self.source_rates)
         for name, operator in self.topology.operators.items():

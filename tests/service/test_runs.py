@@ -65,7 +65,7 @@ def test_a_run_is_journalled_and_its_model_kept(name: str, tmp_path: Path, capsy
     out, err = capsys.readouterr()
     assert f"starting from models:/autotrascale.{name}/1, made at 300000/s\n" in err
     assert f"model models:/autotrascale.{name}/2" in err
-    assert f"trials; starting cold, 300000/s took {first['evaluations']} (models:/autotrascale.{name}/1)\n" in out
+    assert f"; starting cold, 300000/s took {first['evaluations']} (models:/autotrascale.{name}/1)\n" in out
     assert "run " not in out
     assert [each["rate"] for each in answer(capsys, "runs", "ls", "--job", name)["runs"]] == [280_000.0, 300_000.0]
     assert run("runs", "ls", "--job", name, "--limit", "1") == 0
