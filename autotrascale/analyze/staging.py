@@ -83,14 +83,19 @@ class Staged:
 def stage(spark: SparkSession, files: Iterable[LogFile], folder: str) -> tuple[Staged, list[Report]]:
     """Reads all files once and writes the tables into `folder`."""
     work = pieces(files)
-    for name in _TABLES:
-        system, path = opened(f"{folder}/{name}")
-        system.create_dir(path)
-        system.delete_dir_contents(path)
+    prepare(folder)
     shares = min(len(work), _SHARES * spark.sparkContext.defaultParallelism)
     told = spark.range(0, len(work), 1, shares).mapInArrow(partial(_staged, work, folder), "report string").collect()
     tables = {name: spark.read.schema(ddl(of)).parquet(f"{folder}/{name}") for name, of in _TABLES.items()}
     return Staged(**tables), [msgspec.json.decode(row["report"], type=Report) for row in told]
+
+
+def prepare(folder: str) -> None:
+    """An empty folder for each table."""
+    for name in _TABLES:
+        system, path = opened(f"{folder}/{name}")
+        system.create_dir(path)
+        system.delete_dir_contents(path)
 
 
 def _staged(work: Sequence[Piece], folder: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

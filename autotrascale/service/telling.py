@@ -122,8 +122,9 @@ def _cold_run(cold: Source | None) -> dict[str, Any] | None:
 def _show(finished: Finished) -> None:
     show_outcome(finished.outcome)
     if (cold := finished.cold) is not None:
-        trials = len(finished.outcome.evaluations)
-        say(f"{trials} trial{'' if trials == 1 else 's'}; starting cold, {cold.model.rate:g}/s took {cold.cold_trials} ({cold.name})")
+        count = len(finished.outcome.evaluations)
+        trials = "1 trial" if count == 1 else f"{count} trials"
+        say(f"{trials}; starting cold, {cold.model.rate:g}/s took {cold.cold_trials} ({cold.name})")
     if finished.run_id is not None:
         model = "" if finished.model is None else f", model {finished.model.uri}"
         note(f"run {finished.run_id}{model}")
