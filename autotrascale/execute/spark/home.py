@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyspark
@@ -25,10 +25,11 @@ def installed_pyspark(folder: Path) -> Iterator[None]:
     if _HOME in os.environ or not (installed / "jars").is_dir():
         yield
         return
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)  # the host before this one may have died, at any moment
     for part in installed.iterdir():
         if part.name != "python":
-            (folder / part.name).symlink_to(part)
+            with suppress(FileExistsError):
+                (folder / part.name).symlink_to(part)
     os.environ[_HOME] = str(folder)
     try:
         yield
