@@ -236,7 +236,7 @@ def figures(rounds: int = 60, times: int = 6) -> dict[str, object]:
     found: dict[str, object] = {}
     with tempfile.TemporaryDirectory(prefix="spark-bench-", ignore_cleanup_errors=True) as folder:
         for name, measure in (
-            ("marks", lambda work: marks(work, WordCount(flatmap_stall=0.002, count_stall=0.0005), 1000, rounds)),
+            ("marks", lambda work: marks(work, WordCount(flatmap_stall=0.002, count_stall=0.0005), 1000, rounds // 2)),
             ("marks_without_stalls", lambda work: marks(work, WordCount(), 20_000, rounds)),
             ("restart", lambda work: restart(work, times)),
             ("rescale", lambda work: rescale(work, times)),
