@@ -17,7 +17,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from autotrascale.analyze.columns import Columns
 from autotrascale.analyze.staging import Staged
+
+NAMES: Columns = {"log": "int", "log_name": "string"}
 
 
 def batches(staged: Staged, stages: DataFrame, names: DataFrame) -> DataFrame:
@@ -53,9 +56,4 @@ def _told(progress: DataFrame) -> DataFrame:
 
 def _job_names(applications: DataFrame, names: DataFrame) -> DataFrame:
     told = applications.groupBy("log").agg(fn.max("said").alias("said"))
-    return (
-        names.select("log", "log_name")
-        .distinct()
-        .join(told, "log", "left")
-        .select("log", fn.coalesce("said", "log_name").alias("application"))
-    )
+    return names.join(told, "log", "left").select("log", fn.coalesce("said", "log_name").alias("application"))

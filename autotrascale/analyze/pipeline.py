@@ -16,7 +16,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from uuid import uuid4
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
@@ -24,10 +26,10 @@ from autotrascale.analyze import batches as batches_
 from autotrascale.analyze import snapshots, staging
 from autotrascale.analyze import stages as stages_
 from autotrascale.analyze import windows as windows_
+from autotrascale.analyze.columns import record_batch
 from autotrascale.analyze.damage import Damage, damages
 from autotrascale.analyze.logs import find_files
-
-_TABLES = ("snapshots", "operators", "instances")
+from autotrascale.analyze.summing import summed
 
 
 @dataclass(frozen=True)
@@ -42,19 +44,24 @@ class Archive:
     damages: tuple[Damage, ...]
 
     def windows(self, seconds: float | None = 60.0, *, job: str = "", p_max: int | None = None) -> DataFrame:
-        """The table of snapshots. None makes one window of each run; `job` keeps that job only."""
+        """The table of snapshots, measured once. None makes one window of each run; `job` keeps that job only."""
         wanted = self.batches.where(fn.col("job") == job) if job else self.batches
         batches = windows_.cut(wanted, seconds)
-        placed = _kept(windows_.placed(self.stages, batches), f"{self.folder}/placed-{seconds}-{job or 'all'}")
-        return snapshots.table(windows_.gathered(self.tasks, placed, batches, self.cores), p_max)
+        folder = f"{self.folder}/windows-{uuid4().hex}"
+        placed = _kept(windows_.placed(self.stages, batches), f"{folder}/placed")
+        sums = summed(placed.sparkSession, f"{self.folder}/tasks", f"{folder}/placed")
+        gathered = windows_.gathered(sums, placed, batches, self.cores)
+        return _kept(snapshots.table(gathered, p_max), f"{folder}/snapshots")
 
     def write(self, table: DataFrame, folder: str) -> None:
         """Snapshots, operators and instances as Parquet in `folder`, by job and day. Days that are written again are
         replaced, others stay: an archive may be measured day by day."""
-        kept = _kept(table, f"{self.folder}/measured")
-        for name, part in zip(
-            _TABLES, (kept.drop("of"), snapshots.operators(kept), snapshots.instances(kept)), strict=True
-        ):
+        parts = {
+            "snapshots": table,
+            "operators": snapshots.operators(table),
+            "instances": snapshots.instances(table),
+        }
+        for name, part in parts.items():
             writer = part.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
             writer.partitionBy("job", "day").parquet(f"{folder}/{name}")
 
@@ -68,8 +75,10 @@ def read(spark: SparkSession, paths: Sequence[str], folder: str) -> Archive:
     staged, reports = staging.stage(spark, files, folder)
     broken = damages(reports, {file.number: file.uri for file in files})
     stages = _kept(stages_.stages(staged), f"{folder}/stages")
-    names = spark.createDataFrame(sorted({(file.log, file.log_name) for file in files}), "log int, log_name string")
-    batches = _kept(batches_.batches(staged, stages, names), f"{folder}/batches")
+    names = {file.log: file.log_name for file in files}
+    named = record_batch([{"log": log, "log_name": name} for log, name in names.items()], batches_.NAMES)
+    logs = spark.createDataFrame(pa.Table.from_batches([named]))
+    batches = _kept(batches_.batches(staged, stages, logs), f"{folder}/batches")
     return Archive(folder, staged.tasks, stages, batches, windows_.cores(staged.executors), (*unread, *broken))
 
 
@@ -85,4 +94,4 @@ def workspace(parent: str | None = None) -> Iterator[str]:
 
 def _kept(table: DataFrame, folder: str) -> DataFrame:
     table.write.mode("overwrite").parquet(folder)
-    return table.sparkSession.read.parquet(folder)
+    return table.sparkSession.read.schema(table.schema).parquet(folder)

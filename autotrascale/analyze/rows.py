@@ -17,8 +17,8 @@ taken from the first of their kind: a month of batches has a handful, and what s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -74,7 +74,6 @@ PROGRESS: Columns = {
 APPLICATIONS: Columns = {"log": "int", "said": "string"}
 EXECUTORS: Columns = {"log": "int", "at": "bigint", "executor": "string", "cores": "int"}
 
-_EPOCH = datetime.fromtimestamp(0, UTC)
 _PLAN_ID = re.compile(r"\[plan_id=(\d{1,9})\]")
 _scope = msgspec.json.Decoder(Scope).decode
 
@@ -113,7 +112,7 @@ def progress(told: Progress) -> Row:
         told.batchId,
         "addBatch" in told.durationMs,
         told.name,
-        (when - _EPOCH) // timedelta(milliseconds=1),
+        round(when.timestamp() * 1000),
         None if took is None else took / 1000,
         sum(source.numInputRows for source in told.sources),
         max(spans, default=None),
@@ -143,28 +142,22 @@ def stages_pattern(event: JobStart) -> tuple[list[Any], tuple[int, int, int | No
 
 def plan_pattern(event: ExecutionStart) -> tuple[Mapping[str, Any], int]:
     """The tree of nodes with what says who they are: names, marks and numbers of shuffles; and the first of these."""
-    first = min(_shuffles(event.plan), default=0)
-    return _slim(event.plan, first), first
+    shuffles: list[tuple[dict[str, Any], int]] = []
+    pattern = _slim(event.plan, shuffles)
+    first = min((at for _, at in shuffles), default=0)
+    for node, at in shuffles:
+        node["simpleString"] = f"[plan_id={at - first}]"
+    return pattern, first
 
 
-def _slim(node: Node, first: int) -> Mapping[str, Any]:
-    text = ""
+def _slim(node: Node, shuffles: list[tuple[dict[str, Any], int]]) -> dict[str, Any]:
+    """`shuffles` gets those that have a number."""
+    text = node.simpleString.partition(",")[0] if node.simpleString.startswith("CollectMetrics") else ""
+    children = [_slim(child, shuffles) for child in node.children]
+    slim = {"nodeName": node.nodeName, "simpleString": text, "children": children}
     if (at := _shuffle(node)) is not None:
-        text = f"[plan_id={at - first}]"
-    elif node.simpleString.startswith("CollectMetrics"):
-        text = node.simpleString.partition(",")[0]
-    return {
-        "nodeName": node.nodeName,
-        "simpleString": text,
-        "children": [_slim(child, first) for child in node.children],
-    }
-
-
-def _shuffles(node: Node) -> Iterator[int]:
-    if (at := _shuffle(node)) is not None:
-        yield at
-    for child in node.children:
-        yield from _shuffles(child)
+        shuffles.append((slim, at))
+    return slim
 
 
 def _shuffle(node: Node) -> int | None:
@@ -186,10 +179,13 @@ def _made_by(scope: str | None) -> tuple[str, int | None]:
 
 
 def _mark(row: Observed) -> dict[str, Any]:
-    values = dict(zip((each.name for each in row.schema.fields), row.values, strict=False))
+    values = dict(zip([each.name for each in row.schema.fields], row.values, strict=False))
     n = values.get(COUNT)
-    at = {name: values.get(name) for name in (FIRST, MEAN, LAST)}
     return {
         "n": n if isinstance(n, int) and abs(n) < 1 << 48 else None,
-        **{name: value / 1e6 if isinstance(value, int | float) else None for name, value in at.items()},
+        **{name: _seconds(values.get(name)) for name in (FIRST, MEAN, LAST)},
     }
+
+
+def _seconds(micros: Any) -> float | None:
+    return micros / 1e6 if isinstance(micros, int | float) else None

@@ -28,6 +28,8 @@ CONF = {
     # A few small tables are shuffled, whatever the size of the logs; adaptive execution merges what is too small.
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.files.maxPartitionBytes": "32m",
+    # Lists are collected for each batch: sorting them in between, as Spark does past 128, takes longer than anything.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "20000",
     "spark.eventLog.enabled": "false",
     # Decoding is native and the rest is soon over: a JVM that optimises for hours to come costs more than it saves.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

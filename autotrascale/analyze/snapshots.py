@@ -9,39 +9,49 @@ instances   instance of that   work
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
 
 from autotrascale import reading
 from autotrascale.analyze.columns import Columns, ddl, record_batch
 from autotrascale.analyze.measuring import skew, snapshot_of, true_rate
-from autotrascale.domain.snapshot import WORK_FIELDS, OperatorMetrics, Snapshot, Work
+from autotrascale.domain.snapshot import WORK_FIELDS, Snapshot, Work
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SNAPSHOTS: Columns = {
     "job": "string",
+    "day": "string",
     "run": "string",
     "window": "bigint",
     "started_ms": "bigint",
     "batches": "bigint",
     "snapshot": "string",
-    "operators": "string",
 }
+_WINDOW: Columns = dict(list(_SNAPSHOTS.items())[:5])
+_WORK: Columns = dict.fromkeys(WORK_FIELDS, "double")
+_OPERATORS: Columns = {
+    **_WINDOW,
+    "operator": "string",
+    "rank": "int",
+    "parallelism": "int",
+    "upstream": "array<string>",
+    "stateful": "boolean",
+    **_WORK,
+    "source_rate": "double",
+    "true_rate": "double",
+    "observed_rate": "double",
+    "selectivity": "double",
+    "skew": "double",
+}
+_INSTANCES: Columns = {**_WINDOW, "operator": "string", "instance": "int", **_WORK}
 _ALWAYS_SAID = ("upstream", "version", "execution")
-_WORK = ", ".join(f"{name} double" for name in WORK_FIELDS)
-_OPERATORS = (
-    f"array<struct<operator string, rank int, parallelism int, upstream array<string>, stateful boolean, {_WORK}, "
-    "source_rate double, true_rate double, observed_rate double, selectivity double, skew double, "
-    f"instances array<struct<{_WORK}>>>>"
-)
 
 
 @dataclass(frozen=True)
@@ -61,28 +71,23 @@ class Measured:
 
 def table(gathered: DataFrame, p_max: int | None = None) -> DataFrame:
     """One row for each window; `day` is that of its first trigger, in UTC."""
-    told = gathered.mapInArrow(partial(_snapshots, p_max=p_max), ddl(_SNAPSHOTS))
-    day = fn.date_format(fn.timestamp_millis("started_ms"), "yyyy-MM-dd")
-    return told.select("*", fn.from_json("operators", _OPERATORS).alias("of")).drop("operators").withColumn("day", day)
+    shares = gathered.sparkSession.sparkContext.defaultParallelism  # of windows; Spark would take their bytes for few
+    return gathered.repartition(shares).mapInArrow(partial(_snapshots, p_max=p_max), ddl(_SNAPSHOTS))
 
 
 def operators(table: DataFrame) -> DataFrame:
-    one = table.select("job", "day", "run", "window", "started_ms", fn.explode("of").alias("operator"))
-    return one.select("job", "day", "run", "window", "started_ms", "operator.*").drop("instances")
+    return table.mapInArrow(partial(_taken_apart, _operators, _OPERATORS), ddl(_OPERATORS))
 
 
 def instances(table: DataFrame) -> DataFrame:
-    one = table.select("job", "day", "run", "window", "started_ms", fn.explode("of").alias("of"))
-    each = one.select(*one.columns[:-1], "of.operator", fn.posexplode("of.instances").alias("instance", "work"))
-    return each.select(*each.columns[:-1], "work.*")
+    return table.mapInArrow(partial(_taken_apart, _instances, _INSTANCES), ddl(_INSTANCES))
 
 
 def measured(table: DataFrame) -> Iterator[Measured]:
     """In order of time. They come over one after another: as many as there are never stand in memory together."""
     wanted = table.select("snapshot", "run", "window", "started_ms", "batches")
     for row in wanted.orderBy("started_ms", "run").toLocalIterator():
-        snapshot = reading.validate(json.loads(row["snapshot"]), Snapshot, place=f"run {row['run']}")
-        yield Measured(snapshot, row["run"], row["window"], row["started_ms"], row["batches"])
+        yield Measured(_snapshot(row), row["run"], row["window"], row["started_ms"], row["batches"])
 
 
 def last_of_each_job(measured: Iterable[Measured]) -> list[Measured]:
@@ -126,36 +131,53 @@ def _snapshots(batches: Iterable[pa.RecordBatch], p_max: int | None) -> Iterator
 
 
 def _row(row: Mapping[str, Any], p_max: int | None) -> dict[str, Any]:
-    snapshot = snapshot_of(row, p_max)
+    started_ms = min(batch["started_ms"] for batch in row["batches"])
     return {
         **{name: row[name] for name in ("job", "run", "window")},
-        "started_ms": min(batch["started_ms"] for batch in row["batches"]),
+        "day": datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y-%m-%d"),
+        "started_ms": started_ms,
         "batches": len(row["batches"]),
-        "snapshot": json.dumps(as_dict(snapshot), allow_nan=False),
-        "operators": json.dumps([_operator(name, rank, snapshot) for rank, name in enumerate(snapshot.operators)]),
+        "snapshot": json.dumps(as_dict(snapshot_of(row, p_max)), allow_nan=False),
     }
 
 
-def _operator(name: str, rank: int, snapshot: Snapshot) -> dict[str, Any]:
+def _taken_apart(
+    rows_of: Callable[[Snapshot], Iterable[dict[str, Any]]], columns: Columns, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        windows = [(row, {name: row[name] for name in _WINDOW}) for row in batch.to_pylist()]
+        yield record_batch([{**window, **part} for row, window in windows for part in rows_of(_snapshot(row))], columns)
+
+
+def _operators(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
     """Zero records make no selectivity, and unknown ones nothing at all: null, in every case."""
-    operator: OperatorMetrics = snapshot.operators[name]
-    total = operator.total
-    took, gave = total.records_in, total.records_out
-    return {
-        "operator": name,
-        "rank": rank,
-        "parallelism": operator.parallelism,
-        "upstream": operator.upstream,
-        "stateful": operator.stateful,
-        **_work(total),
-        "source_rate": snapshot.source_rates.get(name),
-        "true_rate": true_rate(operator),
-        "observed_rate": None if took is None else took / snapshot.window_seconds,
-        "selectivity": gave / took if took and gave is not None else None,
-        "skew": skew(operator),
-        "instances": [_work(work) for work in operator.instances],
-    }
+    for rank, (name, operator) in enumerate(snapshot.operators.items()):
+        total = operator.total
+        took, gave = total.records_in, total.records_out
+        yield {
+            "operator": name,
+            "rank": rank,
+            "parallelism": operator.parallelism,
+            "upstream": operator.upstream,
+            "stateful": operator.stateful,
+            **_work(total),
+            "source_rate": snapshot.source_rates.get(name),
+            "true_rate": true_rate(operator),
+            "observed_rate": None if took is None else took / snapshot.window_seconds,
+            "selectivity": gave / took if took and gave is not None else None,
+            "skew": skew(operator),
+        }
+
+
+def _instances(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
+    for name, operator in snapshot.operators.items():
+        for instance, work in enumerate(operator.instances):
+            yield {"operator": name, "instance": instance, **_work(work)}
 
 
 def _work(done: Work) -> dict[str, float | None]:
     return {name: getattr(done, name) for name in WORK_FIELDS}
+
+
+def _snapshot(row: Any) -> Snapshot:
+    return reading.validate(json.loads(row["snapshot"]), Snapshot, place=f"run {row['run']}")

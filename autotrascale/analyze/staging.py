@@ -23,6 +23,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import blake2b
+from itertools import chain
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -35,22 +37,14 @@ from autotrascale.analyze import rows, schemas
 from autotrascale.analyze.columns import Columns, arrow_schema, ddl
 from autotrascale.analyze.damage import Report
 from autotrascale.analyze.decoding import event_of, task_of
-from autotrascale.analyze.lines import Text, lines
+from autotrascale.analyze.lines import Text, blocks
 from autotrascale.analyze.logs import LogFile, Piece, opened, pieces
 
-TASK_COLUMNS: Columns = {
-    "stage": "int",
-    "index": "int",
-    "useful_ms": "bigint",
-    "deserialise_ms": "bigint",
-    "wait_ms": "bigint",
-    "gc_ms": "bigint",
-    "read": "bigint",
-    "sent": "bigint",
-    "written": "bigint",
-}
+SUMMABLE = ("useful_ms", "deserialise_ms", "wait_ms", "gc_ms", "read", "sent", "written")
+"""What the tasks of one instance may be added up in."""
+TASKS: Columns = {**dict.fromkeys(("log", "stage", "index"), "int"), **dict.fromkeys(SUMMABLE, "bigint")}
 _TABLES: dict[str, Columns] = {
-    "tasks": {"log": "int", **TASK_COLUMNS},
+    "tasks": TASKS,
     "completed": rows.COMPLETED,
     "jobs": rows.JOBS,
     "plans": rows.PLANS,
@@ -60,6 +54,19 @@ _TABLES: dict[str, Columns] = {
     "executors": rows.EXECUTORS,
 }
 _SCHEMAS = {name: arrow_schema(columns) for name, columns in _TABLES.items()}
+_numbers = attrgetter(
+    "stage",
+    "info.index",
+    "metrics.run_ms",
+    "metrics.deserialise_ms",
+    "metrics.serialise_ms",
+    "metrics.shuffled.wait_ms",
+    "metrics.gc_ms",
+    "metrics.shuffled.records",
+    "metrics.taken.records",
+    "metrics.sent.records",
+    "metrics.written.records",
+)
 _NUMBERS = 11  # that a task's line has
 _ROWS = 20_000  # written together
 _KNOWN = 10_000  # patterns that a share remembers
@@ -160,44 +167,28 @@ class Share:
 def read_piece(piece: Piece, share: Share) -> Report:
     """Whole lines of events that nobody reads are passed over; what is no event is counted."""
     text = Text(piece)
-    tasks = array("q")
     number, bad, first_bad = 0, 0, None
-    for number, line in enumerate(lines(text, piece), start=1):
-        try:
-            if line.startswith(schemas.TASK_END):
-                _add_task(task_of(line), tasks)
-            elif event := event_of(line):
-                _add_event(piece.log, event, share)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            bad, first_bad = bad + 1, first_bad or number
+    tasks = array("q")
+    for block in blocks(text, piece):
+        done = []
+        for line in block:
+            number += 1
+            try:
+                if line.startswith(schemas.TASK_END):
+                    task = task_of(line)
+                    if task.metrics is not None and task.end.reason == "Success":
+                        done.append(task)
+                elif event := event_of(line):
+                    _add_event(piece.log, event, share)
+            except (msgspec.DecodeError, ValueError, RecursionError):
+                bad, first_bad = bad + 1, first_bad or number
+        tasks.extend(chain.from_iterable(map(_numbers, done)))
         if len(tasks) >= _ROWS * _NUMBERS:
             share.write("tasks", _task_batch(piece.log, tasks))
             tasks = array("q")
     if tasks:
         share.write("tasks", _task_batch(piece.log, tasks))
     return Report(piece.file, piece.start, number, bad, first_bad, text.problem)
-
-
-def _add_task(task: schemas.TaskEnd, tasks: array[int]) -> None:
-    did = task.metrics
-    if did is None or task.end.reason != "Success":
-        return
-    shuffled = did.shuffled
-    tasks.extend(
-        (
-            task.stage,
-            task.info.index,
-            did.run_ms,
-            did.deserialise_ms,
-            did.serialise_ms,
-            shuffled.wait_ms,
-            did.gc_ms,
-            shuffled.records,
-            did.taken.records,
-            did.sent.records,
-            did.written.records,
-        )
-    )
 
 
 def _add_event(log: int, event: Struct, share: Share) -> None:

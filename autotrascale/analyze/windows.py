@@ -1,4 +1,4 @@
-"""Batches, stages and tasks → one row for each window, with all that is measured of it. All of it in Spark SQL.
+"""Batches, stages and sums of tasks → one row for each window, with all that is measured of it, in Spark SQL.
 
     column                     of a window
     run, window, log, job      which
@@ -15,11 +15,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-from autotrascale.analyze.staging import TASK_COLUMNS
+from autotrascale.analyze.staging import SUMMABLE
 
 _WINDOW = ("run", "window")
 _ROLE = ("operator", "entry", "exit")
-_SUMS = tuple(TASK_COLUMNS)[2:]
 
 
 def cut(batches: DataFrame, seconds: float | None) -> DataFrame:
@@ -42,8 +41,8 @@ def placed(stages: DataFrame, batches: DataFrame) -> DataFrame:
     )
 
 
-def gathered(tasks: DataFrame, placed: DataFrame, batches: DataFrame, cores: DataFrame) -> DataFrame:
-    """One row for each window."""
+def gathered(sums: DataFrame, placed: DataFrame, batches: DataFrame, cores: DataFrame) -> DataFrame:
+    """One row for each window. `sums` are those of its tasks."""
     stage = fn.struct("stage", *_ROLE, "tasks", "submitted_ms", "completed_ms")
     by_batch = placed.groupBy("log", "run", "window", "batch").agg(fn.collect_list(stage).alias("stages"))
     batch = fn.struct(
@@ -61,23 +60,16 @@ def gathered(tasks: DataFrame, placed: DataFrame, batches: DataFrame, cores: Dat
         .agg(fn.max("job").alias("job"), fn.max("marked").alias("marked"), fn.collect_list(batch).alias("batches"))
     )
     return (
-        windows.join(_summed(tasks, placed), ["log", *_WINDOW], "left")
+        windows.join(_tasks(sums, placed), ["log", *_WINDOW], "left")
         .join(_topologies(placed), "run")
         .join(cores, "log", "left")
     )
 
 
-def _summed(tasks: DataFrame, placed: DataFrame) -> DataFrame:
-    """What is done for every task: find its stage, add up. Only numbers are compared, and where the table of stages is
-    small, Spark sends it to the tasks instead of shuffling them."""
-    sums = (
-        tasks.select("log", *TASK_COLUMNS)
-        .join(placed.select("log", "stage", "home"), ["log", "stage"])
-        .groupBy("log", "home", "index")
-        .agg(*(fn.sum(name).alias(name) for name in _SUMS))
-    )
+def _tasks(sums: DataFrame, placed: DataFrame) -> DataFrame:
+    """What each instance did in each window."""
     homes = placed.where("stage = home").select("log", *_WINDOW, "home")
-    row = fn.struct(fn.col("home").alias("stage"), "index", *_SUMS)
+    row = fn.struct(fn.col("home").alias("stage"), "index", *SUMMABLE)
     return sums.join(homes, ["log", "home"]).groupBy("log", *_WINDOW).agg(fn.collect_list(row).alias("tasks"))
 
 

@@ -9,7 +9,7 @@ import zstandard
 
 from autotrascale.analyze import logs
 from autotrascale.analyze.damage import Damage, Report, damages
-from autotrascale.analyze.lines import Text, lines
+from autotrascale.analyze.lines import Text, blocks
 from autotrascale.analyze.logs import Piece
 from autotrascale.domain.errors import InputError
 
@@ -20,7 +20,7 @@ def read(*pieces: Piece) -> tuple[list[bytes], str]:
     found, problem = [], ""
     for piece in pieces:
         text = Text(piece)
-        found += list(lines(text, piece))
+        found += [line for block in blocks(text, piece) for line in block]
         problem = problem or text.problem
     return found, problem
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from record import LOGS
 
 from autotrascale.analyze import rows, schemas
 from autotrascale.analyze.decoding import event_of
-from autotrascale.analyze.lines import Text, lines
+from autotrascale.analyze.lines import Text, blocks
 from autotrascale.analyze.logs import find_files, pieces
 from autotrascale.analyze.roles import Job, StageRole, roles
 
@@ -21,7 +22,7 @@ def events(application: str) -> list[tuple[dict[str, Any], msgspec.Struct]]:
     """Each with the whole event as JSON has it."""
     found = []
     for piece in pieces(find_files([str(LOGS / application)])[0]):
-        for line in lines(Text(piece), piece):
+        for line in chain.from_iterable(blocks(Text(piece), piece)):
             if not line.startswith(schemas.TASK_END) and (event := event_of(line)):
                 found.append((json.loads(line), event))
     return found

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 
 import msgspec
 import pytest
@@ -8,7 +9,7 @@ from record import LOGS
 
 from autotrascale.analyze import schemas
 from autotrascale.analyze.decoding import event_of, task_of
-from autotrascale.analyze.lines import Text, lines
+from autotrascale.analyze.lines import Text, blocks
 from autotrascale.analyze.logs import find_files, pieces
 from autotrascale.analyze.schemas import ExecutorChange, TaskEnd
 
@@ -26,7 +27,7 @@ def test_a_version_may_leave_out_what_a_task_did_not_do_and_add_what_it_likes() 
 def test_every_event_of_a_real_log_is_read_or_passed_over() -> None:
     seen = set()
     for piece in pieces(find_files([str(LOGS)])[0]):
-        for line in lines(Text(piece), piece):
+        for line in chain.from_iterable(blocks(Text(piece), piece)):
             if not line.startswith(schemas.TASK_END):
                 seen.add(type(event_of(line)))
     assert seen >= {*schemas.RARE.values()} - {ExecutorChange}
@@ -35,7 +36,7 @@ def test_every_event_of_a_real_log_is_read_or_passed_over() -> None:
 def test_a_task_says_the_same_without_what_lies_between() -> None:
     tasks = 0
     for piece in pieces(find_files([str(LOGS)])[0]):
-        for line in lines(Text(piece), piece):
+        for line in chain.from_iterable(blocks(Text(piece), piece)):
             if line.startswith(schemas.TASK_END):
                 tasks += b',"Accumulables":[' in line
                 assert task_of(line) == msgspec.json.decode(line, type=TaskEnd)
