@@ -62,7 +62,8 @@ class Archive:
             "instances": snapshots.instances(table),
         }
         for name, part in parts.items():
-            writer = part.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
+            in_few_files = part.hint("rebalance", "job", "day")
+            writer = in_few_files.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
             writer.partitionBy("job", "day").parquet(f"{folder}/{name}")
 
     def jobs(self) -> list[str]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -52,7 +53,7 @@ def local_session(memory: str = "1g", cores: str = "*") -> Iterator[SparkSession
             spark = _open(memory, cores, folder, said)
         try:
             yield spark
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             raise EngineError(f"Spark failed: {why(str(error))}") from None
         finally:
             with _errors_into(said):

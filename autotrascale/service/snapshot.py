@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,8 +33,8 @@ def snapshot(
         int | None, typer.Option(min=1, metavar="N", help="Bound for each operator. [default: the executors' cores]")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Also write every window as Parquet, by job and day.")
-    ] = None,
+        str, typer.Option(metavar="FOLDER", help="Also write every window as Parquet, by job and day.")
+    ] = "",
     driver_memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of the JVM that reads.")] = "1g",
     form: FormatOption = Format.table,
 ) -> None:
@@ -43,15 +44,19 @@ def snapshot(
     from autotrascale.analyze.pipeline import read, workspace
     from autotrascale.analyze.session import local_session
     from autotrascale.analyze.snapshots import as_dict, last_of_each_job, measured
+    from autotrascale.execute.spark.settings import megabytes
 
     check_paths(event_log)
+    megabytes("--driver-memory", driver_memory)
+    if output:
+        _check_output(output)
     with workspace() as folder, local_session(driver_memory) as spark:
         archive = read(spark, event_log, folder)
         _tell_damage(archive)
         _check_job(archive, job, event_log)
         windows = archive.windows(seconds, job=job, p_max=p_max)
         if output:
-            archive.write(windows, str(output))
+            archive.write(windows, output)
         found = measured(windows)
         for one in found if every else last_of_each_job(found):
             emit(form, as_dict(one.snapshot), partial(_show, one))
@@ -71,6 +76,22 @@ def _seconds(window: str) -> float | None:
     if not 0 < seconds < float("inf"):
         raise typer.BadParameter(f"{window!r} is neither a number of seconds above 0 nor run", param_hint="--window")
     return seconds
+
+
+def _check_output(folder: str) -> None:
+    """Before Spark is started; of a folder elsewhere only Spark can tell."""
+    from autotrascale.analyze.logs import is_address
+    from autotrascale.domain.errors import InputError
+
+    if is_address(folder):
+        return
+    there = next(path for path in (Path(folder).absolute(), *Path(folder).absolute().parents) if path.exists())
+    try:
+        with TemporaryDirectory(prefix=".", dir=there):
+            pass
+    except OSError as error:
+        why = "is no folder" if isinstance(error, NotADirectoryError) else f"cannot be written: {error.strerror}"
+        raise InputError("--output", why, seen=folder, remedy="name another folder") from None
 
 
 def _tell_damage(archive: Archive) -> None:

@@ -102,3 +102,23 @@ def test_progress_records_alone_are_not_enough(tmp_path: Path, capsys: pytest.Ca
     assert run("snapshot", "--event-log", str(tmp_path)) == 1
     assert "holds no batch or query that ran; give the log" in (said := complaint(capsys))
     assert "progress records alone have no tasks" in said
+
+
+@pytest.mark.parametrize(
+    ("output", "says"),
+    [("file/below", "is no folder"), ("file", "is no folder"), ("/proc/nowhere", "cannot be written")],
+)
+def test_an_output_that_cannot_be_written_is_refused_at_once(
+    output: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert run("snapshot", "--event-log", str(LOGS), "--output", str(tmp_path / output)) == 1
+    assert f"--output: {says}" in complaint(capsys)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_size_that_java_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("snapshot", "--event-log", str(LOGS), "--driver-memory", "2x") == 1
+    assert complaint(capsys) == (
+        "autotrascale: --driver-memory: is no amount of memory (seen: '2x'); write it like 800m or 2g\n"
+    )

@@ -171,6 +171,11 @@ ValueError: amount is -3
         ("a\nCaused by: java.io.IOException: disk is slow\n\tat y", "IOException: disk is slow"),
         ("AnalysisException: [TABLE_NOT_FOUND] no t\n\n== plan", "AnalysisException: [TABLE_NOT_FOUND] no t"),
         ("", "no reason was given"),
+        (
+            "An error occurred while calling o9.parquet.\n: org.apache.hadoop.fs.ParentNotDirectoryException: "
+            "Parent path is not a directory: file:/f\n\tat org.apache.hadoop.fs.Raw.mkdirs(Raw.java:892)\n",
+            "ParentNotDirectoryException: Parent path is not a directory: file:/f",
+        ),
     ],
 )
 def test_pages_of_stack_trace_become_the_line_that_matters(text: str, reason: str) -> None:

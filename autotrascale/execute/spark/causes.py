@@ -12,7 +12,7 @@ _LONGEST = 300
 _PYTHON = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt|Exit): .+)$", re.MULTILINE)
 _CLASS = re.compile(r"^(?:Exception in thread .*?|Caused by: )?(?:[a-z_0-9]+\.)+(?=[A-Z]\w*)")
 _NOISE = re.compile(
-    r"^(Py4JJavaError: An error occurred while calling|Writing job aborted|Job aborted|\[STREAM_FAILED\]|=== )"
+    r"^((?:Py4JJavaError: )?An error occurred while calling|Writing job aborted|Job aborted|\[STREAM_FAILED\]|=== )"
 )
 _TELLING = (
     ("java.lang.OutOfMemoryError", "the JVM ran out of memory: raise spark.driver_memory"),
@@ -33,7 +33,8 @@ def why(text: str) -> str:
         after = text[text.rindex("Traceback (most recent call last)") :]
         if found := _PYTHON.search(after):
             return _short(found.group(1))
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]
+    stripped = [line.strip().removeprefix(": ") for line in text.splitlines()]
+    lines = [line for line in stripped if line and not line.startswith("at ")]
     causes = [line for line in lines if line.startswith("Caused by: ")]
     told = [line for line in causes[::-1] + lines if not _NOISE.match(_CLASS.sub("", line))]
     return _short(_CLASS.sub("", told[0])) if told else "no reason was given"

@@ -88,8 +88,12 @@ class SparkSettings:
 
     @property
     def driver_megabytes(self) -> int:
-        size = _MEMORY.fullmatch(self.driver_memory)
-        if not size:
-            remedy = "write it like 800m or 2g"
-            raise InputError("driver_memory", "is no amount of memory", seen=self.driver_memory, remedy=remedy)
-        return int(size.group(1)) * (1024 if size.group(2) == "g" else 1)
+        return megabytes("driver_memory", self.driver_memory)
+
+
+def megabytes(place: str, text: str) -> int:
+    """Of a size as Java has it."""
+    size = _MEMORY.fullmatch(text)
+    if not size:
+        raise InputError(place, "is no amount of memory", seen=text, remedy="write it like 800m or 2g")
+    return int(size.group(1)) * (1024 if size.group(2) == "g" else 1)
