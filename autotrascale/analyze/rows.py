@@ -17,7 +17,6 @@ taken from the first of their kind: a month of batches has a handful, and what s
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -140,24 +139,25 @@ def stages_pattern(event: JobStart) -> tuple[list[Any], tuple[int, int, int | No
     return pattern, (first_stage, first_rdd, first_shuffle)
 
 
-def plan_pattern(event: ExecutionStart) -> tuple[Mapping[str, Any], int]:
-    """The tree of nodes with what says who they are: names, marks and numbers of shuffles; and the first of these."""
-    shuffles: list[tuple[dict[str, Any], int]] = []
-    pattern = _slim(event.plan, shuffles)
+def plan_pattern(event: ExecutionStart) -> tuple[Node, int]:
+    """The event's own tree, of which only what says who nodes are is left: names, marks and numbers of shuffles; and
+    the first of these."""
+    shuffles: list[tuple[Node, int]] = []
+    _slim(event.plan, shuffles)
     first = min((at for _, at in shuffles), default=0)
     for node, at in shuffles:
-        node["simpleString"] = f"[plan_id={at - first}]"
-    return pattern, first
+        node.simpleString = f"[plan_id={at - first}]"
+    return event.plan, first
 
 
-def _slim(node: Node, shuffles: list[tuple[dict[str, Any], int]]) -> dict[str, Any]:
+def _slim(node: Node, shuffles: list[tuple[Node, int]]) -> None:
     """`shuffles` gets those that have a number."""
-    text = node.simpleString.partition(",")[0] if node.simpleString.startswith("CollectMetrics") else ""
-    children = [_slim(child, shuffles) for child in node.children]
-    slim = {"nodeName": node.nodeName, "simpleString": text, "children": children}
     if (at := _shuffle(node)) is not None:
-        shuffles.append((slim, at))
-    return slim
+        shuffles.append((node, at))
+    marked = node.simpleString.startswith("CollectMetrics")
+    node.simpleString = node.simpleString.partition(",")[0] if marked else ""
+    for child in node.children:
+        _slim(child, shuffles)
 
 
 def _shuffle(node: Node) -> int | None:
