@@ -23,11 +23,11 @@ _CUT_TO = b',"Task Metrics":{'
 
 def task_of(line: bytes) -> schemas.TaskEnd:
     """One byte is found many times as fast as a word, so brackets show the way: the first one opens the accumulators,
-    and what comes after the next to close is not among the numbers of a task's info."""
+    two braces after the next to close are the ends of the task's info and of what the executor's memory was at."""
     begin = line.find(b"[") + 1
     if line.endswith(_CUT_FROM, 0, begin):
-        end = line.find(_CUT_TO, line.find(b"]", begin))
-        if end > 0:
+        end = line.find(b"}", line.find(b"}", line.find(b"]", begin)) + 1) + 1
+        if line.startswith(_CUT_TO, end):
             try:
                 return _task(line[: begin - len(_CUT_FROM)] + b"}" + line[end:])
             except msgspec.DecodeError:

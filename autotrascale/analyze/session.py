@@ -31,6 +31,8 @@ CONF = {
     "spark.sql.files.maxPartitionBytes": "32m",
     # Lists are collected for each batch: sorting them in between, as Spark does past 128, takes longer than anything.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "20000",
+    # More pieces of code are generated than Spark keeps by default: a second archive would compile them all again.
+    "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.eventLog.enabled": "false",
     # Decoding is native and the rest is soon over: a JVM that optimises for hours to come costs more than it saves.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

@@ -23,8 +23,6 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import blake2b
-from itertools import chain
-from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -54,19 +52,6 @@ _TABLES: dict[str, Columns] = {
     "executors": rows.EXECUTORS,
 }
 _SCHEMAS = {name: arrow_schema(columns) for name, columns in _TABLES.items()}
-_numbers = attrgetter(
-    "stage",
-    "info.index",
-    "metrics.run_ms",
-    "metrics.deserialise_ms",
-    "metrics.serialise_ms",
-    "metrics.shuffled.wait_ms",
-    "metrics.gc_ms",
-    "metrics.shuffled.records",
-    "metrics.taken.records",
-    "metrics.sent.records",
-    "metrics.written.records",
-)
 _NUMBERS = 11  # that a task's line has
 _ROWS = 20_000  # written together
 _KNOWN = 10_000  # patterns that a share remembers
@@ -170,25 +155,41 @@ def read_piece(piece: Piece, share: Share) -> Report:
     number, bad, first_bad = 0, 0, None
     tasks = array("q")
     for block in blocks(text, piece):
-        done = []
+        done: list[int] = []
         for line in block:
             number += 1
             try:
                 if line.startswith(schemas.TASK_END):
                     task = task_of(line)
                     if task.metrics is not None and task.end.reason == "Success":
-                        done.append(task)
+                        done += _numbers(task, task.metrics)
                 elif event := event_of(line):
                     _add_event(piece.log, event, share)
             except (msgspec.DecodeError, ValueError, RecursionError):
                 bad, first_bad = bad + 1, first_bad or number
-        tasks.extend(chain.from_iterable(map(_numbers, done)))
+        tasks.extend(done)
         if len(tasks) >= _ROWS * _NUMBERS:
             share.write("tasks", _task_batch(piece.log, tasks))
             tasks = array("q")
     if tasks:
         share.write("tasks", _task_batch(piece.log, tasks))
     return Report(piece.file, piece.start, number, bad, first_bad, text.problem)
+
+
+def _numbers(task: schemas.TaskEnd, did: schemas.TaskMetrics) -> tuple[int, ...]:
+    return (
+        task.stage,
+        task.info.index,
+        did.run_ms,
+        did.deserialise_ms,
+        did.serialise_ms,
+        did.shuffled.wait_ms,
+        did.gc_ms,
+        did.shuffled.records,
+        did.taken.records,
+        did.sent.records,
+        did.written.records,
+    )
 
 
 def _add_event(log: int, event: Struct, share: Share) -> None:
