@@ -26,8 +26,11 @@ def task_of(line: bytes) -> schemas.TaskEnd:
     two braces after the next to close are the ends of the task's info and of what the executor's memory was at."""
     begin = line.find(b"[") + 1
     if line.endswith(_CUT_FROM, 0, begin):
-        end = line.find(b"}", line.find(b"}", line.find(b"]", begin)) + 1) + 1
-        if line.startswith(_CUT_TO, end):
+        close = line.find(b"]", begin)
+        end = line.find(b"}", line.find(b"}", close) + 1) + 1
+        if not line.startswith(_CUT_TO, end):
+            end = line.find(_CUT_TO, close)
+        if end > 0:
             try:
                 return _task(line[: begin - len(_CUT_FROM)] + b"}" + line[end:])
             except msgspec.DecodeError:
