@@ -55,7 +55,7 @@ _SCHEMAS = {name: arrow_schema(columns) for name, columns in _TABLES.items()}
 _NUMBERS = 11  # that a task's line has
 _ROWS = 20_000  # written together
 _KNOWN = 10_000  # patterns that a share remembers
-_SHARES = 16  # of the work for each core: small enough to even out, and few enough to cost nothing
+_SHARES = 8  # of the work for each core: small enough to even out, and few enough to cost nothing
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,9 @@ def summed(spark: SparkSession, tasks: str, placed: str) -> DataFrame:
     """From the folders of staged tasks and of placed stages."""
     system, path = opened(tasks)
     files = sorted(each.path for each in system.get_file_info(FileSelector(path)) if each.path.endswith(".parquet"))
-    parts = spark.range(0, len(files), 1, max(1, len(files))).mapInArrow(
-        partial(_summed, tasks, files, placed), ddl(_SUMS)
-    )
+    shares = min(len(files), 2 * spark.sparkContext.defaultParallelism)  # each costs more to begin than a file
+    numbers = spark.range(0, len(files), 1, max(1, shares))
+    parts = numbers.mapInArrow(partial(_summed, tasks, files, placed), ddl(_SUMS))
     return parts.groupBy(*_WHERE).agg(*(fn.sum(name).alias(name) for name in SUMMABLE))
 
 
