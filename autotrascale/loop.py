@@ -250,10 +250,11 @@ class Loop:
     def __init__(
         self, live: LiveJob, rules: Rules, *, initial: Parallelism, state: State | None = None,
         journal: Journal | None = None, library: Library | None = None, report: Report = lambda _, __: None,
-        services: Callable[[], Mapping[str, float]] = dict,
+        services: Callable[[], Mapping[str, float]] = dict, seen: Callable[[Snapshot], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self.live, self.rules, self.initial, self.state = live, rules, initial, state or State()
         self.journal, self.library, self.report, self.services = journal, library, report, services
+        self.seen = seen  # told of each snapshot
 
     def run(self, seconds: float | None = None) -> State:
         """The job as it is found, or as it was left; begun where it never ran. `seconds` are of the job's clock."""
@@ -274,6 +275,8 @@ class Loop:
         self.happened(Looked(look, services), look.at)
 
     def happened(self, event: Event, now: float) -> None:
+        if isinstance(event, Looked) and event.look.snapshot is not None:
+            self.seen(event.look.snapshot)
         self.state, instructions = step(self.rules, self.state, event, now)
         for instruction in instructions:
             self._do(instruction)

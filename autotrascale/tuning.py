@@ -130,27 +130,29 @@ class Outcome:
 
 
 Report = Callable[[Progress], None]
+Seen = Callable[[Snapshot], None]
 
 
 def tune(
     job: Job, engine: Engine, settings: Tuning | None = None, *, sources: Sequence[BenefitModel] = (),
     report: Report = lambda _: None, clock: Callable[[], float] = time.monotonic, journal: Journal | None = None,
-    past: Sequence[Recorded] = (),
+    past: Sequence[Recorded] = (), seen: Seen = lambda _: None,
 ) -> Outcome:  # fmt: skip
-    """The whole run, or the rest of one whose trials so far are `past`. The engine stays open: it is the caller's."""
+    """The whole run, or the rest of one whose trials so far are `past`. The engine stays open: it is the caller's.
+    `seen` is told of each snapshot."""
     if job.rate == 0:
         raise InputError("source_rates", "are all zero, so there is nothing to measure", seen=dict(job.source_rates),
                          remedy="give each source a rate")  # fmt: skip
-    return _Run(job, engine, settings or Tuning(), sources, report, clock, journal, past).go()
+    return _Run(job, engine, settings or Tuning(), sources, report, clock, journal, past, seen).go()
 
 
 class _Run:
     def __init__(
         self, job: Job, engine: Engine, settings: Tuning, sources: Sequence[BenefitModel], report: Report,
-        clock: Callable[[], float], journal: Journal | None, past: Sequence[Recorded],
+        clock: Callable[[], float], journal: Journal | None, past: Sequence[Recorded], seen: Seen,
     ) -> None:  # fmt: skip
         self.job, self.engine, self.settings, self.sources = job, engine, settings, sources
-        self.report, self.clock, self.journal = report, clock, journal
+        self.report, self.clock, self.journal, self.seen = report, clock, journal, seen
         self.past = deque(past)
         self.evaluations: list[Evaluation] = []
         self.study: Study | None = None
@@ -296,6 +298,8 @@ class _Run:
             self.journal.begin(self._number, phase, parallelism)
         began = self.clock()
         trial = self.engine.run(parallelism, self.job.source_rates)
+        if trial.snapshot is not None:
+            self.seen(trial.snapshot)
         recorded = Recorded(self._read(phase, trial, self.clock() - began), trial)
         if self.journal is not None:
             self.journal.done(recorded)

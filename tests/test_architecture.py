@@ -21,7 +21,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "plan": ({"domain"}, MATHS),
     "reading": ({"domain"}, {"pydantic", "pydantic_core", "yaml"}),
     "monitor": ({"domain", "reading"}, {"pydantic", "influxdb_client", "urllib3"}),
-    "analyze": ({"domain", "reading", "execute"}, {"pyspark", "numpy", "pyarrow", "msgspec"}),
+    "analyze": ({"domain", "reading", "execute"}, {"pyspark", "py4j", "numpy", "pyarrow", "msgspec"}),
     "execute": ({"domain", "plan", "reading"}, {"numpy", "scipy", "pyspark", "py4j", "psutil", "pyarrow", "pandas"}),
     "jobs": ({"domain", "execute"}, {"pyspark", "pyarrow", "pandas", "redis", "numpy"}),
     "knowledge": ({"domain", "plan", "reading", "execute", "tuning"}, {"mlflow", "pandas", "numpy"}),

@@ -6,7 +6,7 @@
     useful_ms … written sums over its tasks, as in `staging`
 
 A task finds its stage by binary search, and Arrow adds up what came from one file; for Spark there is left what many
-files have of the same instance. A row for each task in Spark SQL took four times as long.
+files have of the same instance. A row for each task in Spark SQL took several times as long.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from autotrascale.service.output import Format, FormatOption, note, say
-from autotrascale.service.store import StoreOption
+from autotrascale.service.store import MetricsOption, StoreOption
 from autotrascale.service.telling import TARGET_NOT_MET
 from autotrascale.service.tune import EngineChoice
 
@@ -41,6 +41,7 @@ def autoscale(
         typer.Option("--event-log", metavar="FOLDER", help="With --advise: of a Spark job that somebody else runs."),
     ] = None,
     store: StoreOption = None,
+    metrics: MetricsOption = None,
     form: FormatOption = Format.table,
 ) -> None:
     """Keep a running job at its latency target with the least parallelism, while its rate goes up and down."""
@@ -53,7 +54,7 @@ def autoscale(
     _check_event_log(event_log, advise, name)
     limit = A_DAY if seconds is None and name == "simulator" else seconds
     with telling.ending_cleanly():
-        state = _keep(file, job_file, name, open_store(store), advise, event_log, limit, form)
+        state = _keep(file, job_file, name, open_store(store), advise, event_log, limit, form, metrics)
     if state.memory.missed:
         raise typer.Exit(TARGET_NOT_MET)
 
@@ -86,9 +87,10 @@ def decisions_beside(store: Store | None) -> Decisions | None:
 
 def _keep(
     file: JobFile, path: Path, engine: Any, store: Store | None, advise: bool, event_log: Path | None,
-    limit: float | None, form: Format,
+    limit: float | None, form: Format, metrics: str | None,
 ) -> State:  # fmt: skip
     from autotrascale.loop import Loop
+    from autotrascale.service.metering import metering
     from autotrascale.tuning import starting_point
 
     decisions = decisions_beside(store)
@@ -101,6 +103,7 @@ def _keep(
         opened = file.look_on(event_log) if event_log else file.open_live(engine, kept, path.parent, file.tuning.seed)
         job, live = opened
         stack.callback(live.close)
+        meter = stack.enter_context(metering(metrics, journalled=decisions is not None))
         session = None if decisions is None else _session(decisions, job, engine, live.simulated, advise, home)
         learned = _library(store, job, live.simulated)
         rules = _rules(file, job, engine, store, advise=advise)
@@ -111,6 +114,7 @@ def _keep(
         loop = Loop(
             live, rules, initial=initial, state=None if session is None else session.state, journal=session,
             library=None if advise else learned, report=_teller(form, job.target.latency_seconds, session, learned),
+            seen=meter.of(live),
         )  # fmt: skip
         ended = "interrupted"
         try:

@@ -26,8 +26,9 @@ from autotrascale.knowledge.store import Store
 from autotrascale.knowledge.wire import Opening, Source
 from autotrascale.reading import validate
 from autotrascale.service.jobfile import EngineName, JobFile
+from autotrascale.service.metering import Meter
 from autotrascale.service.warm_start import WarmStart, wanted_by, warm_start
-from autotrascale.tuning import Outcome, Report, Tuning, tune
+from autotrascale.tuning import Outcome, Report, Seen, Tuning, tune
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -66,7 +67,7 @@ class Finished:
     cold: Source | None = None  # of the models it started from, the nearest that was made from nothing
 
 
-def start(asked: Asked, store: Store | None, told: Told) -> Finished:
+def start(asked: Asked, store: Store | None, told: Told, meter: Meter | None = None) -> Finished:
     if store is not None:  # starting an engine takes long enough to look first
         claim.refuse_beside_another(store, store.experiment(asked.file.job))
     job, engine = asked.file.open(asked.engine, asked.settings.seed)
@@ -77,18 +78,20 @@ def start(asked: Asked, store: Store | None, told: Told) -> Finished:
         told.opening(job, engine.simulated, warm)
         if store is None:
             sources = [source.model for source in warm.sources]
-            outcome = tune(job, engine, asked.settings, sources=sources, report=told.progress)
+            seen = _seen(meter, engine)
+            outcome = tune(job, engine, asked.settings, sources=sources, report=told.progress, seen=seen)
             return Finished(outcome, warm_start=warm.lines, cold=_cold(warm.sources, job))
         opening = Opening(
             job, asked.engine, engine.simulated, asked.settings, asked.rate, str(asked.path.absolute()),
             read_content(asked.path), warm.sources, warm.lines,
         )  # fmt: skip
-        return _through(RunJournal.start(store, opening, asked.queued), engine, told)
+        return _through(RunJournal.start(store, opening, asked.queued), engine, told, meter)
 
 
 def resume(
-    store: Store, name: str, told: Told, total_trials: int | None = None, max_seconds: float | None = None
-) -> Finished:
+    store: Store, name: str, told: Told, total_trials: int | None = None, max_seconds: float | None = None,
+    meter: Meter | None = None,
+) -> Finished:  # fmt: skip
     """The rest of a run, under the very job file that it was started with."""
     run = find_run(store, name)
     opening = read_opening(store, run.info.run_id)
@@ -101,16 +104,16 @@ def resume(
         journal = RunJournal.resume(store, run, total_trials, max_seconds)
         if isinstance(engine, SimulatorEngine):
             engine.runs = len(journal.past)  # its noise goes on where it was
-        return _through(journal, engine, told)
+        return _through(journal, engine, told, meter)
 
 
-def _through(journal: RunJournal, engine: Engine, told: Told) -> Finished:
+def _through(journal: RunJournal, engine: Engine, told: Told, meter: Meter | None) -> Finished:
     opening = journal.opening
     try:
         with journal:
             outcome = tune(
                 opening.job, engine, opening.settings, sources=[source.model for source in opening.sources],
-                report=told.progress, journal=journal, past=journal.past,
+                report=told.progress, journal=journal, past=journal.past, seen=_seen(meter, engine),
             )  # fmt: skip
             journal.conclude(outcome)
             model = _register(journal, outcome)
@@ -121,6 +124,10 @@ def _through(journal: RunJournal, engine: Engine, told: Told) -> Finished:
         told.unfinished(journal.run_id)
         raise
     return Finished(outcome, journal.run_id, model, opening.warm_start, _cold(opening.sources, opening.job))
+
+
+def _seen(meter: Meter | None, engine: Engine) -> Seen:
+    return (lambda _: None) if meter is None else meter.of(engine)
 
 
 def _register(journal: RunJournal, outcome: Outcome) -> Stored | None:

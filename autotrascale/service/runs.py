@@ -9,7 +9,7 @@ import typer
 
 from autotrascale.service.completing import job_names, run_names
 from autotrascale.service.output import Format, FormatOption, emit, note, say, table
-from autotrascale.service.store import StoreOption
+from autotrascale.service.store import MetricsOption, StoreOption
 
 if TYPE_CHECKING:
     from autotrascale.knowledge.history import Record, Summary
@@ -58,14 +58,16 @@ def resume(
         float | None, typer.Option(metavar="S", help="No trial begins after this long, earlier trials included.")
     ] = None,
     store: StoreOption = None,
+    metrics: MetricsOption = None,
     form: FormatOption = Format.table,
 ) -> None:
     """Go on with a run that was interrupted or died, after its last finished evaluation."""
     from autotrascale.service import recorded, telling
+    from autotrascale.service.metering import metering
     from autotrascale.service.store import need_store
 
-    with telling.ending_cleanly():
-        finished = recorded.resume(need_store(store), run, telling.told(form), total_trials, max_seconds)
+    with telling.ending_cleanly(), metering(metrics) as meter:
+        finished = recorded.resume(need_store(store), run, telling.told(form), total_trials, max_seconds, meter)
     telling.finish(form, finished)
 
 

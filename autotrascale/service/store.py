@@ -1,4 +1,5 @@
-"""Which store of runs and models a verb works with: `--store`, or the environment, or a file in this folder."""
+"""Which stores a verb works with: of runs and models `--store`, of metrics `--metrics`; else what the environment says,
+else files in this folder."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from autotrascale.knowledge.store import Store
 
 NO_STORE = "none"
+METRICS_VARIABLE = "AUTOTRASCALE_METRICS"
 VARIABLES = ("AUTOTRASCALE_STORE", "MLFLOW_TRACKING_URI")  # the first that is set counts
 
 StoreOption = Annotated[
@@ -23,6 +25,14 @@ StoreOption = Annotated[
         "--store",
         metavar="URI|none",
         help="MLflow store of runs and models; else AUTOTRASCALE_STORE, MLFLOW_TRACKING_URI, ./mlruns/mlflow.db.",
+    ),
+]
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="FILE|none",
+        help=f"File that says where real jobs' metrics are kept; else {METRICS_VARIABLE}, ./mlruns/metrics.db.",
     ),
 ]
 

@@ -12,7 +12,7 @@ import typer
 
 from autotrascale.service.completing import job_files
 from autotrascale.service.output import Format, FormatOption
-from autotrascale.service.store import StoreOption
+from autotrascale.service.store import MetricsOption, StoreOption
 from autotrascale.service.telling import TARGET_NOT_MET as TARGET_NOT_MET
 
 
@@ -39,11 +39,13 @@ def tune(
     ] = "auto",
     save_model: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to put the benefit model.")] = None,
     store: StoreOption = None,
+    metrics: MetricsOption = None,
     form: FormatOption = Format.table,
 ) -> None:
     """Find the least parallelism that holds the latency target at one input rate."""
     from autotrascale.service import recorded, telling
     from autotrascale.service.jobfile import read_job_file
+    from autotrascale.service.metering import metering
     from autotrascale.service.store import open_store
 
     file = read_job_file(job_file)
@@ -54,7 +56,9 @@ def tune(
         _check_writable(save_model)
     asked = recorded.Asked(file, job_file, name, settings, rate, warm_start)
     with telling.ending_cleanly():
-        finished = recorded.start(asked, open_store(store), telling.told(form))
+        runs = open_store(store)
+        with metering(metrics, journalled=runs is not None) as meter:
+            finished = recorded.start(asked, runs, telling.told(form), meter)
     if save_model is not None and finished.outcome.model is not None:
         _write(save_model, finished.outcome.model.to_json())
     telling.finish(form, finished)

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.settings import SqliteSettings, StoreSettings
-from autotrascale.reading import read_file
+from autotrascale.monitor.settings import SqliteSettings
 from autotrascale.service.checkup.finding import Case, Finding, of_error, ok
 from autotrascale.service.jobfile import read_job_file
+from autotrascale.service.metering import read_settings
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class _Metrics:
-    store: StoreSettings
 
 
 def read_case(job: Path | None, metrics: Path | None, store: str | None) -> tuple[Case, list[Finding]]:
     """What to look at, and what the files themselves are worth."""
     findings: list[Finding] = []
     job_file = _read("job file", job, read_job_file, findings)
-    stated = _read("metrics file", metrics, lambda path: read_file(path, _Metrics), findings)
-    return Case(job_file, store, SqliteSettings() if stated is None else stated.store), findings
+    stated = _read("metrics file", metrics, read_settings, findings)
+    return Case(job_file, store, SqliteSettings() if stated is None else stated), findings
 
 
 def _read(check: str, path: Path | None, reader: Callable[[Path], T], findings: list[Finding]) -> T | None:

@@ -22,6 +22,7 @@ from autotrascale.knowledge.store import Store, StoreError
 from autotrascale.knowledge.wire import digest
 from autotrascale.service import recorded, telling
 from autotrascale.service.jobfile import read_job_file
+from autotrascale.service.metering import metering
 from autotrascale.service.queue import logs
 from autotrascale.service.queue.entries import Request, look
 from autotrascale.views.progress import after
@@ -67,10 +68,12 @@ def _go(store: Store, run_id: str) -> None:
         lambda progress: logs.say("evaluation", run=run_id, line=after(progress)) if progress.done else None,
         lambda _: logs.say("run interrupted", run=run_id),
     )
-    if _begun(store, run_id):
-        finished = recorded.resume(store, run_id, told, request.total_trials, request.max_seconds)
-    else:
-        finished = recorded.start(_asked(request, run_id, run.data.tags.get(tags.JOB_FILE)), store, told)
+    with metering(None) as meter:
+        if _begun(store, run_id):
+            finished = recorded.resume(store, run_id, told, request.total_trials, request.max_seconds, meter)
+        else:
+            asked = _asked(request, run_id, run.data.tags.get(tags.JOB_FILE))
+            finished = recorded.start(asked, store, told, meter)
     logs.say("run finished", run=run_id, stop_reason=finished.outcome.stop_reason)
 
 

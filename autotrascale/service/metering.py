@@ -1,0 +1,108 @@
+"""What real jobs are measured at goes into the metric store: each trial of a tuning run, each look of the control loop.
+
+A store that fails costs no run anything: that it does is said, and that it works again. Simulated figures are not kept,
+where they would stand among real ones.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from autotrascale.domain.errors import AuTraScaleError
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.monitor.settings import InfluxSettings, SqliteSettings, StoreSettings, open_store
+from autotrascale.monitor.snapshot_points import snapshot_points
+from autotrascale.monitor.store import MetricStore, StoreError
+from autotrascale.reading import read_file
+from autotrascale.service.output import note
+from autotrascale.service.store import METRICS_VARIABLE, NO_STORE
+
+
+class Simulated(Protocol):
+    """An engine or a live job."""
+
+    simulated: bool
+
+
+@dataclass(frozen=True)
+class _Metrics:
+    store: StoreSettings
+
+
+def read_settings(path: Path) -> SqliteSettings | InfluxSettings:
+    return read_file(path, _Metrics).store
+
+
+def settings(option: str | None) -> SqliteSettings | InfluxSettings | None:
+    """As somebody said, or the embedded store; None for `none`."""
+    said = option or os.environ.get(METRICS_VARIABLE)
+    if said == NO_STORE:
+        return None
+    return read_settings(Path(said)) if said else SqliteSettings()
+
+
+@contextmanager
+def metering(option: str | None, *, journalled: bool = True) -> Iterator[Meter]:
+    """Where a run is not journalled, its metrics are only kept in a store that somebody named."""
+    named = bool(option or os.environ.get(METRICS_VARIABLE))
+    meter = Meter(settings(option) if journalled or named else None, named=named)
+    try:
+        yield meter
+    finally:
+        meter.close()
+
+
+class Meter:
+    """Opens its store when there is a real job to keep metrics of. One that somebody named and that cannot be used is
+    refused; without the usual one a run goes on."""
+
+    def __init__(
+        self,
+        wanted: SqliteSettings | InfluxSettings | None,
+        *,
+        named: bool = False,
+        clock: Callable[[], int] = time.time_ns,
+        tell: Callable[[str], None] = note,
+    ) -> None:
+        self._wanted, self._named, self._clock, self._tell = wanted, named, clock, tell
+        self._store: MetricStore | None = None
+        self._trouble = ""
+
+    def of(self, what: Simulated) -> Callable[[Snapshot], None]:
+        """What is to be told of each snapshot of this engine or live job."""
+        return self._keep if not what.simulated and self._opened() else lambda _: None
+
+    def _keep(self, snapshot: Snapshot) -> None:
+        if self._store is None:
+            return
+        trouble = ""
+        try:
+            self._store.write(snapshot_points(snapshot, self._clock()))
+            trouble = self._store.status().problem or ""
+        except StoreError as error:
+            trouble = str(error)
+        if bool(trouble) != bool(self._trouble):
+            self._tell(f"metric store: {trouble or 'works again'}")
+        self._trouble = trouble
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _opened(self) -> bool:
+        if self._store is None and self._wanted is not None:
+            try:
+                self._store = open_store(self._wanted)
+            except AuTraScaleError as error:
+                if self._named:
+                    raise
+                self._tell(f"metrics are not kept: {error}")
+                self._wanted = None
+        return self._store is not None
