@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from influxd import PASSWORD, TOKEN, Influxd, started
@@ -14,6 +16,9 @@ from autotrascale.monitor.influx_store import BATCH, InfluxStore
 from autotrascale.monitor.points import SECOND, Point
 from autotrascale.monitor.spooled_store import SpooledStore
 from autotrascale.monitor.store import Query, StoreAwayError, StoreRefusedError
+from autotrascale.service import cli
+from autotrascale.service.metering import metering
+from autotrascale.testing.snapshots import chain
 
 T0 = 1_700_000_000 * SECOND
 EVERYTHING = Query("m", "v", T0, T0 + 10**6 * SECOND)
@@ -128,3 +133,25 @@ def test_without_a_server_ci_fails_and_others_skip(monkeypatch: pytest.MonkeyPat
     outcome = pytest.fail.Exception if ci else pytest.skip.Exception
     with pytest.raises(outcome, match="INFLUXD names no program"):
         started(tmp_path)
+
+
+def test_a_real_job_is_metered_through_a_file_that_names_the_server(
+    influxd: Influxd, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SECRET_OF_INFLUX", TOKEN)
+    told = {"kind": "influxdb", "url": influxd.url, "bucket": influxd.bucket(), "token_env": "SECRET_OF_INFLUX"}
+    file = tmp_path / "metrics.yaml"
+    file.write_text(json.dumps({"store": {**told, "spool_path": "spool.db"}}))
+    with metering(str(file)) as meter:
+        keep = meter.of(SimpleNamespace(simulated=False))
+        for k in (2, 3):
+            keep(chain({"source": 1, "work": k}, {"source": 100.0, "work": 60.0}, 80.0, job="shop", throughput=79.5))
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["metrics", "shop", "--metrics", str(file), "--format", "json"])
+    out, err = capsys.readouterr()
+    assert ended.value.code in (None, 0), err
+    series = json.loads(out)
+    assert set(series["throughput"].values()) == {79.5}
+    assert list(series["parallelism"]["work"].values())[-1] == 3
+    assert TOKEN not in out + err
