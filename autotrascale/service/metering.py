@@ -39,18 +39,24 @@ def read_settings(path: Path) -> SqliteSettings | InfluxSettings:
     return read_file(path, _Metrics).store
 
 
+def metrics_file(option: str | None) -> Path | None:
+    """That somebody named."""
+    said = option or os.environ.get(METRICS_VARIABLE)
+    return Path(said) if said and said != NO_STORE else None
+
+
 def settings(option: str | None) -> SqliteSettings | InfluxSettings | None:
     """As somebody said, or the embedded store; None for `none`."""
-    said = option or os.environ.get(METRICS_VARIABLE)
-    if said == NO_STORE:
+    if (option or os.environ.get(METRICS_VARIABLE)) == NO_STORE:
         return None
-    return read_settings(Path(said)) if said else SqliteSettings()
+    file = metrics_file(option)
+    return SqliteSettings() if file is None else read_settings(file)
 
 
 @contextmanager
 def metering(option: str | None, *, journalled: bool = True) -> Iterator[Meter]:
     """Where a run is not journalled, its metrics are only kept in a store that somebody named."""
-    named = bool(option or os.environ.get(METRICS_VARIABLE))
+    named = metrics_file(option) is not None
     meter = Meter(settings(option) if journalled or named else None, named=named)
     try:
         yield meter

@@ -12,6 +12,7 @@ from autotrascale.domain.snapshot import Latency, Snapshot
 from autotrascale.loop import Loop
 from autotrascale.monitor.settings import InfluxSettings, SqliteSettings
 from autotrascale.service import cli
+from autotrascale.service.checkup.files import read_case
 from autotrascale.service.metering import Meter, metering, settings
 from autotrascale.testing.scripted_engine import ScriptedEngine
 from autotrascale.testing.snapshots import chain
@@ -136,6 +137,7 @@ def test_which_store_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("AUTOTRASCALE_METRICS", str(file))
     assert settings(None) == SqliteSettings(path="here.db")
     assert settings("none") is None
+    assert read_case(None, None, "none")[0].metrics == SqliteSettings(path="here.db")  # a doctor looks at the same
     with pytest.raises(InputError, match=r"nowhere\.yaml"):
         settings("nowhere.yaml")
 

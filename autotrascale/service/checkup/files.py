@@ -11,7 +11,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.monitor.settings import SqliteSettings
 from autotrascale.service.checkup.finding import Case, Finding, of_error, ok
 from autotrascale.service.jobfile import read_job_file
-from autotrascale.service.metering import read_settings
+from autotrascale.service.metering import metrics_file, read_settings
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ def read_case(job: Path | None, metrics: Path | None, store: str | None) -> tupl
     """What to look at, and what the files themselves are worth."""
     findings: list[Finding] = []
     job_file = _read("job file", job, read_job_file, findings)
-    stated = _read("metrics file", metrics, read_settings, findings)
+    stated = _read("metrics file", metrics or metrics_file(None), read_settings, findings)
     return Case(job_file, store, SqliteSettings() if stated is None else stated), findings
 
 
