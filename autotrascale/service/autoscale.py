@@ -98,12 +98,12 @@ def _keep(
     with ExitStack() as stack:
         if decisions is not None:
             stack.callback(decisions.close)
+        meter = stack.enter_context(metering(metrics, journalled=decisions is not None))
         # A simulated job that nobody journals is begun anew each time.
         kept = None if decisions is None and engine == "simulator" else home
         opened = file.look_on(event_log) if event_log else file.open_live(engine, kept, path.parent, file.tuning.seed)
         job, live = opened
         stack.callback(live.close)
-        meter = stack.enter_context(metering(metrics, journalled=decisions is not None))
         session = None if decisions is None else _session(decisions, job, engine, live.simulated, advise, home)
         learned = _library(store, job, live.simulated)
         rules = _rules(file, job, engine, store, advise=advise)

@@ -18,7 +18,7 @@ from autotrascale.domain.errors import AuTraScaleError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.monitor.settings import InfluxSettings, SqliteSettings, StoreSettings, open_store
 from autotrascale.monitor.snapshot_points import snapshot_points
-from autotrascale.monitor.store import MetricStore, StoreError
+from autotrascale.monitor.store import MetricStore
 from autotrascale.reading import read_file
 from autotrascale.service.output import note
 from autotrascale.service.store import METRICS_VARIABLE, NO_STORE
@@ -91,7 +91,7 @@ class Meter:
         try:
             self._store.write(snapshot_points(snapshot, self._clock()))
             trouble = self._store.status().problem or ""
-        except StoreError as error:
+        except AuTraScaleError as error:  # the store's, or of a name that it cannot take
             trouble = str(error)
         if bool(trouble) != bool(self._trouble):
             self._tell(f"metric store: {trouble or 'works again'}")
@@ -112,3 +112,6 @@ class Meter:
                 self._tell(f"metrics are not kept: {error}")
                 self._wanted = None
         return self._store is not None
+
+
+UNMETERED = Meter(None)

@@ -26,9 +26,9 @@ from autotrascale.knowledge.store import Store
 from autotrascale.knowledge.wire import Opening, Source
 from autotrascale.reading import validate
 from autotrascale.service.jobfile import EngineName, JobFile
-from autotrascale.service.metering import Meter
+from autotrascale.service.metering import UNMETERED, Meter
 from autotrascale.service.warm_start import WarmStart, wanted_by, warm_start
-from autotrascale.tuning import Outcome, Report, Seen, Tuning, tune
+from autotrascale.tuning import Outcome, Report, Tuning, tune
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -67,7 +67,7 @@ class Finished:
     cold: Source | None = None  # of the models it started from, the nearest that was made from nothing
 
 
-def start(asked: Asked, store: Store | None, told: Told, meter: Meter | None = None) -> Finished:
+def start(asked: Asked, store: Store | None, told: Told, meter: Meter = UNMETERED) -> Finished:
     if store is not None:  # starting an engine takes long enough to look first
         claim.refuse_beside_another(store, store.experiment(asked.file.job))
     job, engine = asked.file.open(asked.engine, asked.settings.seed)
@@ -78,7 +78,7 @@ def start(asked: Asked, store: Store | None, told: Told, meter: Meter | None = N
         told.opening(job, engine.simulated, warm)
         if store is None:
             sources = [source.model for source in warm.sources]
-            seen = _seen(meter, engine)
+            seen = meter.of(engine)
             outcome = tune(job, engine, asked.settings, sources=sources, report=told.progress, seen=seen)
             return Finished(outcome, warm_start=warm.lines, cold=_cold(warm.sources, job))
         opening = Opening(
@@ -90,7 +90,7 @@ def start(asked: Asked, store: Store | None, told: Told, meter: Meter | None = N
 
 def resume(
     store: Store, name: str, told: Told, total_trials: int | None = None, max_seconds: float | None = None,
-    meter: Meter | None = None,
+    meter: Meter = UNMETERED,
 ) -> Finished:  # fmt: skip
     """The rest of a run, under the very job file that it was started with."""
     run = find_run(store, name)
@@ -107,13 +107,13 @@ def resume(
         return _through(journal, engine, told, meter)
 
 
-def _through(journal: RunJournal, engine: Engine, told: Told, meter: Meter | None) -> Finished:
+def _through(journal: RunJournal, engine: Engine, told: Told, meter: Meter) -> Finished:
     opening = journal.opening
     try:
         with journal:
             outcome = tune(
                 opening.job, engine, opening.settings, sources=[source.model for source in opening.sources],
-                report=told.progress, journal=journal, past=journal.past, seen=_seen(meter, engine),
+                report=told.progress, journal=journal, past=journal.past, seen=meter.of(engine),
             )  # fmt: skip
             journal.conclude(outcome)
             model = _register(journal, outcome)
@@ -124,10 +124,6 @@ def _through(journal: RunJournal, engine: Engine, told: Told, meter: Meter | Non
         told.unfinished(journal.run_id)
         raise
     return Finished(outcome, journal.run_id, model, opening.warm_start, _cold(opening.sources, opening.job))
-
-
-def _seen(meter: Meter | None, engine: Engine) -> Seen:
-    return (lambda _: None) if meter is None else meter.of(engine)
 
 
 def _register(journal: RunJournal, outcome: Outcome) -> Stored | None:

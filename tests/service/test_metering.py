@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,17 @@ def test_a_store_that_fails_is_said_and_costs_the_run_nothing(tmp_path: Path) ->
     assert said[0].startswith("metrics are not kept: ")
     with pytest.raises(InputError, match="cannot be opened"):
         Meter(SqliteSettings(), named=True).of(real())
+
+
+def test_a_job_whose_name_no_store_takes_is_tuned_all_the_same() -> None:
+    said: list[str] = []
+    meter = Meter(SqliteSettings(), tell=said.append)
+    keep = meter.of(real())
+    keep(replace(snapshot(), job="x" * 100_000))
+    keep(replace(snapshot(), job="two\nlines"))
+    keep(snapshot())
+    meter.close()
+    assert [line for line in said if not line.startswith("metric store: ")] == []
 
 
 def test_an_influxdb_that_is_away_is_said_once_and_points_wait(tmp_path: Path) -> None:

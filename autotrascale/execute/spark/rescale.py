@@ -3,7 +3,7 @@ reached through a private name, so it stands behind this one function."""
 
 from __future__ import annotations
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
