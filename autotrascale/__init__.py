@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from autotrascale.plan.benefit_model import BenefitModel as BenefitModel
-    from autotrascale.plan.study import Study as Study
+    from autotrascale.plan.search.benefit_model import BenefitModel as BenefitModel
+    from autotrascale.plan.search.study import Study as Study
 
 __all__ = ["BenefitModel", "Study"]
 __version__ = "0.1.0"
 
-_HOMES = {"BenefitModel": "autotrascale.plan.benefit_model", "Study": "autotrascale.plan.study"}
+_HOMES = {"BenefitModel": "autotrascale.plan.search.benefit_model", "Study": "autotrascale.plan.search.study"}
 
 
 def __getattr__(name: str) -> object:

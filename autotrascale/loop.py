@@ -1,7 +1,7 @@
 """The control loop: it keeps a running job within its latency target while its rate goes up and down (§IV, MAPE).
 
     Monitor   look at the job
-    Analyse   what runs, can it be believed, did it do what was foretold?           `plan/signals.py`
+    Analyse   what runs, can it be believed, did it do what was predicted?           `plan/signals.py`
     Plan      what should run: a policy with a memory, within the manager's guards   `plan/pilot.py`, `plan/manager.py`
     Execute   rescale it, start it again, keep what was learned
 
@@ -20,11 +20,11 @@ from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.execute.live import LiveJob, Look, Rescaled
-from autotrascale.plan import ledger, manager, pilot, signals
-from autotrascale.plan.benefit_model import BenefitModel
-from autotrascale.plan.experience import cell_rate, trained
-from autotrascale.plan.ledger import Action, Entry, Parallelism, Rules, State
-from autotrascale.plan.pilot import Pilot
+from autotrascale.plan.control import autoscaling, loop_state, manager, signals
+from autotrascale.plan.control.autoscaling import AutoscalingPolicy
+from autotrascale.plan.control.loop_state import Action, Entry, Parallelism, Rules, State
+from autotrascale.plan.control.prediction import grid_rate, trained
+from autotrascale.plan.search.benefit_model import BenefitModel
 
 DAY = 86_400.0
 TINY = 1e-6  # seconds that are none
@@ -107,7 +107,7 @@ class _Draft:
         return self.state, [entry, *then]
 
     def count(self, met: bool | None, running: Parallelism | None) -> None:
-        self.state = replace(self.state, totals=ledger.counted(self.state.totals, self.passed, met, running))
+        self.state = replace(self.state, totals=loop_state.counted(self.state.totals, self.passed, met, running))
 
     # -- Monitor, Analyse ---------------------------------------------------------------------------------------------
 
@@ -139,14 +139,14 @@ class _Draft:
         settled = since is None or state.clock.now - since >= rules.knobs.running_seconds
         growing = waiting and backlog > state.backlog and (snapshot.throughput or 0.0) < least
         calm, behind = settled and not waiting, settled and growing
-        memory = pilot.observed(
-            rules.settings, rules.course, state.memory, snapshot, state.clock.now, calm=calm, behind=behind
+        memory = autoscaling.observed(
+            rules.settings, rules.planning, state.memory, snapshot, state.clock.now, calm=calm, behind=behind
         )
         self.state = replace(
             state, memory=memory, backlog=backlog, services=state.services.seen(snapshot.backlog_records, services)
         )
         if calm and latency is not None:
-            self.state, self.facts["judged"] = ledger.judged(self.state, rules.settings.target, snapshot, latency)
+            self.state, self.facts["judged"] = loop_state.judged(self.state, rules.settings.target, snapshot, latency)
 
     # -- Plan ---------------------------------------------------------------------------------------------------------
 
@@ -159,30 +159,32 @@ class _Draft:
             return self.end("stay", running, running)
         if self.rules.advise:
             return self.end("would-rescale", running, decision.parallelism)
-        foretold = pilot.expected(mind, snapshot, tuple(decision.parallelism.values())) if mind else None
-        self.facts["foretold"] = foretold
-        self.state = replace(self.state, requested=decision.parallelism, awaiting=foretold)
-        learned = [Keep(cell_rate(snapshot.target_rate))] if mind and snapshot.target_rate > 0 else []
+        predicted = autoscaling.expected(mind, snapshot, tuple(decision.parallelism.values())) if mind else None
+        self.facts["predicted"] = predicted
+        self.state = replace(self.state, requested=decision.parallelism, awaiting=predicted)
+        learned = [Keep(grid_rate(snapshot.target_rate))] if mind and snapshot.target_rate > 0 else []
         return self.end("rescale", running, decision.parallelism, Rescale(decision.parallelism), *learned)
 
-    def _decide(self, snapshot: Snapshot, missing: bool) -> tuple[Decision, Pilot | None]:
+    def _decide(self, snapshot: Snapshot, missing: bool) -> tuple[Decision, AutoscalingPolicy | None]:
         state, rules, now = self.state, self.rules, self.state.clock.now
-        state = replace(state, pace=ledger.calmer(state, rules.knobs))
-        knobs = ledger.paced(rules.knobs, state.pace, missing)
-        lie = (missing and (state.services.slow() or signals.skewed(snapshot))) or ledger.failing(state, rules.knobs)
+        state = replace(state, pace=loop_state.usual_pace(state, rules.knobs))
+        knobs = loop_state.paced(rules.knobs, state.pace, missing)
+        lie = (missing and (state.services.slow() or signals.skewed(snapshot))) or loop_state.failing(
+            state, rules.knobs
+        )
         if lie:
             self.state = replace(state, manager=manager.observe(knobs, state.manager, snapshot, now))
-            return Decision.between(pilot.NAME, snapshot.parallelism, snapshot.parallelism, lie), None
+            return Decision.between(autoscaling.NAME, snapshot.parallelism, snapshot.parallelism, lie), None
         recent = tuple(each for each in state.rescales if now - each[0] < DAY)
         may_go_down = len(recent) < rules.rescales_per_day - 2
-        mind = Pilot(rules.settings, rules.course, state.memory, now, rules.models, may_go_down)
+        mind = AutoscalingPolicy(rules.settings, rules.planning, state.memory, now, rules.models, may_go_down)
         managed, decision = manager.step(knobs, rules.policy or mind, state.manager, snapshot, now)
-        if waits := pilot.half_way(decision, snapshot.parallelism):
+        if waits := autoscaling.half_way(decision, snapshot.parallelism):
             managed = replace(managed, requested=None)
             decision = Decision.between(decision.policy, snapshot.parallelism, snapshot.parallelism,
                                         *decision.reasons, waits)  # fmt: skip
-        managed = replace(managed, wishes=ledger.latest(managed.wishes))
-        memory = pilot.kept(state.memory, mind, decision)
+        managed = replace(managed, wishes=loop_state.latest(managed.wishes))
+        memory = autoscaling.kept(state.memory, mind, decision)
         self.state = replace(state, manager=managed, memory=memory, rescales=recent)
         return decision, None if rules.policy else replace(mind, memory=memory)
 
@@ -203,9 +205,9 @@ class _Draft:
                                  manager=replace(state.manager, requested=None))  # fmt: skip
             return self.end("failed", rescaled.running, wanted)
         running = dict(rescaled.running)
-        memory = pilot.rescaled(state.memory, tuple(running.values()), now)
+        memory = autoscaling.rescaled(state.memory, tuple(running.values()), now)
         self.state = replace(state, memory=memory, observed=running, good=running, failed_at=None,
-                             pace=ledger.hastier(state, self.rules.knobs))  # fmt: skip
+                             pace=loop_state.back_off(state, self.rules.knobs))  # fmt: skip
         numbers: dict[str, Number] = {"downtime_seconds": rescaled.downtime_seconds, **(rescaled.phases or {})}
         self.note(Reason("rescaled", f"stood still for {rescaled.downtime_seconds:.1f} s", numbers))
         return self.end("rescaled", before, running)
@@ -310,7 +312,7 @@ class Loop:
                 raise
 
     def _keep(self, rate: float) -> None:
-        cell = self.state.memory.experience.at(rate)
+        cell = self.state.memory.readings.at(rate)
         model = None if self.library is None or cell is None else trained(self.rules.settings, cell)
         if self.library is not None and model is not None:
             self.library.keep(model)

@@ -25,13 +25,13 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.engine import Engine
-from autotrascale.plan.benefit_model import BenefitModel
-from autotrascale.plan.demand import Demand, measure_demand
-from autotrascale.plan.floor import throughput_floor
-from autotrascale.plan.lattice import Point
-from autotrascale.plan.runs import LEAST_LATENCY
-from autotrascale.plan.study import Study
-from autotrascale.plan.throughput import SearchResult, StopReason, ThroughputSearch
+from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.search.lattice import Point
+from autotrascale.plan.search.runs import LEAST_LATENCY
+from autotrascale.plan.search.study import Study
+from autotrascale.plan.sizing.demand import Demand, measure_demand
+from autotrascale.plan.sizing.floor import throughput_floor
+from autotrascale.plan.sizing.throughput import SearchResult, StopReason, ThroughputSearch
 
 Phase = Literal["floor", "search", "confirm"]
 

@@ -35,11 +35,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from autotrascale.analyze import staging
-from autotrascale.analyze.logs import find_files, pieces
-from autotrascale.analyze.pipeline import Archive, read, workspace
-from autotrascale.analyze.session import local_session
-from autotrascale.analyze.snapshots import measured
+from autotrascale.analyze.archive import staging
+from autotrascale.analyze.archive.pipeline import Archive, read, workspace
+from autotrascale.analyze.archive.snapshots import measured
+from autotrascale.execute.spark.local_session import local_session
+from autotrascale.monitor.eventlog.files import find_files, pieces
 
 OPERATORS = {"source": 8, "parse": 12, "count": 20, "sink": 10}
 WIDER = 16  # times as many tasks in the batches of a large job: some 200 a stage, as Spark has by default

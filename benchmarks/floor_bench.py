@@ -12,10 +12,10 @@ from functools import partial
 from typing import get_args
 
 from autotrascale.domain.snapshot import Execution, OperatorMetrics, Snapshot
-from autotrascale.plan.demand import measure_demand
-from autotrascale.plan.floor import Floor, throughput_floor
-from autotrascale.plan.manager import Knobs, State, step
+from autotrascale.plan.control.manager import Knobs, State, step
 from autotrascale.plan.policies import create
+from autotrascale.plan.sizing.demand import measure_demand
+from autotrascale.plan.sizing.floor import Floor, throughput_floor
 
 
 def random_job(operators: int, execution: Execution, p_max: int, seed: int = 0) -> Snapshot:

@@ -42,10 +42,10 @@ from autotrascale.execute.simulator.schedules import DAY, Noisy, Ramp, Schedule,
 from autotrascale.execute.simulator.steady import compile_job
 from autotrascale.knowledge.decisions import Decisions, Opening
 from autotrascale.loop import Event, Loop, step
-from autotrascale.plan.experience import Settings
-from autotrascale.plan.knobs import Knobs
-from autotrascale.plan.ledger import Entry, Rules, State
-from autotrascale.plan.pilot import Course
+from autotrascale.plan.control.autoscaling import PlanningSettings
+from autotrascale.plan.control.knobs import Knobs
+from autotrascale.plan.control.loop_state import Entry, Rules, State
+from autotrascale.plan.control.prediction import Settings
 from autotrascale.plan.policies import Policy, create
 
 SEEDS = 5
@@ -55,7 +55,7 @@ KNOBS = Knobs(
     interval_seconds=30.0, running_seconds=120.0, max_gc_share=0.3, catch_up_seconds=300.0, backlog_seconds=1.0,
     scale_down_delay_seconds=1800.0,
 )  # fmt: skip
-HEADROOM = Course().headroom
+HEADROOM = PlanningSettings().headroom
 RIVAL_KNOBS = replace(KNOBS, utilisation=1 / (1 + HEADROOM), dead_band=0.1)
 CONTENDERS = ("autotrascale", "ds2", "queueing", "threshold")
 

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from autotrascale.execute.simulator import DEVELOPMENT, HELD_APART, Case, draw
 from autotrascale.execute.simulator.steady import hottest
-from autotrascale.plan.study import Study
+from autotrascale.plan.search.study import Study
 from benchmarks.peers import Maker, Skopt, peers
 
 NOISE = 0.05

@@ -29,18 +29,18 @@ import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from autotrascale.execute.spark import load
+from autotrascale.analyze.live.joining import Follower
+from autotrascale.analyze.live.watch import Watch
+from autotrascale.analyze.stability import Rules
 from autotrascale.execute.spark.configuration import configuration, event_log_folder
+from autotrascale.execute.spark.connection.processes import session_members
 from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.execute.spark.eventlog import Follower
-from autotrascale.execute.spark.load import Loads, Segment, SourceLoad
-from autotrascale.execute.spark.processes import session_members
-from autotrascale.execute.spark.protocol import Flow
-from autotrascale.execute.spark.schedule import constant
-from autotrascale.execute.spark.session import open_session
+from autotrascale.execute.spark.host.session import open_session
+from autotrascale.execute.spark.load import load
+from autotrascale.execute.spark.load.load import Loads, Segment, SourceLoad
+from autotrascale.execute.spark.load.schedule import constant
+from autotrascale.execute.spark.query.flow import Flow
 from autotrascale.execute.spark.settings import SparkSettings
-from autotrascale.execute.spark.stability import Rules
-from autotrascale.execute.spark.watch import Watch
 from autotrascale.jobs.wordcount import WordCount
 
 DEMO = Path(__file__).parents[1] / "configs" / "wordcount.yaml"

@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from autotrascale.monitor.points import SECOND, Point
-from autotrascale.monitor.sqlite_store import SqliteStore
-from autotrascale.monitor.store import Query
+from autotrascale.monitor.stores.points import SECOND, Point
+from autotrascale.monitor.stores.sqlite_store import SqliteStore
+from autotrascale.monitor.stores.store import Query
 
 BATCHES, BATCH, ROUNDS = 10, 5000, 5
 SERIES = 100  # 25 operators of 4 jobs, a busy installation

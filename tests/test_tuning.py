@@ -15,7 +15,7 @@ from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.engine import Engine
-from autotrascale.plan.score import Benefit
+from autotrascale.plan.search.score import Benefit
 from autotrascale.testing.engine_contract import Demand, EngineContract
 from autotrascale.testing.scripted_engine import ScriptedEngine
 from autotrascale.tuning import Evaluation, Outcome, Progress, Recorded, Tuning, tune

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from autotrascale.analyze.plan_tree import Plan
 from autotrascale.domain.errors import EngineError
-from autotrascale.execute.spark.plan import Plan
 
 _CODEGEN = "WholeStageCodegen"
 _SCAN = re.compile(r"Scan|^LocalTable|^Range|^Rate")

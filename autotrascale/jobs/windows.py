@@ -7,7 +7,7 @@ from pyspark.sql import functions as fn
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.generator import ARRIVAL
+from autotrascale.execute.spark.load.generator import ARRIVAL
 
 GRAIN = 0.001
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from autotrascale.domain import checks
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.spark.protocol import Flow, Query
+from autotrascale.execute.spark.query.flow import Flow, Query
 from autotrascale.jobs.chance import Ints, mixed
 from autotrascale.jobs.stalls import check_stalls, parked, same, stalled
 

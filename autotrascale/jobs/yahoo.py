@@ -29,7 +29,7 @@ from pyspark.sql import functions as fn
 
 from autotrascale.domain import checks
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.spark.protocol import Flow, Query
+from autotrascale.execute.spark.query.flow import Flow, Query
 from autotrascale.jobs.campaigns import Campaigns, InProcess, InRedis, LookUp
 from autotrascale.jobs.chance import Ints, below
 from autotrascale.jobs.redis_client import Redis

@@ -17,8 +17,8 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Execution
 from autotrascale.domain.target import Statistic
-from autotrascale.knowledge.wire import digest
-from autotrascale.plan.benefit_model import BenefitModel
+from autotrascale.knowledge.json_forms import digest
+from autotrascale.plan.search.benefit_model import BenefitModel
 
 NEAREST = 3  # models to start from at most: as many as a model carries along of its own ancestors
 

@@ -23,8 +23,8 @@ from autotrascale.knowledge import tags
 from autotrascale.knowledge.cards import Card
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.owner import Owner
-from autotrascale.plan.benefit_model import BenefitModel
-from autotrascale.plan.ledger import Entry, State, as_entry
+from autotrascale.plan.control.loop_state import Entry, State, as_entry
+from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.reading import validate
 
 VERSION = 1

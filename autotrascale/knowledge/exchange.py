@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from autotrascale.domain.errors import InputError
 from autotrascale.knowledge.cards import Card
-from autotrascale.plan.benefit_model import BenefitModel
+from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.reading import read_file
 
 FORMAT = "autotrascale-model"

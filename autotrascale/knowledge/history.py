@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.knowledge import claim, tags, wire
+from autotrascale.knowledge import claim, json_forms, tags
+from autotrascale.knowledge.json_forms import Opening
 from autotrascale.knowledge.store import PAGE, Store, StoreError
-from autotrascale.knowledge.wire import Opening
 from autotrascale.tuning import Outcome, Recorded, tune
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def read_run(store: Store, run: Run) -> Record:
     if run.info.status == "FINISHED":
         place = f"run {run.info.run_id}: {tags.OUTCOME_FILE}"
         data = store.read_json(run.info.run_id, tags.OUTCOME_FILE)
-        outcome = wire.outcome_from_json(data, [each.evaluation for each in recorded], place)
+        outcome = json_forms.outcome_from_json(data, [each.evaluation for each in recorded], place)
     return Record(summarise(store, run), read_opening(store, run.info.run_id), recorded, outcome)
 
 
@@ -144,7 +144,7 @@ def read_opening(store: Store, run_id: str) -> Opening:
             f"has no opening: it ended before its first evaluation, or its artefacts are out of reach ({error})",
             remedy="start a new run with: autotrascale tune",
         ) from None
-    return wire.opening_from_json(data, f"run {run_id}: {tags.OPENING_FILE}")
+    return json_forms.opening_from_json(data, f"run {run_id}: {tags.OPENING_FILE}")
 
 
 def read_recorded(store: Store, run: Run) -> tuple[Recorded, ...]:
@@ -157,7 +157,7 @@ def read_recorded(store: Store, run: Run) -> tuple[Recorded, ...]:
         place = f"run {run.info.run_id}: {tags.TRIALS}/{name}"
         if name not in trials:
             raise StoreError(f"{place} is missing, and with it an evaluation that was finished")
-        recorded = wire.recorded_from_json(trials[name], place)
+        recorded = json_forms.recorded_from_json(trials[name], place)
         by_number.setdefault(recorded.evaluation.number, recorded)
     return tuple(by_number[number] for number in sorted(by_number))
 

@@ -20,11 +20,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from autotrascale.domain.errors import AuTraScaleError, InputError
-from autotrascale.knowledge import claim, tags, wire
+from autotrascale.knowledge import claim, json_forms, tags
 from autotrascale.knowledge.history import read_opening, read_recorded
+from autotrascale.knowledge.json_forms import Opening
 from autotrascale.knowledge.owner import HEARTBEAT_SECONDS, Owner
 from autotrascale.knowledge.store import Store, StoreError
-from autotrascale.knowledge.wire import Opening
 from autotrascale.tuning import Outcome, Phase, Recorded, Tuning
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class RunJournal:
             claim.end_children(self.store, self.run_id, "KILLED")
             if settings != self.opening.settings:
                 self.opening = replace(self.opening, settings=settings)
-                self.store.write_json(self.run_id, tags.OPENING_FILE, wire.opening_to_json(self.opening))
+                self.store.write_json(self.run_id, tags.OPENING_FILE, json_forms.opening_to_json(self.opening))
         except BaseException as error:
             self._end(error)
             raise
@@ -166,7 +166,7 @@ class RunJournal:
             raise StoreError(f"run {self.run_id}: evaluation {recorded.evaluation.number} was never begun")
         evaluation = recorded.evaluation
         file = tags.trial_file(evaluation.number, self._under_way)
-        self.store.write_json(self.run_id, f"{tags.TRIALS}/{file}", wire.recorded_to_json(recorded))
+        self.store.write_json(self.run_id, f"{tags.TRIALS}/{file}", json_forms.recorded_to_json(recorded))
         metrics = {
             "latency_seconds": evaluation.latency_seconds,
             "throughput": evaluation.throughput,
@@ -186,7 +186,7 @@ class RunJournal:
         """What came of it. A run that dies after this reaches the same end when it is resumed."""
         self._still_mine_lately()
         best = outcome.best
-        self.store.write_json(self.run_id, tags.OUTCOME_FILE, wire.outcome_to_json(outcome))
+        self.store.write_json(self.run_id, tags.OUTCOME_FILE, json_forms.outcome_to_json(outcome))
         log_batches(
             self.store,
             self.run_id,
@@ -300,7 +300,7 @@ def _create(store: Store, experiment: str, opening: Opening, owner: Owner, queue
         run_id = queued
         log_batches(store, run_id, {}, {}, {**told, tags.NAME: name, tags.ENDED: ""})
         store.call(store.client.update_run, run_id, status="RUNNING")
-    store.write_json(run_id, tags.OPENING_FILE, wire.opening_to_json(opening))
+    store.write_json(run_id, tags.OPENING_FILE, json_forms.opening_to_json(opening))
     params = {
         "rate": job.rate,
         "latency_target": job.target.latency_seconds,

@@ -16,10 +16,10 @@ from autotrascale import __version__
 from autotrascale.domain.errors import InputError
 from autotrascale.knowledge import tags
 from autotrascale.knowledge.cards import Card, Choice, Stored, Wanted, choose
-from autotrascale.knowledge.flavour import MODEL_FILE
+from autotrascale.knowledge.json_forms import Source
+from autotrascale.knowledge.pyfunc import MODEL_FILE
 from autotrascale.knowledge.store import PAGE, Store, StoreError, quiet_warnings
-from autotrascale.knowledge.wire import Source
-from autotrascale.plan.benefit_model import BenefitModel
+from autotrascale.plan.search.benefit_model import BenefitModel
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -183,6 +183,6 @@ def _save(model: BenefitModel, folder: Path) -> None:
         from mlflow import pyfunc
 
         pyfunc.save_model(
-            str(folder / FOLDER), loader_module="autotrascale.knowledge.flavour", data_path=str(data),
+            str(folder / FOLDER), loader_module="autotrascale.knowledge.pyfunc", data_path=str(data),
             pip_requirements=[f"autotrascale=={__version__}"],
         )  # fmt: skip

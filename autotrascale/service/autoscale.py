@@ -13,14 +13,14 @@ import typer
 
 from autotrascale.service.output import Format, FormatOption, note, say
 from autotrascale.service.store import MetricsOption, StoreOption
-from autotrascale.service.telling import TARGET_NOT_MET
 from autotrascale.service.tune import EngineChoice
+from autotrascale.service.tuning_output import TARGET_NOT_MET
 
 if TYPE_CHECKING:
     from autotrascale.domain.job import Job
     from autotrascale.knowledge.decisions import Decisions, Learned, Session
     from autotrascale.knowledge.store import Store
-    from autotrascale.plan.ledger import Entry, Rules, State
+    from autotrascale.plan.control.loop_state import Entry, Rules, State
     from autotrascale.service.jobfile import JobFile
 
 A_DAY = 86_400.0
@@ -45,7 +45,7 @@ def autoscale(
     form: FormatOption = Format.table,
 ) -> None:
     """Keep a running job at its latency target with the least parallelism, while its rate goes up and down."""
-    from autotrascale.service import telling
+    from autotrascale.service import tuning_output
     from autotrascale.service.jobfile import read_job_file
     from autotrascale.service.store import open_store
 
@@ -53,7 +53,7 @@ def autoscale(
     name = file.engine_name(None if engine is None else engine.value)
     _check_event_log(event_log, advise, name)
     limit = A_DAY if seconds is None and name == "simulator" else seconds
-    with telling.ending_cleanly():
+    with tuning_output.ending_cleanly():
         state = _keep(file, job_file, name, open_store(store), advise, event_log, limit, form, metrics)
     if state.memory.missed:
         raise typer.Exit(TARGET_NOT_MET)
@@ -141,8 +141,8 @@ def _session(decisions: Decisions, job: Job, engine: str, simulated: bool, advis
 
 
 def _rules(file: JobFile, job: Job, engine: str, store: Store | None, *, advise: bool) -> Rules:
-    from autotrascale.plan.experience import Settings
-    from autotrascale.plan.ledger import Rules
+    from autotrascale.plan.control.loop_state import Rules
+    from autotrascale.plan.control.prediction import Settings
     from autotrascale.service.autoscaling import knobs_for_a_loop
     from autotrascale.service.warm_start import AUTO, wanted_by, warm_start
 
@@ -157,7 +157,7 @@ def _rules(file: JobFile, job: Job, engine: str, store: Store | None, *, advise:
             note(line)
         models = tuple(source.model for source in warm.sources)
     knobs = knobs_for_a_loop(file.manager, job.target, micro_batch=wanted.execution == "micro-batch")
-    return Rules(settings, knobs, section.course, section.rescales_per_day,
+    return Rules(settings, knobs, section.planning, section.rescales_per_day,
                  section.stale_seconds, advise, models)  # fmt: skip
 
 
@@ -193,7 +193,7 @@ def _opening(job: Job, simulated: bool, advise: bool, session: Session | None) -
 def _teller(
     form: Format, target: float, session: Session | None, learned: Learned | None
 ) -> Callable[[State, Entry], None]:
-    from autotrascale.plan.ledger import as_entry
+    from autotrascale.plan.control.loop_state import as_entry
     from autotrascale.views.decisions import code, row
 
     last, troubles = [""], [""]

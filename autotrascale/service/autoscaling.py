@@ -12,8 +12,8 @@ from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.target import Target
 from autotrascale.execute.simulator import schedules
-from autotrascale.plan.knobs import Knobs
-from autotrascale.plan.pilot import Course
+from autotrascale.plan.control.autoscaling import PlanningSettings
+from autotrascale.plan.control.knobs import Knobs
 
 Kind = Literal["constant", "steps", "ramp", "diurnal", "spikes", "recorded"]
 
@@ -84,7 +84,7 @@ class TraceOf:
 class Autoscale:
     """The planning of the loop; when it may act is for the `manager:` section to say."""
 
-    course: Course = field(default_factory=Course)
+    planning: PlanningSettings = field(default_factory=PlanningSettings)
     confidence: float = 0.75  # that a parallelism meets the target, before it is rescaled to
     rescales_per_day: int = 10
     stale_seconds: float = 0.0  # metrics older than this are not decided on; 0: three intervals

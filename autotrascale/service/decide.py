@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from autotrascale.domain.decision import Decision
     from autotrascale.domain.snapshot import Snapshot
     from autotrascale.domain.target import Target
-    from autotrascale.plan.benefit_model import BenefitModel
+    from autotrascale.plan.search.benefit_model import BenefitModel
 
 
 class StatisticName(StrEnum):
@@ -75,7 +75,7 @@ def read_model(path: Path) -> BenefitModel:
         raise InputError(str(path), "cannot be read", seen=seen, remedy="check the path") from None
     # A second of mathematics, for those who have a model.
     from autotrascale.knowledge import exchange
-    from autotrascale.plan.benefit_model import BenefitModel
+    from autotrascale.plan.search.benefit_model import BenefitModel
 
     if exchange.is_export(path):
         return exchange.read_model(path)[0]

@@ -117,7 +117,7 @@ def _as_dict(record: Record, outcome: Outcome) -> dict[str, Any]:
 
 
 def _show(record: Record, outcome: Outcome) -> None:
-    from autotrascale.service.telling import show_outcome
+    from autotrascale.service.tuning_output import show_outcome
 
     if record.outcome is None:
         say(f"run {record.summary.run_id} is {record.summary.state}: this is how things stand after"

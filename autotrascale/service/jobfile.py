@@ -15,7 +15,7 @@ from autotrascale.execute.engine import Engine
 from autotrascale.execute.live import LiveJob
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.spark.settings import SparkSettings
-from autotrascale.plan.knobs import Knobs
+from autotrascale.plan.control.knobs import Knobs
 from autotrascale.reading import read_file
 from autotrascale.service.autoscaling import Autoscale
 from autotrascale.tuning import Tuning, starting_point
@@ -97,12 +97,12 @@ class JobFile:
         """The job as somebody else runs it, seen through its event log."""
         if self.spark is None:
             raise InputError("spark", "is a section that this job file does not have", remedy="an event log is Spark's")
-        from autotrascale.execute.spark.loading import load_job
-        from autotrascale.execute.spark.onlooker import Onlooker
+        from autotrascale.execute.spark.host.loading import load_job
+        from autotrascale.execute.spark.read_only import ReadOnlySparkJob
 
         declared = Topology(self.operators) if self.operators else load_job(self.spark.job, self.spark.options).topology
         job = self._job(declared)
-        return job, Onlooker(self.job, job.topology, self.p_max, log)
+        return job, ReadOnlySparkJob(self.job, job.topology, self.p_max, log)
 
     def _on_spark(self) -> tuple[Job, Engine]:
         if self.spark is None:

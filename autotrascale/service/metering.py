@@ -16,9 +16,9 @@ from typing import Protocol
 
 from autotrascale.domain.errors import AuTraScaleError
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.monitor.settings import InfluxSettings, SqliteSettings, StoreSettings, open_store
-from autotrascale.monitor.snapshot_points import snapshot_points
-from autotrascale.monitor.store import MetricStore
+from autotrascale.monitor.stores.settings import InfluxSettings, SqliteSettings, StoreSettings, open_store
+from autotrascale.monitor.stores.snapshot_points import snapshot_points
+from autotrascale.monitor.stores.store import MetricStore
 from autotrascale.reading import read_file
 from autotrascale.service.output import note
 from autotrascale.service.store import METRICS_VARIABLE, NO_STORE

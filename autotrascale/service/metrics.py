@@ -15,8 +15,8 @@ from autotrascale.service.store import MetricsOption
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from autotrascale.monitor.history import Series
-    from autotrascale.monitor.store import MetricStore
+    from autotrascale.monitor.stores.history import Series
+    from autotrascale.monitor.stores.store import MetricStore
 
 _SECOND = 1_000_000_000
 
@@ -30,7 +30,7 @@ def metrics(
 ) -> None:
     """Show what tuning runs and control loops measured of real jobs, and how fresh it is."""
     from autotrascale.domain.errors import InputError
-    from autotrascale.monitor.settings import SqliteSettings, open_store
+    from autotrascale.monitor.stores.settings import SqliteSettings, open_store
     from autotrascale.service.metering import settings
 
     wanted = settings(store)
@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _jobs(store: MetricStore, start: int, stop: int) -> list[dict[str, Any]]:
-    from autotrascale.monitor.history import last_snapshot_times
+    from autotrascale.monitor.stores.history import last_snapshot_times
 
     newest = sorted(last_snapshot_times(store, start, stop).items(), key=lambda item: -item[1])
     return [{"job": job, "measured": _when(at), "age_seconds": round((stop - at) / _SECOND, 1)} for job, at in newest]
@@ -65,7 +65,7 @@ def _jobs(store: MetricStore, start: int, stop: int) -> list[dict[str, Any]]:
 def _history(store: MetricStore, job: str, start: int, stop: int, points: int) -> dict[str, Any]:
     """Series by name; those of one job, of equal steps, where nothing was measured nothing stands."""
     from autotrascale.domain.errors import InputError
-    from autotrascale.monitor.history import (
+    from autotrascale.monitor.stores.history import (
         backlog_series,
         last_snapshot_times,
         latency_series,
@@ -90,8 +90,8 @@ def _history(store: MetricStore, job: str, start: int, stop: int, points: int) -
 
 def _first(store: MetricStore, job: str, start: int, stop: int) -> int:
     """About where its history begins: rows are not spent on the time before."""
-    from autotrascale.monitor.history import PLOT_POINTS, job_series
-    from autotrascale.monitor.snapshot_points import ALWAYS_THERE
+    from autotrascale.monitor.stores.history import PLOT_POINTS, job_series
+    from autotrascale.monitor.stores.snapshot_points import ALWAYS_THERE
 
     return job_series(store, job, ALWAYS_THERE, start, stop, "count", PLOT_POINTS).times[0]
 

@@ -16,7 +16,7 @@ from autotrascale.service.tune import EngineChoice
 if TYPE_CHECKING:
     from autotrascale.knowledge.cards import Stored
     from autotrascale.knowledge.library import Library
-    from autotrascale.plan.benefit_model import BenefitModel
+    from autotrascale.plan.search.benefit_model import BenefitModel
     from autotrascale.service.warm_start import WarmStart
 
 JobOption = Annotated[

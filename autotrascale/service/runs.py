@@ -62,24 +62,26 @@ def resume(
     form: FormatOption = Format.table,
 ) -> None:
     """Go on with a run that was interrupted or died, after its last finished evaluation."""
-    from autotrascale.service import recorded, telling
+    from autotrascale.service import tuning_output, tuning_runs
     from autotrascale.service.metering import metering
     from autotrascale.service.store import need_store
 
-    with telling.ending_cleanly(), metering(metrics) as meter:
-        finished = recorded.resume(need_store(store), run, telling.told(form), total_trials, max_seconds, meter)
-    telling.finish(form, finished)
+    with tuning_output.ending_cleanly(), metering(metrics) as meter:
+        finished = tuning_runs.resume(
+            need_store(store), run, tuning_output.told(form), total_trials, max_seconds, meter
+        )
+    tuning_output.finish(form, finished)
 
 
 def cancel(run: RunName, store: StoreOption = None, form: FormatOption = Format.table) -> None:
     """End a run: at once when its process is gone, else before its next trial. It can be resumed."""
     from autotrascale.knowledge.history import find_run
-    from autotrascale.service import recorded
+    from autotrascale.service import tuning_runs
     from autotrascale.service.store import need_store
 
     opened = need_store(store)
     found = find_run(opened, run)
-    over = recorded.cancel(opened, found)
+    over = tuning_runs.cancel(opened, found)
     words = "has ended" if over else "ends before its next trial"
     answer = {"run_id": found.info.run_id, "ended": over}
     emit(form, answer, lambda: say(f"run {found.info.run_id} {words}"))

@@ -14,8 +14,8 @@ from autotrascale.service.output import Format, FormatOption, emit, note, say, t
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from autotrascale.analyze.pipeline import Archive
-    from autotrascale.analyze.snapshots import Measured
+    from autotrascale.analyze.archive.pipeline import Archive
+    from autotrascale.analyze.archive.snapshots import Measured
     from autotrascale.domain.snapshot import OperatorMetrics
 
 
@@ -40,11 +40,11 @@ def snapshot(
 ) -> None:
     """Turn Spark's event logs into snapshots, as `decide` reads them. JSON: one snapshot on each line."""
     seconds = _seconds(window)
-    from autotrascale.analyze.logs import check_paths
-    from autotrascale.analyze.pipeline import read, workspace
-    from autotrascale.analyze.session import local_session
-    from autotrascale.analyze.snapshots import as_dict, last_of_each_job, measured
+    from autotrascale.analyze.archive.pipeline import read, workspace
+    from autotrascale.analyze.archive.snapshots import as_dict, last_of_each_job, measured
+    from autotrascale.execute.spark.local_session import local_session
     from autotrascale.execute.spark.settings import megabytes
+    from autotrascale.monitor.eventlog.files import check_paths
 
     check_paths(event_log)
     megabytes("--driver-memory", driver_memory)
@@ -80,8 +80,8 @@ def _seconds(window: str) -> float | None:
 
 def _check_output(folder: str) -> None:
     """Before Spark is started; of a folder elsewhere only Spark can tell."""
-    from autotrascale.analyze.logs import is_address
     from autotrascale.domain.errors import InputError
+    from autotrascale.monitor.eventlog.files import is_address
 
     if is_address(folder):
         return
@@ -122,7 +122,7 @@ def _show(one: Measured) -> None:
 
 
 def _row(name: str, operator: OperatorMetrics, seconds: float) -> tuple[object, ...]:
-    from autotrascale.analyze.measuring import skew, true_rate
+    from autotrascale.analyze.archive.measuring import skew, true_rate
 
     total = operator.total
     useful = total.useful_seconds or 0.0

@@ -13,7 +13,7 @@ import typer
 from autotrascale.service.completing import job_files
 from autotrascale.service.output import Format, FormatOption
 from autotrascale.service.store import MetricsOption, StoreOption
-from autotrascale.service.telling import TARGET_NOT_MET as TARGET_NOT_MET
+from autotrascale.service.tuning_output import TARGET_NOT_MET as TARGET_NOT_MET
 
 
 class EngineChoice(StrEnum):
@@ -43,7 +43,7 @@ def tune(
     form: FormatOption = Format.table,
 ) -> None:
     """Find the least parallelism that holds the latency target at one input rate."""
-    from autotrascale.service import recorded, telling
+    from autotrascale.service import tuning_output, tuning_runs
     from autotrascale.service.jobfile import read_job_file
     from autotrascale.service.metering import metering
     from autotrascale.service.store import open_store
@@ -54,14 +54,14 @@ def tune(
     name = file.engine_name(None if engine is None else engine.value)
     if save_model is not None:
         _check_writable(save_model)
-    asked = recorded.Asked(file, job_file, name, settings, rate, warm_start)
-    with telling.ending_cleanly():
+    asked = tuning_runs.Asked(file, job_file, name, settings, rate, warm_start)
+    with tuning_output.ending_cleanly():
         runs = open_store(store)
         with metering(metrics, journalled=runs is not None) as meter:
-            finished = recorded.start(asked, runs, telling.told(form), meter)
+            finished = tuning_runs.start(asked, runs, tuning_output.told(form), meter)
     if save_model is not None and finished.outcome.model is not None:
         _write(save_model, finished.outcome.model.to_json())
-    telling.finish(form, finished)
+    tuning_output.finish(form, finished)
 
 
 def register(app: typer.Typer) -> None:

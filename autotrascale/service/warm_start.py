@@ -11,9 +11,9 @@ from autotrascale.domain.job import Job
 from autotrascale.knowledge.cards import Card, Wanted
 from autotrascale.knowledge.exchange import is_export
 from autotrascale.knowledge.exchange import read_model as read_export
+from autotrascale.knowledge.json_forms import Source
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import Store
-from autotrascale.knowledge.wire import Source
 from autotrascale.service.jobfile import JobFile
 
 AUTO, NONE = "auto", "none"

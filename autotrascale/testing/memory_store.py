@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from statistics import fmean
 
-from autotrascale.monitor.points import Point
-from autotrascale.monitor.store import PERCENTILES, Aggregate, MetricStore, Query, Sample, StoreStatus
+from autotrascale.monitor.stores.points import Point
+from autotrascale.monitor.stores.store import PERCENTILES, Aggregate, MetricStore, Query, Sample, StoreStatus
 
 _Tags = tuple[tuple[str, str], ...]
 

@@ -11,8 +11,8 @@ from typing import get_args
 import pytest
 
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.points import END_OF_TIME, SECOND, Point
-from autotrascale.monitor.store import Aggregate, MetricStore, Query, Sample
+from autotrascale.monitor.stores.points import END_OF_TIME, SECOND, Point
+from autotrascale.monitor.stores.store import Aggregate, MetricStore, Query, Sample
 from autotrascale.testing.memory_store import MemoryStore
 
 T0 = 1_700_000_000 * SECOND

@@ -9,7 +9,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from autotrascale.domain.snapshot import Execution, OperatorMetrics, Snapshot, Work
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.plan.score import Benefit
+from autotrascale.plan.search.score import Benefit
 
 P_MAX = 48
 WINDOW = 60.0

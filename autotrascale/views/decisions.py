@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autotrascale.plan.ledger import Judged, State
+from autotrascale.plan.control.loop_state import Judged, State
 from autotrascale.plan.words import amount, listing, percent
 from autotrascale.views.explanation import seconds
 
@@ -50,9 +50,9 @@ def accuracy(judged: tuple[Judged, ...]) -> str:
     if not judged:
         return "no prediction has been judged yet"
     last = judged[-1]
-    near = sum(abs(each.observed - each.foretold) <= 2 * each.sd for each in judged)
+    near = sum(abs(each.observed - each.predicted) <= 2 * each.sd for each in judged)
     return (
-        f"the last prediction was {seconds(last.foretold)} ± {seconds(last.sd)}, observed {seconds(last.observed)}; "
+        f"the last prediction was {seconds(last.predicted)} ± {seconds(last.sd)}, observed {seconds(last.observed)}; "
         f"{near} of {len(judged)} came within two standard deviations"
     )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autotrascale.plan.benefit_model import BenefitModel
+from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.words import amount, percent
 from autotrascale.tuning import Evaluation, Outcome
 

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 import psutil
 
+from autotrascale.execute.spark.connection.processes import session_members
 from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.execute.spark.processes import session_members
 from autotrascale.reading import read_file
 from autotrascale.service.jobfile import JobFile
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from autotrascale.execute.spark import load
+from autotrascale.execute.spark.load import load
 from autotrascale.jobs.wordcount import WordCount, read_results
 from benchmarks.run import machine
 

@@ -21,10 +21,10 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from autotrascale.execute.simulator import DEVELOPMENT, draw
-from autotrascale.plan import expectation, kernel, search, surrogate
-from autotrascale.plan.acquisition import improvement_of_benefit, probability_met
-from autotrascale.plan.bootstrap import bootstrap_set
-from autotrascale.plan.search import Search
+from autotrascale.plan.search import expectation, kernel, search, surrogate
+from autotrascale.plan.search.acquisition import improvement_of_benefit, probability_met
+from autotrascale.plan.search.bootstrap import bootstrap_set
+from autotrascale.plan.search.search import Search
 from benchmarks.search_bench import COLD_RUNS, _known, _ours
 
 

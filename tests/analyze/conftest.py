@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 from record import LOGS
 
-from autotrascale.analyze.pipeline import Archive, read
-from autotrascale.analyze.session import local_session
+from autotrascale.analyze.archive.pipeline import Archive, read
+from autotrascale.execute.spark.local_session import local_session
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.spark.protocol import Flow
+from autotrascale.execute.spark.query.flow import Flow
 
 LOGS = Path(__file__).parent / "logs"
 BATCHES, ROWS, KEYS = 6, 600, 50

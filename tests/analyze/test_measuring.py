@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.analyze.measuring import skew, snapshot_of, true_rate
-from autotrascale.analyze.snapshots import as_dict
+from autotrascale.analyze.archive.measuring import skew, snapshot_of, true_rate
+from autotrascale.analyze.archive.snapshots import as_dict
+from autotrascale.analyze.facts import TaskFact
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot, Work
-from autotrascale.execute.spark.facts import TaskFact
 from autotrascale.reading import validate
 
 

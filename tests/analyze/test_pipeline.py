@@ -11,14 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 from record import BATCHES, LOGS, PARALLELISM, ROWS, TOPOLOGY
 
-from autotrascale.analyze.pipeline import Archive, read
-from autotrascale.analyze.snapshots import Measured, as_dict, instances, last_of_each_job, measured, operators
-from autotrascale.analyze.windows import cut
+from autotrascale.analyze import metrics
+from autotrascale.analyze.archive.pipeline import Archive, read
+from autotrascale.analyze.archive.snapshots import Measured, as_dict, instances, last_of_each_job, measured, operators
+from autotrascale.analyze.archive.windows import cut
+from autotrascale.analyze.facts import BatchFact
+from autotrascale.analyze.live.joining import Joiner
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.execute.spark import metrics
-from autotrascale.execute.spark.eventlog import Joiner
-from autotrascale.execute.spark.facts import BatchFact
 from autotrascale.reading import validate
 
 pytestmark = pytest.mark.spark

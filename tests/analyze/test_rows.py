@@ -11,19 +11,20 @@ import msgspec
 import pytest
 from record import LOGS
 
-from autotrascale.analyze import rows, schemas
-from autotrascale.analyze.decoding import event_of
-from autotrascale.analyze.lines import Text, blocks
-from autotrascale.analyze.logs import find_files, pieces
+from autotrascale.analyze.archive import rows
 from autotrascale.analyze.roles import Job, StageRole, roles
+from autotrascale.monitor.eventlog import events
+from autotrascale.monitor.eventlog.decoding import event_of
+from autotrascale.monitor.eventlog.files import find_files, pieces
+from autotrascale.monitor.eventlog.lines import Text, blocks
 
 
-def events(application: str) -> list[tuple[dict[str, Any], msgspec.Struct]]:
+def events_of(application: str) -> list[tuple[dict[str, Any], msgspec.Struct]]:
     """Each with the whole event as JSON has it."""
     found = []
     for piece in pieces(find_files([str(LOGS / application)])[0]):
         for line in chain.from_iterable(blocks(Text(piece), piece)):
-            if not line.startswith(schemas.TASK_END) and (event := event_of(line)):
+            if not line.startswith(events.TASK_END) and (event := event_of(line)):
                 found.append((json.loads(line), event))
     return found
 
@@ -34,9 +35,9 @@ def text(pattern: object) -> str:
 
 @pytest.mark.parametrize("application", ["marked", "plain", "queries"])
 def test_stages_made_of_patterns_have_the_roles_of_the_event_itself(application: str) -> None:
-    told = events(application)
-    plans = {event.execution: (whole, event) for whole, event in told if isinstance(event, schemas.ExecutionStart)}
-    jobs = [(whole, event) for whole, event in told if isinstance(event, schemas.JobStart)]
+    told = events_of(application)
+    plans = {event.execution: (whole, event) for whole, event in told if isinstance(event, events.ExecutionStart)}
+    jobs = [(whole, event) for whole, event in told if isinstance(event, events.JobStart)]
     assert jobs
     for whole, event in jobs:
         execution = event.properties.execution if event.properties else None
@@ -49,11 +50,11 @@ def test_stages_made_of_patterns_have_the_roles_of_the_event_itself(application:
 
 
 def test_batches_of_one_query_have_one_pattern() -> None:
-    told = [event for _, event in events("marked")]
-    plans = {event.execution: rows.plan_pattern(event) for event in told if isinstance(event, schemas.ExecutionStart)}
+    told = [event for _, event in events_of("marked")]
+    plans = {event.execution: rows.plan_pattern(event) for event in told if isinstance(event, events.ExecutionStart)}
     forms, first = set(), []
     for event in told:
-        if isinstance(event, schemas.JobStart) and event.properties and event.properties.batch:
+        if isinstance(event, events.JobStart) and event.properties and event.properties.batch:
             pattern, at = rows.stages_pattern(event)
             plan, shuffle = plans[event.properties.execution or 0]
             forms.add((text(pattern), text(plan), (at[2] or 0) - shuffle))
@@ -72,7 +73,7 @@ def test_a_job_that_starts_later_has_its_stages_later() -> None:
 
 def progress(**changes: Any) -> dict[str, Any]:
     told = {"runId": "r", "batchId": 3, "timestamp": "2026-11-18T09:12:07.466Z", "sources": [], **changes}
-    return dict(zip(rows.PROGRESS, rows.progress(msgspec.convert(told, schemas.Progress)), strict=True))
+    return dict(zip(rows.PROGRESS, rows.progress(msgspec.convert(told, events.Progress)), strict=True))
 
 
 def test_a_report_on_a_batch() -> None:

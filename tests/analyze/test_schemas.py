@@ -7,11 +7,11 @@ import msgspec
 import pytest
 from record import LOGS
 
-from autotrascale.analyze import schemas
-from autotrascale.analyze.decoding import event_of, task_of
-from autotrascale.analyze.lines import Text, blocks
-from autotrascale.analyze.logs import find_files, pieces
-from autotrascale.analyze.schemas import ExecutorChange, TaskEnd
+from autotrascale.monitor.eventlog import events
+from autotrascale.monitor.eventlog.decoding import event_of, task_of
+from autotrascale.monitor.eventlog.events import ExecutorChange, TaskEnd
+from autotrascale.monitor.eventlog.files import find_files, pieces
+from autotrascale.monitor.eventlog.lines import Text, blocks
 
 TASK = {"Event": "SparkListenerTaskEnd", "Stage ID": 3, "Task End Reason": {"Reason": "x"}, "Task Info": {"Index": 1}}
 
@@ -28,16 +28,16 @@ def test_every_event_of_a_real_log_is_read_or_passed_over() -> None:
     seen = set()
     for piece in pieces(find_files([str(LOGS)])[0]):
         for line in chain.from_iterable(blocks(Text(piece), piece)):
-            if not line.startswith(schemas.TASK_END):
+            if not line.startswith(events.TASK_END):
                 seen.add(type(event_of(line)))
-    assert seen >= {*schemas.RARE.values()} - {ExecutorChange}
+    assert seen >= {*events.RARE.values()} - {ExecutorChange}
 
 
 def test_a_task_says_the_same_without_what_lies_between() -> None:
     tasks = 0
     for piece in pieces(find_files([str(LOGS)])[0]):
         for line in chain.from_iterable(blocks(Text(piece), piece)):
-            if line.startswith(schemas.TASK_END):
+            if line.startswith(events.TASK_END):
                 tasks += b',"Accumulables":[' in line
                 assert task_of(line) == msgspec.json.decode(line, type=TaskEnd)
     assert tasks

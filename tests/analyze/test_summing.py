@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from autotrascale.analyze import staging
-from autotrascale.analyze.columns import arrow_schema
-from autotrascale.analyze.staging import SUMMABLE
-from autotrascale.analyze.summing import summed
+from autotrascale.analyze.archive import staging
+from autotrascale.analyze.archive.columns import arrow_schema
+from autotrascale.analyze.archive.staging import SUMMABLE
+from autotrascale.analyze.archive.summing import summed
 
 pytestmark = pytest.mark.spark
 

@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as fn
 
-from autotrascale.analyze.pipeline import read
-from autotrascale.analyze.snapshots import measured
+from autotrascale.analyze.archive.pipeline import read
+from autotrascale.analyze.archive.snapshots import measured
+from autotrascale.analyze.metrics import WindowFacts
+from autotrascale.analyze.stability import Rules
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.execute.spark.metrics import WindowFacts
 from autotrascale.execute.spark.settings import Patience, SparkSettings
-from autotrascale.execute.spark.stability import Rules
 
 
 def trial(folder: Path) -> tuple[Snapshot, WindowFacts]:

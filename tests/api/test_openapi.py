@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from autotrascale.knowledge.store import Store
-from autotrascale.service import recorded
+from autotrascale.service import tuning_runs
 from autotrascale.service.api.app import create_app
 from autotrascale.service.api.catalog import Catalog
 from autotrascale.service.api.state import State
@@ -43,8 +43,8 @@ def opened(store: Store, configs: Path) -> Iterator[Opened]:
     """Room enough for every submission; and a run whose id is put where the document asks for one."""
     path = configs / "other.yaml"
     file = read_job_file(path)
-    silent = recorded.Told(lambda *_: None, lambda _: None, lambda _: None)
-    run_id = recorded.start(recorded.Asked(file, path, "simulator", file.tuning), store, silent).run_id
+    silent = tuning_runs.Told(lambda *_: None, lambda _: None, lambda _: None)
+    run_id = tuning_runs.start(tuning_runs.Asked(file, path, "simulator", file.tuning), store, silent).run_id
     state = State.of(store, Catalog(configs), "openapi", parallel_runs=0, limit=10_000)
     app = create_app(state)
     with serving(app) as base:

@@ -14,9 +14,9 @@ import pytest
 from autotrascale.domain.errors import InputError
 from autotrascale.knowledge import claim, history, tags
 from autotrascale.knowledge.journal import RunJournal
+from autotrascale.knowledge.json_forms import digest
 from autotrascale.knowledge.owner import Owner
 from autotrascale.knowledge.store import Store, StoreError
-from autotrascale.knowledge.wire import digest
 from autotrascale.service.api.index import RunIndex
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.service.queue import entries, keeper, lock, worker
@@ -24,7 +24,7 @@ from autotrascale.service.queue.entries import Request, Waiting
 from autotrascale.service.queue.keeper import Queue, QueueFullError
 from autotrascale.service.queue.keys import KeyReusedError
 from autotrascale.service.queue.order import next_up
-from autotrascale.service.recorded import read_content
+from autotrascale.service.tuning_runs import read_content
 from tests.knowledge import mlflow_stores
 
 PATIENCE = 20.0

@@ -13,7 +13,7 @@ from httpx import Response
 from autotrascale.domain.errors import StudyError
 from autotrascale.knowledge import history
 from autotrascale.knowledge.store import Store, StoreError
-from autotrascale.service import recorded
+from autotrascale.service import tuning_runs
 from autotrascale.service.api.app import create_app
 from autotrascale.service.api.schemas import SNAPSHOT
 from autotrascale.service.api.state import State
@@ -21,7 +21,7 @@ from autotrascale.service.jobfile import read_job_file
 from tests.api.clients import TestClient
 from tests.knowledge import mlflow_stores
 
-SILENT = recorded.Told(lambda *_: None, lambda _: None, lambda _: None)
+SILENT = tuning_runs.Told(lambda *_: None, lambda _: None, lambda _: None)
 NOBODY = "0" * 32
 
 
@@ -30,8 +30,8 @@ def finished(store: Store, configs: Path) -> str:
     """A run that the command line made."""
     path = configs / "other.yaml"
     file = read_job_file(path)
-    asked = recorded.Asked(file, path, "simulator", file.tuning)
-    run_id = recorded.start(asked, store, SILENT).run_id
+    asked = tuning_runs.Asked(file, path, "simulator", file.tuning)
+    run_id = tuning_runs.start(asked, store, SILENT).run_id
     assert run_id is not None
     return run_id
 

@@ -14,8 +14,8 @@ from autotrascale.execute.simulator.case import Case
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.execute.simulator.families import FAMILIES, draw
 from autotrascale.execute.simulator.presets import SPARK_STALLED, WORDCOUNT, YAHOO
-from autotrascale.plan.demand import measure_demand
-from autotrascale.plan.floor import throughput_floor
+from autotrascale.plan.sizing.demand import measure_demand
+from autotrascale.plan.sizing.floor import throughput_floor
 from autotrascale.testing.engine_contract import Demand, EngineContract, stable
 
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from autotrascale.execute.spark import load
-from autotrascale.execute.spark.load import Loads, Segment, SourceLoad
-from autotrascale.execute.spark.protocol import Flow, Job
-from autotrascale.execute.spark.schedule import constant
+from autotrascale.execute.spark.load import load
+from autotrascale.execute.spark.load.load import Loads, Segment, SourceLoad
+from autotrascale.execute.spark.load.schedule import constant
+from autotrascale.execute.spark.query.flow import Flow, Job
 
 BEGAN_MS = 1_700_000_000_000
 """When every load begins: long ago, so that all of a prefix has arrived."""

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from redis_server import RedisServer, started
 
 from autotrascale.execute.spark.configuration import configuration, event_log_folder
-from autotrascale.execute.spark.session import open_session
+from autotrascale.execute.spark.host.session import open_session
 from autotrascale.execute.spark.settings import SparkSettings
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.loading import load_job
+from autotrascale.execute.spark.host.loading import load_job
 from autotrascale.jobs.stalls import same, stalled
 from autotrascale.jobs.windows import interval
 from autotrascale.jobs.yahoo import Yahoo

@@ -13,7 +13,7 @@ import pytest
 from bounded import Bounded, Ran, arrivals
 from oracles import Auction, Bid, Person
 
-from autotrascale.execute.spark.protocol import Job
+from autotrascale.execute.spark.query.flow import Job
 from autotrascale.jobs.nexmark import Q1, Q2, Q3, Q5, Q8, Q11, Market
 from autotrascale.jobs.yahoo import Yahoo
 

@@ -14,12 +14,12 @@ from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.knowledge import claim, history, tags
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import Store
-from autotrascale.service import recorded
+from autotrascale.service import tuning_runs
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.tuning import Evaluation
 from tests.knowledge import mlflow_stores, victim
 
-SILENT = recorded.Told(lambda *_: None, lambda _: None, lambda _: None)
+SILENT = tuning_runs.Told(lambda *_: None, lambda _: None, lambda _: None)
 PATIENCE = 60.0
 
 
@@ -109,7 +109,7 @@ def _go_on(store: Store, path: Path, name: str) -> int:
         if runs and runs[0].state == "finished":
             return 0
         if runs and _has_opening(store, name):
-            recorded.resume(store, name, SILENT)
+            tuning_runs.resume(store, name, SILENT)
         else:
             assert not any(run.evaluations for run in runs)
             _tune(store, path)
@@ -142,9 +142,9 @@ def _check_end(store: Store, name: str, expected: Expected) -> None:
     assert Library(store).load(model) == record.outcome.model
 
 
-def _tune(store: Store, path: Path) -> recorded.Finished:
+def _tune(store: Store, path: Path) -> tuning_runs.Finished:
     file = read_job_file(path)
-    return recorded.start(recorded.Asked(file, path, "simulator", file.tuning), store, SILENT)
+    return tuning_runs.start(tuning_runs.Asked(file, path, "simulator", file.tuning), store, SILENT)
 
 
 def _timeless(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:

@@ -27,9 +27,9 @@ from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.execute.simulator.job import SimulatedJob, SimulatedOperator
 from autotrascale.knowledge.cards import Card
+from autotrascale.knowledge.json_forms import Opening
 from autotrascale.knowledge.store import Store
-from autotrascale.knowledge.wire import Opening
-from autotrascale.plan.benefit_model import BenefitModel
+from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.tuning import Journal, Outcome, Tuning, tune
 
 START_SECONDS = 90.0

@@ -25,7 +25,8 @@ WRITES = (
     "set_registered_model_alias",
 )
 PRELOAD = [
-    "tests.knowledge.victim", "autotrascale.service.recorded", "autotrascale.views.progress", "autotrascale.plan.study",
+    "tests.knowledge.victim", "autotrascale.service.tuning_runs", "autotrascale.views.progress",
+    "autotrascale.plan.search.study",
     "mlflow.pyfunc", "mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store",
 ]  # fmt: skip
 
@@ -43,7 +44,7 @@ def live(uri: str, job_file: str, diary: str, call: int | None) -> None:
     """Tune as the command line does. The diary gets a line for each evaluation that the journal has accepted."""
     from autotrascale.knowledge.journal import RunJournal
     from autotrascale.knowledge.store import Store
-    from autotrascale.service import recorded
+    from autotrascale.service import tuning_runs
     from autotrascale.service.jobfile import read_job_file
 
     store = Store(uri)
@@ -58,9 +59,9 @@ def live(uri: str, job_file: str, diary: str, call: int | None) -> None:
 
     RunJournal.done = noted  # type: ignore[method-assign]
     file = read_job_file(Path(job_file))
-    told = recorded.Told(lambda *_: None, lambda _: time.sleep(0.01), lambda _: None)
+    told = tuning_runs.Told(lambda *_: None, lambda _: time.sleep(0.01), lambda _: None)
     Path(diary).touch()
-    recorded.start(recorded.Asked(file, Path(job_file), "simulator", file.tuning), store, told)
+    tuning_runs.start(tuning_runs.Asked(file, Path(job_file), "simulator", file.tuning), store, told)
 
 
 def count_writes(store: Any, before: Callable[[int, str], None]) -> list[str]:

@@ -15,8 +15,8 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.knowledge.decisions import Decisions, Opening, Session, state_from_json, state_to_json
 from autotrascale.loop import Loop
-from autotrascale.plan.benefit_model import BenefitModel
-from autotrascale.plan.ledger import Entry, State
+from autotrascale.plan.control.loop_state import Entry, State
+from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.testing.scripted_live import ScriptedLive
 from tests.loop.scripts import RULES, START, TOPOLOGY, live
 
@@ -71,14 +71,14 @@ def test_a_controller_killed_at_random_steps_comes_to_the_same_family_of_ends(se
     job, rng, deaths, known = live(changing), random.Random(seed), 0, 0
     while job.now < 9000 - 1:
         session = Decisions(tmp_path / "decisions.db").open_session(OPENING)
-        assert len(session.state.memory.experience.cells) >= known
+        assert len(session.state.memory.readings.cells) >= known
         doomed = rng.randrange(5, 60) if deaths < 12 else -1
         loop = _Mortal(job, session, doomed, Killed, after=rng.random() < 0.5)
         try:
             loop.run(max(30.0, 9000 - job.now))
         except Killed:
             deaths += 1
-        known = len(session.state.memory.experience.cells)
+        known = len(session.state.memory.readings.cells)
         session.owner.leave()
     assert deaths >= 5
     assert job.started == [START]  # it never stopped

@@ -12,9 +12,8 @@ from autotrascale.domain.errors import EngineError
 from autotrascale.domain.snapshot import Work
 from autotrascale.execute.live import Look, Rescaled
 from autotrascale.loop import HOPELESS, Changed, Event, Instruction, Keep, Looked, Loop, Rescale, Start, step
-from autotrascale.plan import ledger
-from autotrascale.plan.ledger import Entry, Rules, State
-from autotrascale.plan.signals import Clock
+from autotrascale.plan.control.loop_state import Entry, Rules, State
+from autotrascale.plan.control.signals import Clock
 from autotrascale.testing.scripted_live import ScriptedLive, blind, clock_off, late, unreachable
 from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live
 
@@ -64,7 +63,7 @@ def test_a_higher_rate_is_answered_and_a_lower_one_too_but_later() -> None:
 def test_a_prediction_is_made_for_each_rescale_and_judged_when_it_is_seen() -> None:
     job = live(lambda t: 250.0 if t >= 1200 else 100.0)
     loop, diary = run(job, 3600)
-    assert any(entry.foretold for entry in diary.entries if entry.action == "rescale")
+    assert any(entry.predicted for entry in diary.entries if entry.action == "rescale")
     assert loop.state.judged
     assert all(each.observed > 0 and each.sd > 0 for each in loop.state.judged)
 
@@ -131,14 +130,14 @@ def test_a_rate_that_swings_faster_than_the_loop_follows_does_not_make_it_thrash
 def test_up_and_down_and_up_again_within_a_short_time_halves_the_pace_until_it_is_quiet() -> None:
     swings = ((1000.0, 4), (1400.0, -4), (1800.0, 4))
     state = State(rescales=swings, clock=Clock(1800.0))
-    assert ledger.hastier(state, KNOBS) == 2.0
-    assert ledger.hastier(replace(state, rescales=swings[:2]), KNOBS) == 1.0
-    assert ledger.hastier(replace(state, rescales=((0.0, 4), (9000.0, -4), (18000.0, 4))), KNOBS) == 1.0
+    assert loop_state.back_off(state, KNOBS) == 2.0
+    assert loop_state.back_off(replace(state, rescales=swings[:2]), KNOBS) == 1.0
+    assert loop_state.back_off(replace(state, rescales=((0.0, 4), (9000.0, -4), (18000.0, 4))), KNOBS) == 1.0
     slower = replace(state, pace=2.0)
-    assert ledger.calmer(slower, KNOBS) == 2.0
-    assert ledger.calmer(replace(slower, clock=Clock(20_000.0)), KNOBS) == 1.0
-    assert ledger.paced(KNOBS, 2.0, missing=False).interval_seconds == 2 * KNOBS.interval_seconds
-    assert ledger.paced(KNOBS, 2.0, missing=True).interval_seconds == KNOBS.interval_seconds
+    assert loop_state.usual_pace(slower, KNOBS) == 2.0
+    assert loop_state.usual_pace(replace(slower, clock=Clock(20_000.0)), KNOBS) == 1.0
+    assert loop_state.paced(KNOBS, 2.0, missing=False).interval_seconds == 2 * KNOBS.interval_seconds
+    assert loop_state.paced(KNOBS, 2.0, missing=True).interval_seconds == KNOBS.interval_seconds
 
 
 # --- signals that lie -------------------------------------------------------------------------------------------------

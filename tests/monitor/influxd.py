@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.monitor.influx_store import InfluxStore
+from autotrascale.monitor.stores.influx_store import InfluxStore
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "influxdb.sh"
 PASSWORD = "opensesame"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot, Work
-from autotrascale.monitor.history import (
+from autotrascale.monitor.stores.history import (
     Series,
     backlog_series,
     last_snapshot_times,
@@ -20,8 +20,8 @@ from autotrascale.monitor.history import (
     step,
     throughput_series,
 )
-from autotrascale.monitor.points import END_OF_TIME, SECOND
-from autotrascale.monitor.snapshot_points import INSTANCE, JOB, OPERATOR, SOURCE, snapshot_points
+from autotrascale.monitor.stores.points import END_OF_TIME, SECOND
+from autotrascale.monitor.stores.snapshot_points import INSTANCE, JOB, OPERATOR, SOURCE, snapshot_points
 from autotrascale.testing.memory_store import MemoryStore
 
 T0 = 1_700_000_000 * SECOND

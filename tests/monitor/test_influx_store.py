@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 from influxd import PASSWORD, TOKEN, Influxd, started
 
-from autotrascale.monitor import flux
-from autotrascale.monitor.influx_store import BATCH, InfluxStore
-from autotrascale.monitor.points import SECOND, Point
-from autotrascale.monitor.spooled_store import SpooledStore
-from autotrascale.monitor.store import Query, StoreAwayError, StoreRefusedError
+from autotrascale.monitor.stores import flux
+from autotrascale.monitor.stores.influx_store import BATCH, InfluxStore
+from autotrascale.monitor.stores.points import SECOND, Point
+from autotrascale.monitor.stores.spooled_store import SpooledStore
+from autotrascale.monitor.stores.store import Query, StoreAwayError, StoreRefusedError
 from autotrascale.service import cli
 from autotrascale.service.metering import metering
 from autotrascale.testing.snapshots import chain

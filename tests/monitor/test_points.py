@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from influxd import Influxd
 
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.points import END_OF_TIME, LONGEST_TAG, SECOND, Point, moment_of, time_of
-from autotrascale.monitor.spool import Spool
-from autotrascale.monitor.sqlite_store import SqliteStore
-from autotrascale.monitor.store import MetricStore, Query
+from autotrascale.monitor.stores.points import END_OF_TIME, LONGEST_TAG, SECOND, Point, moment_of, time_of
+from autotrascale.monitor.stores.spool import Spool
+from autotrascale.monitor.stores.sqlite_store import SqliteStore
+from autotrascale.monitor.stores.store import MetricStore, Query
 
 names = st.from_regex(r"[a-z][a-z0-9_.-]{0,10}", fullmatch=True).filter(lambda name: name not in {"result", "table"})
 texts = st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable() and "\\" not in text)

@@ -10,10 +10,10 @@ import pytest
 from influxd import PASSWORD, TOKEN, Influxd
 
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.points import Point
-from autotrascale.monitor.settings import InfluxSettings, SqliteSettings, StoreSettings, open_store
-from autotrascale.monitor.sqlite_store import SqliteStore
-from autotrascale.monitor.store import Query
+from autotrascale.monitor.stores.points import Point
+from autotrascale.monitor.stores.settings import InfluxSettings, SqliteSettings, StoreSettings, open_store
+from autotrascale.monitor.stores.sqlite_store import SqliteStore
+from autotrascale.monitor.stores.store import Query
 from autotrascale.reading import validate
 
 URL = "http://127.0.0.1:9"

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.points import SECOND, Point
-from autotrascale.monitor.spool import BATCH, Spool
-from autotrascale.monitor.spooled_store import SpooledStore
-from autotrascale.monitor.sqlite_store import SqliteStore
-from autotrascale.monitor.store import Query, StoreAwayError, StoreRefusedError
+from autotrascale.monitor.stores.points import SECOND, Point
+from autotrascale.monitor.stores.spool import BATCH, Spool
+from autotrascale.monitor.stores.spooled_store import SpooledStore
+from autotrascale.monitor.stores.sqlite_store import SqliteStore
+from autotrascale.monitor.stores.store import Query, StoreAwayError, StoreRefusedError
 from autotrascale.testing.memory_store import MemoryStore
 
 AWAY = StoreAwayError("memory: writing failed: nobody there")
@@ -207,8 +207,8 @@ def test_somebody_elses_file_is_not_touched(path: Path) -> None:
 
 WRITER = """
 import sys
-from autotrascale.monitor.points import Point
-from autotrascale.monitor.spool import Spool
+from autotrascale.monitor.stores.points import Point
+from autotrascale.monitor.stores.spool import Spool
 spool = Spool(sys.argv[1], "this process", bound=10_000_000)
 for i in range(10**9):
     spool.append([Point("m", {}, {"v": j}, 100 * i + j) for j in range(100)])

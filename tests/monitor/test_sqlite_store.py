@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.points import SECOND, Point
-from autotrascale.monitor.sqlite_file import VERSION
-from autotrascale.monitor.sqlite_store import SqliteStore
-from autotrascale.monitor.store import Query, StoreError
+from autotrascale.monitor.stores.points import SECOND, Point
+from autotrascale.monitor.stores.sqlite_file import VERSION
+from autotrascale.monitor.stores.sqlite_store import SqliteStore
+from autotrascale.monitor.stores.store import Query, StoreError
 
 BATCH = 2000
 EVERYTHING = Query("m", "v", 0, 10**9 * SECOND)
 
 WRITER = f"""
 import sys
-from autotrascale.monitor.points import Point
-from autotrascale.monitor.sqlite_store import SqliteStore
+from autotrascale.monitor.stores.points import Point
+from autotrascale.monitor.stores.sqlite_store import SqliteStore
 store = SqliteStore(sys.argv[1])
 for i in range(10**9):
     store.write(Point("m", {{"job": str(j % 7)}}, {{"v": 1}}, {BATCH} * i + j) for j in range({BATCH}))
@@ -32,8 +32,8 @@ for i in range(10**9):
 
 READER = """
 import sys, time
-from autotrascale.monitor.sqlite_store import SqliteStore
-from autotrascale.monitor.store import Query
+from autotrascale.monitor.stores.sqlite_store import SqliteStore
+from autotrascale.monitor.stores.store import Query
 store, query = SqliteStore(sys.argv[1]), Query("m", "v", 0, 10**18)
 print("ready", flush=True)
 while (counts := [s.value for s in store.windows(query, "count")]) != [float(sys.argv[2])]:

@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from skopt.acquisition import gaussian_ei
 
-from autotrascale.plan.acquisition import (
+from autotrascale.plan.search.acquisition import (
     benefit_moments,
     expected_improvement,
     improvement_of_benefit,

@@ -15,10 +15,10 @@ from autotrascale.domain.decision import Decision
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Latency, Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.plan.demand import measure_demand
-from autotrascale.plan.floor import throughput_floor
 from autotrascale.plan.policies import create
 from autotrascale.plan.policies.base import is_hold
+from autotrascale.plan.sizing.demand import measure_demand
+from autotrascale.plan.sizing.floor import throughput_floor
 from autotrascale.testing.snapshots import chain
 from autotrascale.testing.strategies import snapshots
 

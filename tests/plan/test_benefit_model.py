@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from autotrascale import BenefitModel, Study
 from autotrascale.domain.errors import InputError
-from autotrascale.plan import surrogate
-from autotrascale.plan.benefit_model import ANCESTORS, Sample, readings_of
+from autotrascale.plan.search import surrogate
+from autotrascale.plan.search.benefit_model import ANCESTORS, Sample, readings_of
 
 
 @pytest.fixture(autouse=True, scope="module")

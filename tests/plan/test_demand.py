@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot, Work
-from autotrascale.plan.demand import Demand, measure_demand
+from autotrascale.plan.sizing.demand import Demand, measure_demand
 from autotrascale.testing.snapshots import chain
 from autotrascale.testing.strategies import snapshots
 

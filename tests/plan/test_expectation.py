@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.plan import expectation
-from autotrascale.plan.floor import batch_latency, batch_seconds
+from autotrascale.plan.search import expectation
+from autotrascale.plan.sizing.floor import batch_latency, batch_seconds
 from autotrascale.testing.strategies import executions
 
 floors = st.lists(st.integers(1, 40), min_size=1, max_size=6)

@@ -8,13 +8,13 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from autotrascale import BenefitModel, Study
-from autotrascale.plan import faithful, score_process
-from autotrascale.plan.acquisition import expected_improvement
-from autotrascale.plan.bootstrap import bootstrap_set
-from autotrascale.plan.faithful import XI, Algorithm1, Algorithm2
-from autotrascale.plan.lattice import Lattice, Point
-from autotrascale.plan.runs import Run
-from autotrascale.plan.score import Benefit
+from autotrascale.plan.search import faithful, score_process
+from autotrascale.plan.search.acquisition import expected_improvement
+from autotrascale.plan.search.bootstrap import bootstrap_set
+from autotrascale.plan.search.faithful import XI, Algorithm1, Algorithm2
+from autotrascale.plan.search.lattice import Lattice, Point
+from autotrascale.plan.search.runs import Run
+from autotrascale.plan.search.score import Benefit
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -138,13 +138,13 @@ def test_a_failed_run_scores_as_one_without_end() -> None:
 
 
 def test_without_a_residual_the_prediction_is_the_source_models() -> None:
-    """T = 0, and T > 0 with runs that score exactly what the source foretold (l. 3: D' is zero)."""
+    """T = 0, and T > 0 with runs that score exactly what the source predicted (l. 3: D' is zero)."""
     algorithm = Algorithm2(LATTICE, BENEFIT, source(), UNIFORM)
     ks = LATTICE.points[::5]
     expected = source().predict(ks)[0]
     assert np.array_equal(algorithm._transferred(ks, []), expected)
-    foretold = [_scoring(k, float(source().predict([k])[0][0])) for k in ((2, 5), (3, 7), (7, 8))]
-    assert algorithm._transferred(ks, foretold) == pytest.approx(expected, abs=1e-6)
+    predicted = [_scoring(k, float(source().predict([k])[0][0])) for k in ((2, 5), (3, 7), (7, 8))]
+    assert algorithm._transferred(ks, predicted) == pytest.approx(expected, abs=1e-6)
 
 
 def _scoring(k: Point, score: float) -> Run:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.plan import floor as module
-from autotrascale.plan.demand import measure_demand
-from autotrascale.plan.floor import (
+from autotrascale.plan.sizing import floor as module
+from autotrascale.plan.sizing.demand import measure_demand
+from autotrascale.plan.sizing.floor import (
     Floor,
     batch_latency,
     batch_seconds,

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.special import gamma, kv
 from sklearn.base import clone
 
-from autotrascale.plan import kernel as kernels
-from autotrascale.plan.kernel import LatencyKernel, Layout
+from autotrascale.plan.search import kernel as kernels
+from autotrascale.plan.search.kernel import LatencyKernel, Layout
 
 Floats = NDArray[np.float64]
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.plan.lagged import follows
-from autotrascale.plan.signals import Clock, Services, too_old
+from autotrascale.plan.control.lagged import follows
+from autotrascale.plan.control.signals import Clock, Services, too_old
 
 WAVE = [0.0, 1.0, 5.0, 9.0, 5.0, 1.0, 0.0, 0.0, 2.0, 7.0, 3.0, 0.0]
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.plan import lattice as lattices
-from autotrascale.plan.lattice import Lattice, Point, Pool
+from autotrascale.plan.search import lattice as lattices
+from autotrascale.plan.search.lattice import Lattice, Point, Pool
 from autotrascale.testing.strategies import boxes, points_within
 
 HUGE = Lattice((1,) * 10, (200,) * 10)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import autotrascale.plan.manager as manager_module
+import autotrascale.plan.control.manager as manager_module
 from autotrascale.domain.decision import Decision
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.plan.manager import Knobs, State, step
+from autotrascale.plan.control.manager import Knobs, State, step
 from autotrascale.plan.policies import Policy, create
 from autotrascale.reading import validate
 from autotrascale.testing.snapshots import ScriptedPolicy, chain
@@ -404,7 +404,7 @@ def test_a_hold_of_the_policy_is_a_hold() -> None:
 def read_knobs() -> set[str]:
     """Every attribute that the manager's code takes from its knobs."""
     home = Path(manager_module.__file__).parent
-    trees = [ast.parse((home / name).read_text()) for name in ("manager.py", "guards.py", "scene.py", "lessons.py")]
+    trees = [ast.parse((home / name).read_text()) for name in ("manager.py", "guards.py", "situation.py", "lessons.py")]
     return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 

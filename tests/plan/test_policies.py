@@ -17,13 +17,13 @@ from autotrascale.domain.snapshot import Execution, OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.plan import policies
-from autotrascale.plan.demand import measure_demand
-from autotrascale.plan.floor import throughput_floor
 from autotrascale.plan.policies import Policy, create, known
 from autotrascale.plan.policies.base import is_hold
 from autotrascale.plan.policies.dhalion import grown
 from autotrascale.plan.policies.drs import as_observed, erlang_b, erlang_c, sojourn
 from autotrascale.plan.policies.queueing import Station, fewest, must_wait, paths, waiting
+from autotrascale.plan.sizing.demand import measure_demand
+from autotrascale.plan.sizing.floor import throughput_floor
 from autotrascale.reading import validate
 from autotrascale.testing.snapshots import ScriptedPolicy, chain
 from autotrascale.testing.strategies import P_MAX, snapshots

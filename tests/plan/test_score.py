@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.plan.score import Benefit
+from autotrascale.plan.search.score import Benefit
 from autotrascale.testing.strategies import benefits, latencies, points_above
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "benefit.json").read_text())

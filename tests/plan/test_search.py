@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from autotrascale.plan.benefit_model import ANCESTORS, BenefitModel
-from autotrascale.plan.lattice import Lattice, Point
-from autotrascale.plan.runs import Run
-from autotrascale.plan.score import Benefit
-from autotrascale.plan.search import Search
+from autotrascale.plan.search.benefit_model import ANCESTORS, BenefitModel
+from autotrascale.plan.search.lattice import Lattice, Point
+from autotrascale.plan.search.runs import Run
+from autotrascale.plan.search.score import Benefit
+from autotrascale.plan.search.search import Search
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from autotrascale import BenefitModel, Study
 from autotrascale.domain.errors import InputError, StudyError
-from autotrascale.plan.lattice import Point
+from autotrascale.plan.search.lattice import Point
 from autotrascale.testing.strategies import boxes, latencies, points_within
 
 
@@ -58,7 +58,7 @@ def test_the_lines_of_the_design_run_as_they_stand() -> None:
 
 
 def test_the_module_says_how_to_use_it_and_that_works() -> None:
-    from autotrascale.plan import study as module
+    from autotrascale.plan.search import study as module
 
     block = re.search(r"\n\n((?:    .*\n)+)", module.__doc__ or "")
     assert block is not None

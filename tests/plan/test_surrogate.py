@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from autotrascale.plan import surrogate
-from autotrascale.plan.benefit_model import Sample, readings_of
-from autotrascale.plan.lattice import Lattice
-from autotrascale.plan.surrogate import Posterior, Readings
+from autotrascale.plan.search import surrogate
+from autotrascale.plan.search.benefit_model import Sample, readings_of
+from autotrascale.plan.search.lattice import Lattice
+from autotrascale.plan.search.surrogate import Posterior, Readings
 
 
 @pytest.fixture(autouse=True, scope="module")

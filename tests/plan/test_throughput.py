@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from autotrascale.domain.errors import InputError, StudyError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.throughput import SearchResult, StopReason, ThroughputSearch
+from autotrascale.plan.sizing.throughput import SearchResult, StopReason, ThroughputSearch
 from autotrascale.testing.snapshots import chain
 
 GOLDEN = Path(__file__).parents[1] / "golden"

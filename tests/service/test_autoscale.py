@@ -14,7 +14,7 @@ from autotrascale.domain.target import Target
 from autotrascale.execute.simulator.live import SimulatedLive
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import Store
-from autotrascale.plan.knobs import Knobs
+from autotrascale.plan.control.knobs import Knobs
 from autotrascale.service import cli
 from autotrascale.service.autoscaling import USUAL, TraceOf, knobs_for_a_loop
 from tests.knowledge.mlflow_stores import CONTENT
@@ -55,7 +55,7 @@ def test_a_day_as_json_is_one_decision_a_line_and_nothing_else(
     rescales = [each for each in told if each["action"] == "rescale"]
     assert rescales
     assert sum(rescales[0]["wanted"].values()) > sum(rescales[0]["running"].values())
-    assert rescales[0]["foretold"]["sd"] > 0
+    assert rescales[0]["predicted"]["sd"] > 0
     assert "every figure below is simulated" in err
     assert "not journalled" in err
     assert "day (simulated) was within 70 ms for" in err
@@ -148,7 +148,7 @@ def test_a_target_missed_at_the_end_is_another_exit_code(tmp_path: Path) -> None
         ({"trace": {"kind": "steps"}}, "trace.times: is missing"),
         ({"trace": {"kind": "weekly"}}, "trace.kind"),
         ({"trace": {"kind": "recorded", "file": "nowhere.csv"}}, "trace.file: cannot be read"),
-        ({"course": {"band": 0.5}}, "course.band: is below 1"),
+        ({"planning": {"band": 0.5}}, "planning.band: is below 1"),
         ({"rescales_per_day": 0}, "rescales_per_day"),
         ({"unknown": 1}, "unknown"),
     ],

@@ -20,7 +20,7 @@ from autotrascale.domain.target import Statistic, Target
 from autotrascale.domain.topology import Topology
 from autotrascale.knowledge.cards import Card
 from autotrascale.knowledge.exchange import write_model
-from autotrascale.plan.study import Study
+from autotrascale.plan.search.study import Study
 from autotrascale.service import cli, decide
 
 BAD = json.loads((Path(__file__).parents[1] / "bad_input" / "snapshots.json").read_text())

@@ -31,8 +31,8 @@ from autotrascale.knowledge import claim
 from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.owner import Owner
 from autotrascale.knowledge.store import Store
-from autotrascale.monitor.settings import InfluxSettings, SqliteSettings
-from autotrascale.monitor.sqlite_store import SqliteStore
+from autotrascale.monitor.stores.settings import InfluxSettings, SqliteSettings
+from autotrascale.monitor.stores.sqlite_store import SqliteStore
 from autotrascale.service import cli, doctor
 from autotrascale.service.checkup import machine, python, redis, spark, stores
 from autotrascale.service.checkup.finding import Case, Finding, examine, ok, warning

@@ -11,7 +11,7 @@ import pytest
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Latency, Snapshot
 from autotrascale.loop import Loop
-from autotrascale.monitor.settings import InfluxSettings, SqliteSettings
+from autotrascale.monitor.stores.settings import InfluxSettings, SqliteSettings
 from autotrascale.service import cli
 from autotrascale.service.checkup.files import read_case
 from autotrascale.service.metering import Meter, metering, settings

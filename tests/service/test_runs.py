@@ -15,7 +15,7 @@ from autotrascale.domain.trial import Trial
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.knowledge import history
 from autotrascale.knowledge.store import Store
-from autotrascale.service import cli, recorded
+from autotrascale.service import cli, tuning_runs
 from tests.knowledge.mlflow_stores import CONTENT, engine, job, job_file, opening, tuned
 
 
@@ -216,9 +216,9 @@ def test_the_environment_names_the_store(
 def test_differences_are_said_place_by_place() -> None:
     before = {**CONTENT, "gone": 1}
     now = {**CONTENT, "new": 2, "operators": dict(reversed(CONTENT["operators"].items()))}
-    assert list(recorded.differences(before, now)) == [
+    assert list(tuning_runs.differences(before, now)) == [
         "operators come in another order",
         "gone is gone (was 1)",
         "new is new (2)",
     ]
-    assert list(recorded.differences(CONTENT, CONTENT)) == []
+    assert list(tuning_runs.differences(CONTENT, CONTENT)) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from autotrascale.analyze.session import local_session
+from autotrascale.execute.spark.local_session import local_session
 from autotrascale.service import cli
 
 LOGS = Path(__file__).parents[1] / "analyze" / "logs"

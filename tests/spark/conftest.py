@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from autotrascale.analyze.stability import Rules
 from autotrascale.domain.trial import Trial
 from autotrascale.execute.spark.engine import SparkEngine
 from autotrascale.execute.spark.settings import Patience, SparkSettings
-from autotrascale.execute.spark.stability import Rules
 
 HERE = Path(__file__).parent
 QUICK = Rules(window_seconds=3.0, min_batches=4, tolerance=0.25, max_seconds=40.0)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from autotrascale import reading
 from autotrascale.domain.topology import Topology
-from autotrascale.execute.spark.protocol import Flow, Query
+from autotrascale.execute.spark.query.flow import Flow, Query
 from autotrascale.jobs.wordcount import WordCount
 
 

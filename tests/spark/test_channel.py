@@ -8,8 +8,8 @@ import pytest
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator
-from autotrascale.execute.spark.channel import Channel, ChannelClosedError, ChannelTimeoutError
-from autotrascale.execute.spark.messages import (
+from autotrascale.execute.spark.connection.channel import Channel, ChannelClosedError, ChannelTimeoutError
+from autotrascale.execute.spark.connection.messages import (
     Boot,
     Done,
     Failed,

@@ -16,8 +16,8 @@ import pytest
 from conftest import BRISK, Bench, settings
 
 from autotrascale.domain.trial import Verdict
+from autotrascale.execute.spark.connection.processes import kill_session
 from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.execute.spark.processes import kill_session
 from autotrascale.jobs.wordcount import WordCount, read_results
 
 pytestmark = pytest.mark.spark
@@ -76,7 +76,7 @@ def test_the_same_job_on_two_workers(master: str, tmp_path: Path) -> None:
         "spark.executor.extraJavaOptions": BRISK,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.python.daemon.module": "autotrascale.execute.spark.daemon",
+        "spark.python.daemon.module": "autotrascale.execute.spark.host.daemon",
     }
     with SparkEngine(settings(tmp_path, master=master, conf=conf)) as engine:
         assert engine.p_max == 6

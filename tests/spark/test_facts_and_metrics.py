@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotrascale.analyze import metrics
+from autotrascale.analyze.facts import BatchFact, BatchStarted, Fact, Mark, StageFact, TaskFact
+from autotrascale.analyze.live.joining import Follower, Joiner
+from autotrascale.analyze.live.watch import Watch, samples
+from autotrascale.analyze.plan_tree import Plan
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.topology import Topology
-from autotrascale.execute.spark import metrics
-from autotrascale.execute.spark.eventlog import Follower, Joiner
-from autotrascale.execute.spark.facts import BatchFact, BatchStarted, Fact, Mark, StageFact, TaskFact
-from autotrascale.execute.spark.plan import Plan
-from autotrascale.execute.spark.watch import Watch, samples
 from autotrascale.jobs.wordcount import WordCount
 
 LOG = Path(__file__).parent / "data" / "wordcount-events.jsonl"

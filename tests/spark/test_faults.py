@@ -17,8 +17,8 @@ from conftest import HERE, Bench, settings
 
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.trial import Trial, Verdict
+from autotrascale.execute.spark.connection.processes import session_members
 from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.execute.spark.processes import session_members
 from autotrascale.execute.spark.settings import Patience
 
 pytestmark = pytest.mark.spark

@@ -13,10 +13,10 @@ import pytest
 from conftest import settings
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.changes import Changes
-from autotrascale.execute.spark.connection import QueryFailedError
+from autotrascale.execute.spark.connection.connection import QueryFailedError
 from autotrascale.execute.spark.live import LiveSpark
-from autotrascale.execute.spark.query import Query
+from autotrascale.execute.spark.query.query import Query
+from autotrascale.execute.spark.query.rescaling import Changes
 from autotrascale.jobs.wordcount import WordCount, read_results
 from autotrascale.testing.live_contract import LiveContract, measured, runs
 

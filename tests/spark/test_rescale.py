@@ -12,8 +12,8 @@ import pytest
 from conftest import PATIENCE, Bench, settings
 
 from autotrascale.domain.trial import Trial, Verdict
-from autotrascale.execute.spark.changes import Changes
 from autotrascale.execute.spark.engine import SparkEngine
+from autotrascale.execute.spark.query.rescaling import Changes
 from autotrascale.jobs.wordcount import WordCount, read_results
 
 pytestmark = pytest.mark.spark

@@ -12,10 +12,10 @@ from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from autotrascale.domain.errors import InputError
 from autotrascale.execute.simulator.schedules import Sine
-from autotrascale.execute.spark import generator, load
-from autotrascale.execute.spark.generator import LoadReader
-from autotrascale.execute.spark.load import Loads, SourceLoad
-from autotrascale.execute.spark.schedule import Schedule, constant, sampled
+from autotrascale.execute.spark.load import generator, load
+from autotrascale.execute.spark.load.generator import LoadReader
+from autotrascale.execute.spark.load.load import Loads, SourceLoad
+from autotrascale.execute.spark.load.schedule import Schedule, constant, sampled
 
 rates = st.floats(0, 5000)
 schedules = st.lists(st.tuples(st.floats(0.001, 20), rates), max_size=6).map(

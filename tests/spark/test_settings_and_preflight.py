@@ -9,7 +9,7 @@ import pytest
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.execute.spark.causes import JVM_GONE, why, why_ended
 from autotrascale.execute.spark.configuration import configuration
-from autotrascale.execute.spark.loading import load_job
+from autotrascale.execute.spark.host.loading import load_job
 from autotrascale.execute.spark.preflight import check_java, check_memory, java_version
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.jobs.wordcount import WordCount

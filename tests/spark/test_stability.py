@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from autotrascale.execute.spark.stability import (
+from autotrascale.analyze.stability import (
     Behind,
     Judgement,
     Rules,

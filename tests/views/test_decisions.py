@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from autotrascale.plan.ledger import Judged, State, Totals
+from autotrascale.plan.control.loop_state import Judged, State, Totals
 from autotrascale.views.decisions import accuracy, clock, code, row, summary
 
 ENTRY: dict[str, Any] = {
@@ -14,7 +14,7 @@ ENTRY: dict[str, Any] = {
         {"code": "rate-up", "text": "needs 4,800/s"},
         {"code": "demand", "text": "work: …", "operator": "work"},
     ],
-    "foretold": None, "judged": None,
+    "predicted": None, "judged": None,
 }  # fmt: skip
 
 

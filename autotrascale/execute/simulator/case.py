@@ -21,8 +21,8 @@ from autotrascale.domain.topology import Topology
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.simulator.lattice import Ints, frugal_points, sample_frugal
 from autotrascale.execute.simulator.steady import Compiled, Floats, compile_job
-from autotrascale.plan.floor import micro_batch, pipelined
-from autotrascale.plan.score import Benefit
+from autotrascale.plan.search.score import Benefit
+from autotrascale.plan.sizing.floor import micro_batch, pipelined
 
 Bools = NDArray[np.bool_]
 Vector = tuple[int, ...]

@@ -30,7 +30,7 @@ _DEFAULTS = {
 _ON_THIS_MACHINE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.python.daemon.module": "autotrascale.execute.spark.daemon",
+    "spark.python.daemon.module": "autotrascale.execute.spark.host.daemon",
     "spark.local.dir": "{work}/local",
 }
 

@@ -14,18 +14,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from autotrascale.analyze import metrics
+from autotrascale.analyze.facts import BatchFact
+from autotrascale.analyze.live.watch import samples
+from autotrascale.analyze.stability import Behind, Steady, Undecided, judge
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
 from autotrascale.domain.trial import Trial, Verdict
-from autotrascale.execute.spark import metrics
-from autotrascale.execute.spark.changes import POLL_SECONDS, Change, Changes
-from autotrascale.execute.spark.connection import Connection, HostLostError, QueryFailedError
-from autotrascale.execute.spark.facts import BatchFact
-from autotrascale.execute.spark.hosting import Hosting
-from autotrascale.execute.spark.query import Query, now_ms
+from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
+from autotrascale.execute.spark.connection.hosting import Hosting
+from autotrascale.execute.spark.query.query import Query, now_ms
+from autotrascale.execute.spark.query.rescaling import POLL_SECONDS, Change, Changes
 from autotrascale.execute.spark.settings import SparkSettings
-from autotrascale.execute.spark.stability import Behind, Steady, Undecided, judge
-from autotrascale.execute.spark.watch import samples
 
 
 class SparkEngine:

@@ -18,17 +18,17 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from autotrascale import reading
+from autotrascale.analyze import metrics
+from autotrascale.analyze.facts import BatchFact
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
 from autotrascale.execute.live import Look, Rescaled
-from autotrascale.execute.spark import metrics
-from autotrascale.execute.spark.changes import POLL_SECONDS, Change, Changes
-from autotrascale.execute.spark.connection import Connection, HostLostError, QueryFailedError
-from autotrascale.execute.spark.facts import BatchFact
-from autotrascale.execute.spark.hosting import Hosting
-from autotrascale.execute.spark.messages import state_partitions
-from autotrascale.execute.spark.query import Query, now_ms
+from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
+from autotrascale.execute.spark.connection.hosting import Hosting
+from autotrascale.execute.spark.connection.messages import state_partitions
+from autotrascale.execute.spark.query.query import Query, now_ms
+from autotrascale.execute.spark.query.rescaling import POLL_SECONDS, Change, Changes
 from autotrascale.execute.spark.settings import SparkSettings
 
 _Broken = (QueryFailedError, HostLostError, EngineError)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from autotrascale.analyze.stability import Rules
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.schedule import Schedule
-from autotrascale.execute.spark.stability import Rules
+from autotrascale.execute.spark.load.schedule import Schedule
 
 BetweenTrials = Literal["fresh", "keep"]
 

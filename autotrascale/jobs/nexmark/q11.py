@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.spark.generator import ARRIVAL
-from autotrascale.execute.spark.protocol import Flow, Query
+from autotrascale.execute.spark.load.generator import ARRIVAL
+from autotrascale.execute.spark.query.flow import Flow, Query
 from autotrascale.jobs.nexmark.market import BID, Market
 from autotrascale.jobs.stalls import check_stalls, parked
 from autotrascale.jobs.windows import check_length, in_order, interval

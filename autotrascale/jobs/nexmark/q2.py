@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from autotrascale.domain import checks
 from autotrascale.domain.topology import Topology
-from autotrascale.execute.spark.protocol import Flow, Query
+from autotrascale.execute.spark.query.flow import Flow, Query
 from autotrascale.jobs.nexmark.market import BID, Market
 from autotrascale.jobs.stalls import Batch, check_stalls, same, stalled
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.spark.protocol import Flow, Query
+from autotrascale.execute.spark.query.flow import Flow, Query
 from autotrascale.jobs.nexmark.market import AUCTION, FIRST_CATEGORY, PERSON, Market
 from autotrascale.jobs.stalls import Batch, check_stalls, parked, stalled
 

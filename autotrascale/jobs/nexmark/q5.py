@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.spark.protocol import Flow, Query
+from autotrascale.execute.spark.query.flow import Flow, Query
 from autotrascale.jobs.nexmark.market import BID, Market
 from autotrascale.jobs.stalls import ArrowMap, Batch, Batches, check_stalls, parked, slowly
 from autotrascale.jobs.windows import check_length, in_order, window

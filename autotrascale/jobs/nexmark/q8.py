@@ -17,7 +17,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame
 
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.spark.protocol import Flow, Query
+from autotrascale.execute.spark.query.flow import Flow, Query
 from autotrascale.jobs.nexmark.market import AUCTION, PERSON, Market
 from autotrascale.jobs.stalls import check_stalls, parked
 from autotrascale.jobs.windows import check_length, in_order, window

@@ -13,14 +13,14 @@ from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.plan.benefit_model import BenefitModel
-from autotrascale.plan.demand import Demand, measure_demand
-from autotrascale.plan.floor import throughput_floor
 from autotrascale.plan.policies import Options
 from autotrascale.plan.policies.base import answer, hold_for_gaps, limits, read_options
 from autotrascale.plan.policies.ds2 import explain_floor
-from autotrascale.plan.runs import LEAST_LATENCY
-from autotrascale.plan.study import Study
+from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.search.runs import LEAST_LATENCY
+from autotrascale.plan.search.study import Study
+from autotrascale.plan.sizing.demand import Demand, measure_demand
+from autotrascale.plan.sizing.floor import throughput_floor
 from autotrascale.plan.words import amount
 
 

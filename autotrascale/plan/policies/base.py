@@ -11,7 +11,7 @@ from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.plan.demand import Demand
+from autotrascale.plan.sizing.demand import Demand
 from autotrascale.plan.words import amount
 
 if TYPE_CHECKING:

@@ -25,7 +25,6 @@ from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.plan.demand import Demand, measure_demand
 from autotrascale.plan.policies import Options
 from autotrascale.plan.policies.base import (
     answer,
@@ -37,6 +36,7 @@ from autotrascale.plan.policies.base import (
     require_target,
     speaks_of_the_mean,
 )
+from autotrascale.plan.sizing.demand import Demand, measure_demand
 from autotrascale.plan.words import amount
 
 Rates = Literal["true", "observed"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.plan.demand import Demand, measure_demand
-from autotrascale.plan.floor import Floor, throughput_floor
 from autotrascale.plan.policies import Options
 from autotrascale.plan.policies.base import hold_for_gaps, limits, out_of_reach, read_options
+from autotrascale.plan.sizing.demand import Demand, measure_demand
+from autotrascale.plan.sizing.floor import Floor, throughput_floor
 from autotrascale.plan.words import amount, percent
 
 

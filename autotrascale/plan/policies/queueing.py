@@ -28,7 +28,6 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.demand import Demand, measure_demand
 from autotrascale.plan.policies import Options
 from autotrascale.plan.policies.base import (
     answer,
@@ -41,6 +40,7 @@ from autotrascale.plan.policies.base import (
     require_target,
     speaks_of_the_mean,
 )
+from autotrascale.plan.sizing.demand import Demand, measure_demand
 from autotrascale.plan.words import amount
 
 Scope = Literal["function", "path"]

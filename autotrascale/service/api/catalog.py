@@ -12,9 +12,9 @@ from pathlib import Path
 from threading import Lock
 
 from autotrascale.domain.errors import AuTraScaleError, InputError
-from autotrascale.knowledge.wire import digest
+from autotrascale.knowledge.json_forms import digest
 from autotrascale.service.jobfile import JobFile, read_job_file
-from autotrascale.service.recorded import read_content
+from autotrascale.service.tuning_runs import read_content
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 _SUFFIXES = (".yaml", ".yml", ".json")  # the first wins

@@ -13,8 +13,8 @@ from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.knowledge.cards import Card, Stored
 from autotrascale.knowledge.library import PREFIX
-from autotrascale.plan.benefit_model import BenefitModel
 from autotrascale.plan.policies import create
+from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.reading import validate
 from autotrascale.service.api import schemas
 from autotrascale.service.api.catalog import Listed

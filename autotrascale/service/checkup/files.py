@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.settings import SqliteSettings
+from autotrascale.monitor.stores.settings import SqliteSettings
 from autotrascale.service.checkup.finding import Case, Finding, of_error, ok
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.service.metering import metrics_file, read_settings

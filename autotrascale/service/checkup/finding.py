@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from autotrascale.domain.errors import AuTraScaleError, InputError
 from autotrascale.execute.spark.settings import SparkSettings
-from autotrascale.monitor.settings import InfluxSettings, SqliteSettings
+from autotrascale.monitor.stores.settings import InfluxSettings, SqliteSettings
 
 if TYPE_CHECKING:
     from autotrascale.service.jobfile import JobFile

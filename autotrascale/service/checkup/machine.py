@@ -14,7 +14,7 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
-from autotrascale.monitor.settings import InfluxSettings
+from autotrascale.monitor.stores.settings import InfluxSettings
 from autotrascale.service.checkup.finding import Case, Check, Finding, ok, problem, warning
 from autotrascale.service.store import VARIABLES
 

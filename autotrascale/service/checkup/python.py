@@ -11,7 +11,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from autotrascale.monitor.settings import InfluxSettings
+from autotrascale.monitor.stores.settings import InfluxSettings
 from autotrascale.service.checkup.finding import Case, Check, Finding, ok, problem, warning
 from autotrascale.service.checkup.redis import address
 

@@ -25,7 +25,7 @@ _LOOK = "import sys, pyarrow, pandas; print('%d.%d' % sys.version_info[:2])"
 _LOAD = (
     "import json, sys\n"
     "from autotrascale.domain.errors import AuTraScaleError\n"
-    "from autotrascale.execute.spark.loading import load_job\n"
+    "from autotrascale.execute.spark.host.loading import load_job\n"
     "try:\n"
     "    job = load_job(*json.load(sys.stdin))\n"
     "except AuTraScaleError as error:\n"
@@ -153,9 +153,9 @@ def runs_a_query(case: Case) -> Finding | None:
     """The job, or our word count, with one instance of each operator for as few batches as can be judged."""
     if case.spark is None:
         return None
+    from autotrascale.analyze.stability import Rules
     from autotrascale.domain.trial import Verdict
     from autotrascale.execute.spark.engine import SparkEngine
-    from autotrascale.execute.spark.stability import Rules
 
     rules = Rules(window_seconds=1.0, min_batches=3, tolerance=1.0, max_seconds=20.0)
     began = time.monotonic()

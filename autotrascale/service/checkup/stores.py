@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from autotrascale.domain.errors import AuTraScaleError
-from autotrascale.monitor.settings import InfluxSettings, SqliteSettings, open_store
+from autotrascale.monitor.stores.settings import InfluxSettings, SqliteSettings, open_store
 from autotrascale.service.checkup.finding import Case, Check, Finding, of_error, ok, problem, warning
 from autotrascale.service.store import store_uri
 

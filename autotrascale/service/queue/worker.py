@@ -18,9 +18,9 @@ from autotrascale.domain.errors import AuTraScaleError, InputError
 from autotrascale.knowledge import claim, history, tags
 from autotrascale.knowledge.claim import JobBusyError
 from autotrascale.knowledge.journal import RunCancelledError, RunLostError
+from autotrascale.knowledge.json_forms import digest
 from autotrascale.knowledge.store import Store, StoreError
-from autotrascale.knowledge.wire import digest
-from autotrascale.service import recorded, telling
+from autotrascale.service import tuning_output, tuning_runs
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.service.metering import metering
 from autotrascale.service.queue import logs
@@ -35,7 +35,7 @@ _TERMINATED = 143
 def main() -> NoReturn:
     uri, run_id = sys.argv[1:]
     logs.set_up()
-    with telling.ending_cleanly():
+    with tuning_output.ending_cleanly():
         threading.Thread(target=_hang_on, name="server", daemon=True).start()
         code = carry_on(Store(uri), run_id)
     sys.exit(code)
@@ -63,17 +63,17 @@ def carry_on(store: Store, run_id: str) -> int:
 def _go(store: Store, run_id: str) -> None:
     run = look(store, run_id)
     request = Request.read(run)
-    told = recorded.Told(
+    told = tuning_runs.Told(
         lambda job, simulated, _: logs.say("run opened", run=run_id, job=job.name, rate=job.rate, simulated=simulated),
         lambda progress: logs.say("evaluation", run=run_id, line=after(progress)) if progress.done else None,
         lambda _: logs.say("run interrupted", run=run_id),
     )
     with metering(None) as meter:
         if _begun(store, run_id):
-            finished = recorded.resume(store, run_id, told, request.total_trials, request.max_seconds, meter)
+            finished = tuning_runs.resume(store, run_id, told, request.total_trials, request.max_seconds, meter)
         else:
             asked = _asked(request, run_id, run.data.tags.get(tags.JOB_FILE))
-            finished = recorded.start(asked, store, told, meter)
+            finished = tuning_runs.start(asked, store, told, meter)
     logs.say("run finished", run=run_id, stop_reason=finished.outcome.stop_reason)
 
 
@@ -88,12 +88,12 @@ def _begun(store: Store, run_id: str) -> bool:
     return True
 
 
-def _asked(request: Request, run_id: str, before: str | None) -> recorded.Asked:
+def _asked(request: Request, run_id: str, before: str | None) -> tuning_runs.Asked:
     path = Path(request.path)
     file = read_job_file(path)
-    if digest(recorded.read_content(path)) != before:
+    if digest(tuning_runs.read_content(path)) != before:
         raise InputError(str(path), "has changed since the run was asked for", remedy="ask for a new run")
-    return recorded.Asked(
+    return tuning_runs.Asked(
         file, path, request.engine, request.settings(file), request.rate, request.warm_start, queued=run_id
     )
 

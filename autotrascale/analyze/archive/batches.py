@@ -1,0 +1,59 @@
+"""Progress → the table of batches: one row for each batch that ran, with what Spark and the marks say of it.
+
+    column                      of a batch                                            unit
+    log, run, batch, job        which, and of what job: the query's name, else the application's
+    started_ms, seconds         trigger, and time from trigger to commit              ms, s
+    input_records               what its sources gave; null where nobody counted      records
+    offered_seconds             the input time it covers, as Spark tells the rate     s
+    marks                       what each mark counted: n, first, mean, last          records, Unix s
+    marked                      its operators are those of the marks
+
+Progress comes from the event log itself, or from files of progress records beside it. Spark reports idle time too,
+under the number of a batch that did not run; such a report finds no stages and falls out.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from autotrascale.analyze.archive.columns import Columns
+from autotrascale.analyze.archive.staging import Staged
+
+NAMES: Columns = {"log": "int", "log_name": "string"}
+
+
+def batches(staged: Staged, stages: DataFrame, names: DataFrame) -> DataFrame:
+    """`names` gives each log its name, for applications that do not say theirs."""
+    ran = stages.groupBy("log", "run", "batch").agg(
+        fn.min("submitted_ms").alias("began_ms"),
+        fn.max("completed_ms").alias("ended_ms"),
+        fn.max("marked").alias("marked"),
+    )
+    # A query that is no stream has nothing but its stages to tell its times.
+    rows = ran.join(_told(staged.progress), ["run", "batch"], "left").where("seconds is not null or run like 'shape-%'")
+    return rows.join(fn.broadcast(_job_names(staged.applications, names)), "log").select(
+        "log",
+        "run",
+        "batch",
+        fn.coalesce("query", "application").alias("job"),
+        fn.coalesce("started_ms", "began_ms").alias("started_ms"),
+        fn.coalesce("seconds", (fn.col("ended_ms") - fn.col("began_ms")) / 1000).alias("seconds"),
+        "input_records",
+        "offered_seconds",
+        fn.when(fn.col("marked"), fn.col("marks")).alias("marks"),
+        "marked",
+    )
+
+
+def _told(progress: DataFrame) -> DataFrame:
+    """One row for each batch that anything reported on. Twice told is told once; idle time is told under the number of
+    the batch to come, and did not execute."""
+    whole, weight = fn.struct(*progress.columns[3:]), fn.struct("executed", "started_ms")
+    told = progress.groupBy("run", "batch").agg(fn.max_by(whole, weight).alias("told"))
+    return told.select("run", "batch", "told.*")
+
+
+def _job_names(applications: DataFrame, names: DataFrame) -> DataFrame:
+    told = applications.groupBy("log").agg(fn.max("said").alias("said"))
+    return names.join(told, "log", "left").select("log", fn.coalesce("said", "log_name").alias("application"))

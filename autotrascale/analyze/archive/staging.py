@@ -1,0 +1,222 @@
+"""Lines → staged tables of typed columns, in one pass over the text.
+
+    column                            of a task that did its work                          unit
+    log, stage, index                 where it ran
+    useful_ms                         run + deserialise + result serialisation − wait      ms, never below 0
+    deserialise_ms, wait_ms, gc_ms    parts of its time                                    ms
+    read, sent, written               records from a source or a shuffle, to the next      records
+                                      shuffle, to a file
+
+A task's line is some thousand bytes for nine numbers, so this is where the time goes: on the executors, lines are
+decoded natively and their numbers written in columns, without a row of a task ever being an object of Spark's. `rows`
+has the tables of all other events.
+
+The tables are Parquet in a folder of their own. Parsing again for every later step would cost more than writing them
+once, and keeping them in memory would grow with the archive.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import partial
+from hashlib import blake2b
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+from pyspark.sql import DataFrame, SparkSession
+
+from autotrascale.analyze.archive import rows
+from autotrascale.analyze.archive.columns import Columns, arrow_schema, ddl
+from autotrascale.monitor.eventlog import events
+from autotrascale.monitor.eventlog.damage import Report
+from autotrascale.monitor.eventlog.decoding import event_of, task_of
+from autotrascale.monitor.eventlog.files import LogFile, Piece, opened, pieces
+from autotrascale.monitor.eventlog.lines import Text, blocks
+
+SUMMABLE = ("useful_ms", "deserialise_ms", "wait_ms", "gc_ms", "read", "sent", "written")
+"""What the tasks of one instance may be added up in."""
+TASKS: Columns = {**dict.fromkeys(("log", "stage", "index"), "int"), **dict.fromkeys(SUMMABLE, "bigint")}
+_TABLES: dict[str, Columns] = {
+    "tasks": TASKS,
+    "completed": rows.COMPLETED,
+    "jobs": rows.JOBS,
+    "plans": rows.PLANS,
+    "patterns": rows.PATTERNS,
+    "progress": rows.PROGRESS,
+    "applications": rows.APPLICATIONS,
+    "executors": rows.EXECUTORS,
+}
+_SCHEMAS = {name: arrow_schema(columns) for name, columns in _TABLES.items()}
+_NUMBERS = 11  # that a task's line has
+_ROWS = 20_000  # written together
+_KNOWN = 10_000  # patterns that a share remembers
+_SHARES = 8  # of the work for each core: small enough to even out, and few enough to cost nothing
+
+
+@dataclass(frozen=True)
+class Staged:
+    """The tables, as read from their folder."""
+
+    tasks: DataFrame
+    completed: DataFrame
+    jobs: DataFrame
+    plans: DataFrame
+    patterns: DataFrame
+    progress: DataFrame
+    applications: DataFrame
+    executors: DataFrame
+
+
+def stage(spark: SparkSession, files: Iterable[LogFile], folder: str) -> tuple[Staged, list[Report]]:
+    """Reads all files once and writes the tables into `folder`."""
+    work = pieces(files)
+    prepare(folder)
+    shares = min(len(work), _SHARES * spark.sparkContext.defaultParallelism)
+    told = spark.range(0, len(work), 1, shares).mapInArrow(partial(_staged, work, folder), "report string").collect()
+    tables = {name: spark.read.schema(ddl(of)).parquet(f"{folder}/{name}") for name, of in _TABLES.items()}
+    return Staged(**tables), [msgspec.json.decode(row["report"], type=Report) for row in told]
+
+
+def prepare(folder: str) -> None:
+    """An empty folder for each table."""
+    for name in _TABLES:
+        system, path = opened(f"{folder}/{name}")
+        system.create_dir(path)
+        system.delete_dir_contents(path)
+
+
+def _staged(work: Sequence[Piece], folder: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
+    if numbers:
+        with Share(folder, numbers[0]) as share:
+            reports = [read_piece(work[number], share) for number in numbers]
+        yield pa.RecordBatch.from_pydict({"report": [msgspec.json.encode(asdict(one)).decode() for one in reports]})
+
+
+class Share:
+    """What one task of Spark's writes: a file of each table that it has rows for. A second try writes the same."""
+
+    def __init__(self, folder: str, number: int) -> None:
+        self._folder, self._number = folder, number
+        self._writers: dict[str, pq.ParquetWriter] = {}
+        self._rows: dict[str, list[rows.Row]] = {name: [] for name in _TABLES}
+        self._known: dict[bytes, str] = {}
+        self._files = ExitStack()
+
+    def __enter__(self) -> Share:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._files:
+            for table in _TABLES:
+                self._flush(table)
+
+    def add(self, table: str, row: rows.Row) -> None:
+        kept = self._rows[table]
+        kept.append(row)
+        if len(kept) >= _ROWS:
+            self._flush(table)
+
+    def write(self, table: str, batch: pa.RecordBatch) -> None:
+        if table not in self._writers:
+            system, path = opened(f"{self._folder}/{table}/{self._number}.parquet")
+            writer = pq.ParquetWriter(path, _SCHEMAS[table], filesystem=system, compression="snappy")
+            self._writers[table] = self._files.enter_context(writer)
+        self._writers[table].write_batch(batch)
+
+    def pattern(self, told: object) -> str:
+        """Its name. A pattern is written when it is new here; others may write it too."""
+        text = msgspec.json.encode(told)
+        name = self._known.get(text)
+        if name is None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            name = self._known[text] = blake2b(text, digest_size=12).hexdigest()
+            self.add("patterns", (name, text.decode()))
+        return name
+
+    def _flush(self, table: str) -> None:
+        if kept := self._rows[table]:
+            schema = _SCHEMAS[table]
+            columns = zip(*kept, strict=True)
+            arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+            self.write(table, pa.RecordBatch.from_arrays(arrays, schema=schema))
+            self._rows[table] = []
+
+
+def read_piece(piece: Piece, share: Share) -> Report:
+    """Whole lines of events that nobody reads are passed over; what is no event is counted."""
+    text = Text(piece)
+    number, bad, first_bad = 0, 0, None
+    tasks = array("q")
+    for block in blocks(text, piece):
+        done: list[int] = []
+        for line in block:
+            number += 1
+            try:
+                if line.startswith(events.TASK_END):
+                    task = task_of(line)
+                    if task.metrics is not None and task.end.reason == "Success":
+                        done += _numbers(task, task.metrics)
+                elif event := event_of(line):
+                    _add_event(piece.log, event, share)
+            except (msgspec.DecodeError, ValueError, RecursionError):
+                bad, first_bad = bad + 1, first_bad or number
+        tasks.extend(done)
+        if len(tasks) >= _ROWS * _NUMBERS:
+            share.write("tasks", _task_batch(piece.log, tasks))
+            tasks = array("q")
+    if tasks:
+        share.write("tasks", _task_batch(piece.log, tasks))
+    return Report(piece.file, piece.start, number, bad, first_bad, text.problem)
+
+
+def _numbers(task: events.TaskEnd, did: events.TaskMetrics) -> tuple[int, ...]:
+    return (
+        task.stage,
+        task.info.index,
+        did.run_ms,
+        did.deserialise_ms,
+        did.serialise_ms,
+        did.shuffled.wait_ms,
+        did.gc_ms,
+        did.shuffled.records,
+        did.taken.records,
+        did.sent.records,
+        did.written.records,
+    )
+
+
+def _add_event(log: int, event: Struct, share: Share) -> None:
+    match event:
+        case events.StageCompleted() if event.info.failure is None:
+            share.add("completed", rows.completed(log, event))
+        case events.JobStart():
+            stages, first = rows.stages_pattern(event)
+            share.add("jobs", rows.job(log, event, share.pattern(stages), first))
+        case events.ExecutionStart():
+            plan, shuffle = rows.plan_pattern(event)
+            share.add("plans", (log, event.execution, share.pattern(plan), shuffle))
+        case events.QueryProgress():
+            share.add("progress", rows.progress(event.progress))
+        case events.ApplicationStart():
+            share.add("applications", rows.application(log, event))
+        case events.ExecutorChange():
+            share.add("executors", rows.executor(log, event))
+
+
+def _task_batch(log: int, tasks: array[int]) -> pa.RecordBatch:
+    stage, index, run, deserialise, serialise, wait, gc, shuffled, taken, sent, written = (
+        np.frombuffer(tasks, dtype=np.int64).reshape(-1, _NUMBERS).T
+    )
+    useful = np.maximum(0, run + deserialise + serialise - wait)  # T_u; Spark reads its clocks one after another
+    columns = (np.full_like(stage, log), stage, index, useful, deserialise, wait, gc, shuffled + taken, sent, written)
+    schema = _SCHEMAS["tasks"]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

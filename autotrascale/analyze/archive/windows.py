@@ -1,0 +1,97 @@
+"""Batches, stages and sums of tasks → one row for each window, with all that is measured of it, in Spark SQL.
+
+    column                     of a window
+    run, window, log, job      which
+    cores                      what the executors had together at most
+    operators                  the run's topology as it was seen: name, rank, stateful, upstream
+    batches                    its batches, each with its stages
+    tasks                      its tasks, summed by role and instance: as many rows as instances, however long it is
+
+A run is cut from its first trigger on; what is left at its end, if less than half a window, joins the one before.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as fn
+
+from autotrascale.analyze.archive.staging import SUMMABLE
+
+_WINDOW = ("run", "window")
+_ROLE = ("operator", "entry", "exit")
+
+
+def cut(batches: DataFrame, seconds: float | None) -> DataFrame:
+    """Gives each batch the number of its window; None makes one window of each run."""
+    if seconds is None:
+        return batches.withColumn("window", fn.lit(0).cast("bigint"))
+    run = Window.partitionBy("run")
+    first = fn.min("started_ms").over(run)
+    ended = fn.max(fn.col("started_ms") + fn.col("seconds") * 1000).over(run)
+    width = seconds * 1000
+    last = fn.greatest(fn.lit(0.0), fn.round((ended - first) / width) - 1)
+    return batches.withColumn("window", fn.least(fn.floor((fn.col("started_ms") - first) / width), last).cast("bigint"))
+
+
+def placed(stages: DataFrame, batches: DataFrame) -> DataFrame:
+    """Stages with their windows. `home` stands for all stages of one role in one window: the first of them."""
+    homes = Window.partitionBy(*_WINDOW, *_ROLE)
+    return stages.join(batches.select("log", "run", "batch", "window"), ["log", "run", "batch"]).withColumn(
+        "home", fn.min("stage").over(homes)
+    )
+
+
+def gathered(sums: DataFrame, placed: DataFrame, batches: DataFrame, cores: DataFrame) -> DataFrame:
+    """One row for each window. `sums` are those of its tasks."""
+    stage = fn.struct("stage", *_ROLE, "tasks", "submitted_ms", "completed_ms")
+    by_batch = placed.groupBy("log", "run", "window", "batch").agg(fn.collect_list(stage).alias("stages"))
+    batch = fn.struct(
+        "started_ms",
+        "batch",
+        "seconds",
+        "input_records",
+        "offered_seconds",
+        fn.map_entries("marks").alias("marks"),
+        "stages",
+    )
+    windows = (
+        by_batch.join(batches.drop("window"), ["log", "run", "batch"])
+        .groupBy("log", *_WINDOW)
+        .agg(fn.max("job").alias("job"), fn.max("marked").alias("marked"), fn.collect_list(batch).alias("batches"))
+    )
+    return (
+        windows.join(_tasks(sums, placed), ["log", *_WINDOW], "left")
+        .join(_topologies(placed), "run")
+        .join(cores, "log", "left")
+    )
+
+
+def _tasks(sums: DataFrame, placed: DataFrame) -> DataFrame:
+    """What each instance did in each window."""
+    homes = placed.where("stage = home").select("log", *_WINDOW, "home")
+    row = fn.struct(fn.col("home").alias("stage"), "index", *SUMMABLE)
+    return sums.join(homes, ["log", "home"]).groupBy("log", *_WINDOW).agg(fn.collect_list(row).alias("tasks"))
+
+
+def _topologies(placed: DataFrame) -> DataFrame:
+    """Operators in the order of the data. Of the whole run: one that did nothing in a window is there all the same."""
+    operators = placed.groupBy("run", "operator").agg(
+        fn.min("rank").alias("rank"),
+        fn.max("stateful").alias("stateful"),
+        fn.array_distinct(fn.flatten(fn.collect_set("upstream"))).alias("upstream"),
+    )
+    row = fn.struct("rank", fn.col("operator").alias("name"), "stateful", "upstream")
+    return operators.groupBy("run").agg(fn.sort_array(fn.collect_list(row)).alias("operators"))
+
+
+def cores(executors: DataFrame) -> DataFrame:
+    """The most cores that the executors of each log had at one time."""
+    own = Window.partitionBy("log", "executor")
+    cores = fn.coalesce("cores", -fn.max("cores").over(own))
+    running = Window.partitionBy("log").orderBy("at", "cores")
+    return (
+        executors.withColumn("cores", cores)
+        .withColumn("running", fn.sum("cores").over(running))
+        .groupBy("log")
+        .agg(fn.max("running").alias("cores"))
+    )

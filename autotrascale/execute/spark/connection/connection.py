@@ -1,0 +1,111 @@
+"""The engine's end of the line to its host: ask and be answered in time, follow the log, notice when it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from autotrascale.analyze.live.joining import Follower
+from autotrascale.analyze.live.watch import Watch
+from autotrascale.domain.topology import Topology
+from autotrascale.execute.spark.causes import why, why_ended
+from autotrascale.execute.spark.configuration import configuration, event_log_folder
+from autotrascale.execute.spark.connection.channel import ChannelClosedError, ChannelTimeoutError
+from autotrascale.execute.spark.connection.messages import Boot, Failed, Message, Ready, Shutdown, Started, StartQuery
+from autotrascale.execute.spark.connection.processes import HostProcess
+from autotrascale.execute.spark.settings import SparkSettings
+
+_GOODBYE_SECONDS = 15.0
+
+
+class HostLostError(Exception):
+    """The host died or hangs: it cannot be asked again."""
+
+
+class QueryFailedError(Exception):
+    """The host is well, and what it was asked to do failed."""
+
+
+class Connection:
+    """One host. `open` first; after `HostLostError` only `kill` is left."""
+
+    ready: Ready
+    topology: Topology
+    watch: Watch
+
+    def __init__(self, settings: SparkSettings, work: Path, log: Path) -> None:
+        self._settings = settings
+        self._work = work
+        event_log_folder(work).mkdir(exist_ok=True)
+        self.process = HostProcess(log, settings.python_path)
+        self._unanswered = False
+
+    def open(self) -> None:
+        """Job loaded, session open, executors there."""
+        start = self._settings.patience.start
+        boot = Boot(
+            job=self._settings.job,
+            options=self._settings.options,
+            conf=configuration(self._settings, self._work),
+            work_dir=str(self._work),
+            executors_within=start / 2,
+        )
+        answer = self.ask(boot, start)
+        assert isinstance(answer, Ready)
+        self.ready = answer
+        self.topology = Topology(dict(answer.operators))
+        follower = Follower(event_log_folder(self._work), answer.application, consume=not self._settings.keep_event_log)
+        self.watch = Watch(follower)
+
+    def ask(self, message: Message, seconds: float) -> Message:
+        """The host's answer. No answer in time means that it hangs; one that nobody waited for, that we are out of
+        step with it, as after Ctrl-C."""
+        self._unanswered = True
+        try:
+            self.process.channel.send(message)
+            answer = self.process.channel.receive(seconds)
+        except ChannelTimeoutError:
+            raise HostLostError(f"{type(message).__name__} was not answered within {seconds:.0f} s") from None
+        except ChannelClosedError:
+            raise HostLostError(self._why_ended()) from None
+        self._unanswered = False
+        if isinstance(answer, Failed):
+            raise QueryFailedError(answer.error)
+        return answer
+
+    def start_query(self, parallelism: Mapping[str, int], checkpoint: str, load_file: str) -> Started:
+        message = StartQuery(dict(parallelism), checkpoint, load_file)
+        answer = self.ask(message, self._settings.patience.command)
+        assert isinstance(answer, Started)
+        self.watch.follow(answer.run)
+        return answer
+
+    def poll(self) -> None:
+        """Reads on in the log; raises when the query has failed or the host is gone."""
+        self.watch.poll()
+        if self.watch.ended is not None:
+            error = self.watch.ended.error
+            raise QueryFailedError(why(error) if error else "the query ended by itself")
+        if self.lost():
+            raise HostLostError(self._why_ended())
+
+    def lost(self) -> bool:
+        return self._unanswered or self.process.exit_code() is not None or self.process.channel.ended()
+
+    def last_commit_ms(self) -> float | None:
+        return self.watch.batches[-1].committed_ms if self.watch.batches else None
+
+    def close(self) -> None:
+        """Spark is stopped in good order if it stops in time."""
+        try:
+            self.ask(Shutdown(), _GOODBYE_SECONDS)
+        except (HostLostError, QueryFailedError):
+            self.kill()
+        else:
+            self.process.end()
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def _why_ended(self) -> str:
+        return why_ended(self.process.exit_code_soon(), self.process.log, self.process.log_from)

@@ -1,0 +1,1 @@
+"""What runs in the host process: one warm Spark session, and the query in it."""

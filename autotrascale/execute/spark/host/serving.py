@@ -1,0 +1,209 @@
+"""The host process: one warm Spark session, told over a channel which query to run.
+
+    python -m autotrascale.execute.spark.host.serving CHANNEL_FD
+
+It must never outlive its parent, and nothing that it started may outlive it: the JVM, the daemon of Python workers and
+the workers are all in its session (in the sense of setsid), and are killed together. A thread listens for the parent's
+end of the channel; it is hung up by the kernel however the parent dies. (`PR_SET_PDEATHSIG` would be tied to the
+parent's thread, not to the process.) Should the host itself be killed, the JVM sees its standard input close.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.execute.spark.causes import JVM_GONE, PARENT_GONE, why
+from autotrascale.execute.spark.connection.channel import Channel, ChannelClosedError
+from autotrascale.execute.spark.connection.messages import (
+    Boot,
+    Done,
+    Failed,
+    Message,
+    Ready,
+    Repartition,
+    Shutdown,
+    Started,
+    StartQuery,
+    StopQuery,
+    state_partitions,
+)
+from autotrascale.execute.spark.connection.processes import kill_session
+from autotrascale.execute.spark.host import session
+from autotrascale.execute.spark.host.loading import load_job
+from autotrascale.execute.spark.host.state_partitions import repartition_state
+from autotrascale.execute.spark.query.flow import Flow, Job
+
+_PARENT_CHECK_SECONDS = 1.0
+_ending = threading.Lock()
+
+
+class Host:
+    """Answers one message after another. `query` is the one that runs, if any."""
+
+    def __init__(self, boot: Boot) -> None:
+        self.job: Job = load_job(boot.job, boot.options)
+        work = Path(boot.work_dir)
+        self.spark: SparkSession = session.open_session(boot.conf, work, boot.executors_within)
+        self.query: StreamingQuery | None = None
+
+    def ready(self) -> Ready:
+        return Ready(
+            application=str(self.spark.sparkContext.applicationId),
+            spark_version=self.spark.version,
+            slots=session.slots(self.spark),
+            job=self.job.name,
+            operators=self.job.topology.operators,
+        )
+
+    def answer(self, message: Message) -> Message:
+        began = time.monotonic()
+        match message:
+            case StartQuery():
+                return self._start(message, began)
+            case StopQuery():
+                self._stop()
+            case Repartition():
+                repartition_state(self.spark, message.checkpoint, message.partitions)
+            case Shutdown():
+                self._stop()
+                self.spark.stop()
+            case _:
+                raise InputError("channel", "asks the host for what only the host says", seen=type(message).__name__)
+        return Done(time.monotonic() - began)
+
+    def _start(self, message: StartQuery, began: float) -> Started:
+        self._stop()
+        # Spark takes the number for all state from here, and wants one also where there is none.
+        partitions = state_partitions(self.job.topology, message.parallelism) or 1
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        flow = Flow(self.spark, self.job.topology, message.parallelism, message.load_file)
+        writer = self.job.build(flow)
+        if missing := [name for name in self.job.topology if name not in flow.marked]:
+            remedy = "make it with flow.load, flow.source or flow.operator"
+            raise InputError(f"job {self.job.name}", f"declares {missing[0]!r} and never builds it", remedy=remedy)
+        self.query = writer.option("checkpointLocation", message.checkpoint).start()
+        return Started(str(self.query.runId), tuple(flow.generated), time.monotonic() - began)
+
+    def _stop(self) -> None:
+        query, self.query = self.query, None
+        if query is not None:
+            query.stop()
+
+
+def serve(channel: Channel) -> None:
+    """Answers until told to stop. An error of Spark or of the job is an answer too."""
+    parent, boot = os.getppid(), channel.receive()
+    assert isinstance(boot, Boot)
+    inbox: queue.Queue[Message] = queue.Queue()
+    threading.Thread(target=_listen, args=(channel, inbox, parent, boot.work_dir), daemon=True).start()
+    threading.Thread(target=_watch_parent, args=(parent, boot.work_dir), daemon=True).start()
+    try:
+        host = Host(boot)
+        channel.send(host.ready())
+    except Exception as error:
+        channel.send(_failure(error))
+        return
+    stopping = threading.Event()
+    threading.Thread(target=_watch_jvm, args=(host.spark, stopping), daemon=True).start()
+    while not stopping.is_set():
+        message = inbox.get()
+        if isinstance(message, Shutdown):
+            stopping.set()
+        try:
+            channel.send(host.answer(message))
+        except ChannelClosedError:
+            return
+        except Exception as error:
+            if not stopping.is_set() and _jvm_is_gone(host.spark, error):
+                end(JVM_GONE)
+            channel.send(_failure(error))
+
+
+def _listen(channel: Channel, inbox: queue.Queue[Message], parent: int, work_dir: str) -> None:
+    """Takes messages in while the main thread is busy in Spark, and so notices at once when the parent is gone."""
+    try:
+        while True:
+            inbox.put(channel.receive())
+    except (ChannelClosedError, InputError):
+        end(PARENT_GONE, work_dir if _orphaned(parent) else "")
+
+
+def _orphaned(parent: int) -> bool:
+    """The kernel hangs up first and finds an orphan a new parent a moment later."""
+    time.sleep(0.2)
+    return os.getppid() != parent
+
+
+def _watch_parent(parent: int, work_dir: str) -> None:
+    """For the case that a child of the parent still holds the channel open: an orphan has another parent."""
+    while os.getppid() == parent:
+        time.sleep(_PARENT_CHECK_SECONDS)
+    end(PARENT_GONE, work_dir)
+
+
+def _watch_jvm(spark: SparkSession, stopping: threading.Event) -> None:
+    """Without its JVM a host is of no use, and calls into it may wait for ever."""
+    gateway: Any = spark.sparkContext._gateway
+    gateway.proc.wait()
+    if not stopping.is_set():
+        print("the JVM ended by itself", file=sys.stderr, flush=True)
+        end(JVM_GONE)
+
+
+def end(code: int, work_dir: str = "") -> None:
+    """Now, with everything that was started. `work_dir` goes too when there is nobody left to remove it. A thread that
+    comes second waits for the first: the end of one makes the others see theirs."""
+    _ending.acquire()
+    with contextlib.suppress(Exception):
+        kill_session(os.getpid(), spare=os.getpid())
+    if work_dir:
+        shutil.rmtree(work_dir, ignore_errors=True)
+    os._exit(code)
+
+
+def _jvm_is_gone(spark: SparkSession, error: Exception) -> bool:
+    """A dying JVM is first seen as a connection that breaks; its process is gone a moment later."""
+    gateway: Any = spark.sparkContext._gateway
+    until = time.monotonic() + (2.0 if isinstance(error, Py4JNetworkError | OSError) else 0.0)
+    while gateway.proc.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    return gateway.proc.poll() is not None
+
+
+def _failure(error: Exception) -> Failed:
+    """One line for people; the whole story goes to the log."""
+    traceback.print_exception(error)
+    if isinstance(error, AuTraScaleError):
+        return Failed(str(error))
+    return Failed(why(f"{type(error).__name__}: {error}"))
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle; it will tell us
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    try:
+        serve(channel)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        end(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""The load generator: a streaming source for PySpark whose offsets are milliseconds of load.
+
+The driver asks `latestOffset`, which is the wall clock; each of k tasks then makes every k-th record of the interval as
+Arrow batches. A record's content is a function of its number alone, and its arrival time `ts` of the load file, so a
+batch that runs again reads the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+
+from autotrascale.execute.spark.load import load
+from autotrascale.execute.spark.load.load import Ints
+
+Records = Callable[[Ints], Sequence[Any]]
+"""Numbers of records → their columns, in the order of the schema: Arrow or numpy arrays, or lists."""
+
+ARRIVAL = "ts"
+_ROWS_PER_BATCH = 10_000
+
+
+def source_format(name: str, schema: str, records: Records) -> type[DataSource]:
+    """A data source class to register under `name`. It is made here, inside a function, so that Spark ships it by value
+    together with `records`, wherever that was defined."""
+
+    class Generated(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def schema(self) -> str:
+            return f"{schema}, {ARRIVAL} timestamp"
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+            return LoadReader(self.options, schema, records)
+
+    return Generated
+
+
+class Slice(InputPartition):
+    """Every `stride`-th record of [start, end) from the `part`-th on. `base_ms` turns load time into Unix time."""
+
+    def __init__(self, source: load.SourceLoad, start: int, end: int, part: int, stride: int, base_ms: int) -> None:
+        super().__init__(part)
+        self.source, self.start, self.end = source, start, end
+        self.part, self.stride, self.base_ms = part, stride, base_ms
+
+
+class LoadReader(DataSourceStreamReader):
+    """Options: `file` (the load file), `source` (the name in it), `partitions`."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, records: Records) -> None:
+        self._file, self._source, self._stride = options["file"], options["source"], int(options["partitions"])
+        self._columns = [field.name for field in schema.fields]
+        self._records = records
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"ms": 0, "n": 0}
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802, ARG002 - Spark's
+        source = self._load()
+        ms = source.latest_ms(start["ms"], _now_ms())
+        n = int(source.count(ms))
+        # Without a new record there is no new offset, or Spark would run empty batches without end.
+        return {"ms": ms, "n": n} if n > start["n"] else start
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        source = self._load()
+        # While priming, what is offered has just arrived: records of the future would take the watermark along.
+        base = source.started_ms if source.started_ms is not None else _now_ms() - end["ms"]
+        return [Slice(source, start["ms"], end["ms"], part, self._stride, base) for part in range(self._stride)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Slice)
+        first, arrivals = partition.source.arrivals(partition.start, partition.end)
+        mine = np.arange(partition.part, len(arrivals), partition.stride)
+        for at in range(0, len(mine), _ROWS_PER_BATCH):
+            rows = mine[at : at + _ROWS_PER_BATCH]
+            stamps = pa.array((arrivals[rows] + partition.base_ms) * 1000, pa.timestamp("us", tz="UTC"))
+            columns = [pa.array(column) for column in self._records(first + rows)]
+            yield pa.RecordBatch.from_arrays([*columns, stamps], names=self._columns)
+
+    def _load(self) -> load.SourceLoad:
+        return load.read(self._file).sources[self._source]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,128 @@
+"""What a job is to the engine: a name, a topology, and a way to build its query for a given parallelism.
+
+    @job({"orders": Operator(), "clean": Operator(("orders",)), "count": Operator(("clean",), stateful=True)})
+    def shop(flow: Flow) -> DataStreamWriter[Any]:
+        orders = flow.source("orders", flow.spark.readStream.format("kafka")…load(), arrival="timestamp")
+        clean = flow.operator("clean", orders, do=lambda df: df.where("amount > 0"))
+        count = flow.operator("count", clean, do=lambda df: df.groupBy("shop").count(), by=["shop"])
+        return count.writeStream.format("console").outputMode("update")
+
+One operator = one stage of the micro-batch = one number of partitions. `Flow.operator` cuts the stages (a shuffle to
+k[name] partitions before each operator) and sets the mark `op:NAME` behind it, which counts what the operator gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.topology import Operator, Topology
+from autotrascale.execute.spark.load.generator import ARRIVAL, Records, source_format
+from autotrascale.monitor.marks import COUNT, FIRST, LAST, MARK, MEAN
+
+Query: TypeAlias = DataStreamWriter
+
+
+@runtime_checkable
+class Job(Protocol):
+    """A dataclass with these three is a job whose fields are its options; `@job` makes one of a function."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def topology(self) -> Topology: ...
+
+    def build(self, flow: Flow) -> Query:
+        """The query, not started: the engine adds the checkpoint and starts it."""
+        ...
+
+
+class Flow:
+    """What `build` is handed: the session, the parallelism to build for, and the sources, stages and marks."""
+
+    def __init__(
+        self, spark: SparkSession, topology: Topology, parallelism: Mapping[str, int], load_file: Path | str
+    ) -> None:
+        self.spark = spark
+        self.topology = topology
+        self.parallelism = dict(parallelism)
+        self.generated: list[str] = []  # the sources whose load the engine makes
+        self.marked: list[str] = []
+        self._load_file = str(load_file)
+
+    def load(self, name: str, schema: str, records: Records) -> DataFrame:
+        """Source `name` at the rate of the trial, in k[name] partitions. `records` makes the columns of `schema` (DDL)
+        from record numbers; a column `ts`, the arrival time, is added."""
+        self.generated.append(name)
+        kind = f"load_{name}"
+        self.spark.dataSource.register(source_format(kind, schema, records))
+        reader = self.spark.readStream.format(kind).option("file", self._load_file).option("source", name)
+        return self.source(name, reader.option("partitions", self.parallelism[name]).load(), arrival=ARRIVAL)
+
+    def source(self, name: str, df: DataFrame, *, arrival: str) -> DataFrame:
+        """Marks a source of the job's own. `arrival` is the column (a timestamp) that latency is counted from. The
+        number of its partitions is the job's affair: for Kafka, `.option("minPartitions", flow.parallelism[name])`."""
+        micros = fn.unix_micros(fn.col(arrival))
+        return self._mark(name, df, fn.min(micros).alias(FIRST), fn.avg(micros).alias(MEAN), fn.max(micros).alias(LAST))
+
+    def operator(
+        self, name: str, *upstream: DataFrame, do: Callable[..., DataFrame], by: Sequence[str] = ()
+    ) -> DataFrame:
+        """`do` on the upstream, in k[name] partitions: spread `by` these columns, else evenly. A stateful operator
+        without `by` is left to the shuffle that Spark itself puts before it, which has k[name] partitions too."""
+        if name not in self.topology.operators:
+            raise InputError(
+                f"flow.operator({name!r})",
+                "is not in the job's topology",
+                remedy=f"use one of {', '.join(self.topology)}, or declare it",
+            )
+        inputs = [self._spread(name, df, by) for df in upstream]
+        return self._mark(name, do(*inputs))
+
+    def _spread(self, name: str, df: DataFrame, by: Sequence[str]) -> DataFrame:
+        if by:
+            return df.repartition(self.parallelism[name], *by)
+        return df if self.topology.operators[name].stateful else df.repartition(self.parallelism[name])
+
+    def _mark(self, name: str, df: DataFrame, *extra: Any) -> DataFrame:
+        self.marked.append(name)
+        return df.observe(f"{MARK}{name}", fn.count(fn.lit(1)).alias(COUNT), *extra)
+
+
+@dataclass(frozen=True)
+class FunctionJob:
+    """A job made of a function of one `Flow`; its keyword-only arguments are its options."""
+
+    name: str
+    topology: Topology
+    function: Callable[..., Query]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self, flow: Flow) -> Query:
+        return self.function(flow, **self.options)
+
+    def with_options(self, options: Mapping[str, Any], *, place: str) -> FunctionJob:
+        known = [p.name for p in signature(self.function).parameters.values() if p.kind is Parameter.KEYWORD_ONLY]
+        for name in options:
+            if name not in known:
+                remedy = f"use one of {', '.join(known)}" if known else "this job has no options: remove it"
+                raise InputError(f"{place}.{name}", "is not an option of the job", remedy=remedy)
+        return FunctionJob(self.name, self.topology, self.function, dict(options))
+
+
+def job(operators: Mapping[str, Operator], *, name: str = "") -> Callable[[Callable[..., Query]], FunctionJob]:
+    """Turns a function that builds a query into a job."""
+
+    def make(function: Callable[..., Query]) -> FunctionJob:
+        return FunctionJob(name or function.__name__, Topology(dict(operators)), function)
+
+    return make

@@ -1,0 +1,115 @@
+"""A Spark job that somebody else runs, seen through its event log: `LiveJob` for advice, which changes nothing.
+
+The log must be written uncompressed, as it is read while it grows: `spark.eventLog.enabled=true`,
+`spark.eventLog.compress=false`, and rolling, as is Spark's default. The job's operators must be marked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from autotrascale.analyze import metrics
+from autotrascale.analyze.facts import BatchFact, Fact, QueryEnded
+from autotrascale.analyze.live.joining import Follower, Joiner
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.topology import Topology
+from autotrascale.execute.live import Look, Rescaled
+
+_PREFIX = "eventlog_v2_"
+_ADVICE = "this job is only looked at: rescale it where it is run"
+
+
+class ReadOnlySparkJob:
+    """Follows the query of the newest batch that has all of the job's marks; an application may run others too."""
+
+    simulated = False
+
+    def __init__(
+        self, name: str, topology: Topology, p_max: int, log: Path, clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:  # fmt: skip
+        """`log` is an application's `eventlog_v2_…` folder, or a folder of such, of which the newest is taken."""
+        self.name, self.topology, self.p_max = name, topology, p_max
+        folder = _application(log)
+        self._follower = Follower(folder.parent, folder.name.removeprefix(_PREFIX), consume=False, latest=True)
+        self._joiner = Joiner()
+        self._clock, self._sleep = clock, sleep
+        self._run = ""
+        self._batches: list[BatchFact] = []  # since the last look
+        self._running: Mapping[str, int] | None = None
+        self._measured_at: float | None = None
+        self._why = f"no batch with the marks of {', '.join(topology)} is in {folder} yet"
+
+    def start(self, parallelism: Mapping[str, int]) -> Look:  # noqa: ARG002 - it is somebody else's to start
+        return self.look()
+
+    def look(self) -> Look:
+        for fact in self._facts():
+            self._take(fact)
+        at, batches, self._batches = self._clock(), self._batches, []
+        if not batches or self._running is None:
+            detail = self._why if self._running is None else "no batch was committed since the last look"
+            return Look(at, self._running, None, self._measured_at, detail)
+        rates = metrics.observed_rates(self.topology.sources, batches)
+        return Look(at, self._running, metrics.snapshot(self.name, self.topology, self.p_max, rates, batches),
+                    self._measured_at)  # fmt: skip
+
+    def rescale(self, parallelism: Mapping[str, int]) -> Rescaled:  # noqa: ARG002 - whatever it is
+        return Rescaled(self._clock(), False, self._running, detail=_ADVICE)
+
+    def wait(self, seconds: float) -> None:
+        self._sleep(seconds)
+
+    def close(self) -> None:
+        """It is not ours to stop."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _facts(self) -> Iterator[Fact]:
+        """A log that was come upon half way begins in the middle of a batch, and may hold a line that broke off."""
+        for line in self._follower.lines():
+            try:
+                yield from self._joiner.feed(line)
+            except (ValueError, KeyError, TypeError):
+                continue
+
+    def _take(self, fact: Fact) -> None:
+        if isinstance(fact, QueryEnded) and fact.run == self._run:
+            self._running, self._why, self._batches = None, f"the query has ended{fact.error and ': '}{fact.error}", []
+        elif isinstance(fact, BatchFact) and set(self.topology) <= set(fact.marks):
+            running = _parallelism(self.topology, fact)
+            if fact.run != self._run or running != self._running:  # one window speaks of one parallelism
+                self._run, self._running, self._batches = fact.run, running, []
+            self._batches.append(fact)
+            self._measured_at = fact.committed_ms / 1000
+
+
+def _parallelism(topology: Topology, batch: BatchFact) -> dict[str, int]:
+    tasks: dict[str, int] = {}
+    for stage in batch.stages:
+        tasks[stage.operator] = max(stage.tasks, tasks.get(stage.operator, 0))
+    return {name: tasks.get(name, 1) for name in topology}
+
+
+def _application(log: Path) -> Path:
+    if log.name.startswith(_PREFIX) and log.is_dir():
+        return log
+    found = [path for path in log.glob(f"{_PREFIX}*") if path.is_dir()] if log.is_dir() else []
+    if not found:
+        raise InputError("--event-log", f"has no {_PREFIX}… folder", seen=str(log),
+                         remedy="name the job's spark.eventLog.dir; the log must be enabled and rolling")  # fmt: skip
+    newest = max(found, key=lambda path: path.stat().st_mtime)
+    if compressed := next((path for path in newest.glob("events_*") if path.suffix), None):
+        raise InputError("--event-log", "is compressed, so it cannot be followed while it is written",
+                         seen=compressed.name, remedy="set spark.eventLog.compress to false")  # fmt: skip
+    return newest

@@ -1,0 +1,1 @@
+"""Spark's event log: which files, which lines, one decoder, typed events."""

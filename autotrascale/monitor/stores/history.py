@@ -1,0 +1,98 @@
+"""What the service asks of a metric store: how fresh each job's metrics are, and series that fit on a plot."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from autotrascale.domain import checks
+from autotrascale.domain.target import Statistic
+from autotrascale.monitor.stores.points import END_OF_TIME, SECOND
+from autotrascale.monitor.stores.snapshot_points import ALWAYS_THERE, JOB, LATENCY, OPERATOR
+from autotrascale.monitor.stores.store import Aggregate, MetricStore, Query
+
+PLOT_POINTS = 500  # about one for each pixel that tells something
+
+# Steps that people read off an axis without thinking, in nanoseconds.
+_DAY = 86_400 * SECOND
+_STEPS = (
+    *(1, 1000, 1_000_000, 10_000_000, 100_000_000),
+    *(SECOND * seconds for seconds in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)),
+    *(SECOND * seconds for seconds in (3600, 7200, 10_800, 21_600, 43_200)),
+)
+
+
+@dataclass(frozen=True)
+class Series:
+    """Values at times, nanoseconds, oldest first; where nothing was measured there is no entry."""
+
+    times: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+
+
+def last_snapshot_times(store: MetricStore, start: int = 0, stop: int = END_OF_TIME - 1) -> dict[str, int]:
+    """Job → the time of its latest snapshot in [start, stop). Now minus that is the age of its metrics."""
+    samples = store.last(Query(JOB, ALWAYS_THERE, start, stop, by=("job",)))
+    return {sample.group["job"]: sample.time for sample in samples}
+
+
+def latency_series(
+    store: MetricStore, job: str, start: int, stop: int, statistic: Statistic = "p95", points: int = PLOT_POINTS
+) -> Series:
+    """Seconds. The greatest of each step: a mean would hide the peaks that break a target."""
+    return job_series(store, job, LATENCY[statistic], start, stop, "max", points)
+
+
+def throughput_series(store: MetricStore, job: str, start: int, stop: int, points: int = PLOT_POINTS) -> Series:
+    """Records per second, the mean of each step."""
+    return job_series(store, job, "throughput", start, stop, "mean", points)
+
+
+def backlog_series(store: MetricStore, job: str, start: int, stop: int, points: int = PLOT_POINTS) -> Series:
+    """Records waiting, the most of each step."""
+    return job_series(store, job, "backlog_records", start, stop, "max", points)
+
+
+def job_series(
+    store: MetricStore, job: str, field: str, start: int, stop: int, aggregate: Aggregate, points: int = PLOT_POINTS
+) -> Series:
+    """Any field of a job's snapshots; empty where there is none."""
+    query = Query(JOB, field, start, stop, {"job": job})
+    samples = store.windows(query, aggregate, step(start, stop, points))
+    return Series(tuple(sample.time for sample in samples), tuple(sample.value for sample in samples))
+
+
+def parallelism_series(
+    store: MetricStore, job: str, start: int, stop: int, points: int = PLOT_POINTS
+) -> dict[str, Series]:
+    """Operator → the parallelism it ran at, as last observed in each step."""
+    return operator_series(store, job, "parallelism", start, stop, "last", points)
+
+
+def operator_series(
+    store: MetricStore, job: str, field: str, start: int, stop: int, aggregate: Aggregate, points: int = PLOT_POINTS
+) -> dict[str, Series]:
+    """Operator → any of its fields; at most `points` for each."""
+    query = Query(OPERATOR, field, start, stop, {"job": job}, ("operator",))
+    times: dict[str, list[int]] = defaultdict(list)
+    values: dict[str, list[float]] = defaultdict(list)
+    for sample in store.windows(query, aggregate, step(start, stop, points)):
+        times[sample.group["operator"]].append(sample.time)
+        values[sample.group["operator"]].append(sample.value)
+    return {name: Series(tuple(times[name]), tuple(values[name])) for name in times}
+
+
+def step(start: int, stop: int, points: int) -> int:
+    """The shortest readable window length that cuts [start, stop) into at most `points` windows, two or more."""
+    checks.count("points", points, least=2)  # windows keep their places, so any length may be cut once
+    for length in _STEPS:
+        if _windows_in(start, stop, length) <= points:
+            return length
+    days = 1
+    while _windows_in(start, stop, days * _DAY) > points:
+        days += 1
+    return days * _DAY
+
+
+def _windows_in(start: int, stop: int, length: int) -> int:
+    return (stop - 1) // length - start // length + 1

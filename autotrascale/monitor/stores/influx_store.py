@@ -1,0 +1,148 @@
+"""Metric points in InfluxDB, 2.x or 1.8: straight to the server, at once or not at all.
+
+`spooled_store` stands in front of it and keeps points while the server is away. The client's own
+batching is not used: it gives up after some retries, forgets what it held, and tells only a callback.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+from influxdb_client.client.exceptions import InfluxDBError
+from influxdb_client.client.flux_csv_parser import FluxCsvParserException, FluxQueryException
+from influxdb_client.client.influxdb_client import InfluxDBClient
+from influxdb_client.client.write.point import Point as InfluxPoint
+from influxdb_client.client.write_api import SYNCHRONOUS
+from influxdb_client.rest import ApiException
+from urllib3.exceptions import HTTPError
+
+from autotrascale.monitor.stores import flux
+from autotrascale.monitor.stores.points import Point
+from autotrascale.monitor.stores.store import (
+    Aggregate,
+    MetricStore,
+    Query,
+    Sample,
+    StoreAwayError,
+    StoreError,
+    StoreRefusedError,
+    StoreStatus,
+)
+
+BATCH = 5000  # points for one request, as InfluxData advises
+
+# Unreadable, unprocessable, too large: the points' own fault. All else may come right without touching them, a missing
+# bucket and a wrong token included.
+_REFUSALS = frozenset({400, 413, 422})
+
+
+class InfluxStore(MetricStore):
+    """The bucket at `url`; `db/rp` and org `-` and token `user:password` for InfluxDB 1.8."""
+
+    def __init__(
+        self,
+        url: str,
+        bucket: str,
+        org: str = "-",
+        token: str | None = None,
+        timeout_seconds: float = 10.0,
+        ca_file: str | None = None,
+    ) -> None:
+        self._place = f"{url} bucket {bucket}"
+        self._bucket = bucket
+        self._org = org
+        self._secrets = _secrets(token)
+        self._problems: dict[str, str] = {}  # of writing and of reading, until each works again
+        # No retries in here: they would be silent, and whoever calls knows better how long to wait.
+        self._client = InfluxDBClient(
+            url, token=token or "", org=org, timeout=round(timeout_seconds * 1000), retries=False, ssl_ca_cert=ca_file
+        )
+        self._write = self._client.write_api(write_options=SYNCHRONOUS)
+        self._query = self._client.query_api()
+
+    def __repr__(self) -> str:
+        return f"InfluxStore({self._place!r})"
+
+    def write(self, points: Iterable[Point]) -> None:
+        """Batch by batch. After an error some are there: write them all again, it changes nothing."""
+        remaining = iter(points)
+        while batch := [InfluxPoint.from_dict(vars(point)) for point in islice(remaining, BATCH)]:
+            with self._said("writing", _REFUSALS):
+                self._write.write(self._bucket, self._org, batch)
+
+    def flush(self) -> None:
+        """Nothing to do: a write is in the answers when it returns."""
+
+    def check(self) -> None:
+        self._ask(flux.probe(self._bucket))
+
+    def status(self) -> StoreStatus:
+        return StoreStatus("influxdb", self._place, problem="; ".join(self._problems.values()) or None)
+
+    def close(self) -> None:
+        self._client.close()  # type: ignore[no-untyped-call]
+
+    def _windows(self, query: Query, aggregate: Aggregate, every: int | None) -> Iterable[Sample]:
+        for values in self._ask(flux.windows(self._bucket, query, aggregate, every)):
+            at = values["at"]
+            yield Sample(_group(query, values), at if every is None else at // every * every, float(values["_value"]))
+
+    def _last(self, query: Query) -> Iterable[Sample]:
+        rows = self._ask(flux.last(self._bucket, query, exact=False))
+        if any(values["at"] >= query.stop for values in rows):
+            rows = self._ask(flux.last(self._bucket, query, exact=True))
+        return [Sample(_group(query, values), values["at"], float(values["_value"])) for values in rows]
+
+    def _ask(self, text: str) -> list[dict[str, Any]]:
+        with self._said("reading"):
+            return [record.values for table in self._query.query(text) for record in table.records]
+
+    @contextmanager
+    def _said(self, doing: str, refusals: frozenset[int] = frozenset()) -> Iterator[None]:
+        """The client's complaints as ours, without secrets, kept for the status."""
+        try:
+            yield
+        except ApiException as error:
+            kind = StoreRefusedError if error.status in refusals else StoreAwayError
+            raise self._complaint(kind, doing, f"{error.status or 'no answer'}: {_server_words(error)}") from None
+        except (HTTPError, InfluxDBError, OSError) as error:
+            raise self._complaint(StoreAwayError, doing, str(error)) from None
+        except (FluxQueryException, FluxCsvParserException) as error:
+            raise self._complaint(StoreError, doing, str(error)) from None
+        self._problems.pop(doing, None)
+
+    def _complaint(self, kind: type[StoreError], doing: str, words: str) -> StoreError:
+        line = " ".join(words.split())
+        for secret in self._secrets:
+            line = line.replace(secret, "***")
+        text = f"{self._place}: {doing} failed: {line[:500]}"
+        self._problems[doing] = text
+        return kind(text)
+
+
+def _group(query: Query, values: dict[str, Any]) -> dict[str, str]:
+    return {name: values[name] for name in query.by if values.get(name) is not None}
+
+
+def _secrets(token: str | None) -> tuple[str, ...]:
+    """The token, and of `user:password` the password alone too: a server may repeat either."""
+    if not token:
+        return ()
+    _, _, password = token.partition(":")
+    return (token, password) if password else (token,)
+
+
+def _server_words(error: ApiException) -> str:
+    """InfluxDB 1.8 says `{"error": …}`, 2.x `{"code": …, "message": …}`, a proxy anything."""
+    body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else error.body
+    try:
+        said = json.loads(body or "")
+    except ValueError:
+        return str(body or error.reason)
+    if not isinstance(said, dict):
+        return str(body)
+    return str(said.get("message") or said.get("error") or body)

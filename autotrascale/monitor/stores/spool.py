@@ -1,0 +1,191 @@
+"""Points on disk that wait for their store: a queue of batches, oldest first, bounded, in one SQLite file.
+
+A batch is on the disk when `append` returns, and leaves it when the store has said that it has it. A crash in between
+sends it twice, which changes nothing: a point written again is the same point.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from autotrascale.domain.errors import InputError
+from autotrascale.monitor.stores.points import Point
+from autotrascale.monitor.stores.store import StoreError
+
+BATCH = 5000  # points; also what one sending takes at most
+_APPLICATION = 0x41545350  # "ATSP", in the file's header
+_PATIENCE = 30.0  # seconds to wait for another process that has the file
+
+# The counts are kept with the batches, in the same transactions, so that they hold after a crash too.
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS batch (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, points INTEGER NOT NULL, body TEXT NOT NULL, refused TEXT
+);
+CREATE INDEX IF NOT EXISTS batch_refused ON batch (refused IS NULL, id);
+CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+INSERT OR IGNORE INTO fact VALUES ('waiting', 0), ('refused', 0), ('dropped', 0);
+"""
+
+
+@dataclass(frozen=True)
+class Batch:
+    number: int
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Points that wait, that the store refused, and that were dropped for want of room since the file was made."""
+
+    waiting: int
+    refused: int
+    dropped: int
+
+
+class Spool:
+    """The queue in the file at `path`, for points on their way to `destination`, `bound` of them at most."""
+
+    def __init__(self, path: Path | str, destination: str, bound: int) -> None:
+        self._path = Path(path)
+        self._bound = bound
+        self._lock = Lock()
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+        except (OSError, sqlite3.Error) as error:
+            raise self._unusable(error) from None
+        try:
+            self._settle(destination)
+        except sqlite3.Error as error:
+            self._file.close()
+            raise self._unusable(error) from None
+        except InputError:
+            self._file.close()
+            raise
+
+    def append(self, points: Sequence[Point]) -> int:
+        """Keep the points; says how many older ones had to go for them."""
+        with self._transaction():
+            for start in range(0, len(points), BATCH):
+                part = points[start : start + BATCH]
+                self._file.execute("INSERT INTO batch (points, body) VALUES (?, ?)", (len(part), _text(part)))
+            self._count("waiting", len(points))
+            return self._make_room()
+
+    def oldest(self) -> list[Batch]:
+        """The first batches in line, as many as make one sending; at least one, if any waits."""
+        with self._transaction():
+            taken: list[Batch] = []
+            points = 0
+            for number, body in self._file.execute(
+                "SELECT id, body FROM batch WHERE (refused IS NULL) = 1 ORDER BY id LIMIT 1000"
+            ):
+                batch = Batch(number, _points(body))
+                points += len(batch.points)
+                if taken and points > BATCH:
+                    break
+                taken.append(batch)
+            return taken
+
+    def delivered(self, batches: Sequence[Batch]) -> None:
+        """The store has these. Another process may have said so already, or may have dropped them."""
+        with self._transaction():
+            for batch in batches:
+                deleted = self._file.execute("DELETE FROM batch WHERE id = ? AND refused IS NULL", (batch.number,))
+                self._count("waiting", -len(batch.points) * deleted.rowcount)
+
+    def refuse(self, batch: Batch, reason: str) -> None:
+        """Set the batch aside: the line moves on, and the points stay to be looked at."""
+        with self._transaction():
+            marked = self._file.execute(
+                "UPDATE batch SET refused = ? WHERE id = ? AND refused IS NULL", (reason, batch.number)
+            )
+            self._count("waiting", -len(batch.points) * marked.rowcount)
+            self._count("refused", len(batch.points) * marked.rowcount)
+
+    def counts(self) -> Counts:
+        with self._transaction():
+            facts = dict(self._file.execute("SELECT name, value FROM fact"))
+        return Counts(facts["waiting"], facts["refused"], facts["dropped"])
+
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()
+
+    def _settle(self, destination: str) -> None:
+        application = self._file.execute("PRAGMA application_id").fetchone()[0]
+        tables = self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if tables and application != _APPLICATION:
+            raise InputError(str(self._path), "is a database, but no spool", remedy="choose another path")
+        self._file.execute("PRAGMA journal_mode = wal")
+        self._file.execute("PRAGMA synchronous = full")
+        self._file.execute(f"PRAGMA application_id = {_APPLICATION}")
+        self._file.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA.split(";\n"):
+            self._file.execute(statement)
+        self._file.execute("INSERT OR IGNORE INTO fact VALUES ('destination', ?)", (destination,))
+        held = self._file.execute("SELECT value FROM fact WHERE name = 'destination'").fetchone()[0]
+        waiting = self._file.execute("SELECT count(*) FROM batch").fetchone()[0]
+        if not waiting:
+            self._file.execute("UPDATE fact SET value = ? WHERE name = 'destination'", (destination,))
+        self._file.execute("COMMIT")
+        if waiting and held != destination:
+            raise InputError(
+                str(self._path),
+                f"holds points on their way to {held}",
+                seen=destination,
+                remedy="send them there first, or choose another spool",
+            )
+
+    def _make_room(self) -> int:
+        """Refused points go first, then the oldest: what is newest matters most to whoever looks."""
+        dropped = 0
+        excess = sum(self._fact(name) for name in ("waiting", "refused")) - self._bound
+        while dropped < excess:
+            number, points, kind = self._file.execute(
+                "SELECT id, points, iif(refused IS NULL, 'waiting', 'refused') FROM batch "
+                "ORDER BY (refused IS NULL), id LIMIT 1"
+            ).fetchone()
+            self._file.execute("DELETE FROM batch WHERE id = ?", (number,))
+            self._count(kind, -points)
+            dropped += points
+        self._count("dropped", dropped)
+        return dropped
+
+    def _fact(self, name: str) -> int:
+        return int(self._file.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()[0])
+
+    def _count(self, name: str, more: int) -> None:
+        self._file.execute("UPDATE fact SET value = value + ? WHERE name = ?", (more, name))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock:
+            try:
+                self._file.execute("BEGIN IMMEDIATE")
+                yield
+                self._file.execute("COMMIT")
+            except BaseException as error:
+                if self._file.in_transaction:
+                    self._file.execute("ROLLBACK")
+                if isinstance(error, sqlite3.Error):
+                    raise StoreError(f"{self._path}: the spool failed: {error}") from None
+                raise
+
+    def _unusable(self, error: Exception) -> InputError:
+        remedy = "check the path and its permissions, or move the file away and lose what waits in it"
+        return InputError(str(self._path), "cannot be opened as a spool", seen=str(error), remedy=remedy)
+
+
+def _text(points: Sequence[Point]) -> str:
+    return json.dumps([[point.measurement, point.tags, point.fields, point.time] for point in points])
+
+
+def _points(text: str) -> tuple[Point, ...]:
+    return tuple(Point(*parts) for parts in json.loads(text))

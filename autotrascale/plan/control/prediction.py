@@ -1,0 +1,325 @@
+"""What a running job has taught so far: readings by rate, and the parallelism that they predict_least for another rate.
+
+    symbol   meaning                                                           unit
+    R        the rate that the job is to be sized for                          records/s
+    k', load floor and loads at that rate                                      instances
+    y        log(l_r / l_t), predicted as mean ± sd                             log
+
+A tuning run stays at one rate; a running job is measured at whatever rate there is. So readings are kept in cells of a
+geometric grid of rates, each with the floor and the loads of its rate. A reading k at rate r speaks of the rate R as
+k·R/r would, which keeps its operators as busy; the further apart the rates, the less it weighs. Models of other
+sessions are sources, as in Algorithm 2, until a rate has NUM configurations of its own (then Algorithm 1).
+
+What is asked for is the fewest instances that meet the target with `confidence`. Where the readings cannot name any,
+a study is asked, which also looks for what is worth knowing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotrascale.domain.snapshot import Execution, Snapshot
+from autotrascale.domain.target import Target
+from autotrascale.plan.control.rates import nearest_rate
+from autotrascale.plan.policies.base import limits
+from autotrascale.plan.search import surrogate
+from autotrascale.plan.search.acquisition import probability_met
+from autotrascale.plan.search.benefit_model import BenefitModel, Sample, readings_of, samples_of
+from autotrascale.plan.search.lattice import Lattice, Point, Pool
+from autotrascale.plan.search.runs import LEAST_LATENCY, Run
+from autotrascale.plan.search.score import Benefit
+from autotrascale.plan.search.study import Study
+from autotrascale.plan.sizing.demand import Demand
+from autotrascale.plan.sizing.floor import micro_batch, throughput_floor
+from autotrascale.plan.words import listing
+
+Floats = NDArray[np.float64]
+
+CELLS = 60  # rates that are remembered
+RUNS = 12  # configurations of one rate
+WINDOWS = 8  # readings averaged in one configuration: later ones slowly replace the first
+SOURCES = 3  # stored models that a plan is made from
+NEAR = 10  # cells that a plan is made from, beside its own
+GRID = 1.05  # from one rate to the next
+AROUND = math.log(2.0)  # … or of that many e-folds away, for what is usual
+SPARE = 0.6  # busy share up to which an operator's queue hardly matters
+MOST_REACH = 1e6  # of a job with nothing to do: a number that JSON can carry
+LIKELY = 0.6  # the chance of meeting the target that what is usual must have
+DRIFT = 0.25  # error of log latency for each e-fold between the rate of a reading and the one it speaks of
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the plans of one job have in common; the same meanings as in `tuning:`."""
+
+    target: Target
+    alpha: float = 0.5
+    over_allocation: float = 0.5
+    noise: float = 0.05
+    confidence: float = 0.75
+    own_samples: int = 8  # NUM: configurations of one rate after which no other rate is asked
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """A rate, the floor that holds it, and what the floor was computed from."""
+
+    rate: float
+    floor: Point
+    upper: Point
+    loads: tuple[float, ...]
+    execution: Execution
+    overhead: float
+    reach: float  # below 1 the bounds do not carry the rate
+
+    def __post_init__(self) -> None:
+        Lattice.between(self.floor, self.upper)
+
+
+@dataclass(frozen=True)
+class RateReadings:
+    sizing: Sizing
+    runs: tuple[Run, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A parallelism for a rate, and its latency: `mean` and `sd` of log(l_r / l_t)."""
+
+    rate: float
+    k: Point
+    mean: float
+    sd: float
+    met: float = 1.0  # the chance that the target is met
+    basis: str = ""  # what it was predicted from
+
+    def latency(self, target: float) -> float:
+        return target * math.exp(self.mean)
+
+    def spread(self, target: float) -> float:
+        """One standard deviation in seconds, upwards."""
+        return target * math.exp(self.mean) * math.expm1(self.sd)
+
+
+@dataclass(frozen=True)
+class ReadingsByRate:
+    """The most recently used cell comes last."""
+
+    cells: tuple[RateReadings, ...] = ()
+
+    def told(self, sizing: Sizing, k: Point, latency: float | None) -> ReadingsByRate:
+        """One window at `k`; None when it fell behind. Below the floor there is nothing that a model could place."""
+        cell = next((each for each in self.cells if each.sizing.rate == sizing.rate), RateReadings(sizing))
+        if latency is not None:
+            cell = replace(cell, sizing=_lowered(cell.sizing, k))
+        if any(own < low or own > high for own, low, high in zip(k, cell.sizing.floor, cell.sizing.upper, strict=True)):
+            return self
+        run = Run(k, None if latency is None else max(latency, LEAST_LATENCY))
+        before = next((each for each in cell.runs if each.parallelism == k), None)
+        merged = run if before is None else _averaged(before, run)
+        runs = (*(each for each in cell.runs if each.parallelism != k), merged)[-RUNS:]
+        others = tuple(each for each in self.cells if each.sizing.rate != sizing.rate)
+        return ReadingsByRate((*others, replace(cell, runs=runs))[-CELLS:])
+
+    def at(self, rate: float) -> RateReadings | None:
+        return next((cell for cell in self.cells if cell.sizing.rate == rate), None)
+
+    def near(self, rate: float) -> list[RateReadings]:
+        """Those of other rates, the nearest first."""
+        others = [cell for cell in self.cells if cell.sizing.rate != rate and cell.runs]
+        return sorted(others, key=lambda cell: abs(math.log(cell.sizing.rate / rate)))[:NEAR]
+
+    def usual(self, sized: Sizing, target: float) -> Point | None:
+        """What met the target at a rate around, made larger or smaller as the rates are: as busy as it was."""
+        found = []
+        for cell in self.cells:
+            if abs(math.log(sized.rate / cell.sizing.rate)) <= AROUND:
+                good = (run for run in cell.runs if run.latency is not None and run.latency <= 0.95 * target)
+                found += [_as_busy(run.parallelism, cell.sizing.rate, sized) for run in good]
+        return min(found, key=sum, default=None)
+
+
+def _as_busy(k: Point, rate: float, sized: Sizing) -> Point:
+    """`k` was right at `rate`. Batches: the least that makes no longer ones. Pipelines: each operator as busy as it
+    was; one that has much time to spare has it still."""
+    factor = sized.rate / rate
+    if sized.execution == "micro-batch":
+        busy = sum(load / factor / own for load, own in zip(sized.loads, k, strict=True))
+        return tuple(micro_batch(sized.loads, sized.floor, sized.upper, max(0.0, 1 - busy)))
+    scaled = [own if load / own <= SPARE and factor > 1 else math.ceil(own * factor - 0.1)
+              for own, load in zip(k, sized.loads, strict=True)]  # fmt: skip
+    return Lattice(sized.floor, sized.upper).clip(scaled)
+
+
+def sizing(snapshot: Snapshot, demand: Demand, rate: float, target: Target) -> Sizing:
+    """Everything sized for `rate` by the capacities of this snapshot; the mix of sources stays what it is."""
+    factor = rate / snapshot.target_rate
+    scaled = replace(snapshot, source_rates={name: r * factor for name, r in snapshot.source_rates.items()})
+    wanted = replace(
+        demand,
+        rate={name: None if r is None else r * factor for name, r in demand.rate.items()},
+        load={name: None if load is None else load * factor for name, load in demand.load.items()},
+    )
+    tight = scaled.within_batches_of(target.latency_seconds)
+    floor = throughput_floor(wanted, tight)
+    if not floor.reachable:
+        tight, floor = scaled, throughput_floor(wanted, scaled)
+    k = tuple(floor.parallelism.values())
+    hottest = (
+        float(k[i] - 0.5 if load is None else load * metrics.skew)
+        for i, (load, metrics) in enumerate(zip(wanted.load.values(), snapshot.operators.values(), strict=True))
+    )
+    upper = tuple(limits(snapshot, name)[1] for name in snapshot.operators)
+    return Sizing(
+        rate, k, upper, tuple(hottest), snapshot.execution, tight.overhead_share, min(floor.reach, MOST_REACH)
+    )
+
+
+def grid_rate(rate: float) -> float:
+    return nearest_rate(rate, GRID)
+
+
+def predict_least(
+    settings: Settings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing
+) -> Prediction:
+    """The least that is expected to meet the target at this rate. What met it at another rate, made as much
+    larger, is preferred where it takes less, or where nothing is sure; else what there is to learn from."""
+    view = _View(settings, readings, models, sized)
+    least, k = view.at(view.least()), readings.usual(sized, settings.target.latency_seconds)
+    sure, usual = least.met >= settings.confidence, None if k is None else view.at(k)
+    if usual is not None and usual.met >= LIKELY and (not sure or sum(least.k) > sum(usual.k)):
+        return usual
+    return least if sure else view.at(view.worth_knowing())
+
+
+def predict_at(
+    settings: Settings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing, k: Point
+) -> Prediction:
+    """What one parallelism is expected to do at a rate."""
+    return _View(settings, readings, models, sized).at(k)
+
+
+class _View:
+    """All that is known, as it looks from one rate."""
+
+    def __init__(
+        self, settings: Settings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing
+    ) -> None:
+        self.settings, self.sized, self.lattice = settings, sized, Lattice(sized.floor, sized.upper)
+        own = readings.at(sized.rate)
+        self.runs = () if own is None else tuple(run for run in own.runs if run.parallelism in self.lattice)
+        nearest = sorted(models, key=lambda model: abs(math.log(model.rate / sized.rate)))[:SOURCES]
+        self.sources = [] if len(self.runs) >= settings.own_samples else nearest
+        self.cells = [] if len(self.runs) >= settings.own_samples else readings.near(sized.rate)
+        target = settings.target.latency_seconds
+        self.posterior = surrogate.fit(
+            self._readings(), [model.towards(target).readings for model in self.sources], noise=settings.noise
+        )
+
+    def at(self, k: Point) -> Prediction:
+        mean, sd = self.posterior.log_ratio([k])
+        met = float(probability_met(mean, sd)[0])
+        return Prediction(self.sized.rate, k, float(mean[0]), float(sd[0]), met, self._basis)
+
+    def least(self) -> Point:
+        """Fewest instances among those that meet the target with confidence; else the likeliest to."""
+        most = sum(self.sized.upper)
+
+        def value(ks: Pool) -> Floats:
+            met = probability_met(*self.posterior.log_ratio(ks))
+            return np.where(met >= self.settings.confidence, 2.0 - ks.sum(axis=1) / most, met)
+
+        hints = [self.sized.floor, *(self.lattice.clip(run.parallelism) for run in self.runs)]
+        rng = np.random.default_rng([self.settings.seed, len(self.runs)])
+        return self.lattice.argmax(value, excluded=(), hints=hints, rng=rng) or self.sized.floor
+
+    def worth_knowing(self) -> Point:
+        """What Algorithm 1, or 2, would run next."""
+        sized, settings = self.sized, self.settings
+        study = Study(
+            sized.floor, sized.upper, settings.target.latency_seconds, settings.alpha, settings.over_allocation,
+            settings.seed, source=[*(_as_model(cell, settings) for cell in self.cells[:SOURCES]), *self.sources],
+            loads=sized.loads, execution=sized.execution, overhead_share=sized.overhead, noise=settings.noise,
+            confidence=settings.confidence, max_runs=10_000,
+        )  # fmt: skip
+        for run in self.runs:
+            study.tell(run.parallelism, latency=run.latency, failed=run.failed)
+        exhausted = len(self.runs) >= self.lattice.size
+        return study.best.parallelism if exhausted or (self.runs and study.finished) else study.ask()
+
+    def _readings(self) -> surrogate.Readings:
+        """Those of this rate, and those of the rates around it as they speak of this one."""
+        settings, sized = self.settings, self.sized
+        target = settings.target.latency_seconds
+        here = readings_of(_samples(self.runs), target, sized.floor, sized.loads, sized.execution, sized.overhead)
+        ks, y, weight = [*here.ks], [*here.log_ratio], [*here.weight]
+        for cell in self.cells:
+            factor = sized.rate / cell.sizing.rate
+            there = readings_of(_samples(cell.runs), target, cell.sizing.floor, None, None, 0.0)
+            doubt = (DRIFT * math.log(factor) / settings.noise) ** 2  # in units of the variance of one reading
+            ks += [tuple(own * factor for own in k) for k in there.ks]  # type: ignore[misc]  # as busy, and no whole number
+            y += there.log_ratio
+            weight += [each + doubt for each in there.weight]
+        return replace(here, ks=tuple(ks), log_ratio=tuple(y), weight=tuple(weight))
+
+    @property
+    def _basis(self) -> str:
+        own = f"{len(self.runs)} configurations at this rate"
+        others = [f"{cell.sizing.rate:,.0f}/s" for cell in self.cells]
+        stored = [f"the model of {model.rate:,.0f}/s" for model in self.sources]
+        return ", ".join([own, *([f"readings at {listing(others, 3)}"] if others else []), *stored])
+
+
+def trained(settings: Settings, cell: RateReadings) -> BenefitModel | None:
+    """The benefit model of one rate, to be kept: with hyperparameters of its own, from its own runs."""
+    lattice = Lattice(cell.sizing.floor, cell.sizing.upper)
+    runs = [run for run in cell.runs if run.parallelism in lattice]
+    if not runs:
+        return None
+    study = Study(
+        cell.sizing.floor, cell.sizing.upper, settings.target.latency_seconds, settings.alpha,
+        settings.over_allocation, settings.seed, loads=cell.sizing.loads, execution=cell.sizing.execution,
+        overhead_share=cell.sizing.overhead, noise=settings.noise, confidence=settings.confidence,
+    )  # fmt: skip
+    for run in runs:
+        study.tell(run.parallelism, latency=run.latency, failed=run.failed)
+    return study.model(cell.sizing.rate)
+
+
+@lru_cache(maxsize=256)
+def _as_model(cell: RateReadings, settings: Settings) -> BenefitModel:
+    """A cell as a source. Only the readings of a source count, so nothing is fitted: θ stands at its prior."""
+    sized, target = cell.sizing, settings.target.latency_seconds
+    benefit = Benefit(sized.floor, target, settings.alpha, settings.over_allocation)
+    return BenefitModel(
+        "latency", sized.rate, sized.floor, sized.upper, target, settings.alpha, settings.over_allocation,
+        samples_of(cell.runs, benefit), (0.0,) * (2 * len(sized.floor) + 3), sized.loads, sized.execution,
+        sized.overhead,
+    )  # fmt: skip
+
+
+def _samples(runs: Sequence[Run]) -> list[Sample]:
+    return [Sample(run.parallelism, run.latency, 0.0, run.windows) for run in runs]
+
+
+def _lowered(sized: Sizing, k: Point) -> Sizing:
+    """A parallelism that carries the rate is no less than the floor, whatever the loads said."""
+    floor = tuple(min(own, low) for own, low in zip(k, sized.floor, strict=True))
+    return sized if floor == sized.floor else replace(sized, floor=floor)
+
+
+def _averaged(before: Run, new: Run) -> Run:
+    """In the logarithm, as `Run.again`, with a bounded memory; one window that fell behind is outweighed by later ones
+    that did not, for a job that runs on meets more than one that is tried."""
+    if before.latency is None or new.latency is None:
+        return replace(new, windows=1)
+    windows = min(before.windows, WINDOWS - 1)
+    latency = math.exp((windows * math.log(before.latency) + math.log(new.latency)) / (windows + 1))
+    return Run(new.parallelism, latency, new.throughput, windows + 1)

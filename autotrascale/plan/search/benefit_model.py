@@ -1,0 +1,295 @@
+"""A benefit model: what the runs at one input rate taught, kept as JSON and asked again at another rate.
+
+    symbol    meaning                                     shape
+    F         benefit score, predicted as mean ± std      (n,)
+    θ         log hyperparameters of the process          as its kernel orders them
+    ρ         worth of each source model                  one each
+
+A model is its samples and its hyperparameters, no more: loading one computes, it never runs code from the artefact.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.job import MOST
+from autotrascale.domain.snapshot import Execution
+from autotrascale.plan.search import score_process, surrogate
+from autotrascale.plan.search.acquisition import benefit_moments
+from autotrascale.plan.search.lattice import Lattice, Point
+from autotrascale.plan.search.runs import Run
+from autotrascale.plan.search.score import Benefit
+from autotrascale.plan.search.surrogate import Posterior, Readings
+
+Floats = NDArray[np.float64]
+
+VERSION = 1
+LARGEST_THETA = 16  # e^16 is a thousand times the widest bound of any hyperparameter
+ANCESTORS = 3  # models that a model carries along: enough to span the rates around it, and bounded
+
+# A run that failed has no latency. It says "far beyond the target", roughly: hence a value and a large variance.
+FAILED_RATIO = 4.0
+FAILED_WEIGHT = 36.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One configuration, its mean latency in seconds (None: it failed or fell behind), and the score it got."""
+
+    k: Point
+    latency: float | None
+    score: float
+    windows: int = 1
+
+
+@dataclass(frozen=True)
+class BenefitModel:
+    """`kind` latency: a process over log latency, the score follows. `kind` score: the paper's, over F itself."""
+
+    kind: Literal["latency", "score"]
+    rate: float
+    floor: Point
+    p_max: Point
+    latency_target: float
+    alpha: float
+    over_allocation: float
+    samples: tuple[Sample, ...]
+    theta: tuple[float, ...]
+    loads: tuple[float, ...] | None = None
+    execution: Execution | None = None
+    overhead: float = 0.0
+    correlation: tuple[float, ...] = ()
+    ancestors: tuple[BenefitModel, ...] = ()
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        if self.version != VERSION:
+            raise InputError("version", "is not one this program reads", seen=self.version,
+                             remedy=f"export the model again as version {VERSION}")  # fmt: skip
+        checks.positive("rate", self.rate)
+        lattice = Lattice.between(self.floor, self.p_max)
+        Benefit(self.floor, self.latency_target, self.alpha, self.over_allocation)
+        if self.kind not in get_args(Literal["latency", "score"]):
+            raise InputError("kind", "is not a kind of model", seen=self.kind, remedy="use latency or score")
+        if not self.samples:
+            raise InputError("samples", "is empty", remedy="a model needs at least one run")
+        for i, sample in enumerate(self.samples):
+            _check_sample(f"samples[{i}].", sample, lattice)
+        self._check_theta()
+        check_expectations(self.loads, len(self.floor), self.execution, self.overhead)
+        if len(self.correlation) != len(self.ancestors):
+            raise InputError("correlation", f"has {len(self.correlation)} numbers for {len(self.ancestors)} ancestors",
+                             remedy="give one for each")  # fmt: skip
+        for i, rho in enumerate(self.correlation):
+            checks.share(f"correlation[{i}]", rho)
+        for i, ancestor in enumerate(self.ancestors):
+            if len(ancestor.floor) != len(self.floor):
+                raise InputError(f"ancestors[{i}]", f"is a model of {len(ancestor.floor)} operators",
+                                 seen=ancestor.floor, remedy="leave it out: it is of another job")  # fmt: skip
+
+    def _check_theta(self) -> None:
+        """As many as the kernel has, and each within what a search for them could have given."""
+        operators = len(self.floor)
+        wanted = 2 * operators + 3 if self.kind == "latency" else operators + 4
+        if len(self.theta) != wanted:
+            raise InputError("theta", f"has {len(self.theta)} numbers where the kernel has {wanted}",
+                             remedy="train the model again")  # fmt: skip
+        for i, value in enumerate(self.theta):
+            if not abs(value) <= LARGEST_THETA:
+                raise InputError(f"theta[{i}]", f"must lie within ±{LARGEST_THETA}", seen=value,
+                                 remedy="train the model again")  # fmt: skip
+        if self.kind == "score" and self.theta[-1] < score_process.LEAST_SPREAD:
+            raise InputError(f"theta[{wanted - 1}]", "is the spread of the scores and must be above zero",
+                             seen=self.theta[-1], remedy="train the model again")  # fmt: skip
+
+    @property
+    def benefit(self) -> Benefit:
+        return Benefit(self.floor, self.latency_target, self.alpha, self.over_allocation)
+
+    def predict(self, ks: ArrayLike) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the score F of each row of `ks`."""
+        ks = np.atleast_2d(np.asarray(ks))
+        if self.kind == "score":
+            return self._process.predict(ks)
+        return benefit_moments(*self.log_ratio(ks), self.benefit.resources(ks), self.alpha)
+
+    def log_ratio(self, ks: ArrayLike) -> tuple[Floats, Floats]:
+        """μ and σ of log(l_r / l_t), for models of kind latency."""
+        return self._posterior.log_ratio(ks)
+
+    @cached_property
+    def readings(self) -> Readings:
+        """The samples as a surrogate takes them, relative to this model's own floor and target."""
+        return readings_of(self.samples, self.latency_target, self.floor, self.loads, self.execution, self.overhead)
+
+    @cached_property
+    def _posterior(self) -> Posterior:
+        sources = [ancestor.towards(self.latency_target).readings for ancestor in self.ancestors]
+        with _as_input_error():
+            return surrogate.rebuild(self.readings, sources, self.theta, self.correlation)
+
+    @cached_property
+    def _process(self) -> score_process.ScoreProcess:
+        scores = np.array([sample.score for sample in self.samples])
+        ks = np.array([sample.k for sample in self.samples])
+        with _as_input_error():
+            return score_process.rebuild(ks, scores, self.floor, self.p_max, self.theta)
+
+    def towards(self, latency_target: float) -> BenefitModel:
+        """The same runs, seen from another latency target."""
+        return replace(self, latency_target=latency_target)
+
+    def alone(self) -> BenefitModel:
+        """This model without those it was built on."""
+        return replace(self, ancestors=(), correlation=())
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> BenefitModel:
+        """The model that `to_json` wrote. Unknown keys and wrong types are refused with their place."""
+        try:
+            data = json.loads(text, parse_int=_whole_number)
+        except json.JSONDecodeError as error:
+            raise InputError(f"model:{error.lineno}:{error.colno}", f"is not JSON: {error.msg}",
+                             remedy="export the model again") from None  # fmt: skip
+        except RecursionError:
+            raise InputError("model", "is nested too deeply", remedy="export the model again") from None
+        return _model(data, "model")
+
+
+def check_expectations(loads: Sequence[float] | None, operators: int, execution: object, overhead: float) -> None:
+    """What the floor was computed from, which both a study and a model may be given."""
+    if execution is not None and execution not in get_args(Execution):
+        raise InputError("execution", "is not an execution model", seen=execution,
+                         remedy=f"use one of {', '.join(get_args(Execution))}, or leave it out")  # fmt: skip
+    checks.share("overhead", overhead)
+    if loads is None:
+        return
+    if not isinstance(loads, Sequence | np.ndarray) or len(loads) != operators:
+        raise InputError("loads", f"must be {operators} numbers", seen=loads, remedy="give one for each operator")
+    for i, load in enumerate(loads):
+        checks.non_negative(f"loads[{i}]", load)
+        if load > MOST:
+            raise InputError(f"loads[{i}]", f"is above {MOST}", seen=load, remedy="give instances, not records")
+
+
+def readings_of(
+    samples: Sequence[Sample], latency_target: float, floor: Point, loads: Sequence[float] | None,
+    execution: Execution | None, overhead: float,
+) -> Readings:  # fmt: skip
+    """Samples → y and the weight of each, in the order told."""
+    y = [None if s.latency is None else math.log(s.latency) - math.log(latency_target) for s in samples]
+    failed = max(math.log(FAILED_RATIO), math.log(1.5) + max((each for each in y if each is not None), default=0.0))
+    return Readings(
+        floor=tuple(floor),
+        ks=tuple(s.k for s in samples),
+        log_ratio=tuple(failed if each is None else each for each in y),
+        weight=tuple(FAILED_WEIGHT if s.latency is None else 1 / s.windows for s in samples),
+        loads=None if loads is None else tuple(loads),
+        execution=execution,
+        overhead=overhead,
+    )
+
+
+def samples_of(runs: Sequence[Run], benefit: Benefit) -> tuple[Sample, ...]:
+    return tuple(
+        Sample(
+            run.parallelism, run.latency, float(benefit.score(run.parallelism, run.latency or math.inf)), run.windows
+        )
+        for run in runs
+    )
+
+
+def _check_sample(place: str, sample: Sample, lattice: Lattice) -> None:
+    try:
+        lattice.check(sample.k)
+    except InputError as error:
+        raise error.under(place) from None
+    checks.optional(checks.positive, f"{place}latency", sample.latency)
+    checks.share(f"{place}score", sample.score)
+    checks.count(f"{place}windows", sample.windows)
+
+
+# --- reading JSON -----------------------------------------------------------------------------------------------
+# Models are read inside the planning core, which knows no schema library; a model is flat enough to do without.
+
+
+def _model(data: Any, place: str) -> BenefitModel:
+    values = _keys(data, place, BenefitModel)
+    values["samples"] = tuple(_sample(item, f"{place}.samples[{i}]") for i, item in _items(values, "samples", place))
+    ancestors = [_model(item, f"{place}.ancestors[{i}]") for i, item in _items(values, "ancestors", place)]
+    values["ancestors"] = tuple(ancestors)
+    for name in ("floor", "p_max", "theta", "correlation", "loads"):
+        if name in values and not (name == "loads" and values[name] is None):
+            values[name] = _numbers(values[name], f"{place}.{name}")
+    try:
+        return BenefitModel(**values)
+    except InputError as error:
+        raise error.under(f"{place}.") from None
+
+
+def _sample(data: Any, place: str) -> Sample:
+    values = _keys(data, place, Sample)
+    values["k"] = _numbers(values["k"], f"{place}.k")
+    return Sample(**values)
+
+
+def _keys(data: Any, place: str, kind: type[Any]) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        raise InputError(place, "must hold a mapping of names to values", seen=data, remedy="export the model again")
+    known = {field.name: field for field in fields(kind)}
+    for name in data:
+        if name not in known:
+            raise InputError(
+                f"{place}.{name}", "is not a known key", remedy="remove it, or use the program that wrote it"
+            )
+    needed = ["samples", "k", "latency", "score", "kind", "rate", "floor", "p_max", "latency_target", "alpha",
+              "over_allocation", "theta"]  # fmt: skip
+    for name in needed:
+        if name in known and name not in data:
+            raise InputError(f"{place}.{name}", "is missing", remedy="export the model again")
+    return dict(data)
+
+
+def _items(values: Mapping[str, Any], name: str, place: str) -> list[tuple[int, Any]]:
+    items = values.get(name, [])
+    if not isinstance(items, list):
+        raise InputError(f"{place}.{name}", "must be a list", seen=items, remedy="export the model again")
+    return list(enumerate(items))
+
+
+def _whole_number(digits: str) -> int:
+    """No count of ours has more digits, and Python itself refuses to read thousands of them."""
+    if len(digits) > 18:
+        raise InputError("model", "holds a whole number that is too large", seen=digits[:20],
+                         remedy="export the model again")  # fmt: skip
+    return int(digits)
+
+
+@contextmanager
+def _as_input_error() -> Iterator[None]:
+    """Hyperparameters that no training would have left behind may make a covariance that cannot be inverted."""
+    try:
+        yield
+    except np.linalg.LinAlgError:
+        raise InputError("model", "does not make a process: its samples and theta contradict each other",
+                         remedy="train the model again") from None  # fmt: skip
+
+
+def _numbers(value: Any, place: str) -> tuple[Any, ...]:
+    if not isinstance(value, list) or any(isinstance(x, bool) or not isinstance(x, int | float) for x in value):
+        raise InputError(place, "must be a list of numbers", seen=value, remedy="export the model again")
+    return tuple(value)

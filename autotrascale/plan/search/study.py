@@ -1,0 +1,194 @@
+"""A tuning study at one input rate: ask for a configuration, run it, tell what was measured (Algorithms 1 and 2).
+
+    study = Study(floor=(3, 4, 12, 10), p_max=40, latency_target=0.18, seed=0)
+    while not study.finished:
+        k = study.ask()
+        study.tell(k, latency=measure(k))
+    study.best
+
+The study holds what was told and nothing else: asked again after a restart and the same tells, it answers the same.
+How to choose the next configuration and when to accept one is a `Searcher`: `search.Search`, or `faithful.Algorithm1`
+and `faithful.Algorithm2`, which do what the paper says step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError, StudyError
+from autotrascale.domain.snapshot import Execution
+from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.search.faithful import Algorithm1, Algorithm2
+from autotrascale.plan.search.lattice import Lattice, Point
+from autotrascale.plan.search.runs import Best, Run, told
+from autotrascale.plan.search.score import Benefit
+from autotrascale.plan.search.search import Search
+
+Runs = dict[Point, Run]
+
+
+class Searcher(Protocol):
+    """Chooses runs and judges them. Both answers depend on the runs and the generator alone."""
+
+    def propose(self, runs: Sequence[Run], rng: np.random.Generator) -> Point | None:
+        """The next configuration, never one of the runs; None when none is left."""
+        ...
+
+    def accepted(self, runs: Sequence[Run]) -> Run | None:
+        """The run that ends the search, if one does."""
+        ...
+
+    def rank(self, runs: Sequence[Run]) -> list[Run]:
+        """The runs, best first."""
+        ...
+
+    def unsure(self, runs: Sequence[Run]) -> Run | None:
+        """A run that one more window of it might get accepted, where the searcher cares."""
+        ...
+
+    def model(self, runs: Sequence[Run], rate: float) -> BenefitModel: ...
+
+    def remarks(self, runs: Sequence[Run]) -> list[str]:
+        """What the user should know: a source model that was dropped, and why."""
+        ...
+
+
+class Study:
+    def __init__(
+        self,
+        floor: Sequence[int],
+        p_max: int | Sequence[int],
+        latency_target: float,
+        alpha: float = 0.5,
+        over_allocation: float = 0.5,
+        seed: int = 0,
+        *,
+        source: BenefitModel | Sequence[BenefitModel] | None = None,
+        max_runs: int = 40,
+        faithful: bool = False,
+        uniform_samples: int = 6,
+        throughput_target: float | None = None,
+        loads: Sequence[float] | None = None,
+        execution: Execution | None = None,
+        overhead_share: float = 0.0,
+        noise: float = 0.05,
+        confidence: float = 0.97,
+    ) -> None:
+        """`loads`, `execution` and `overhead_share` are what the floor was computed from; the search uses them to
+        expect where latency rises. `noise` is the relative error of one reading, roughly. A run is accepted when its
+        true latency meets the target with at least this `confidence`. `uniform_samples` is the paper's M.
+        """
+        self.lattice = Lattice.between(floor, p_max)
+        self.benefit = Benefit(self.lattice.lower, latency_target, alpha, over_allocation)
+        checks.count("max_runs", max_runs)
+        checks.count("seed", seed, least=0)
+        checks.optional(checks.non_negative, "throughput_target", throughput_target)
+        self.max_runs, self.seed, self.throughput_target = max_runs, seed, throughput_target
+        sources = _as_models(source, len(self.lattice.lower))
+        self._searcher: Searcher
+        if not faithful:
+            self._searcher = Search(
+                self.lattice, self.benefit, sources, loads=loads, execution=execution,
+                overhead=overhead_share, noise=noise, confidence=confidence,
+            )  # fmt: skip
+        elif sources:
+            self._searcher = Algorithm2(self.lattice, self.benefit, sources[0], uniform_samples)
+        else:
+            self._searcher = Algorithm1(self.lattice, self.benefit, uniform_samples)
+        self._runs: Runs = {}
+        self._settled_after: int | None = None  # runs told when the first of them was accepted
+
+    def ask(self) -> Point:
+        """The configuration to run next: inside [floor, p_max], never one already told.
+
+        A finished study can be asked for more: each further run may find a better configuration.
+        """
+        rng = np.random.default_rng([self.seed, len(self._runs)])
+        k = self._searcher.propose(self.runs, rng)
+        if k is None:
+            raise StudyError(f"every one of the {self.lattice.size} configurations has been run; see `best`")
+        return k
+
+    def tell(
+        self, k: Sequence[int], latency: float | None = None, *, throughput: float | None = None, failed: bool = False
+    ) -> None:
+        """What one window at `k` measured, latency in seconds. A second window at the same `k` is averaged in."""
+        point = self.lattice.check(k)
+        run = told(point, latency, throughput, failed)
+        if self._falls_behind(run):
+            run = Run(point, None, throughput)
+        before = self._runs.get(point)
+        self._runs[point] = run if before is None else before.again(run)
+        if self._settled_after is None and self._searcher.accepted(self.runs) is not None:
+            self._settled_after = len(self._runs)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Every configuration told, in the order of their first tell."""
+        return tuple(self._runs.values())
+
+    @property
+    def finished(self) -> bool:
+        return self.stop_reason is not None
+
+    @property
+    def stop_reason(self) -> str | None:
+        """`target-met`, `budget` or `exhausted`; None while the search goes on."""
+        if self._searcher.accepted(self.runs) is not None:
+            return "target-met"
+        if len(self._runs) >= self.lattice.size:
+            return "exhausted"
+        return "budget" if len(self._runs) >= self.max_runs else None
+
+    @property
+    def best(self) -> Best:
+        """The run to use. Once one is accepted, that one. Who goes on asking prefers score to certainty: from then
+        on, and as long as none is accepted, it is the best score among the runs that meet the target."""
+        if not self._runs:
+            raise StudyError("nothing has been told yet, so there is no best; tell at least one run")
+        just_accepted = self._searcher.accepted(self.runs) if self._settled_after == len(self._runs) else None
+        run = just_accepted or self._searcher.rank(self.runs)[0]
+        latency = run.latency
+        score = float(self.benefit.score(run.parallelism, np.inf if latency is None else latency))
+        met = latency is not None and latency <= self.benefit.latency_target
+        return Best(run.parallelism, latency, score, met)
+
+    @property
+    def unsure(self) -> Point | None:
+        """A configuration whose reading meets the stop rule but lies too close to the target to be trusted: a second
+        window of it, where that costs less than a new run, may settle the study."""
+        run = None if self.finished else self._searcher.unsure(self.runs)
+        return None if run is None else run.parallelism
+
+    @property
+    def remarks(self) -> list[str]:
+        return self._searcher.remarks(self.runs)
+
+    def model(self, rate: float) -> BenefitModel:
+        """The benefit model of these runs, made at this input rate, for a later study's `source`."""
+        checks.positive("rate", rate)
+        if not self._runs:
+            raise StudyError("nothing has been told yet, so there is no model; tell at least one run")
+        return self._searcher.model(self.runs, float(rate))
+
+    def _falls_behind(self, run: Run) -> bool:
+        return (
+            self.throughput_target is not None
+            and run.throughput is not None
+            and run.throughput < self.throughput_target
+        )
+
+
+def _as_models(source: BenefitModel | Sequence[BenefitModel] | None, operators: int) -> tuple[BenefitModel, ...]:
+    models = () if source is None else tuple(source) if isinstance(source, list | tuple) else (source,)
+    for model in models:
+        if not isinstance(model, BenefitModel):
+            raise InputError("source", "is not a benefit model", seen=model, remedy="use BenefitModel.from_json(text)")
+        if len(model.floor) != operators:
+            raise InputError("source", f"is a model of {len(model.floor)} operators", seen=model.floor,
+                             remedy=f"this study has {operators}: use a model of the same job")  # fmt: skip
+    return models

@@ -1,0 +1,218 @@
+"""The throughput floor k': the least parallelism that sustains the offered rate, for the way the engine runs operators.
+
+| symbol  | meaning                                                                  | unit      |
+|---------|--------------------------------------------------------------------------|-----------|
+| load_i  | demand_i / capacity_i: instances of i needed if they may always run      | instances |
+| k'_i    | the floor                                                                | instances |
+| l_i, u_i | least and most instances operator i may have; u_i ≤ P_max               | instances |
+| h       | share of a micro-batch in which no operator is busy                      | [0, 1]    |
+| busy    | what must not exceed 1 for the job to keep up                            | s per s   |
+| o, b    | fixed cost of a batch, batch time                                        | s         |
+
+    pipelined     k'_i = ceil(load_i)                             every operator owns its instances      (DS2 Eq. 7)
+    shared        workers = ceil(Σ load_i)                        every worker runs every operator       (DS2 §4.3)
+    micro-batch   least Σ k_i with h + Σ load_i / k_i ≤ 1         stages follow each other on the same slots
+
+differs: the third row is not in the papers. Two stages of load 3 each at k = (4, 4) would be busy 1.5 s in every
+second, which the first row calls more than enough.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import truediv
+
+import numpy as np
+
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.plan.sizing.demand import Demand
+
+# Loads are quotients of sums of floats: 10.000000000001 is a 10 that was added up in another order. Measurements are
+# good to three digits, so a part in a billion moves nothing that was measured, and it is a million roundings wide.
+_SLACK = 1e-9
+# Below this many greedy steps, taking them one by one is faster than jumping with numpy.
+_FEW_STEPS = 400
+
+
+@dataclass(frozen=True)
+class Floor:
+    """`parallelism` is k'. `reach` is how many times the demand the upper bounds sustain: below 1, the rate is out of
+    reach and `parallelism` is the nearest that the bounds allow. `busy` is the busiest part's share at k'."""
+
+    parallelism: Mapping[str, int]
+    reach: float
+    busy: float
+
+    @property
+    def reachable(self) -> bool:
+        return self.reach >= 1 - _SLACK
+
+
+def throughput_floor(demand: Demand, snapshot: Snapshot) -> Floor:
+    """k' for a demand without gaps. Sources of unknown capacity keep what they run with and count as no load."""
+    if demand.gaps:
+        raise InputError("snapshot", f"cannot be sized: {demand.gaps[0]}", remedy="hold, and wait for whole metrics")
+    names = list(snapshot.operators)
+    loads = [demand.load[name] or 0.0 for name in names]
+    lower, upper = _bounds(snapshot, demand.kept)
+    match snapshot.execution:
+        case "pipelined":
+            k = pipelined(loads, lower, upper)
+        case "shared":
+            k = shared(loads, lower, upper)
+        case "micro-batch":
+            k = micro_batch(loads, lower, upper, snapshot.overhead_share)
+    return Floor(dict(zip(names, k, strict=True)), _reach(snapshot, loads, upper), busy_share(snapshot, loads, k))
+
+
+def busy_share(snapshot: Snapshot, loads: Sequence[float], k: Sequence[int]) -> float:
+    """The share of each second that the busiest part of the job needs: above 1 it falls behind."""
+    match snapshot.execution:
+        case "pipelined":
+            return max(load / instances for load, instances in zip(loads, k, strict=True))
+        case "shared":
+            return sum(loads) / min(k)
+        case "micro-batch":
+            return snapshot.overhead_share + _stage_seconds(loads, k)
+
+
+def pipelined(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
+    """`pipelined([9.2, 10.0], [1, 1], [40, 40])` is `[10, 10]`."""
+    return [_instances(*each) for each in zip(loads, lower, upper, strict=True)]
+
+
+def shared(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
+    """One worker count for all: `shared([0.4, 1.3], [1, 1], [8, 8])` is `[2, 2]`."""
+    least, most = max(lower), min(upper)
+    if least > most:
+        raise InputError(
+            "operators",
+            f"leave no common number of workers: one needs {least} or more, another allows {most} at most",
+            remedy="widen minimum and maximum: with shared execution every worker runs every operator",
+        )
+    return [_instances(sum(loads), least, most)] * len(loads)
+
+
+def micro_batch(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int], overhead: float = 0.0) -> list[int]:
+    """Least Σ k_i with h + Σ load_i / k_i ≤ 1: `micro_batch([3, 3], [1, 1], [16, 16])` is `[6, 6]`.
+
+    The sum falls by load_i / (k_i (k_i + 1)) with the next instance of i, less each time. For such a separable convex
+    sum the greedy choice, always the largest drop, is optimal at every length.
+    """
+    budget = 1.0 - overhead + _SLACK
+    if _stage_seconds(loads, upper) > budget:  # out of reach: every instance that helps is wanted
+        return [most if load > 0 else least for load, least, most in zip(loads, lower, upper, strict=True)]
+    return _greedy(loads, _under_estimate(loads, lower, upper, budget), upper, budget)
+
+
+def batch_seconds(fixed_seconds: float, loads: Sequence[float], k: Sequence[int]) -> float:
+    """b = o / (1 − Σ load_i / k_i), the batch time that repeats itself; infinite when the job falls behind."""
+    spare = 1.0 - _stage_seconds(loads, k)
+    return fixed_seconds / spare if spare > 0 else math.inf
+
+
+def batch_latency(batch: float) -> float:
+    """A record waits b / 2 for its batch to start, and then b until it ends."""
+    return 1.5 * batch
+
+
+def _instances(load: float, least: int, most: int) -> int:
+    if load >= most:  # before ceil, which cannot take what is beyond an integer's reach cheaply
+        return most
+    return max(least, math.ceil(load * (1.0 - _SLACK)))
+
+
+def _bounds(snapshot: Snapshot, kept: frozenset[str]) -> tuple[list[int], list[int]]:
+    lower, upper = [], []
+    for name, metrics in snapshot.operators.items():
+        least, most = metrics.minimum, min(metrics.maximum or snapshot.p_max, snapshot.p_max)
+        if name in kept and snapshot.execution != "shared":
+            least = most = min(max(metrics.parallelism, least), most)
+        lower.append(least)
+        upper.append(most)
+    return lower, upper
+
+
+def _reach(snapshot: Snapshot, loads: Sequence[float], upper: Sequence[int]) -> float:
+    """The largest multiple of the demand that the upper bounds sustain."""
+    at_most = busy_share(snapshot, loads, upper)
+    if snapshot.execution == "micro-batch":  # the overhead does not grow with the demand
+        stages = _stage_seconds(loads, upper)
+        return (1.0 - snapshot.overhead_share) / stages if stages > 0 else math.inf
+    return 1.0 / at_most if at_most > 0 else math.inf
+
+
+def _stage_seconds(loads: Sequence[float], k: Sequence[int]) -> float:
+    """Σ load_i / k_i: seconds of work, one stage after another, for each second of input."""
+    return sum(load / instances for load, instances in zip(loads, k, strict=True))
+
+
+def _greedy(loads: Sequence[float], start: Sequence[int], upper: Sequence[int], budget: float) -> list[int]:
+    """Give the next instance to the largest drop (the first of equals) until the budget holds."""
+    k = list(start)
+    seconds = _stage_seconds(loads, k)
+    unsure = 1e-9 * max(1.0, seconds)  # what the running difference may be off by after a million steps
+    heap = [(-_drop(loads[i], k[i]), i) for i in range(len(k)) if k[i] < upper[i]]
+    heapq.heapify(heap)
+    while heap:
+        if seconds <= budget + unsure:  # near the end the exact sum decides, whichever way led here
+            seconds, unsure = math.fsum(map(truediv, loads, k)), 1e-12
+            if seconds <= budget:
+                break
+        drop, i = heap[0]
+        seconds += drop
+        k[i] += 1
+        if k[i] < upper[i]:
+            heapq.heapreplace(heap, (-_drop(loads[i], k[i]), i))
+        else:
+            heapq.heappop(heap)
+    return k
+
+
+def _drop(load: float, instances: int) -> float:
+    """load/k − load/(k+1), as one quotient: the difference of two near equals would lose its digits."""
+    return load / (instances * (instances + 1))
+
+
+def _under_estimate(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int], budget: float) -> Sequence[int]:
+    """A start from which greedy gives the same answer in far fewer steps.
+
+    Every vector that greedy passes is, up to ties, "all drops above some τ were taken". Bisection finds a τ whose
+    vector does not meet the budget yet, so greedy passes through it, and which lies few instances below the answer.
+    """
+    root = sum(map(math.sqrt, loads))
+    if root * root / budget <= _FEW_STEPS:  # Σ k of the real-valued optimum, k_i = √load_i · Σ √load / budget
+        return lower
+    w, least, most = np.asarray(loads, float), np.asarray(lower, np.int64), np.asarray(upper, np.int64)
+
+    def meets(k: np.ndarray) -> bool:
+        return float((w / k).sum()) <= budget
+
+    over = under = (budget / root) ** 2  # τ of the real-valued optimum: load_i / k_i²
+    lowest = over * 1e-30  # numpy may add up a hair above a budget that holds at the very bounds: do not look for ever
+    while meets(taken := _all_above(under, w, least, most)):
+        if (taken <= least).all():
+            return lower
+        under *= 4
+    while not meets(more := _all_above(over, w, least, most)) and over > lowest:
+        over /= 4
+    while under > over * (1 + 1e-12) and (more - taken).sum() > len(w) // 4:
+        middle = math.sqrt(under * over)
+        k = _all_above(middle, w, least, most)
+        if meets(k):
+            over, more = middle, k
+        else:
+            under, taken = middle, k
+    return [int(instances) for instances in taken]
+
+
+def _all_above(threshold: float, w: np.ndarray, least: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """For each operator the k that has taken every drop above the threshold: the least k with load/(k(k+1)) ≤ τ."""
+    root = np.ceil((np.sqrt(1.0 + 4.0 * w / threshold) - 1.0) / 2.0)
+    k = np.clip(root, least, most).astype(np.int64)
+    one_too_many = (k > least) & (w / (k * (k - 1)).clip(1) <= threshold)  # the root is rounded, the drop decides
+    return np.where(one_too_many, k - 1, k)

@@ -1,0 +1,198 @@
+"""A tuning run from start to end with its journal, its warm start and its model: what `tune` and `runs resume` do.
+
+Nothing here prints; who calls gives the functions that do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import yaml
+
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.job import Job
+from autotrascale.execute.engine import Engine
+from autotrascale.execute.simulator.engine import SimulatorEngine
+from autotrascale.knowledge import claim
+from autotrascale.knowledge.cards import Card, Stored
+from autotrascale.knowledge.history import find_run, read_opening
+from autotrascale.knowledge.journal import RunJournal, RunLostError
+from autotrascale.knowledge.json_forms import Opening, Source
+from autotrascale.knowledge.library import Library
+from autotrascale.knowledge.store import Store
+from autotrascale.reading import validate
+from autotrascale.service.jobfile import EngineName, JobFile
+from autotrascale.service.metering import UNMETERED, Meter
+from autotrascale.service.warm_start import WarmStart, wanted_by, warm_start
+from autotrascale.tuning import Outcome, Report, Tuning, tune
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+_SHOWN = 5  # differences of a changed job file
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A new run, as it was asked for."""
+
+    file: JobFile
+    path: Path
+    engine: EngineName
+    settings: Tuning
+    rate: float | None = None
+    warm_start: str = "auto"
+    queued: str | None = None  # the run that has been waiting for its turn, when there is one
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is said on the way: before the first trial, about each trial, and about a run that did not get through."""
+
+    opening: Callable[[Job, bool, WarmStart], None]
+    progress: Report
+    unfinished: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Finished:
+    outcome: Outcome
+    run_id: str | None = None
+    model: Stored | None = None
+    warm_start: tuple[str, ...] = ()
+    cold: Source | None = None  # of the models it started from, the nearest that was made from nothing
+
+
+def start(asked: Asked, store: Store | None, told: Told, meter: Meter = UNMETERED) -> Finished:
+    if store is not None:  # starting an engine takes long enough to look first
+        claim.refuse_beside_another(store, store.experiment(asked.file.job))
+    job, engine = asked.file.open(asked.engine, asked.settings.seed)
+    with engine:
+        job = job if asked.rate is None else job.at_rate(asked.rate)
+        wanted = wanted_by(asked.file, asked.engine, job, faithful=asked.settings.faithful)
+        warm = warm_start(asked.warm_start, store, job, wanted)
+        told.opening(job, engine.simulated, warm)
+        if store is None:
+            sources = [source.model for source in warm.sources]
+            seen = meter.of(engine)
+            outcome = tune(job, engine, asked.settings, sources=sources, report=told.progress, seen=seen)
+            return Finished(outcome, warm_start=warm.lines, cold=_cold(warm.sources, job))
+        opening = Opening(
+            job, asked.engine, engine.simulated, asked.settings, asked.rate, str(asked.path.absolute()),
+            read_content(asked.path), warm.sources, warm.lines,
+        )  # fmt: skip
+        return _through(RunJournal.start(store, opening, asked.queued), engine, told, meter)
+
+
+def resume(
+    store: Store, name: str, told: Told, total_trials: int | None = None, max_seconds: float | None = None,
+    meter: Meter = UNMETERED,
+) -> Finished:  # fmt: skip
+    """The rest of a run, under the very job file that it was started with."""
+    run = find_run(store, name)
+    opening = read_opening(store, run.info.run_id)
+    check_unchanged(opening)
+    file = validate(dict(opening.job_file), JobFile, place=opening.job_path)
+    job, engine = file.open(cast(EngineName, opening.engine), opening.settings.seed)
+    with engine:
+        _check_same(job if opening.rate is None else job.at_rate(opening.rate), opening.job)
+        told.opening(opening.job, engine.simulated, WarmStart(opening.sources, opening.warm_start))
+        journal = RunJournal.resume(store, run, total_trials, max_seconds)
+        if isinstance(engine, SimulatorEngine):
+            engine.runs = len(journal.past)  # its noise goes on where it was
+        return _through(journal, engine, told, meter)
+
+
+def _through(journal: RunJournal, engine: Engine, told: Told, meter: Meter) -> Finished:
+    opening = journal.opening
+    try:
+        with journal:
+            outcome = tune(
+                opening.job, engine, opening.settings, sources=[source.model for source in opening.sources],
+                report=told.progress, journal=journal, past=journal.past, seen=meter.of(engine),
+            )  # fmt: skip
+            journal.conclude(outcome)
+            model = _register(journal, outcome)
+            journal.finish()
+    except RunLostError:
+        raise
+    except BaseException:
+        told.unfinished(journal.run_id)
+        raise
+    return Finished(outcome, journal.run_id, model, opening.warm_start, _cold(opening.sources, opening.job))
+
+
+def _register(journal: RunJournal, outcome: Outcome) -> Stored | None:
+    """Only a run that met its target may teach later runs by itself."""
+    if outcome.model is None or not outcome.met_target:
+        return None
+    card = Card.of(
+        outcome.model, outcome.job, simulated=outcome.simulated, run_id=journal.run_id,
+        cold_trials=None if journal.opening.sources else len(outcome.evaluations),
+    )  # fmt: skip
+    return Library(journal.store).register(outcome.model, card, journal.run_id)
+
+
+def _cold(sources: Sequence[Source], job: Job) -> Source | None:
+    """What this run may be compared with: the same target, another rate, nothing known before."""
+    target = job.target.latency_seconds
+    return next((s for s in sources if s.cold_trials is not None and s.model.latency_target == target), None)
+
+
+def cancel(store: Store, run: Run) -> bool:
+    return claim.cancel(store, run)
+
+
+# --- is it still the same job? ------------------------------------------------------------------------------------
+
+
+def read_content(path: Path) -> Mapping[str, Any]:
+    """A job file that has been read and found good, as plain data."""
+    text = path.read_text(encoding="utf-8")
+    content: Mapping[str, Any] = json.loads(json.dumps(yaml.safe_load(text), default=str))
+    return content
+
+
+def check_unchanged(opening: Opening) -> None:
+    """Comments may change, and a job file that is gone is in the journal; anything else is another job."""
+    path = Path(opening.job_path)
+    if not path.is_file():
+        return
+    try:
+        now = read_content(path)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(str(path), f"cannot be compared with what the run began under: {error}",
+                         remedy="restore it") from None  # fmt: skip
+    found = list(differences(opening.job_file, now))
+    if found:
+        more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise InputError(str(path), f"has changed since the run began: {'; '.join(found[:_SHOWN])}{more}",
+                         remedy="undo that to resume, or start a new run")  # fmt: skip
+
+
+def differences(before: object, now: object, place: str = "") -> Iterator[str]:
+    """`target.latency_seconds: 0.18 → 0.2`, for every place where two job files differ."""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for name in dict.fromkeys([*before, *now]):
+            inner = f"{place}.{name}" if place else str(name)
+            if name not in now:
+                yield f"{inner} is gone (was {before[name]!r})"
+            elif name not in before:
+                yield f"{inner} is new ({now[name]!r})"
+            else:
+                yield from differences(before[name], now[name], inner)
+        if list(before) != list(now) and set(before) == set(now) and place == "operators":
+            yield f"{place} come in another order"
+    elif before != now:
+        yield f"{place}: {before!r} → {now!r}"
+
+
+def _check_same(now: Job, before: Job) -> None:
+    """The job's own code may have changed under an unchanged job file."""
+    if now != before or list(now.topology) != list(before.topology):
+        raise InputError(f"job {before.name}", "does not declare the operators any more that the run began with",
+                         seen=", ".join(now.topology), remedy="undo that to resume, or start a new run")  # fmt: skip

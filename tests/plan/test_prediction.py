@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from autotrascale.domain.target import Target
+from autotrascale.execute.simulator.case import Case
+from autotrascale.execute.simulator.engine import SimulatorEngine
+from autotrascale.execute.simulator.presets import SPARK_STALLED, WORDCOUNT
+from autotrascale.plan.control.prediction import (
+    CELLS,
+    RUNS,
+    WINDOWS,
+    ReadingsByRate,
+    Settings,
+    Sizing,
+    grid_rate,
+    predict_at,
+    predict_least,
+    sizing,
+    trained,
+)
+from autotrascale.plan.sizing.demand import measure_demand
+
+SIZED = Sizing(grid_rate(100.0), (2, 3), (20, 20), (1.8, 2.7), "pipelined", 0.0, 5.0)
+
+
+def measured(case: Case, k: tuple[int, ...], factor: float, known: ReadingsByRate = ReadingsByRate()) -> ReadingsByRate:  # noqa: B008
+    """`known`, and one window of the case at `k` and `factor` times its rate."""
+    rates = {name: rate * factor for name, rate in case.source_rates.items()}
+    engine = SimulatorEngine(case.job, case.topology, p_max=case.p_max, seed=len(known.cells))
+    snapshot = engine.run(case.topology.named(k), rates).snapshot
+    assert snapshot is not None
+    target = Target(case.latency_target)
+    sized = sizing(snapshot, measure_demand(snapshot), grid_rate(snapshot.target_rate), target)
+    return known.told(sized, k, snapshot.latency_seconds.mean)
+
+
+def sized_for(case: Case, factor: float) -> Sizing:
+    rates = {name: rate * factor for name, rate in case.source_rates.items()}
+    engine = SimulatorEngine(case.job, case.topology, p_max=case.p_max)
+    snapshot = engine.run(case.topology.named(case.floor), rates).snapshot
+    assert snapshot is not None
+    return sizing(snapshot, measure_demand(snapshot), grid_rate(snapshot.target_rate), Target(case.latency_target))
+
+
+@pytest.mark.parametrize(("case", "k"), [(WORDCOUNT, (3, 3, 7, 6)), (SPARK_STALLED, (1, 7, 2, 1))])
+def test_one_rate_foretells_a_higher_one(case: Case, k: tuple[int, ...]) -> None:
+    """What met the target at half of the rate says what will at 80 %: few instances, and in truth within the target."""
+    known = measured(case, k, 0.5, measured(case, k, 0.48))
+    sized = sized_for(case, 0.8)
+    found = predict_least(Settings(Target(case.latency_target)), known, (), sized)
+    true = case.at_rate(sized.rate / case.rate)
+    assert true is not None
+    assert true.latency([found.k])[0] <= case.latency_target
+    assert sum(found.k) <= 2 * sum(k)
+
+
+def test_a_reading_of_the_same_rate_is_believed_most() -> None:
+    known = ReadingsByRate().told(SIZED, (4, 6), 0.2)
+    settings = Settings(Target(0.25))
+    here = predict_at(settings, known, (), SIZED, (4, 6))
+    assert here.latency(0.25) == pytest.approx(0.2, rel=0.1)
+    assert here.sd < predict_at(settings, known, (), SIZED, (8, 3)).sd
+
+
+def test_what_is_usual_keeps_the_operators_as_busy_as_they_were() -> None:
+    known = ReadingsByRate().told(SIZED, (3, 4), 0.1)
+    twice = Sizing(SIZED.rate * 1.5, (3, 5), (20, 20), (2.7, 4.05), "pipelined", 0.0, 5.0)
+    assert known.usual(twice, 0.25) == (5, 6)
+    assert known.usual(twice, 0.05) is None  # it did not meet that target
+
+
+def test_a_run_below_the_floor_that_carries_the_rate_lowers_the_floor() -> None:
+    known = ReadingsByRate().told(SIZED, (1, 3), 0.3)
+    cell = known.at(SIZED.rate)
+    assert cell is not None
+    assert cell.sizing.floor == (1, 3)
+
+
+def test_a_run_below_the_floor_that_falls_behind_says_nothing() -> None:
+    assert ReadingsByRate().told(SIZED, (1, 3), None) == ReadingsByRate()
+
+
+def test_memory_is_bounded() -> None:
+    known = ReadingsByRate()
+    for i in range(2 * CELLS):
+        sized = Sizing(1.05**i, (1, 1), (50, 50), (0.5, 0.5), "pipelined", 0.0, 5.0)
+        known = known.told(sized, (1 + i % 40, 2), 0.1)
+    for i in range(3 * RUNS):
+        known = known.told(SIZED, (2 + i % 18, 3 + i % 15), 0.1)
+    assert len(known.cells) == CELLS
+    assert all(len(cell.runs) <= RUNS for cell in known.cells)
+    for _ in range(3 * WINDOWS):
+        known = known.told(SIZED, (5, 5), 0.1)
+    cell = known.at(SIZED.rate)
+    assert cell is not None
+    assert cell.runs[-1].windows == WINDOWS
+
+
+def test_later_windows_replace_the_earlier_ones() -> None:
+    known = ReadingsByRate()
+    for latency in [0.1] * 10 + [0.3] * 60:
+        known = known.told(SIZED, (5, 5), latency)
+    cell = known.at(SIZED.rate)
+    assert cell is not None
+    assert cell.runs[0].latency == pytest.approx(0.3, rel=0.01)
+
+
+def test_a_cell_is_a_benefit_model_for_the_library() -> None:
+    known = ReadingsByRate().told(SIZED, (4, 6), 0.2)
+    cell = known.at(SIZED.rate)
+    assert cell is not None
+    model = trained(Settings(Target(0.25)), cell)
+    assert model is not None
+    assert (model.rate, model.floor) == (SIZED.rate, SIZED.floor)
+    mean, _ = model.log_ratio([(4, 6)])
+    assert mean[0] < 0

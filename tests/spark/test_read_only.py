@@ -1,0 +1,85 @@
+"""A job that somebody else runs, followed through the recorded log of the word count as if it were being written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autotrascale.domain.errors import InputError
+from autotrascale.execute.live import LiveJob
+from autotrascale.execute.spark.read_only import ReadOnlySparkJob
+from autotrascale.jobs.wordcount import WordCount
+
+LINES = (Path(__file__).parent / "data" / "wordcount-events.jsonl").read_text().splitlines(keepends=True)
+ENDS = [i for i, line in enumerate(LINES, start=1) if "QueryProgressEvent" in line[:100]]
+RUNNING = {"source": 2, "flatmap": 3, "count": 4, "sink": 2}
+
+
+def read_only(log: Path) -> ReadOnlySparkJob:
+    return ReadOnlySparkJob("wordcount", WordCount.topology, 16, log, clock=lambda: 1e9, sleep=lambda _: None)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    folder = tmp_path / "eventlog_v2_app-1"
+    folder.mkdir()
+    return folder / "events_1_app-1"
+
+
+def test_each_look_is_at_what_came_since_the_last_one(log: Path) -> None:
+    log.write_text("")
+    job: LiveJob = read_only(log.parent.parent)
+    before = job.start({})
+    assert before.running is None
+    assert "no batch with the marks of source, flatmap, count, sink" in before.detail
+    log.write_text("".join(LINES[: ENDS[1]]))
+    first = job.look()
+    assert first.running == RUNNING
+    assert first.snapshot is not None
+    assert first.snapshot.parallelism == RUNNING
+    assert first.snapshot.target_rate > 0
+    assert first.measured_at is not None
+    again = job.look()
+    assert again.snapshot is None
+    assert again.running == RUNNING
+    assert "no batch" in again.detail
+    log.write_text("".join(LINES[: ENDS[2]]))
+    second = job.look()
+    assert second.snapshot is not None
+    assert (second.measured_at or 0) > first.measured_at
+
+
+def test_a_query_that_has_ended_does_not_run(log: Path) -> None:
+    log.write_text("".join(LINES))
+    look = read_only(log.parent).look()
+    assert look.running is None
+    assert look.detail == "the query has ended"
+
+
+def test_nothing_is_changed(log: Path) -> None:
+    log.write_text("".join(LINES[: ENDS[2]]))
+    with read_only(log.parent) as job:
+        job.look()
+        rescaled = job.rescale(dict.fromkeys(RUNNING, 9))
+        assert not rescaled.done
+        assert rescaled.running == RUNNING
+        assert "only looked at" in rescaled.detail
+        job.wait(1.0)
+
+
+def test_a_log_come_upon_half_way_is_read_from_its_last_file_and_from_the_middle_of_a_batch(log: Path) -> None:
+    log.write_text("not to be read: it is of last month")
+    log.with_name("events_7_app-1").write_text("half a line}\n" + "".join(LINES[3 : ENDS[2]]))
+    look = read_only(log.parent).look()
+    assert look.running == RUNNING
+    assert look.snapshot is not None
+
+
+@pytest.mark.parametrize(("name", "says"), [("events_1_app-1.zstd", "is compressed"), ("other", "eventlog_v2_")])
+def test_a_log_that_cannot_be_followed_is_said_in_a_line(tmp_path: Path, name: str, says: str) -> None:
+    if says == "is compressed":
+        (tmp_path / "eventlog_v2_app-1").mkdir()
+        (tmp_path / "eventlog_v2_app-1" / name).write_text("")
+    with pytest.raises(InputError, match=says):
+        read_only(tmp_path)
