@@ -12,6 +12,7 @@ from autotrascale.domain.errors import EngineError
 from autotrascale.domain.snapshot import Work
 from autotrascale.execute.live import Look, Rescaled
 from autotrascale.loop import HOPELESS, Changed, Event, Instruction, Keep, Looked, Loop, Rescale, Start, step
+from autotrascale.plan.control import loop_state
 from autotrascale.plan.control.loop_state import Entry, Rules, State
 from autotrascale.plan.control.signals import Clock
 from autotrascale.testing.scripted_live import ScriptedLive, blind, clock_off, late, unreachable
