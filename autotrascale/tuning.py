@@ -28,9 +28,8 @@ from autotrascale.execute.engine import Engine
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.lattice import Point
 from autotrascale.plan.search.runs import LEAST_LATENCY
-from autotrascale.plan.search.study import Study
-from autotrascale.plan.sizing.demand import Demand, measure_demand
-from autotrascale.plan.sizing.floor import throughput_floor
+from autotrascale.plan.search.study import SearchSettings, Study
+from autotrascale.plan.sizing.sizing import Sizing
 from autotrascale.plan.sizing.throughput import SearchResult, StopReason, ThroughputSearch
 
 Phase = Literal["floor", "search", "confirm"]
@@ -120,7 +119,7 @@ class Outcome:
     job: Job
     simulated: bool
     floor: Mapping[str, int]
-    demand: Demand | None
+    sizing: Sizing | None
     best: Evaluation
     met_target: bool
     stop_reason: str
@@ -164,13 +163,13 @@ class _Run:
         floor, sizing, without = self._find_floor()
         if floor is None:
             return self._outcome(self._best_throughput().parallelism, None, without)
-        demand = measure_demand(sizing) if sizing else None
-        self.study = self._open_study(floor, sizing, demand)
+        sizing = None if sizing is None else sizing.above(self.job.topology.vector(floor))
+        self.study = self._open_study(floor, sizing)
         for evaluation in self.evaluations:
             self._tell(evaluation)
         while not self.study.finished and self._spent is None:
             self._tell(self._search_step(self.study))
-        return self._outcome(floor, demand, self.study.stop_reason or self._spent or "budget")
+        return self._outcome(floor, sizing, self.study.stop_reason or self._spent or "budget")
 
     @property
     def _spent(self) -> str | None:
@@ -182,19 +181,18 @@ class _Run:
 
     # -- 1. floor -----------------------------------------------------------------------------------------------------
 
-    def _find_floor(self) -> tuple[dict[str, int] | None, Snapshot | None, str]:
-        """k', the snapshot that sized it, and why there is no k' when there is none."""
+    def _find_floor(self) -> tuple[dict[str, int] | None, Sizing | None, str]:
+        """k', what it was sized by, and why there is no k' when there is none."""
         search = self._floor_search(self._start())
-        sizing: Snapshot | None = None
+        sizing: Sizing | None = None
         held: SearchResult | None = None
         spent = None
         while not search.finished and (spent := self._spent) is None:
             trial = self._floor_step(search)
-            snapshot = None if trial.snapshot is None else self._sized_for_the_target(trial.snapshot)
-            sizing = snapshot or sizing
             # A trial that failed says nothing of the throughput, whatever it took in meanwhile.
-            search.tell(None if trial.verdict is Verdict.FAILED else snapshot)
-            if (less := self._less(search, snapshot)) is not None:
+            search.tell(None if trial.verdict is Verdict.FAILED else trial.snapshot)
+            sizing = search.sizing or sizing
+            if (less := self._less(search, trial.snapshot)) is not None:
                 if self._known:
                     return _lower(less, search.result.parallelism), sizing, ""
                 held, search = search.result, self._floor_search(less)
@@ -221,7 +219,7 @@ class _Run:
 
     def _floor_search(self, start: Mapping[str, int] | None) -> ThroughputSearch:
         return ThroughputSearch(
-            self.job.topology, self.job.source_rates, self.job.p_max, start=start,
+            self.job.topology, self.job.source_rates, self.job.p_max, target=self.job.target, start=start,
             tolerance=self.job.target.throughput_tolerance, corrections=0 if self.settings.faithful else CORRECTIONS,
         )  # fmt: skip
 
@@ -231,15 +229,6 @@ class _Run:
             return None
         wanted = search.recommend(seen)
         return wanted if wanted is not None and sum(wanted.values()) < sum(seen.parallelism.values()) else None
-
-    def _sized_for_the_target(self, snapshot: Snapshot) -> Snapshot:
-        """A record waits at least for the whole of its own batch, so no batch may be longer than the latency target.
-
-        Where that cannot be had with all the slots there are, the floor is the one that holds the rate alone.
-        """
-        tight = snapshot.within_batches_of(self.job.target.latency_seconds)
-        demand = measure_demand(tight)
-        return tight if demand.gaps or throughput_floor(demand, tight).reachable else snapshot
 
     def _floor_step(self, search: ThroughputSearch) -> Trial:
         if self.past and self.past[0].evaluation.phase == "floor":
@@ -251,14 +240,14 @@ class _Run:
 
     # -- 2. search, 3. confirm ----------------------------------------------------------------------------------------
 
-    def _open_study(self, floor: Mapping[str, int], sizing: Snapshot | None, demand: Demand | None) -> Study:
+    def _open_study(self, floor: Mapping[str, int], sizing: Sizing | None) -> Study:
         s, vector = self.settings, self.job.topology.vector
         return Study(
             floor=vector(floor), p_max=self.job.upper, latency_target=self.job.target.latency_seconds, alpha=s.alpha,
             over_allocation=s.over_allocation, seed=s.seed, source=list(self.sources), max_runs=s.total_trials,
-            faithful=s.faithful, throughput_target=self.job.rate * (1 - self.job.target.throughput_tolerance),
-            loads=_hottest_loads(floor, sizing, demand), execution=None if sizing is None else sizing.execution,
-            overhead_share=0.0 if sizing is None else sizing.overhead_share, noise=s.noise, confidence=s.confidence,
+            faithful=s.faithful, sizing=sizing, settings=SearchSettings(
+                s.noise, s.confidence, self.job.rate * (1 - self.job.target.throughput_tolerance)
+            ),
         )  # fmt: skip
 
     def _search_step(self, study: Study) -> Evaluation:
@@ -346,11 +335,11 @@ class _Run:
             )
         )  # fmt: skip
 
-    def _outcome(self, floor: Mapping[str, int], demand: Demand | None, stop_reason: str) -> Outcome:
+    def _outcome(self, floor: Mapping[str, int], sizing: Sizing | None, stop_reason: str) -> Outcome:
         study = self.study
         if study is None or not study.runs:
             return Outcome(
-                self.job, self.engine.simulated, dict(floor), demand, self._best_throughput(), False, stop_reason,
+                self.job, self.engine.simulated, dict(floor), sizing, self._best_throughput(), False, stop_reason,
                 tuple(self.evaluations), None,
             )  # fmt: skip
         best = study.best
@@ -360,7 +349,7 @@ class _Run:
             last.number, last.phase, named, last.verdict, best.latency, last.throughput, last.seconds, best.score
         )
         return Outcome(
-            self.job, self.engine.simulated, dict(floor), demand, chosen, best.met_target, stop_reason,
+            self.job, self.engine.simulated, dict(floor), sizing, chosen, best.met_target, stop_reason,
             tuple(self.evaluations), study.model(self.job.rate), tuple(study.remarks),
         )  # fmt: skip
 
@@ -392,15 +381,3 @@ def likely_floor(job: Job, sources: Sequence[BenefitModel]) -> dict[str, int]:
 def _lower(these: Mapping[str, int], those: Mapping[str, int]) -> dict[str, int]:
     """Operator by operator: what held the rate with so many needs no more."""
     return {name: min(k, those[name]) for name, k in these.items()}
-
-
-def _hottest_loads(floor: Mapping[str, int], sizing: Snapshot | None, demand: Demand | None) -> list[float] | None:
-    """The loads that latency follows: those of the hottest instance, which has its queue, or its task, to itself.
-
-    A source whose own true rate is not known has no load; half an instance below its floor is the best guess.
-    """
-    if sizing is None or demand is None or demand.gaps:
-        return None
-    known = {name: demand.load[name] for name in floor}
-    skew = {name: sizing.operators[name].skew for name in floor}
-    return [floor[name] - 0.5 if load is None else load * skew[name] for name, load in known.items()]

@@ -123,7 +123,7 @@ class Snapshot:
     operators: Mapping[str, OperatorMetrics]
     version: Literal[1] = 1
     execution: Execution = "pipelined"
-    overhead_share: float = 0.0  # h, the share of a micro-batch of `batch_seconds` that no operator is busy in
+    overhead_share: float | None = None  # h, the share of a micro-batch of `batch_seconds` that no operator is busy in
     batch_seconds: float | None = None
     throughput: float | None = None
     latency_seconds: Latency = field(default_factory=Latency)
@@ -134,7 +134,7 @@ class Snapshot:
             raise InputError("job", "is empty", remedy="name the job")
         checks.positive("window_seconds", self.window_seconds)
         checks.count("p_max", self.p_max)
-        checks.share("overhead_share", self.overhead_share)
+        checks.optional(checks.share, "overhead_share", self.overhead_share)
         checks.optional(checks.positive, "batch_seconds", self.batch_seconds)
         checks.optional(checks.non_negative, "throughput", self.throughput)
         checks.optional(checks.non_negative, "backlog_records", self.backlog_records)
@@ -164,7 +164,7 @@ class Snapshot:
         The overhead of a batch is a time, not a share: long batches of a job that falls behind hide it, and a floor
         computed from them would be too low for any shorter batch.
         """
-        if self.execution != "micro-batch" or self.batch_seconds is None:
+        if self.execution != "micro-batch" or self.batch_seconds is None or self.overhead_share is None:
             return self
         share = min(self.overhead_share * self.batch_seconds / seconds, 1.0)
         return replace(self, overhead_share=share, batch_seconds=seconds)

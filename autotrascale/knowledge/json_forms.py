@@ -16,6 +16,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.sizing.demand import Demand
+from autotrascale.plan.sizing.sizing import Sizing
 from autotrascale.reading import validate
 from autotrascale.tuning import Evaluation, Outcome, Recorded, Tuning
 
@@ -108,8 +109,21 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
 def outcome_from_json(data: Any, evaluations: Sequence[Evaluation], place: str) -> Outcome:
     read = validate(data, _Outcome, place=place)
     return Outcome(
-        read.job, read.simulated, read.floor, read.demand, read.best, read.met_target, read.stop_reason,
-        tuple(evaluations), None if read.model is None else _model(read.model, f"{place}: model"), read.remarks,
+        read.job, read.simulated, read.floor, read.sizing or _sizing_of(read), read.best, read.met_target,
+        read.stop_reason, tuple(evaluations), None if read.model is None else _model(read.model, f"{place}: model"), read.remarks,
+    )  # fmt: skip
+
+
+def _sizing_of(read: _Outcome) -> Sizing | None:
+    """From the demand that earlier versions wrote."""
+    if read.demand is None:
+        return None
+    names, vector = tuple(read.job.topology), read.job.topology.vector
+    known = Sizing.of_loads(vector(read.floor), read.job.upper, rate=read.job.rate, operators=names)
+    return replace(
+        known, demand=tuple(read.demand.rate[name] for name in names),
+        capacity=tuple(read.demand.capacity[name] for name in names),
+        load=tuple(read.demand.load[name] for name in names),
     )  # fmt: skip
 
 
@@ -165,7 +179,8 @@ class _Outcome(_Versioned):
     job: Job
     simulated: bool
     floor: dict[str, int]
-    demand: Demand | None
+    demand: Demand | None = None  # what earlier versions wrote instead of the sizing
+    sizing: Sizing | None = None
     best: Evaluation
     met_target: bool
     stop_reason: str

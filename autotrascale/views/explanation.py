@@ -37,7 +37,7 @@ def why(outcome: Outcome) -> list[Why]:
     model, answers = outcome.model, []
     for i, (name, k) in enumerate(outcome.best.parallelism.items()):
         floor = outcome.floor[name]
-        load = None if outcome.demand is None else outcome.demand.load.get(name)
+        load = None if outcome.sizing is None else outcome.sizing.load[i]
         parts = [_floor_part(k, floor, load)]
         if model is not None and model.kind == "latency":
             parts += _neighbour_parts(outcome, model, i, k, floor)

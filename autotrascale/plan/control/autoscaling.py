@@ -25,17 +25,15 @@ from autotrascale.plan.control.prediction import (
     Prediction,
     ReadingsByRate,
     Settings,
-    Sizing,
     grid_rate,
     predict_at,
     predict_least,
-    sizing,
 )
 from autotrascale.plan.control.rates import Rates, sizing_rate
 from autotrascale.plan.policies.base import hold, hold_for_gaps
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.lattice import Point
-from autotrascale.plan.sizing.demand import Demand, measure_demand
+from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
 from autotrascale.plan.words import amount, percent
 
 NAME = "autoscale"
@@ -114,23 +112,23 @@ class AutoscalingPolicy:
     planned: list[Prediction] = field(default_factory=list)  # new plans of this look, for the memory
 
     def decide(self, snapshot: Snapshot) -> Decision:
-        demand = smoothed(measure_demand(snapshot), self.memory.capacity)
-        if demand.gaps:
-            return hold_for_gaps(NAME, snapshot, demand)
+        sized = size(snapshot, self.settings.target, capacity=self.memory.capacity)
+        if isinstance(sized, Unsized):
+            return hold_for_gaps(NAME, snapshot, sized)
         if snapshot.target_rate <= 0:
             return hold(NAME, snapshot, [Reason("hold-no-input", "nothing arrives: nothing can be sized")])
         if self.memory.rates.straddles:
             text = "the rate jumped within this window: looked at once more, to see how far"
             return hold(NAME, snapshot, [Reason("hold-jump", text, {"rate": snapshot.target_rate})])
-        return _Look(self, snapshot, demand).decide()
+        return _Look(self, snapshot).decide()
 
 
 class _Look:
     """One decision; the order of the rules is the order of `decide`."""
 
-    def __init__(self, pilot: AutoscalingPolicy, snapshot: Snapshot, demand: Demand) -> None:
+    def __init__(self, pilot: AutoscalingPolicy, snapshot: Snapshot) -> None:
         self.pilot, self.planning, self.memory = pilot, pilot.planning, pilot.memory
-        self.snapshot, self.demand = snapshot, demand
+        self.snapshot = snapshot
         self.running = tuple(snapshot.parallelism.values())
         rates, now = self.memory.rates, pilot.now
         newest = rates.windows[-1].rate if rates.windows else snapshot.target_rate
@@ -275,7 +273,9 @@ class _Look:
         return known, sized
 
     def _sized(self, rate: float) -> Sizing:
-        return sizing(self.snapshot, self.demand, rate, self.pilot.settings.target)
+        sized = size(self.snapshot, self.pilot.settings.target, rate=rate, capacity=self.memory.capacity)
+        assert isinstance(sized, Sizing)  # asked before, at another rate
+        return sized
 
     def _wish(self, k: Point, *reasons: Reason) -> Decision:
         wanted = dict(zip(self.snapshot.operators, k, strict=True))
@@ -317,10 +317,10 @@ def observed(
     faded = memory.largest * max(0.0, 1 - snapshot.window_seconds / FORGET)
     memory = replace(memory, largest=max(float(sum(k)), faded))
     memory = replace(memory, rates=memory.rates.hear(now, snapshot.window_seconds, snapshot.target_rate))
-    demand = measure_demand(snapshot)
-    if demand.gaps or snapshot.target_rate <= 0:
+    sized = size(snapshot, settings.target)
+    if isinstance(sized, Unsized) or snapshot.target_rate <= 0:
         return memory
-    memory = replace(memory, capacity=_smooth(memory.capacity, demand))
+    memory = replace(memory, capacity=_smooth(memory.capacity, sized))
     latency = snapshot.latency_seconds.of(settings.target.statistic)
     missed = behind or (latency is not None and latency > settings.target.latency_seconds)
     if not (calm or behind) or memory.rates.straddles:
@@ -331,16 +331,14 @@ def observed(
     if memory.good >= MISSES:
         good_for = memory.rates.need(now, planning.headroom) if memory.sized_for is None else memory.sized_for
         memory = replace(memory, tried=None, useless_scale_ups=0, sized_for=good_for)
-    return _told(settings, memory, snapshot, smoothed(demand, memory.capacity), k, None if behind else latency)
+    return _told(settings, memory, snapshot, k, None if behind else latency)
 
 
-def _told(
-    settings: Settings, memory: Memory, snapshot: Snapshot, demand: Demand, k: Point, latency: float | None
-) -> Memory:
+def _told(settings: Settings, memory: Memory, snapshot: Snapshot, k: Point, latency: float | None) -> Memory:
     rate = grid_rate(snapshot.target_rate)
     cell = memory.readings.at(rate)
-    sized = cell.sizing if cell is not None else sizing(snapshot, demand, rate, settings.target)
-    if latency is None and not memory.missed:
+    sized = cell.sizing if cell is not None else size(snapshot, settings.target, rate=rate, capacity=memory.capacity)
+    if isinstance(sized, Unsized) or (latency is None and not memory.missed):
         return memory
     fresh = memory.missed == MISSES or cell is None or all(run.parallelism != k for run in cell.runs)
     told = memory.readings.told(sized, k, latency)
@@ -383,26 +381,17 @@ def kept(memory: Memory, pilot: AutoscalingPolicy, decision: Decision) -> Memory
 
 def expected(pilot: AutoscalingPolicy, snapshot: Snapshot, k: Point) -> Prediction | None:
     """What a parallelism shall show at the rate of now; later compared with what it does."""
-    demand = smoothed(measure_demand(snapshot), pilot.memory.capacity)
-    if demand.gaps or snapshot.target_rate <= 0:
+    if snapshot.target_rate <= 0:
         return None
-    sized = sizing(snapshot, demand, grid_rate(snapshot.target_rate), pilot.settings.target)
+    rate = grid_rate(snapshot.target_rate)
+    sized = size(snapshot, pilot.settings.target, rate=rate, capacity=pilot.memory.capacity)
+    if isinstance(sized, Unsized):
+        return None
     return predict_at(pilot.settings, pilot.memory.readings, pilot.models, sized, k)
 
 
-def smoothed(demand: Demand, capacity: Mapping[str, float]) -> Demand:
-    """The same demand, its loads by the smoothed capacities."""
-    load = {
-        name: demand.rate[name] / capacity[name]  # type: ignore[operator]  # a load that is known has a rate
-        if value and capacity.get(name)
-        else value
-        for name, value in demand.load.items()
-    }
-    return replace(demand, load=load)
-
-
-def _smooth(before: Mapping[str, float], demand: Demand) -> dict[str, float]:
-    known = {name: value for name, value in demand.capacity.items() if value}
+def _smooth(before: Mapping[str, float], sized: Sizing) -> dict[str, float]:
+    known = {name: value for name, value in zip(sized.operators, sized.capacity, strict=True) if value}
     return {name: before[name] + SMOOTH * (value - before[name]) if name in before else value
             for name, value in known.items()}  # fmt: skip
 

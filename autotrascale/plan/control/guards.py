@@ -13,8 +13,7 @@ from statistics import median_high
 from autotrascale.domain.decision import Number, Reason
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
 from autotrascale.plan.control.situation import Situation
-from autotrascale.plan.sizing.demand import measure_demand
-from autotrascale.plan.sizing.floor import throughput_floor
+from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.plan.words import amount, listing, percent
 
 Parallelism = Mapping[str, int]
@@ -289,5 +288,5 @@ def _faster(snapshot: Snapshot, extra: float) -> Snapshot:
 
 def _rescale_is_due(shown: Snapshot) -> bool:
     """Judged by the floor, so that the policy is asked once only: some of them remember what they were asked."""
-    demand = measure_demand(shown)
-    return not demand.gaps and throughput_floor(demand, shown).parallelism != shown.parallelism
+    sized = size(shown)
+    return isinstance(sized, Sizing) and sized.named_floor != shown.parallelism

@@ -11,7 +11,7 @@ from autotrascale.domain.snapshot import Snapshot
 from autotrascale.plan.control.guards import corrected
 from autotrascale.plan.control.situation import Rejection, Situation
 from autotrascale.plan.sizing.demand import measure_demand
-from autotrascale.plan.sizing.floor import throughput_floor
+from autotrascale.plan.sizing.sizing import Unsized, size
 from autotrascale.plan.words import amount, moves, percent
 
 # Overheads make capacity optimistic by some part of it. When a tenth of it is all that comes through, something else is
@@ -116,12 +116,10 @@ def _correct(situation: Situation) -> Situation:
     if limit is None or not achieved or achieved >= limit * offered:
         return situation
     shown, _ = corrected(situation, situation.snapshot)
-    demand = measure_demand(shown)
-    if demand.gaps:
+    sized = size(shown)
+    if isinstance(sized, Unsized) or not sized.reachable:
         return situation
-    floor = throughput_floor(demand, shown)
-    enough = all(k <= situation.running[name] for name, k in floor.parallelism.items())
-    if not enough or not floor.reachable:
+    if any(k > situation.running[name] for name, k in sized.named_floor.items()):
         return situation
     factor = max(_LEAST_CORRECTION, situation.state.correction * achieved / offered)
     return situation.after(correction=factor, corrected_at=achieved)

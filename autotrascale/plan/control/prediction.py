@@ -24,19 +24,17 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from autotrascale.domain.snapshot import Execution, Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.control.rates import nearest_rate
-from autotrascale.plan.policies.base import limits
 from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.acquisition import probability_met
 from autotrascale.plan.search.benefit_model import BenefitModel, Sample, readings_of, samples_of
 from autotrascale.plan.search.lattice import Lattice, Point, Pool
 from autotrascale.plan.search.runs import LEAST_LATENCY, Run
 from autotrascale.plan.search.score import Benefit
-from autotrascale.plan.search.study import Study
-from autotrascale.plan.sizing.demand import Demand
-from autotrascale.plan.sizing.floor import micro_batch, throughput_floor
+from autotrascale.plan.search.study import SearchSettings, Study
+from autotrascale.plan.sizing.floor import micro_batch
+from autotrascale.plan.sizing.sizing import Sizing
 from autotrascale.plan.words import listing
 
 Floats = NDArray[np.float64]
@@ -49,7 +47,6 @@ NEAR = 10  # cells that a plan is made from, beside its own
 GRID = 1.05  # from one rate to the next
 AROUND = math.log(2.0)  # … or of that many e-folds away, for what is usual
 SPARE = 0.6  # busy share up to which an operator's queue hardly matters
-MOST_REACH = 1e6  # of a job with nothing to do: a number that JSON can carry
 LIKELY = 0.6  # the chance of meeting the target that what is usual must have
 DRIFT = 0.25  # error of log latency for each e-fold between the rate of a reading and the one it speaks of
 
@@ -65,22 +62,6 @@ class Settings:
     confidence: float = 0.75
     own_samples: int = 8  # NUM: configurations of one rate after which no other rate is asked
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class Sizing:
-    """A rate, the floor that holds it, and what the floor was computed from."""
-
-    rate: float
-    floor: Point
-    upper: Point
-    loads: tuple[float, ...]
-    execution: Execution
-    overhead: float
-    reach: float  # below 1 the bounds do not carry the rate
-
-    def __post_init__(self) -> None:
-        Lattice.between(self.floor, self.upper)
 
 
 @dataclass(frozen=True)
@@ -151,35 +132,11 @@ def _as_busy(k: Point, rate: float, sized: Sizing) -> Point:
     was; one that has much time to spare has it still."""
     factor = sized.rate / rate
     if sized.execution == "micro-batch":
-        busy = sum(load / factor / own for load, own in zip(sized.loads, k, strict=True))
-        return tuple(micro_batch(sized.loads, sized.floor, sized.upper, max(0.0, 1 - busy)))
+        busy = sum(load / factor / own for load, own in zip(sized.hottest, k, strict=True))
+        return tuple(micro_batch(sized.hottest, sized.floor, sized.upper, max(0.0, 1 - busy)))
     scaled = [own if load / own <= SPARE and factor > 1 else math.ceil(own * factor - 0.1)
-              for own, load in zip(k, sized.loads, strict=True)]  # fmt: skip
+              for own, load in zip(k, sized.hottest, strict=True)]  # fmt: skip
     return Lattice(sized.floor, sized.upper).clip(scaled)
-
-
-def sizing(snapshot: Snapshot, demand: Demand, rate: float, target: Target) -> Sizing:
-    """Everything sized for `rate` by the capacities of this snapshot; the mix of sources stays what it is."""
-    factor = rate / snapshot.target_rate
-    scaled = replace(snapshot, source_rates={name: r * factor for name, r in snapshot.source_rates.items()})
-    wanted = replace(
-        demand,
-        rate={name: None if r is None else r * factor for name, r in demand.rate.items()},
-        load={name: None if load is None else load * factor for name, load in demand.load.items()},
-    )
-    tight = scaled.within_batches_of(target.latency_seconds)
-    floor = throughput_floor(wanted, tight)
-    if not floor.reachable:
-        tight, floor = scaled, throughput_floor(wanted, scaled)
-    k = tuple(floor.parallelism.values())
-    hottest = (
-        float(k[i] - 0.5 if load is None else load * metrics.skew)
-        for i, (load, metrics) in enumerate(zip(wanted.load.values(), snapshot.operators.values(), strict=True))
-    )
-    upper = tuple(limits(snapshot, name)[1] for name in snapshot.operators)
-    return Sizing(
-        rate, k, upper, tuple(hottest), snapshot.execution, tight.overhead_share, min(floor.reach, MOST_REACH)
-    )
 
 
 def grid_rate(rate: float) -> float:
@@ -246,8 +203,7 @@ class _View:
         study = Study(
             sized.floor, sized.upper, settings.target.latency_seconds, settings.alpha, settings.over_allocation,
             settings.seed, source=[*(_as_model(cell, settings) for cell in self.cells[:SOURCES]), *self.sources],
-            loads=sized.loads, execution=sized.execution, overhead_share=sized.overhead, noise=settings.noise,
-            confidence=settings.confidence, max_runs=10_000,
+            sizing=sized, max_runs=10_000, settings=SearchSettings(settings.noise, settings.confidence),
         )  # fmt: skip
         for run in self.runs:
             study.tell(run.parallelism, latency=run.latency, failed=run.failed)
@@ -258,11 +214,11 @@ class _View:
         """Those of this rate, and those of the rates around it as they speak of this one."""
         settings, sized = self.settings, self.sized
         target = settings.target.latency_seconds
-        here = readings_of(_samples(self.runs), target, sized.floor, sized.loads, sized.execution, sized.overhead)
+        here = readings_of(_samples(self.runs), target, sized)
         ks, y, weight = [*here.ks], [*here.log_ratio], [*here.weight]
         for cell in self.cells:
             factor = sized.rate / cell.sizing.rate
-            there = readings_of(_samples(cell.runs), target, cell.sizing.floor, None, None, 0.0)
+            there = readings_of(_samples(cell.runs), target, cell.sizing)
             doubt = (DRIFT * math.log(factor) / settings.noise) ** 2  # in units of the variance of one reading
             ks += [tuple(own * factor for own in k) for k in there.ks]  # type: ignore[misc]  # as busy, and no whole number
             y += there.log_ratio
@@ -285,8 +241,8 @@ def trained(settings: Settings, cell: RateReadings) -> BenefitModel | None:
         return None
     study = Study(
         cell.sizing.floor, cell.sizing.upper, settings.target.latency_seconds, settings.alpha,
-        settings.over_allocation, settings.seed, loads=cell.sizing.loads, execution=cell.sizing.execution,
-        overhead_share=cell.sizing.overhead, noise=settings.noise, confidence=settings.confidence,
+        settings.over_allocation, settings.seed, sizing=cell.sizing,
+        settings=SearchSettings(settings.noise, settings.confidence),
     )  # fmt: skip
     for run in runs:
         study.tell(run.parallelism, latency=run.latency, failed=run.failed)
@@ -299,9 +255,8 @@ def _as_model(cell: RateReadings, settings: Settings) -> BenefitModel:
     sized, target = cell.sizing, settings.target.latency_seconds
     benefit = Benefit(sized.floor, target, settings.alpha, settings.over_allocation)
     return BenefitModel(
-        "latency", sized.rate, sized.floor, sized.upper, target, settings.alpha, settings.over_allocation,
-        samples_of(cell.runs, benefit), (0.0,) * (2 * len(sized.floor) + 3), sized.loads, sized.execution,
-        sized.overhead,
+        "latency", sized.rate, sized, target, settings.alpha, settings.over_allocation,
+        samples_of(cell.runs, benefit), (0.0,) * (2 * len(sized.floor) + 3),
     )  # fmt: skip
 
 

@@ -65,7 +65,9 @@ class Situation:
         if self.snapshot.execution == "pipelined" or self.demand.gaps:
             return {name: load / self.running[name] for name, load in self.demand.load.items() if load is not None}
         loads = [load or 0.0 for load in self.demand.load.values()]
-        return dict.fromkeys(self.running, busy_share(self.snapshot, loads, list(self.running.values())))
+        shot = self.snapshot
+        busy = busy_share(shot.execution, shot.overhead_share or 0.0, loads, list(self.running.values()))
+        return dict.fromkeys(self.running, busy)
 
     @cached_property
     def catching_up(self) -> bool | None:

@@ -14,13 +14,12 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.policies import Options
-from autotrascale.plan.policies.base import answer, hold_for_gaps, limits, read_options
+from autotrascale.plan.policies.base import answer, hold_for_gaps, read_options
 from autotrascale.plan.policies.ds2 import explain_floor
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.runs import LEAST_LATENCY
-from autotrascale.plan.search.study import Study
-from autotrascale.plan.sizing.demand import Demand, measure_demand
-from autotrascale.plan.sizing.floor import throughput_floor
+from autotrascale.plan.search.study import SearchSettings, Study
+from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
 from autotrascale.plan.words import amount
 
 
@@ -37,30 +36,26 @@ class AuTraScale:
             raise InputError("model", "is not a benefit model", seen=self.model, remedy="load it from its JSON")
 
     def decide(self, snapshot: Snapshot) -> Decision:
-        demand = measure_demand(snapshot)
-        if demand.gaps:
-            return hold_for_gaps(self.name, snapshot, demand)
-        floor = throughput_floor(demand, snapshot)
-        reasons = explain_floor(snapshot, demand, floor)
-        running = snapshot.parallelism
-        if not floor.reachable:
-            return Decision.between(self.name, running, floor.parallelism, *reasons)
+        sized = size(snapshot, self.target)
+        if isinstance(sized, Unsized):
+            return hold_for_gaps(self.name, snapshot, sized)
+        reasons, running, floor = explain_floor(snapshot, sized), snapshot.parallelism, sized.named_floor
+        if not sized.reachable:
+            return Decision.between(self.name, running, floor, *reasons)
         if self.target is None:
             text = "no latency target was given, so the throughput floor is the answer"
-            return Decision.between(self.name, running, floor.parallelism, *reasons, Reason("floor", text))
-        wanted, more = self._search(snapshot, demand, floor.parallelism, self.target)
+            return Decision.between(self.name, running, floor, *reasons, Reason("floor", text))
+        wanted, more = self._search(snapshot, sized, self.target)
         return answer(self.name, snapshot, wanted, [*reasons, *more])
 
-    def _search(
-        self, snapshot: Snapshot, demand: Demand, floor: Mapping[str, int], target: Target
-    ) -> tuple[Mapping[str, int], list[Reason]]:
+    def _search(self, snapshot: Snapshot, sized: Sizing, target: Target) -> tuple[Mapping[str, int], list[Reason]]:
         """One step of Algorithm 1, or of Algorithm 2 with a model. Nothing is run: the snapshot is the only sample."""
         running, measured = snapshot.parallelism, snapshot.latency_seconds.of(target.statistic)
-        names = list(snapshot.operators)
+        names, floor = list(snapshot.operators), sized.named_floor
         if short := [name for name in names if running[name] < floor[name]]:
             text = f"below the floor at {', '.join(short)}: to the floor first, latency is searched above it"
             return floor, [Reason("floor-first", text, {"operators": ", ".join(short)})]
-        most = _most(snapshot)
+        most = dict(zip(names, sized.upper, strict=True))
         if above := [name for name in names if running[name] > most[name]]:
             text = f"above the maximum at {', '.join(above)}: to the bounds first, latency is searched within them"
             down = {name: min(running[name], most[name]) for name in names}
@@ -68,7 +63,7 @@ class AuTraScale:
         if measured is None:
             text = f"the snapshot has no {target.statistic} latency, so only the floor can be judged"
             return running, [Reason("hold-no-latency", text, {"statistic": target.statistic})]
-        study = self._study(snapshot, demand, floor, target)
+        study = self._study(snapshot, sized, target)
         study.tell([running[name] for name in names], latency=max(measured, LEAST_LATENCY),
                    throughput=snapshot.throughput)  # fmt: skip
         numbers = {"latency_seconds": measured, "target_seconds": target.latency_seconds, "score": study.best.score,
@@ -91,23 +86,12 @@ class AuTraScale:
         text = f"{read}, {score}: try {tuple(wanted.values())}, expected score {mean[0]:.3f}"
         return wanted, [*remarks, Reason(code, text, numbers)]
 
-    def _study(self, snapshot: Snapshot, demand: Demand, floor: Mapping[str, int], target: Target) -> Study:
-        loads = [demand.load[name] for name in snapshot.operators]
-        known = [load for load in loads if load is not None]
+    def _study(self, snapshot: Snapshot, sized: Sizing, target: Target) -> Study:
+        least = snapshot.target_rate * (1 - target.throughput_tolerance)
         return Study(
-            floor=[floor[name] for name in snapshot.operators],
-            p_max=list(_most(snapshot).values()),
-            latency_target=target.latency_seconds, alpha=self.alpha, over_allocation=self.over_allocation,
-            source=self.model, loads=known if len(known) == len(loads) else None, execution=snapshot.execution,
-            overhead_share=snapshot.overhead_share,
-            throughput_target=snapshot.target_rate * (1 - target.throughput_tolerance),
+            sized.floor, sized.upper, target.latency_seconds, self.alpha, self.over_allocation, source=self.model,
+            sizing=sized, settings=SearchSettings(throughput_target=least),
         )  # fmt: skip
-
-
-def _most(snapshot: Snapshot) -> dict[str, int]:
-    """P_max of each operator. Workers that run every operator are bounded by the tightest of them."""
-    most = {name: limits(snapshot, name)[1] for name in snapshot.operators}
-    return dict.fromkeys(most, min(most.values())) if snapshot.execution == "shared" else most
 
 
 def create(target: Target | None, options: Options) -> AuTraScale:

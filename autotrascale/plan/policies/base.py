@@ -11,7 +11,7 @@ from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.plan.sizing.demand import Demand
+from autotrascale.plan.sizing.sizing import Sizing, Unsized, limits
 from autotrascale.plan.words import amount
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ def is_hold(decision: Decision) -> bool:
     return not decision.changed and any(reason.code.startswith("hold") for reason in decision.reasons)
 
 
-def hold_for_gaps(policy: str, snapshot: Snapshot, demand: Demand) -> Decision:
+def hold_for_gaps(policy: str, snapshot: Snapshot, unsized: Unsized) -> Decision:
     return hold(
         policy,
         snapshot,
         [
             Reason("hold-unknown-rate", f"holding: {gap}", {"operator": gap.operator, "missing": gap.missing})
-            for gap in demand.gaps
+            for gap in unsized.gaps
         ],
     )
 
@@ -51,12 +51,6 @@ def answer(policy: str, snapshot: Snapshot, wanted: Mapping[str, int], reasons: 
         within = dict.fromkeys(within, workers)
         reasons = [*reasons, Reason("shared-workers", text, {"workers": workers})]
     return Decision.between(policy, snapshot.parallelism, within, *reasons)
-
-
-def limits(snapshot: Snapshot, name: str) -> tuple[int, int]:
-    """Least and most instances that an operator may have."""
-    metrics = snapshot.operators[name]
-    return metrics.minimum, min(metrics.maximum or snapshot.p_max, snapshot.p_max)
 
 
 def clip(value: int, least: int, most: int) -> int:
@@ -81,7 +75,7 @@ def speaks_of_the_mean(target: Target) -> list[Reason]:
     return [Reason("mean-only", text, {"statistic": target.statistic})]
 
 
-def kept_sources(snapshot: Snapshot, demand: Demand) -> list[Reason]:
+def kept_sources(snapshot: Snapshot, sized: Sizing) -> list[Reason]:
     """Sources that cannot be sized, because their own true rate is not known."""
     return [
         Reason(
@@ -90,7 +84,7 @@ def kept_sources(snapshot: Snapshot, demand: Demand) -> list[Reason]:
             {"operator": name, "running": metrics.parallelism, "wanted": metrics.parallelism},
         )
         for name, metrics in snapshot.operators.items()
-        if name in demand.kept
+        if sized.named_load[name] is None
     ]
 
 

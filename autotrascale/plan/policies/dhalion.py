@@ -19,7 +19,8 @@ from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.policies import Options
-from autotrascale.plan.policies.base import answer, hold, limits, read_options
+from autotrascale.plan.policies.base import answer, hold, read_options
+from autotrascale.plan.sizing.sizing import limits
 
 _MOST_MS = 999.0  # 1000 would divide by zero
 _MOST_GROWTH = 4.0

@@ -31,12 +31,11 @@ from autotrascale.plan.policies.base import (
     hold_for_gaps,
     kept_sources,
     latency_reached,
-    limits,
     read_options,
     require_target,
     speaks_of_the_mean,
 )
-from autotrascale.plan.sizing.demand import Demand, measure_demand
+from autotrascale.plan.sizing.sizing import Sizing, Unsized, limits, size
 from autotrascale.plan.words import amount
 
 Rates = Literal["true", "observed"]
@@ -58,13 +57,13 @@ class DRS:
         return f"drs-{self.rates}"
 
     def decide(self, snapshot: Snapshot) -> Decision:
-        demand = measure_demand(snapshot if self.rates == "true" else as_observed(snapshot))
-        if demand.gaps:
-            return hold_for_gaps(self.name, snapshot, demand)
-        stations = _stations(snapshot, demand)
+        sized = size(snapshot if self.rates == "true" else as_observed(snapshot), self.target)
+        if isinstance(sized, Unsized):
+            return hold_for_gaps(self.name, snapshot, sized)
+        stations = _stations(snapshot, sized)
         _allocate(list(stations.values()), self.target.latency_seconds)
         wanted = {name: stations[name].k if name in stations else k for name, k in snapshot.parallelism.items()}
-        reasons = kept_sources(snapshot, demand) + [_explain(name, station) for name, station in stations.items()]
+        reasons = kept_sources(snapshot, sized) + [_explain(name, station) for name, station in stations.items()]
         reached = latency_reached(_total(stations.values()), self.target, "more instances would not lower it enough")
         return answer(self.name, snapshot, wanted, [*reasons, reached, *speaks_of_the_mean(self.target)])
 
@@ -142,11 +141,10 @@ def _busy(metrics: OperatorMetrics, window: float) -> OperatorMetrics:
     return replace(metrics, useful_seconds=window * metrics.parallelism)
 
 
-def _stations(snapshot: Snapshot, demand: Demand) -> dict[str, Station]:
+def _stations(snapshot: Snapshot, sized: Sizing) -> dict[str, Station]:
     """Every operator whose rates are known, at the fewest instances with which its queue is stable."""
     stations = {}
-    for name in snapshot.operators:
-        arrivals, service = demand.rate[name], demand.capacity[name]
+    for name, arrivals, service in zip(sized.operators, sized.demand, sized.capacity, strict=True):
         least, most = limits(snapshot, name)
         if arrivals == 0:
             stations[name] = Station(0.0, 1.0, 0.0, least, most)

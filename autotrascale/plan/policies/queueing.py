@@ -35,12 +35,11 @@ from autotrascale.plan.policies.base import (
     hold_for_gaps,
     kept_sources,
     latency_reached,
-    limits,
     read_options,
     require_target,
     speaks_of_the_mean,
 )
-from autotrascale.plan.sizing.demand import Demand, measure_demand
+from autotrascale.plan.sizing.sizing import Sizing, Unsized, limits, size
 from autotrascale.plan.words import amount
 
 Scope = Literal["function", "path"]
@@ -76,13 +75,13 @@ class Queueing:
         return "queueing" if self.scope == "function" else "queueing-path"
 
     def decide(self, snapshot: Snapshot) -> Decision:
-        demand = measure_demand(snapshot)
-        if demand.gaps:
-            return hold_for_gaps(self.name, snapshot, demand)
-        stations = _stations(snapshot, demand)
+        sized = size(snapshot, self.target)
+        if isinstance(sized, Unsized):
+            return hold_for_gaps(self.name, snapshot, sized)
+        stations = _stations(snapshot, sized)
         rule = self._per_function if self.scope == "function" else self._per_path
         wanted, reasons = rule(snapshot, stations)
-        reasons = [*kept_sources(snapshot, demand), *reasons, *_assumed(snapshot, stations)]
+        reasons = [*kept_sources(snapshot, sized), *reasons, *_assumed(snapshot, stations)]
         reasons += speaks_of_the_mean(self.target)
         return answer(self.name, snapshot, wanted, reasons)
 
@@ -178,10 +177,10 @@ def _walk(starts: tuple[str, ...], downstream: Mapping[str, list[str]]) -> Itera
             yield path
 
 
-def _stations(snapshot: Snapshot, demand: Demand) -> dict[str, Station]:
+def _stations(snapshot: Snapshot, sized: Sizing) -> dict[str, Station]:
     stations = {}
-    for name, metrics in snapshot.operators.items():
-        arrivals, service = demand.rate[name], demand.capacity[name]
+    for name, arrivals, service in zip(sized.operators, sized.demand, sized.capacity, strict=True):
+        metrics = snapshot.operators[name]
         if arrivals == 0:
             stations[name] = Station(0.0, math.inf)  # nothing comes, nothing waits
         elif arrivals is not None and service is not None:

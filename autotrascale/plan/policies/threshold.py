@@ -10,7 +10,8 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.policies import Options
-from autotrascale.plan.policies.base import answer, hold, limits, read_options
+from autotrascale.plan.policies.base import answer, hold, read_options
+from autotrascale.plan.sizing.sizing import limits
 from autotrascale.plan.words import amount
 
 

@@ -31,6 +31,7 @@ from autotrascale.plan.search.lattice import Lattice, Point
 from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.search.surrogate import Posterior, Readings
+from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
 
@@ -59,16 +60,12 @@ class BenefitModel:
 
     kind: Literal["latency", "score"]
     rate: float
-    floor: Point
-    p_max: Point
+    sizing: Sizing  # at this rate: the floor, the bounds, and what the floor was computed from
     latency_target: float
     alpha: float
     over_allocation: float
     samples: tuple[Sample, ...]
     theta: tuple[float, ...]
-    loads: tuple[float, ...] | None = None
-    execution: Execution | None = None
-    overhead: float = 0.0
     correlation: tuple[float, ...] = ()
     ancestors: tuple[BenefitModel, ...] = ()
     version: int = VERSION
@@ -87,7 +84,6 @@ class BenefitModel:
         for i, sample in enumerate(self.samples):
             _check_sample(f"samples[{i}].", sample, lattice)
         self._check_theta()
-        check_expectations(self.loads, len(self.floor), self.execution, self.overhead)
         if len(self.correlation) != len(self.ancestors):
             raise InputError("correlation", f"has {len(self.correlation)} numbers for {len(self.ancestors)} ancestors",
                              remedy="give one for each")  # fmt: skip
@@ -114,6 +110,18 @@ class BenefitModel:
                              seen=self.theta[-1], remedy="train the model again")  # fmt: skip
 
     @property
+    def floor(self) -> Point:
+        return self.sizing.floor
+
+    @property
+    def p_max(self) -> Point:
+        return self.sizing.upper
+
+    @property
+    def execution(self) -> Execution | None:
+        return self.sizing.execution
+
+    @property
     def benefit(self) -> Benefit:
         return Benefit(self.floor, self.latency_target, self.alpha, self.over_allocation)
 
@@ -131,7 +139,7 @@ class BenefitModel:
     @cached_property
     def readings(self) -> Readings:
         """The samples as a surrogate takes them, relative to this model's own floor and target."""
-        return readings_of(self.samples, self.latency_target, self.floor, self.loads, self.execution, self.overhead)
+        return readings_of(self.samples, self.latency_target, self.sizing)
 
     @cached_property
     def _posterior(self) -> Posterior:
@@ -155,7 +163,7 @@ class BenefitModel:
         return replace(self, ancestors=(), correlation=())
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), allow_nan=False)
+        return json.dumps(_as_data(self), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> BenefitModel:
@@ -170,37 +178,15 @@ class BenefitModel:
         return _model(data, "model")
 
 
-def check_expectations(loads: Sequence[float] | None, operators: int, execution: object, overhead: float) -> None:
-    """What the floor was computed from, which both a study and a model may be given."""
-    if execution is not None and execution not in get_args(Execution):
-        raise InputError("execution", "is not an execution model", seen=execution,
-                         remedy=f"use one of {', '.join(get_args(Execution))}, or leave it out")  # fmt: skip
-    checks.share("overhead", overhead)
-    if loads is None:
-        return
-    if not isinstance(loads, Sequence | np.ndarray) or len(loads) != operators:
-        raise InputError("loads", f"must be {operators} numbers", seen=loads, remedy="give one for each operator")
-    for i, load in enumerate(loads):
-        checks.non_negative(f"loads[{i}]", load)
-        if load > MOST:
-            raise InputError(f"loads[{i}]", f"is above {MOST}", seen=load, remedy="give instances, not records")
-
-
-def readings_of(
-    samples: Sequence[Sample], latency_target: float, floor: Point, loads: Sequence[float] | None,
-    execution: Execution | None, overhead: float,
-) -> Readings:  # fmt: skip
+def readings_of(samples: Sequence[Sample], latency_target: float, sizing: Sizing) -> Readings:
     """Samples → y and the weight of each, in the order told."""
     y = [None if s.latency is None else math.log(s.latency) - math.log(latency_target) for s in samples]
     failed = max(math.log(FAILED_RATIO), math.log(1.5) + max((each for each in y if each is not None), default=0.0))
     return Readings(
-        floor=tuple(floor),
+        sizing=sizing,
         ks=tuple(s.k for s in samples),
         log_ratio=tuple(failed if each is None else each for each in y),
         weight=tuple(FAILED_WEIGHT if s.latency is None else 1 / s.windows for s in samples),
-        loads=None if loads is None else tuple(loads),
-        execution=execution,
-        overhead=overhead,
     )
 
 
@@ -223,8 +209,36 @@ def _check_sample(place: str, sample: Sample, lattice: Lattice) -> None:
     checks.count(f"{place}windows", sample.windows)
 
 
+# --- writing JSON -----------------------------------------------------------------------------------------------
+
+
+def _as_data(model: BenefitModel) -> dict[str, Any]:
+    """Of the sizing, what a reader needs: the lattice, and what latency is expected to follow."""
+    sizing = model.sizing
+    return {
+        "kind": model.kind,
+        "rate": model.rate,
+        "floor": sizing.floor,
+        "p_max": sizing.upper,
+        "latency_target": model.latency_target,
+        "alpha": model.alpha,
+        "over_allocation": model.over_allocation,
+        "samples": [asdict(sample) for sample in model.samples],
+        "theta": model.theta,
+        "loads": sizing.hottest if sizing.measured else None,
+        "execution": sizing.execution,
+        "overhead": sizing.overhead,
+        "correlation": model.correlation,
+        "ancestors": [_as_data(ancestor) for ancestor in model.ancestors],
+        "version": model.version,
+    }
+
+
 # --- reading JSON -----------------------------------------------------------------------------------------------
 # Models are read inside the planning core, which knows no schema library; a model is flat enough to do without.
+
+
+_FLAT = {"floor", "p_max", "loads", "execution", "overhead"}  # what stands for the sizing in JSON
 
 
 def _model(data: Any, place: str) -> BenefitModel:
@@ -236,9 +250,32 @@ def _model(data: Any, place: str) -> BenefitModel:
         if name in values and not (name == "loads" and values[name] is None):
             values[name] = _numbers(values[name], f"{place}.{name}")
     try:
+        values["sizing"] = _sizing(values)
         return BenefitModel(**values)
     except InputError as error:
         raise error.under(f"{place}.") from None
+
+
+def _sizing(values: dict[str, Any]) -> Sizing:
+    """Taken out of the flat keys."""
+    floor, upper, loads = values.pop("floor"), values.pop("p_max"), values.pop("loads", None)
+    execution, overhead = values.pop("execution", None), values.pop("overhead", 0.0)
+    lattice = Lattice.between(floor, upper)
+    _check_loads(loads, len(floor))
+    return Sizing.of_loads(
+        lattice.lower, lattice.upper, loads, rate=values["rate"], execution=execution, overhead=overhead
+    )
+
+
+def _check_loads(loads: Sequence[float] | None, operators: int) -> None:
+    if loads is None:
+        return
+    if len(loads) != operators:
+        raise InputError("loads", f"must be {operators} numbers", seen=loads, remedy="give one for each operator")
+    for i, load in enumerate(loads):
+        checks.non_negative(f"loads[{i}]", load)
+        if load > MOST:
+            raise InputError(f"loads[{i}]", f"is above {MOST}", seen=load, remedy="give instances, not records")
 
 
 def _sample(data: Any, place: str) -> Sample:
@@ -250,7 +287,7 @@ def _sample(data: Any, place: str) -> Sample:
 def _keys(data: Any, place: str, kind: type[Any]) -> dict[str, Any]:
     if not isinstance(data, Mapping):
         raise InputError(place, "must hold a mapping of names to values", seen=data, remedy="export the model again")
-    known = {field.name: field for field in fields(kind)}
+    known = {field.name for field in fields(kind)} - {"sizing"} | (_FLAT if kind is BenefitModel else set())
     for name in data:
         if name not in known:
             raise InputError(

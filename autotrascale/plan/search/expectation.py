@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autotrascale.domain.snapshot import Execution
+from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
 
@@ -27,16 +27,15 @@ _BUSIEST = 0.98
 _LEAST_OVERHEAD = 0.05
 
 
-def shapes(execution: Execution | None, loads: Sequence[float] | None, floor: Sequence[int], overhead: float,
-           ks: ArrayLike) -> Floats:  # fmt: skip
+def shapes(sizing: Sizing, ks: ArrayLike) -> Floats:
     """m(k) for every expectation that applies, a column each: one where the execution model is known, else both."""
     k = np.asarray(ks, dtype=float)
-    known = None if loads is None else np.asarray(loads, dtype=float)
+    known = np.asarray(sizing.hottest, dtype=float) if sizing.measured else None
     columns = []
-    if execution != "micro-batch":
-        columns.append(queueing(_or(known, pipelined_loads(floor)), k))
-    if execution in (None, "micro-batch"):
-        columns.append(batching(_or(known, micro_batch_loads(floor, overhead)), k))
+    if sizing.execution != "micro-batch":
+        columns.append(queueing(_or(known, pipelined_loads(sizing.floor)), k))
+    if sizing.execution in (None, "micro-batch"):
+        columns.append(batching(_or(known, micro_batch_loads(sizing.floor, sizing.overhead)), k))
     return np.stack(columns, axis=-1)
 
 

@@ -22,6 +22,7 @@ from autotrascale.plan.search.bootstrap import bootstrap_set
 from autotrascale.plan.search.lattice import Lattice, Point, Pool
 from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
+from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +68,7 @@ class Algorithm1:
         ks, scores = self._data(runs)
         process = score_process.fit(ks, scores, self.lattice.lower, self.lattice.upper)
         return BenefitModel(
-            kind="score", rate=rate, floor=self.lattice.lower, p_max=self.lattice.upper,
+            kind="score", rate=rate, sizing=Sizing.of_loads(self.lattice.lower, self.lattice.upper, rate=rate),
             latency_target=self.benefit.latency_target, alpha=self.benefit.alpha,
             over_allocation=self.benefit.over_allocation, samples=samples_of(runs, self.benefit), theta=process.theta,
         )  # fmt: skip

@@ -21,18 +21,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autotrascale.domain import checks
-from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.acquisition import improvement_of_benefit, probability_accepted, probability_met
 from autotrascale.plan.search.benefit_model import (
     ANCESTORS,
     BenefitModel,
-    check_expectations,
     readings_of,
     samples_of,
 )
@@ -40,6 +39,7 @@ from autotrascale.plan.search.lattice import Lattice, Point, Pool
 from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.search.surrogate import Posterior
+from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
 Value = Callable[[Pool], Floats]
@@ -56,17 +56,13 @@ BEYOND_RULE = 0.005  # worth of meeting the target outside the stop rule: for wh
 class Search:
     def __init__(
         self, lattice: Lattice, benefit: Benefit, sources: Sequence[BenefitModel] = (), *,
-        loads: Sequence[float] | None = None, execution: Execution | None = None, overhead: float = 0.0,
-        noise: float = 0.05, confidence: float = 0.97,
+        sizing: Sizing | None = None, noise: float = 0.05, confidence: float = 0.97,
     ) -> None:  # fmt: skip
         checks.positive("noise", noise)
         checks.share("noise", noise)
         checks.share("confidence", confidence)
-        checks.share("overhead_share", overhead)
-        check_expectations(loads, len(lattice.lower), execution, overhead)
         self.lattice, self.benefit = lattice, benefit
-        self.loads = None if loads is None else tuple(float(load) for load in loads)
-        self.execution, self.overhead = execution, float(overhead)
+        self.sizing = placed(sizing, lattice)
         self.noise, self.confidence = max(float(noise), LEAST_NOISE), confidence
         self.sources = [model.towards(benefit.latency_target) for model in _family(sources)]
         self._last: tuple[tuple[Run, ...], Posterior] | None = None
@@ -109,12 +105,10 @@ class Search:
     def model(self, runs: Sequence[Run], rate: float) -> BenefitModel:
         posterior = self._posterior(runs)
         return BenefitModel(
-            kind="latency", rate=rate, floor=self.lattice.lower, p_max=self.lattice.upper,
-            latency_target=self.benefit.latency_target, alpha=self.benefit.alpha,
-            over_allocation=self.benefit.over_allocation, samples=samples_of(runs, self.benefit),
-            theta=tuple(float(x) for x in posterior.kernel.theta), loads=self.loads, execution=self.execution,
-            overhead=self.overhead, correlation=posterior.correlation,
-            ancestors=tuple(model.alone() for model in self.sources),
+            kind="latency", rate=rate, sizing=self.sizing, latency_target=self.benefit.latency_target,
+            alpha=self.benefit.alpha, over_allocation=self.benefit.over_allocation,
+            samples=samples_of(runs, self.benefit), theta=tuple(float(x) for x in posterior.kernel.theta),
+            correlation=posterior.correlation, ancestors=tuple(model.alone() for model in self.sources),
         )  # fmt: skip
 
     def remarks(self, runs: Sequence[Run]) -> list[str]:
@@ -178,13 +172,17 @@ class Search:
     def _posterior(self, runs: Sequence[Run]) -> Posterior:
         key = tuple(runs)
         if self._last is None or self._last[0] != key:
-            present = readings_of(
-                samples_of(runs, self.benefit), self.benefit.latency_target, self.lattice.lower, self.loads,
-                self.execution, self.overhead,
-            )  # fmt: skip
+            present = readings_of(samples_of(runs, self.benefit), self.benefit.latency_target, self.sizing)
             sources = [model.readings for model in self.sources]
             self._last = key, surrogate.fit(present, sources, noise=self.noise)
         return self._last[1]
+
+
+def placed(sizing: Sizing | None, lattice: Lattice) -> Sizing:
+    """What was measured, over the points that are searched; nothing but these where nothing was measured."""
+    if sizing is None:
+        return Sizing.of_loads(lattice.lower, lattice.upper)
+    return replace(sizing, floor=lattice.lower, upper=lattice.upper)
 
 
 def _family(models: Sequence[BenefitModel]) -> list[BenefitModel]:

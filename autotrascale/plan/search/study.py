@@ -14,19 +14,20 @@ and `faithful.Algorithm2`, which do what the paper says step by step.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError, StudyError
-from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.faithful import Algorithm1, Algorithm2
 from autotrascale.plan.search.lattice import Lattice, Point
 from autotrascale.plan.search.runs import Best, Run, told
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.search.search import Search
+from autotrascale.plan.sizing.sizing import Sizing
 
 Runs = dict[Point, Run]
 
@@ -57,6 +58,22 @@ class Searcher(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class SearchSettings:
+    """What rarely needs to be set."""
+
+    noise: float = 0.05  # relative error of one reading, roughly
+    confidence: float = 0.97  # a run is accepted when its true latency meets the target with at least this probability
+    throughput_target: float | None = None  # a run that carries less falls behind, whatever its latency
+    uniform_samples: int = 6  # the paper's M, where it is faithful
+
+    def __post_init__(self) -> None:
+        checks.positive("noise", self.noise)
+        checks.share("noise", self.noise)
+        checks.share("confidence", self.confidence)
+        checks.optional(checks.non_negative, "throughput_target", self.throughput_target)
+
+
 class Study:
     def __init__(
         self,
@@ -68,37 +85,30 @@ class Study:
         seed: int = 0,
         *,
         source: BenefitModel | Sequence[BenefitModel] | None = None,
+        sizing: Sizing | None = None,
         max_runs: int = 40,
         faithful: bool = False,
-        uniform_samples: int = 6,
-        throughput_target: float | None = None,
-        loads: Sequence[float] | None = None,
-        execution: Execution | None = None,
-        overhead_share: float = 0.0,
-        noise: float = 0.05,
-        confidence: float = 0.97,
+        settings: SearchSettings | None = None,
     ) -> None:
-        """`loads`, `execution` and `overhead_share` are what the floor was computed from; the search uses them to
-        expect where latency rises. `noise` is the relative error of one reading, roughly. A run is accepted when its
-        true latency meets the target with at least this `confidence`. `uniform_samples` is the paper's M.
-        """
+        """`sizing` is what the floor was computed from, where it was measured: the search expects latency to rise where
+        its loads say. `faithful`: the paper's algorithms, step by step."""
+        settings = settings or SearchSettings()
         self.lattice = Lattice.between(floor, p_max)
         self.benefit = Benefit(self.lattice.lower, latency_target, alpha, over_allocation)
         checks.count("max_runs", max_runs)
         checks.count("seed", seed, least=0)
-        checks.optional(checks.non_negative, "throughput_target", throughput_target)
-        self.max_runs, self.seed, self.throughput_target = max_runs, seed, throughput_target
+        self.max_runs, self.seed, self.throughput_target = max_runs, seed, settings.throughput_target
         sources = _as_models(source, len(self.lattice.lower))
         self._searcher: Searcher
         if not faithful:
             self._searcher = Search(
-                self.lattice, self.benefit, sources, loads=loads, execution=execution,
-                overhead=overhead_share, noise=noise, confidence=confidence,
+                self.lattice, self.benefit, sources, sizing=sizing, noise=settings.noise,
+                confidence=settings.confidence,
             )  # fmt: skip
         elif sources:
-            self._searcher = Algorithm2(self.lattice, self.benefit, sources[0], uniform_samples)
+            self._searcher = Algorithm2(self.lattice, self.benefit, sources[0], settings.uniform_samples)
         else:
-            self._searcher = Algorithm1(self.lattice, self.benefit, uniform_samples)
+            self._searcher = Algorithm1(self.lattice, self.benefit, settings.uniform_samples)
         self._runs: Runs = {}
         self._settled_after: int | None = None  # runs told when the first of them was accepted
 

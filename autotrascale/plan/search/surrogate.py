@@ -22,11 +22,11 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from sklearn.gaussian_process import GaussianProcessRegressor
 
-from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.search import expectation
 from autotrascale.plan.search.kernel import LatencyKernel, Layout
 from autotrascale.plan.search.lattice import Point
 from autotrascale.plan.search.one_thread import on_one_thread
+from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
 
@@ -51,21 +51,22 @@ EXPECTED_CORRELATION = 0.95  # … and what it is worth before any run has teste
 
 @dataclass(frozen=True)
 class Readings:
-    """Runs made at one rate, with what places them: the floor, and the loads where they were measured."""
+    """Runs made at one rate, with what places them: the job's sizing at that rate."""
 
-    floor: tuple[int, ...]
+    sizing: Sizing
     ks: tuple[Point, ...] = ()
     log_ratio: tuple[float, ...] = ()  # y
     weight: tuple[float, ...] = ()  # variance of a reading in units of ν²: 1/windows, more for a failed run
-    loads: tuple[float, ...] | None = None
-    execution: Execution | None = None
-    overhead: float = 0.0
+
+    @property
+    def floor(self) -> Point:
+        return self.sizing.floor
 
     def features(self, ks: ArrayLike) -> Floats:
         return np.asarray(np.log(np.asarray(ks, dtype=float) / np.asarray(self.floor, dtype=float)))
 
     def shapes(self, ks: ArrayLike) -> Floats:
-        return expectation.shapes(self.execution, self.loads, self.floor, self.overhead, ks)
+        return expectation.shapes(self.sizing, ks)
 
     @property
     def y(self) -> Floats:
@@ -149,7 +150,7 @@ def _with_correlation(kernel: LatencyKernel, correlation: tuple[float, ...]) -> 
 def _kept(sources: Sequence[Readings], correlation: Sequence[float]) -> tuple[Readings, ...]:
     """The sources, those worth nothing emptied: left in, they would still move the level and θ."""
     return tuple(
-        source if rho > 0 else Readings(source.floor) for source, rho in zip(sources, correlation, strict=True)
+        source if rho > 0 else Readings(source.sizing) for source, rho in zip(sources, correlation, strict=True)
     )
 
 
@@ -159,7 +160,7 @@ def _stack(layout: Layout, readings: Sequence[Readings]) -> tuple[Floats, Floats
     for source, part in enumerate(readings):
         if part.ks:
             # By the present execution: one row has one number of shapes, and a source may not have known its own.
-            shapes = replace(part, execution=readings[0].execution).shapes(part.ks)
+            shapes = replace(part, sizing=replace(part.sizing, execution=readings[0].sizing.execution)).shapes(part.ks)
             rows.append(layout.rows(part.features(part.ks), shapes, source, np.asarray(part.weight)))
             residual.append(part.y - shapes.mean(axis=-1))
     stacked = np.concatenate(residual)

@@ -28,7 +28,7 @@ from operator import truediv
 import numpy as np
 
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.snapshot import Execution, Snapshot
 from autotrascale.plan.sizing.demand import Demand
 
 # Loads are quotients of sums of floats: 10.000000000001 is a 10 that was added up in another order. Measurements are
@@ -59,25 +59,27 @@ def throughput_floor(demand: Demand, snapshot: Snapshot) -> Floor:
     names = list(snapshot.operators)
     loads = [demand.load[name] or 0.0 for name in names]
     lower, upper = _bounds(snapshot, demand.kept)
+    overhead = snapshot.overhead_share or 0.0
     match snapshot.execution:
         case "pipelined":
             k = pipelined(loads, lower, upper)
         case "shared":
             k = shared(loads, lower, upper)
         case "micro-batch":
-            k = micro_batch(loads, lower, upper, snapshot.overhead_share)
-    return Floor(dict(zip(names, k, strict=True)), _reach(snapshot, loads, upper), busy_share(snapshot, loads, k))
+            k = micro_batch(loads, lower, upper, overhead)
+    busy = busy_share(snapshot.execution, overhead, loads, k)
+    return Floor(dict(zip(names, k, strict=True)), _reach(snapshot.execution, overhead, loads, upper), busy)
 
 
-def busy_share(snapshot: Snapshot, loads: Sequence[float], k: Sequence[int]) -> float:
+def busy_share(execution: Execution, overhead: float, loads: Sequence[float], k: Sequence[int]) -> float:
     """The share of each second that the busiest part of the job needs: above 1 it falls behind."""
-    match snapshot.execution:
+    match execution:
         case "pipelined":
             return max(load / instances for load, instances in zip(loads, k, strict=True))
         case "shared":
             return sum(loads) / min(k)
         case "micro-batch":
-            return snapshot.overhead_share + _stage_seconds(loads, k)
+            return overhead + _stage_seconds(loads, k)
 
 
 def pipelined(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
@@ -137,12 +139,12 @@ def _bounds(snapshot: Snapshot, kept: frozenset[str]) -> tuple[list[int], list[i
     return lower, upper
 
 
-def _reach(snapshot: Snapshot, loads: Sequence[float], upper: Sequence[int]) -> float:
+def _reach(execution: Execution, overhead: float, loads: Sequence[float], upper: Sequence[int]) -> float:
     """The largest multiple of the demand that the upper bounds sustain."""
-    at_most = busy_share(snapshot, loads, upper)
-    if snapshot.execution == "micro-batch":  # the overhead does not grow with the demand
+    at_most = busy_share(execution, overhead, loads, upper)
+    if execution == "micro-batch":  # the overhead does not grow with the demand
         stages = _stage_seconds(loads, upper)
-        return (1.0 - snapshot.overhead_share) / stages if stages > 0 else math.inf
+        return (1.0 - overhead) / stages if stages > 0 else math.inf
     return 1.0 / at_most if at_most > 0 else math.inf
 
 

@@ -17,9 +17,9 @@ from enum import StrEnum
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError, StudyError
 from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology, check_source_rates
-from autotrascale.plan.sizing.demand import measure_demand
-from autotrascale.plan.sizing.floor import throughput_floor
+from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
 
 _MOST_CORRECTION = 2.0  # beyond this it is not the measurement that is wrong
 
@@ -64,13 +64,16 @@ class ThroughputSearch:
         source_rates: Mapping[str, float],
         p_max: int,
         *,
+        target: Target | None = None,
         start: Mapping[str, int] | None = None,
         tolerance: float = 0.02,
         noise: float = 0.02,
         max_steps: int = 10,
         corrections: int = 0,
     ) -> None:
-        """`corrections`: how often a recommendation that repeats itself without holding the rate is taken for a
+        """`target`: the latency to hold, which limits how long a batch may be.
+
+        `corrections`: how often a recommendation that repeats itself without holding the rate is taken for a
         capacity that was measured too high (DS2 §4.2.1, target rate ratio). differs: the paper stops at the first."""
         checks.count("p_max", p_max)
         checks.count("corrections", corrections, least=0)
@@ -79,7 +82,8 @@ class ThroughputSearch:
         checks.share("noise", noise)
         check_source_rates(topology, source_rates)
         self.topology, self.source_rates, self.p_max = topology, dict(source_rates), p_max
-        self.tolerance, self.noise, self.max_steps = tolerance, noise, max_steps
+        self.target, self.tolerance, self.noise, self.max_steps = target, tolerance, noise, max_steps
+        self.sizing: Sizing | None = None  # of the newest run that had something to size the job by
         self._next = self._first(start)
         self._steps: list[Step] = []
         self._corrections = corrections  # left
@@ -87,7 +91,7 @@ class ThroughputSearch:
         self._result: SearchResult | None = None
 
     @property
-    def target(self) -> float:
+    def offered(self) -> float:
         """What the world offers. An overloaded job takes in less, so its own source rate is not the target."""
         return sum(self.source_rates.values())
 
@@ -112,6 +116,8 @@ class ThroughputSearch:
         if self._result is not None:
             raise StudyError(f"the search for the throughput floor is finished ({self._result.stop_reason})")
         ran = self._next if snapshot is None else self._observed(snapshot)
+        if snapshot is not None and isinstance(sized := self._sized(snapshot), Sizing):
+            self.sizing = sized
         self._steps.append(Step(ran, None if snapshot is None else snapshot.throughput))
         if self._meets(self._steps[-1]):
             self._stop(StopReason.TARGET_MET, self._steps[-1], met=True)  # stop (a)
@@ -130,17 +136,19 @@ class ThroughputSearch:
 
     def recommend(self, snapshot: Snapshot, factor: float = 1.0) -> dict[str, int] | None:
         """The floor by this snapshot's capacities at `factor` times the offered rates; None when they are not known."""
+        sized = self._sized(snapshot, factor)
+        return None if isinstance(sized, Unsized) else sized.named_floor
+
+    def _sized(self, snapshot: Snapshot, factor: float = 1.0) -> Sizing | Unsized:
         rates = {name: rate * factor for name, rate in self.source_rates.items()}
-        offered = replace(snapshot, source_rates=rates, p_max=self.p_max)
-        demand = measure_demand(offered)
-        return None if demand.gaps else dict(throughput_floor(demand, offered).parallelism)
+        return size(replace(snapshot, source_rates=rates, p_max=self.p_max), self.target)
 
     def _corrected(self, snapshot: Snapshot) -> dict[str, int] | None:
         """The first other floor as capacity is divided by target/achieved again and again; None: there is none near."""
         step = self._steps[-1]
         if not step.throughput:
             return None
-        ratio = max(self.target / step.throughput, 1.02)
+        ratio = max(self.offered / step.throughput, 1.02)
         factor = ratio
         while factor <= _MOST_CORRECTION:
             wanted = self.recommend(snapshot, factor)
@@ -166,7 +174,7 @@ class ThroughputSearch:
         return snapshot.parallelism
 
     def _meets(self, step: Step) -> bool:
-        return step.throughput is not None and step.throughput >= self.target * (1 - self.tolerance)
+        return step.throughput is not None and step.throughput >= self.offered * (1 - self.tolerance)
 
     def _why_stop(self, recommended: Mapping[str, int] | None) -> StopReason | None:
         if recommended is None and self._blind:

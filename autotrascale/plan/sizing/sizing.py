@@ -1,0 +1,200 @@
+"""What a job needs at one rate, worked out once and handed to everybody who asks.
+
+| symbol   | meaning                                                                            | unit      |
+|----------|------------------------------------------------------------------------------------|-----------|
+| demand_i | records that operator i takes in when everything before it keeps up                 | records/s |
+| capacity_i | what one instance of i does when it never waits (its true rate)                   | records/s |
+| load_i   | demand_i / capacity_i                                                               | instances |
+| skew_i   | what the hottest instance takes in, over the mean                                   |           |
+| l_i, u_i | least and most instances that i may have                                            | instances |
+| h        | share of the longest batch allowed in which no operator is busy                     | [0, 1]    |
+| k'       | the floor: least parallelism that sustains the rate                                 | instances |
+
+`size` is the one way from measurements to these numbers. Policies, tuning runs, studies, stored models, the control
+loop and explanations all take the `Sizing` that it gives, so that all of them give the same answer.
+
+A record waits for the whole of its own batch, so no batch may be longer than the latency target. Where the target
+cannot be had with all the slots there are, the floor is the one that holds the rate alone, and `batch_limit` is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import get_args
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.job import MOST
+from autotrascale.domain.snapshot import Execution, OperatorMetrics, Snapshot
+from autotrascale.domain.target import Target
+from autotrascale.plan.sizing.demand import Demand, Gap, measure_demand
+from autotrascale.plan.sizing.floor import busy_share, throughput_floor
+
+Vector = tuple[int, ...]
+Numbers = tuple[float | None, ...]
+
+MOST_REACH = 1e6  # of a job with nothing to do: a number that JSON can carry
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """Vectors are in the order of `operators`. A load is None where a source's own true rate is not known: such a
+    source stays as it runs. `reach` is how many times the demand the upper bounds sustain."""
+
+    operators: tuple[str, ...]
+    rate: float
+    execution: Execution | None
+    floor: Vector
+    lower: Vector
+    upper: Vector
+    demand: Numbers
+    capacity: Numbers
+    load: Numbers
+    skew: tuple[float, ...]
+    overhead: float = 0.0
+    overhead_known: bool = True
+    batch_limit: float | None = None  # seconds: the longest batch that the latency target allows
+    reach: float = MOST_REACH
+
+    def __post_init__(self) -> None:
+        for name in ("floor", "lower", "upper", "demand", "capacity", "load", "skew"):
+            if len(getattr(self, name)) != len(self.operators):
+                raise InputError(name, f"must be {len(self.operators)} numbers", seen=getattr(self, name),
+                                 remedy="give one for each operator")  # fmt: skip
+        for operator, load in zip(self.operators, self.load, strict=True):
+            checks.optional(checks.non_negative, f"load of {operator}", load)
+            if load is not None and load > MOST:
+                raise InputError(f"load of {operator}", f"is above {MOST}", seen=load,
+                                 remedy="give instances, not records")  # fmt: skip
+        checks.share("overhead", self.overhead)
+        if self.execution is not None and self.execution not in get_args(Execution):
+            raise InputError("execution", "is not an execution model", seen=self.execution,
+                             remedy=f"use one of {', '.join(get_args(Execution))}, or leave it out")  # fmt: skip
+
+    @classmethod
+    def of_loads(
+        cls, floor: Sequence[int], upper: Sequence[int], loads: Sequence[float] | None = None, *, rate: float = 0.0,
+        execution: Execution | None = None, overhead: float = 0.0, operators: Sequence[str] = (),
+    ) -> Sizing:  # fmt: skip
+        """For those who know loads, and have no snapshot: `Sizing.of_loads((3, 4), (40, 40), [2.4, 3.9])`."""
+        names = tuple(operators) or tuple(f"operator {i + 1}" for i in range(len(floor)))
+        unknown: Numbers = (None,) * len(names)
+        return cls(
+            names, rate, execution, tuple(floor), (1,) * len(names), tuple(upper), unknown, unknown,
+            unknown if loads is None else tuple(float(load) for load in loads), (1.0,) * len(names), overhead,
+        )  # fmt: skip
+
+    @property
+    def reachable(self) -> bool:
+        return self.reach >= 1 - 1e-9
+
+    @property
+    def named_floor(self) -> dict[str, int]:
+        return dict(zip(self.operators, self.floor, strict=True))
+
+    @property
+    def named_load(self) -> dict[str, float | None]:
+        return dict(zip(self.operators, self.load, strict=True))
+
+    @cached_property
+    def hottest(self) -> tuple[float, ...]:
+        """The loads that latency follows: those of the hottest instance, which has its queue, or its task, to itself.
+        An operator of unknown load has half an instance less than its floor, which is the best guess."""
+        return tuple(
+            k - 0.5 if load is None else load * skew
+            for k, load, skew in zip(self.floor, self.load, self.skew, strict=True)
+        )
+
+    @property
+    def measured(self) -> bool:
+        """Whether any load is known."""
+        return any(load is not None for load in self.load)
+
+    def busy(self, k: Sequence[int]) -> float:
+        """The share of each second that the busiest part of the job needs at `k`: above 1 it falls behind."""
+        return busy_share(self.execution or "pipelined", self.overhead, [load or 0.0 for load in self.load], k)
+
+    def above(self, floor: Sequence[int]) -> Sizing:
+        """The same measurements over a floor that was found by running it."""
+        return replace(self, floor=tuple(floor))
+
+
+@dataclass(frozen=True)
+class Unsized:
+    """What was measured is not enough to size the job by; `demand` has what is known."""
+
+    demand: Demand
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        return self.demand.gaps
+
+
+def size(
+    snapshot: Snapshot, target: Target | None = None, *, rate: float | None = None,
+    capacity: Mapping[str, float] | None = None,
+) -> Sizing | Unsized:  # fmt: skip
+    """Everything sized for what the world offers, or for `rate` with its sources in the same proportions.
+
+    `capacity`: what one instance of an operator is known to do, where more is known than this one window says.
+    """
+    if rate is not None and snapshot.target_rate > 0:
+        snapshot = offering(snapshot, rate)
+    demand = _with_capacity(measure_demand(snapshot), capacity or {})
+    if demand.gaps:
+        return Unsized(demand)
+    limit = None if target is None or snapshot.execution != "micro-batch" else target.latency_seconds
+    tight = snapshot if limit is None else snapshot.within_batches_of(limit)
+    floor = throughput_floor(demand, tight)
+    if limit is not None and not floor.reachable:
+        tight, limit, floor = snapshot, None, throughput_floor(demand, snapshot)
+    lower, upper = bounds(snapshot)
+    operators = snapshot.operators.items()
+    return Sizing(
+        operators=tuple(snapshot.operators),
+        rate=snapshot.target_rate,
+        execution=snapshot.execution,
+        floor=tuple(floor.parallelism.values()),
+        lower=lower,
+        upper=upper,
+        demand=tuple(demand.rate[name] for name, _ in operators),
+        capacity=tuple(demand.capacity[name] for name, _ in operators),
+        load=tuple(demand.load[name] for name, _ in operators),
+        skew=tuple(metrics.skew for _, metrics in operators),
+        overhead=tight.overhead_share or 0.0,
+        overhead_known=snapshot.execution != "micro-batch" or snapshot.overhead_share is not None,
+        batch_limit=limit,
+        reach=min(floor.reach, MOST_REACH),
+    )
+
+
+def offering(snapshot: Snapshot, rate: float) -> Snapshot:
+    """The same window as if the world had offered `rate`, its sources in the same proportions."""
+    factor = rate / snapshot.target_rate
+    return replace(snapshot, source_rates={name: each * factor for name, each in snapshot.source_rates.items()})
+
+
+def bounds(snapshot: Snapshot) -> tuple[Vector, Vector]:
+    """l and u. Workers that run every operator are bounded by the tightest of them."""
+    lower, upper = zip(*(limits(snapshot, name) for name in snapshot.operators), strict=True)
+    if snapshot.execution == "shared":
+        return (max(lower),) * len(lower), (min(upper),) * len(upper)
+    return lower, upper
+
+
+def limits(snapshot: Snapshot, name: str) -> tuple[int, int]:
+    """Least and most instances that one operator may have."""
+    metrics: OperatorMetrics = snapshot.operators[name]
+    return metrics.minimum, min(metrics.maximum or snapshot.p_max, snapshot.p_max)
+
+
+def _with_capacity(demand: Demand, capacity: Mapping[str, float]) -> Demand:
+    """The same demand over other capacities, where both are known."""
+    if not capacity:
+        return demand
+    known = {name: each for name, each in capacity.items() if each > 0 and demand.load.get(name)}
+    load = {name: (demand.rate[name] or 0.0) / known[name] if name in known else each
+            for name, each in demand.load.items()}  # fmt: skip
+    return replace(demand, capacity={**demand.capacity, **known}, load=load)
