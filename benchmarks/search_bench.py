@@ -31,6 +31,7 @@ from threadpoolctl import threadpool_limits
 from autotrascale.execute.simulator import DEVELOPMENT, HELD_APART, Case, draw
 from autotrascale.execute.simulator.steady import hottest
 from autotrascale.plan.search.study import Study
+from autotrascale.plan.sizing.sizing import Sizing
 from benchmarks.peers import Maker, Skopt, peers
 
 NOISE = 0.05
@@ -89,8 +90,9 @@ def _known(case: Case, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng([seed, 1])
     floor = np.array([case.floor], dtype=float)
     loads = (case.compiled.steady(floor).load * hottest(case.compiled, floor))[0]  # of the hottest instance
-    return {"loads": (loads * np.exp(NOISE * rng.standard_normal(len(loads)))).tolist(),
-            "execution": case.job.execution}  # fmt: skip
+    loads = loads * np.exp(NOISE * rng.standard_normal(len(loads)))
+    upper = [case.p_max] * len(case.floor)
+    return {"sizing": Sizing.of_loads(case.floor, upper, loads.tolist(), execution=case.job.execution)}
 
 
 def _ours(case: Case, seed: int, runs: int, **options: Any) -> Trace:

@@ -110,7 +110,8 @@ def outcome_from_json(data: Any, evaluations: Sequence[Evaluation], place: str) 
     read = validate(data, _Outcome, place=place)
     return Outcome(
         read.job, read.simulated, read.floor, read.sizing or _sizing_of(read), read.best, read.met_target,
-        read.stop_reason, tuple(evaluations), None if read.model is None else _model(read.model, f"{place}: model"), read.remarks,
+        read.stop_reason, tuple(evaluations),
+        None if read.model is None else _model(read.model, f"{place}: model"), read.remarks,
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from autotrascale.plan.search import expectation, kernel, search, surrogate
 from autotrascale.plan.search.acquisition import improvement_of_benefit, probability_met
 from autotrascale.plan.search.bootstrap import bootstrap_set
 from autotrascale.plan.search.search import Search
+from autotrascale.plan.search.study import SearchSettings
 from benchmarks.search_bench import COLD_RUNS, _known, _ours
 
 
@@ -76,7 +77,7 @@ VARIANTS: dict[str, list[Any]] = {
     "accept at 90 %": [],
     "best only above 95 %": [mock.patch.object(search, "LIKELY", 0.95)],
 }
-OPTIONS: dict[str, dict[str, Any]] = {"accept at 90 %": {"confidence": 0.90}}
+OPTIONS: dict[str, dict[str, Any]] = {"accept at 90 %": {"settings": SearchSettings(confidence=0.90)}}
 
 
 @contextmanager

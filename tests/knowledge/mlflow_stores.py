@@ -30,6 +30,7 @@ from autotrascale.knowledge.cards import Card
 from autotrascale.knowledge.json_forms import Opening
 from autotrascale.knowledge.store import Store
 from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.sizing.sizing import Sizing
 from autotrascale.tuning import Journal, Outcome, Tuning, tune
 
 START_SECONDS = 90.0
@@ -84,7 +85,8 @@ def learned(at: Job, **card: Any) -> tuple[BenefitModel, Card]:
     """What a run teaches, quicker than by running it: the floor and one more."""
     from autotrascale import Study
 
-    study = Study((4, 8), 24, at.target.latency_seconds, execution="pipelined")
+    sizing = Sizing.of_loads((4, 8), (24, 24), execution="pipelined")
+    study = Study((4, 8), 24, at.target.latency_seconds, sizing=sizing)
     study.tell((4, 8), latency=0.09)
     study.tell((5, 10), latency=0.06)
     model = study.model(at.rate)

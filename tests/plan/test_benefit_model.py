@@ -18,6 +18,7 @@ from autotrascale import BenefitModel, Study
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.benefit_model import ANCESTORS, Sample, readings_of
+from autotrascale.plan.sizing.sizing import Sizing
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -51,7 +52,12 @@ def model(kind: str) -> BenefitModel:
         case "score":
             return studied(faithful=True).model(100)
         case "warm":
-            return studied(2, (3, 4), source=model("latency"), execution="pipelined", loads=(2.5, 3.1)).model(150)
+            return studied(
+                2,
+                (3, 4),
+                source=model("latency"),
+                sizing=Sizing.of_loads((3, 4), (9, 9), (2.5, 3.1), execution="pipelined"),
+            ).model(150)
         case "failed":
             study = studied(2)
             study.tell((4, 4), failed=True)
@@ -85,7 +91,7 @@ def test_a_model_answers_as_the_study_it_came_from(kind: str) -> None:
 
 def test_a_latency_model_is_the_posterior_of_its_study() -> None:
     samples = model("latency").samples
-    fitted = surrogate.fit(readings_of(samples, TARGET, FLOOR, None, None, 0.0))
+    fitted = surrogate.fit(readings_of(samples, TARGET, Sizing.of_loads(FLOOR, (9, 9))))
     assert np.array_equal(model("latency").log_ratio(SOME)[0], fitted.log_ratio(SOME)[0])
 
 
@@ -105,7 +111,8 @@ def test_samples_carry_latency_score_and_windows() -> None:
 def test_a_model_serves_another_study_whatever_that_one_knows(kind: str) -> None:
     """The source may have known its execution model where the study does not, or the other way round."""
     for execution in (None, "micro-batch"):
-        study = Study((3, 3), 12, 0.3, source=model(kind), execution=execution)  # type: ignore[arg-type]
+        sized = Sizing.of_loads((3, 3), (12, 12), execution=execution)  # type: ignore[arg-type]
+        study = Study((3, 3), 12, 0.3, source=model(kind), sizing=sized)
         k = study.ask()
         study.tell(k, latency=latency(k))
         assert study.ask() in study.lattice
@@ -220,4 +227,4 @@ def refused_or_works(text: str) -> None:
 
 def test_a_model_without_any_run_is_none() -> None:
     with pytest.raises(InputError, match="samples: is empty"):
-        BenefitModel("latency", 1.0, FLOOR, (9, 9), TARGET, 0.5, 0.5, (), (0.0,) * 7)
+        BenefitModel("latency", 1.0, Sizing.of_loads(FLOOR, (9, 9)), TARGET, 0.5, 0.5, (), (0.0,) * 7)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from autotrascale.plan.search import expectation
 from autotrascale.plan.sizing.floor import batch_latency, batch_seconds
+from autotrascale.plan.sizing.sizing import Sizing
 from autotrascale.testing.strategies import executions
 
 floors = st.lists(st.integers(1, 40), min_size=1, max_size=6)
@@ -36,9 +37,11 @@ def test_shapes_are_finite_wherever_one_looks(
     floor: list[int], execution: str, measured: bool | None, overhead: float, data: st.DataObject
 ) -> None:
     loads = [data.draw(st.floats(0, 100)) for _ in floor] if measured else None
+    most = [k + 5 for k in floor]
     ks = np.array([floor, [k + 5 for k in floor], [1] * len(floor), [10**6] * len(floor)])
     for known in (execution, None):
-        columns = expectation.shapes(known, loads, floor, overhead, ks)  # type: ignore[arg-type]
+        sizing = Sizing.of_loads(floor, most, loads, execution=known, overhead=overhead)  # type: ignore[arg-type]
+        columns = expectation.shapes(sizing, ks)
         assert columns.shape == (4, 1 if known else 2)
         assert np.isfinite(columns).all()
 

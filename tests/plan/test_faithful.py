@@ -15,6 +15,7 @@ from autotrascale.plan.search.faithful import XI, Algorithm1, Algorithm2
 from autotrascale.plan.search.lattice import Lattice, Point
 from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
+from autotrascale.plan.search.study import SearchSettings
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -83,7 +84,9 @@ def test_a_process_is_rebuilt_to_the_bit() -> None:
 
 @pytest.mark.parametrize("uniform", [2, 6])
 def test_the_bootstrap_set_is_run_first_in_the_papers_order_before_anything_is_accepted(uniform: int) -> None:
-    study = Study((3, 4, 12, 10), 40, latency_target=10.0, faithful=True, uniform_samples=uniform)
+    study = Study(
+        (3, 4, 12, 10), 40, latency_target=10.0, faithful=True, settings=SearchSettings(uniform_samples=uniform)
+    )
     asked = []
     for _ in bootstrap_set((3, 4, 12, 10), 40, uniform):
         assert not study.finished
@@ -193,14 +196,24 @@ def test_after_num_real_samples_the_source_is_asked_no_more(monkeypatch: pytest.
 
 def test_one_step_may_be_enough() -> None:
     """No bootstrap to wait for: the first run at the new rate may be accepted."""
-    study = Study(FLOOR, P_MAX, 10.0, faithful=True, source=source(), uniform_samples=UNIFORM, over_allocation=5.0)
+    study = Study(
+        FLOOR,
+        P_MAX,
+        10.0,
+        faithful=True,
+        source=source(),
+        settings=SearchSettings(uniform_samples=UNIFORM),
+        over_allocation=5.0,
+    )
     study.tell(study.ask(), latency=0.1)
     assert study.stop_reason == "target-met"
 
 
 def test_a_faithful_study_is_determined_by_what_it_was_told() -> None:
     def study() -> Study:
-        return Study(FLOOR, P_MAX, 0.01, faithful=True, seed=3, source=source(), uniform_samples=2)
+        return Study(
+            FLOOR, P_MAX, 0.01, faithful=True, seed=3, source=source(), settings=SearchSettings(uniform_samples=2)
+        )
 
     one, other = study(), study()
     for _ in range(2):
@@ -211,7 +224,7 @@ def test_a_faithful_study_is_determined_by_what_it_was_told() -> None:
 
 
 def test_a_faithful_study_needs_no_second_look_and_has_no_remarks() -> None:
-    study = Study(FLOOR, P_MAX, 0.3, faithful=True, uniform_samples=2)
+    study = Study(FLOOR, P_MAX, 0.3, faithful=True, settings=SearchSettings(uniform_samples=2))
     study.tell((7, 8), latency=0.299)
     assert study.unsure is None
     assert study.remarks == []

@@ -39,7 +39,8 @@ def floor_of(snapshot: Snapshot) -> Floor:
 def holds(snapshot: Snapshot, parallelism: dict[str, int]) -> bool:
     """The job keeps up by the model's own inequality, with room for roundings."""
     load = [value or 0.0 for value in measure_demand(snapshot).load.values()]
-    return busy_share(snapshot, load, list(parallelism.values())) <= 1 + 2e-9
+    k = list(parallelism.values())
+    return busy_share(snapshot.execution, snapshot.overhead_share or 0.0, load, k) <= 1 + 2e-9
 
 
 @pytest.mark.parametrize("case", json.loads((GOLDEN / "floor.json").read_text()), ids=lambda case: case["name"])
@@ -81,7 +82,8 @@ def test_one_instance_less_does_not_hold_it(snapshot: Snapshot) -> None:
 
 def _holds_strictly(snapshot: Snapshot, parallelism: dict[str, int]) -> bool:
     load = [value or 0.0 for value in measure_demand(snapshot).load.values()]
-    return busy_share(snapshot, load, list(parallelism.values())) <= 1 - 2e-9
+    k = list(parallelism.values())
+    return busy_share(snapshot.execution, snapshot.overhead_share or 0.0, load, k) <= 1 - 2e-9
 
 
 @given(snapshots(), st.floats(1.0, 10.0))

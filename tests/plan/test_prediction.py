@@ -12,16 +12,19 @@ from autotrascale.plan.control.prediction import (
     WINDOWS,
     ReadingsByRate,
     Settings,
-    Sizing,
     grid_rate,
     predict_at,
     predict_least,
-    sizing,
     trained,
 )
-from autotrascale.plan.sizing.demand import measure_demand
+from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
 
-SIZED = Sizing(grid_rate(100.0), (2, 3), (20, 20), (1.8, 2.7), "pipelined", 0.0, 5.0)
+SIZED = Sizing.of_loads((2, 3), (20, 20), (1.8, 2.7), rate=grid_rate(100.0), execution="pipelined")
+
+
+def known_sizing(sized: Sizing | Unsized) -> Sizing:
+    assert isinstance(sized, Sizing)
+    return sized
 
 
 def measured(case: Case, k: tuple[int, ...], factor: float, known: ReadingsByRate = ReadingsByRate()) -> ReadingsByRate:  # noqa: B008
@@ -31,7 +34,7 @@ def measured(case: Case, k: tuple[int, ...], factor: float, known: ReadingsByRat
     snapshot = engine.run(case.topology.named(k), rates).snapshot
     assert snapshot is not None
     target = Target(case.latency_target)
-    sized = sizing(snapshot, measure_demand(snapshot), grid_rate(snapshot.target_rate), target)
+    sized = known_sizing(size(snapshot, target, rate=grid_rate(snapshot.target_rate)))
     return known.told(sized, k, snapshot.latency_seconds.mean)
 
 
@@ -40,7 +43,7 @@ def sized_for(case: Case, factor: float) -> Sizing:
     engine = SimulatorEngine(case.job, case.topology, p_max=case.p_max)
     snapshot = engine.run(case.topology.named(case.floor), rates).snapshot
     assert snapshot is not None
-    return sizing(snapshot, measure_demand(snapshot), grid_rate(snapshot.target_rate), Target(case.latency_target))
+    return known_sizing(size(snapshot, Target(case.latency_target), rate=grid_rate(snapshot.target_rate)))
 
 
 @pytest.mark.parametrize(("case", "k"), [(WORDCOUNT, (3, 3, 7, 6)), (SPARK_STALLED, (1, 7, 2, 1))])
@@ -65,7 +68,7 @@ def test_a_reading_of_the_same_rate_is_believed_most() -> None:
 
 def test_what_is_usual_keeps_the_operators_as_busy_as_they_were() -> None:
     known = ReadingsByRate().told(SIZED, (3, 4), 0.1)
-    twice = Sizing(SIZED.rate * 1.5, (3, 5), (20, 20), (2.7, 4.05), "pipelined", 0.0, 5.0)
+    twice = Sizing.of_loads((3, 5), (20, 20), (2.7, 4.05), rate=SIZED.rate * 1.5, execution="pipelined")
     assert known.usual(twice, 0.25) == (5, 6)
     assert known.usual(twice, 0.05) is None  # it did not meet that target
 
@@ -84,7 +87,7 @@ def test_a_run_below_the_floor_that_falls_behind_says_nothing() -> None:
 def test_memory_is_bounded() -> None:
     known = ReadingsByRate()
     for i in range(2 * CELLS):
-        sized = Sizing(1.05**i, (1, 1), (50, 50), (0.5, 0.5), "pipelined", 0.0, 5.0)
+        sized = Sizing.of_loads((1, 1), (50, 50), (0.5, 0.5), rate=1.05**i, execution="pipelined")
         known = known.told(sized, (1 + i % 40, 2), 0.1)
     for i in range(3 * RUNS):
         known = known.told(SIZED, (2 + i % 18, 3 + i % 15), 0.1)

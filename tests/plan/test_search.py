@@ -12,6 +12,7 @@ from autotrascale.plan.search.lattice import Lattice, Point
 from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.search.search import Search
+from autotrascale.plan.sizing.sizing import Sizing
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -110,7 +111,7 @@ def test_the_order_of_telling_changes_neither_the_rank_nor_what_is_accepted() ->
 
 
 def test_a_few_runs_find_what_the_rule_asks_for() -> None:
-    search = Search(LATTICE, BENEFIT, execution="pipelined")
+    search = Search(LATTICE, BENEFIT, sizing=Sizing.of_loads(LATTICE.lower, LATTICE.upper, execution="pipelined"))
     made = told(search, 6)
     accepted = search.accepted(made)
     assert accepted is not None

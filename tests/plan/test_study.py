@@ -15,6 +15,8 @@ from threadpoolctl import threadpool_limits
 from autotrascale import BenefitModel, Study
 from autotrascale.domain.errors import InputError, StudyError
 from autotrascale.plan.search.lattice import Point
+from autotrascale.plan.search.study import SearchSettings
+from autotrascale.plan.sizing.sizing import Sizing
 from autotrascale.testing.strategies import boxes, latencies, points_within
 
 
@@ -170,7 +172,7 @@ def test_a_window_that_failed_outweighs_one_that_did_not(failed_first: bool) -> 
 
 
 def test_a_run_that_falls_behind_is_a_failed_one() -> None:
-    one = study(throughput_target=100.0)
+    one = study(settings=SearchSettings(throughput_target=100.0))
     one.tell((7, 7), latency=0.01, throughput=99.9)
     assert one.runs[0].failed
     one.tell((6, 6), latency=0.01, throughput=100.0)
@@ -306,26 +308,20 @@ def test_all_runs_failed() -> None:
         ({"seed": -1}, "seed: must be at least 0"),
         ({"seed": 1.0}, "seed: must be a whole number"),
         ({"max_runs": 0}, "max_runs: must be at least 1"),
-        ({"noise": 0}, "noise: must be above zero"),
-        ({"noise": 1.5}, "noise: must lie between 0 and 1"),
-        ({"confidence": 1.1}, "confidence: must lie between 0 and 1"),
-        ({"throughput_target": -1}, "throughput_target: must not be negative"),
-        ({"throughput_target": "fast"}, "throughput_target: must be a number"),
-        ({"execution": "flink"}, "execution: is not an execution model"),
-        ({"overhead_share": 1.5}, "overhead_share: must lie between 0 and 1"),
-        ({"loads": (1.0,)}, "loads: must be 2 numbers"),
-        ({"loads": 1.0}, "loads: must be 2 numbers"),
-        ({"loads": (1.0, math.nan)}, "loads[1]: must be finite"),
-        ({"loads": (1.0, -1.0)}, "loads[1]: must not be negative"),
+        ({"settings": {"noise": 0}}, "noise: must be above zero"),
+        ({"settings": {"noise": 1.5}}, "noise: must lie between 0 and 1"),
+        ({"settings": {"confidence": 1.1}}, "confidence: must lie between 0 and 1"),
+        ({"settings": {"throughput_target": -1}}, "throughput_target: must not be negative"),
+        ({"settings": {"throughput_target": "fast"}}, "throughput_target: must be a number"),
         ({"source": "model.json"}, "source: is not a benefit model"),
         ({"source": [None]}, "source: is not a benefit model"),
         ({"source": 5}, "source: is not a benefit model"),
-        ({"faithful": True, "uniform_samples": 1}, "uniform: must be at least 2"),
+        ({"faithful": True, "settings": {"uniform_samples": 1}}, "uniform: must be at least 2"),
     ],
 )
 def test_what_no_study_can_be_made_with(change: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError) as caught:
-        study(**change)
+        study(**{name: SearchSettings(**value) if name == "settings" else value for name, value in change.items()})
     assert str(caught.value).startswith(says)
     assert "\n" not in str(caught.value)
 
@@ -338,7 +334,9 @@ def test_a_source_of_another_job_is_refused() -> None:
 
 
 def test_numbers_of_numpy_are_as_good_as_pythons() -> None:
+    sized = Sizing.of_loads(np.array(FLOOR), (7, 7), np.array([1.5, 2.5]))
     one = study(floor=np.array(FLOOR), p_max=np.int64(7), latency_target=np.float32(0.35), alpha=np.float32(0.5),
-                seed=np.int64(1), max_runs=np.int32(9), loads=np.array([1.5, 2.5]), noise=np.float32(0.05))  # fmt: skip
+                seed=np.int64(1), max_runs=np.int32(9), sizing=sized,
+                settings=SearchSettings(noise=np.float32(0.05)))  # fmt: skip
     one.tell(one.ask(), latency=np.float64(0.5))
     assert BenefitModel.from_json(one.model(np.float32(9)).to_json()).rate == 9.0

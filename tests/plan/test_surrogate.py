@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.benefit_model import Sample, readings_of
 from autotrascale.plan.search.lattice import Lattice
 from autotrascale.plan.search.surrogate import Posterior, Readings
+from autotrascale.plan.sizing.sizing import Sizing
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -28,6 +30,13 @@ ALL = Lattice(FLOOR, (8, 9)).points
 FEW = ((3, 4), (2, 6), (5, 5), (8, 9))
 
 
+def of(floor: tuple[int, ...], **options: Any) -> Sizing:
+    return Sizing.of_loads(floor, [40] * len(floor), **options)
+
+
+PIPELINED = of(FLOOR, execution="pipelined")
+
+
 def ratio(ks: object) -> np.ndarray:
     """The true y of the jobs here: latency falls with either operator."""
     k = np.asarray(ks, dtype=float)
@@ -37,12 +46,12 @@ def ratio(ks: object) -> np.ndarray:
 def readings(ks: object = FEW, noise: float = 0.0, seed: int = 0, **changes: object) -> Readings:
     points = tuple(map(tuple, ks))  # type: ignore[call-overload]
     errors = noise * np.random.default_rng(seed).standard_normal(len(points))
-    given_ = Readings(FLOOR, points, tuple((ratio(points) + errors).tolist()), (1.0,) * len(points))
+    given_ = Readings(of(FLOOR), points, tuple((ratio(points) + errors).tolist()), (1.0,) * len(points))
     return replace(given_, **changes)  # type: ignore[arg-type]
 
 
 def test_before_any_run_the_latency_is_anybodys_guess_and_falls_with_resources() -> None:
-    posterior = surrogate.fit(Readings(FLOOR))
+    posterior = surrogate.fit(Readings(of(FLOOR)))
     mean, std = posterior.log_ratio([FLOOR, (8, 9)])
     assert (std > 1.5).all()
     assert mean[0] > mean[1]
@@ -84,7 +93,7 @@ def test_the_order_of_the_runs_says_nothing(order: list[int], failed: bool) -> N
     samples[1] = Sample(FEW[1], None, 0.2) if failed else samples[1]
 
     def posterior(these: list[Sample]) -> tuple[np.ndarray, np.ndarray]:
-        return surrogate.fit(readings_of(these, 0.2, FLOOR, None, "pipelined", 0.0)).log_ratio(ALL)
+        return surrogate.fit(readings_of(these, 0.2, PIPELINED)).log_ratio(ALL)
 
     for one, other in zip(posterior(samples), posterior([samples[i] for i in order]), strict=True):
         assert np.allclose(one, other, atol=1e-9)
@@ -92,11 +101,9 @@ def test_the_order_of_the_runs_says_nothing(order: list[int], failed: bool) -> N
 
 def test_a_failed_run_pushes_away_and_less_so_from_afar() -> None:
     samples = [Sample(k, 0.2 * float(np.exp(ratio(k))), 0.5) for k in FEW[:3]]
-    fine = surrogate.fit(readings_of(samples, 0.2, FLOOR, None, "pipelined", 0.0))
+    fine = surrogate.fit(readings_of(samples, 0.2, PIPELINED))
     failed = Sample((2, 4), None, 0.4)
-    pushed = surrogate.rebuild(
-        readings_of([*samples, failed], 0.2, FLOOR, None, "pipelined", 0.0), (), fine.kernel.theta, ()
-    )
+    pushed = surrogate.rebuild(readings_of([*samples, failed], 0.2, PIPELINED), (), fine.kernel.theta, ())
     rise = pushed.log_ratio(ALL)[0] - fine.log_ratio(ALL)[0]
     at = {tuple(k): value for k, value in zip(ALL.tolist(), rise.tolist(), strict=True)}
     assert at[2, 4] > 0
@@ -117,7 +124,7 @@ def test_one_saturated_run_does_not_bend_the_surface() -> None:
 def test_a_source_speaks_before_the_first_run() -> None:
     """With no run at the present rate its answer is the source's own; the doubt about the transfer is added."""
     alone = surrogate.fit(readings())
-    moved = surrogate.fit(Readings(FLOOR), [readings()])
+    moved = surrogate.fit(Readings(of(FLOOR)), [readings()])
     assert moved.correlation == (surrogate.EXPECTED_CORRELATION,)
     mean, std = moved.log_ratio(ALL)
     assert np.abs(mean - alone.log_ratio(ALL)[0]).mean() < 0.1
@@ -126,10 +133,10 @@ def test_a_source_speaks_before_the_first_run() -> None:
 
 def test_a_source_is_read_by_the_ratio_to_its_own_floor() -> None:
     """The same use of every operator at double the floor is the same run."""
-    doubled = Readings((4, 6), tuple((2 * a, 2 * b) for a, b in FEW), tuple(ratio(FEW).tolist()), (1.0,) * 4)
-    same, moved = (surrogate.fit(replace(Readings(FLOOR), execution="micro-batch"),
-                                 [replace(source, execution="micro-batch")])
-                   for source in (readings(), doubled))  # fmt: skip
+    doubled = Readings(of((4, 6)), tuple((2 * a, 2 * b) for a, b in FEW), tuple(ratio(FEW).tolist()), (1.0,) * 4)
+    batches = [replace(each, sizing=replace(each.sizing, execution="micro-batch")) for each in (readings(), doubled)]
+    present = Readings(replace(of(FLOOR), execution="micro-batch"))
+    same, moved = (surrogate.fit(present, [source]) for source in batches)
     assert np.allclose(same.log_ratio(ALL)[0], moved.log_ratio(ALL)[0])
 
 
@@ -178,7 +185,7 @@ def test_many_windows_of_one_run_leave_a_variance() -> None:
 
 
 def test_a_job_of_one_operator() -> None:
-    one = Readings((2,), ((3,), (5,)), (0.4, -0.3), (1.0, 1.0))
+    one = Readings(of((2,)), ((3,), (5,)), (0.4, -0.3), (1.0, 1.0))
     mean, std = surrogate.fit(one).log_ratio([[3], [4], [5]])
     assert mean[0] > mean[1] > mean[2]
     assert math.isfinite(std.max())

@@ -42,9 +42,9 @@ def test_every_operator_is_explained_with_its_floor_and_its_load() -> None:
 
 
 def test_an_operator_that_is_hardly_busy_is_told_as_such() -> None:
-    demand = outcome().demand
-    assert demand is not None
-    idle = replace(outcome(), demand=replace(demand, load={"source": 0.004, "work": 3.75}))
+    sizing = outcome().sizing
+    assert sizing is not None
+    idle = replace(outcome(), sizing=replace(sizing, load=(0.004, 3.75)))
     said = why(idle)[0].text
     assert "(its work would keep one instance busy for 0.4% of the time)" in said
     assert "load is 0.0" not in said
@@ -93,7 +93,7 @@ def test_the_summary_of_a_target_that_is_held() -> None:
 def test_micro_batches_share_their_slots() -> None:
     model = outcome().model
     assert model is not None
-    batches = replace(outcome(), model=replace(model, execution="micro-batch"))
+    batches = replace(outcome(), model=replace(model, sizing=replace(model.sizing, execution="micro-batch")))
     k = outcome().best.parallelism
     assert f"on {max(k.values())} slots instead of 8" in summary(batches)
     assert f"{sum(k.values())} tasks a batch instead of 16" in summary(batches)

@@ -105,7 +105,7 @@ class Search:
     def model(self, runs: Sequence[Run], rate: float) -> BenefitModel:
         posterior = self._posterior(runs)
         return BenefitModel(
-            kind="latency", rate=rate, sizing=self.sizing, latency_target=self.benefit.latency_target,
+            kind="latency", rate=rate, sizing=self.sizing.in_short(rate), latency_target=self.benefit.latency_target,
             alpha=self.benefit.alpha, over_allocation=self.benefit.over_allocation,
             samples=samples_of(runs, self.benefit), theta=tuple(float(x) for x in posterior.kernel.theta),
             correlation=posterior.correlation, ancestors=tuple(model.alone() for model in self.sources),

@@ -26,7 +26,6 @@ from typing import get_args
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.job import MOST
 from autotrascale.domain.snapshot import Execution, OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.sizing.demand import Demand, Gap, measure_demand
@@ -65,9 +64,6 @@ class Sizing:
                                  remedy="give one for each operator")  # fmt: skip
         for operator, load in zip(self.operators, self.load, strict=True):
             checks.optional(checks.non_negative, f"load of {operator}", load)
-            if load is not None and load > MOST:
-                raise InputError(f"load of {operator}", f"is above {MOST}", seen=load,
-                                 remedy="give instances, not records")  # fmt: skip
         checks.share("overhead", self.overhead)
         if self.execution is not None and self.execution not in get_args(Execution):
             raise InputError("execution", "is not an execution model", seen=self.execution,
@@ -115,6 +111,13 @@ class Sizing:
     def busy(self, k: Sequence[int]) -> float:
         """The share of each second that the busiest part of the job needs at `k`: above 1 it falls behind."""
         return busy_share(self.execution or "pipelined", self.overhead, [load or 0.0 for load in self.load], k)
+
+    def in_short(self, rate: float) -> Sizing:
+        """What a stored model keeps of it: the points that were searched, and what latency was expected to follow."""
+        loads = self.hottest if self.measured else None
+        return Sizing.of_loads(
+            self.floor, self.upper, loads, rate=rate, execution=self.execution, overhead=self.overhead
+        )
 
     def above(self, floor: Sequence[int]) -> Sizing:
         """The same measurements over a floor that was found by running it."""
