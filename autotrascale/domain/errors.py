@@ -1,4 +1,20 @@
-"""One tree of errors. A user's mistake is one line: where, what is wrong, the value seen, what to do."""
+"""One tree of errors: everything that this package raises on purpose, one line for people each.
+
+AuTraScaleError
+  InputError                 a user's mistake: where, what is wrong, the value seen, what to do
+    JobBusyError             another run of the job is under way
+    KeyReusedError           an idempotency key came with another request than before
+  StudyError                 a study was asked for something it cannot give now
+  EngineError                the engine under the job cannot run at all
+  MetricStoreError           a store of metric points cannot do what it was asked
+    MetricStoreAwayError     … now; later it may
+    MetricStoreRefusedError  … and never will
+  RunStoreError              MLflow's store of runs and models cannot do what it was asked
+  DecisionJournalError       the control loop's journal cannot be read or written
+  RunCancelledError          somebody asked this run to end; it can be resumed
+  RunLostError               another process carries this run on
+  QueueFullError             as many runs wait as may
+"""
 
 from __future__ import annotations
 
@@ -30,12 +46,52 @@ class InputError(AuTraScaleError, ValueError):
         return type(self)(f"{prefix}{self.place}", self.problem, remedy=self.remedy, **seen)
 
 
+class JobBusyError(InputError):
+    """Another run of the job is under way."""
+
+
+class KeyReusedError(AuTraScaleError, ValueError):
+    """An idempotency key came with another request than before."""
+
+
 class StudyError(AuTraScaleError, RuntimeError):
     """A study was asked for something it cannot give now: a point when none is left, a best before any run."""
 
 
 class EngineError(AuTraScaleError, RuntimeError):
     """The engine under the job cannot run at all. A trial that merely failed is a verdict, not an error."""
+
+
+class MetricStoreError(AuTraScaleError, RuntimeError):
+    """The store cannot do what it was asked; the message is one line and holds no secret."""
+
+
+class MetricStoreAwayError(MetricStoreError):
+    """It cannot be reached or will not serve now. The same call may succeed later."""
+
+
+class MetricStoreRefusedError(MetricStoreError):
+    """It understood and refuses these points. The same call will never succeed."""
+
+
+class RunStoreError(AuTraScaleError, RuntimeError):
+    """The store of runs and models cannot do what it was asked to: it is away, damaged, or says no."""
+
+
+class DecisionJournalError(AuTraScaleError, RuntimeError):
+    """The journal of decisions cannot be read or written."""
+
+
+class RunCancelledError(AuTraScaleError, RuntimeError):
+    """Somebody asked this run to end. It can be resumed."""
+
+
+class RunLostError(AuTraScaleError, RuntimeError):
+    """Another process carries this run on; this one must not touch it any more."""
+
+
+class QueueFullError(AuTraScaleError, RuntimeError):
+    """As many runs wait as may."""
 
 
 def _short(value: object) -> str:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autotrascale.domain.errors import InputError
+from autotrascale.domain.errors import InputError, JobBusyError
 from autotrascale.knowledge import tags
 from autotrascale.knowledge.owner import Owner
 from autotrascale.knowledge.store import PAGE, Store
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 GONE = "its process is gone"
 CANCELLED = "cancelled"
-
-
-class JobBusyError(InputError):
-    """Another run of the job is under way."""
 
 
 def owner_of(run: Run) -> Owner | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.domain.errors import AuTraScaleError, DecisionJournalError, InputError
 from autotrascale.domain.job import Job
 from autotrascale.knowledge import tags
 from autotrascale.knowledge.cards import Card
@@ -156,7 +156,7 @@ class Decisions:
             connection.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             self.close()
-            raise DecisionsError(f"{self.path}: {error}") from error
+            raise DecisionJournalError(f"{self.path}: {error}") from error
 
     def _read(self, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         if self._connection is None and not self.path.exists():
@@ -165,17 +165,13 @@ class Decisions:
             return list(self._opened().execute(query, values))
         except (sqlite3.Error, OSError) as error:
             self.close()
-            raise DecisionsError(f"{self.path}: {error}") from error
+            raise DecisionJournalError(f"{self.path}: {error}") from error
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = _connected(self.path)
         return self._connection
-
-
-class DecisionsError(AuTraScaleError, RuntimeError):
-    """The journal of decisions cannot be read or written."""
 
 
 class Session:
@@ -206,7 +202,7 @@ class Session:
                     "UPDATE session SET state = ?, written = ?, ended = ? WHERE id = ?",
                     (state_to_json(self.state), self.decisions.clock(), ended, self.id),
                 )
-        except DecisionsError as error:
+        except DecisionJournalError as error:
             self.trouble = str(error)
             return
         self.unrecorded.clear()

@@ -10,10 +10,10 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
-from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.errors import EngineError, InputError, RunStoreError
 from autotrascale.knowledge import claim, json_forms, tags
 from autotrascale.knowledge.json_forms import Opening
-from autotrascale.knowledge.store import PAGE, Store, StoreError
+from autotrascale.knowledge.store import PAGE, Store
 from autotrascale.tuning import Outcome, Recorded, tune
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def find_run(store: Store, name: str) -> Run:
     if re.fullmatch(r"[0-9a-f]{32}", name):
         try:
             run = store.call(store.client.get_run, name)
-        except StoreError as error:
+        except RunStoreError as error:
             raise _unknown(name, str(error)) from None
         if run.data.tags.get(tags.KIND) != tags.TUNING or run.info.lifecycle_stage != "active":
             raise _unknown(name, "it is no tuning run, or was deleted")
@@ -138,7 +138,7 @@ def read_run(store: Store, run: Run) -> Record:
 def read_opening(store: Store, run_id: str) -> Opening:
     try:
         data = store.read_json(run_id, tags.OPENING_FILE)
-    except StoreError as error:
+    except RunStoreError as error:
         raise InputError(
             f"run {run_id}",
             f"has no opening: it ended before its first evaluation, or its artefacts are out of reach ({error})",
@@ -156,7 +156,7 @@ def read_recorded(store: Store, run: Run) -> tuple[Recorded, ...]:
         name = tags.trial_file(int(child.data.tags.get(tags.NUMBER, 0)), child.info.run_id)
         place = f"run {run.info.run_id}: {tags.TRIALS}/{name}"
         if name not in trials:
-            raise StoreError(f"{place} is missing, and with it an evaluation that was finished")
+            raise RunStoreError(f"{place} is missing, and with it an evaluation that was finished")
         recorded = json_forms.recorded_from_json(trials[name], place)
         by_number.setdefault(recorded.evaluation.number, recorded)
     return tuple(by_number[number] for number in sorted(by_number))

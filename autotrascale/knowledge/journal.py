@@ -19,12 +19,12 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.domain.errors import InputError, RunCancelledError, RunLostError, RunStoreError
 from autotrascale.knowledge import claim, json_forms, tags
 from autotrascale.knowledge.history import read_opening, read_recorded
 from autotrascale.knowledge.json_forms import Opening
 from autotrascale.knowledge.owner import HEARTBEAT_SECONDS, Owner
-from autotrascale.knowledge.store import Store, StoreError
+from autotrascale.knowledge.store import Store
 from autotrascale.tuning import Outcome, Phase, Recorded, Tuning
 
 if TYPE_CHECKING:
@@ -36,14 +36,6 @@ LOOK_SECONDS = 2.0  # between looks for a cancellation: trials on a real engine 
 
 _ACCEPTED = "target-met"  # the stop reason after which more trials would be wasted
 _BATCH = 100  # parameters that MLflow takes at once
-
-
-class RunCancelledError(AuTraScaleError, RuntimeError):
-    """Somebody asked this run to end. It can be resumed."""
-
-
-class RunLostError(AuTraScaleError, RuntimeError):
-    """Another process carries this run on; this one must not touch it any more."""
 
 
 class RunJournal:
@@ -131,7 +123,7 @@ class RunJournal:
         try:
             if not self._finished and not isinstance(error, RunLostError):
                 self._end(error)
-        except StoreError:
+        except RunStoreError:
             if error is None:
                 raise
         finally:
@@ -163,7 +155,7 @@ class RunJournal:
     def _keep(self, recorded: Recorded) -> None:
         """Doing it twice does no harm."""
         if self._under_way is None:
-            raise StoreError(f"run {self.run_id}: evaluation {recorded.evaluation.number} was never begun")
+            raise RunStoreError(f"run {self.run_id}: evaluation {recorded.evaluation.number} was never begun")
         evaluation = recorded.evaluation
         file = tags.trial_file(evaluation.number, self._under_way)
         self.store.write_json(self.run_id, f"{tags.TRIALS}/{file}", json_forms.recorded_to_json(recorded))
@@ -256,7 +248,7 @@ class _Heartbeat:
         while not self._stopped.wait(HEARTBEAT_SECONDS):
             try:
                 self._store.call(self._store.client.set_tag, self._run_id, tags.HEARTBEAT, f"{time.time():.0f}")
-            except StoreError:
+            except RunStoreError:
                 continue  # a store that is away for a while is the next trial's affair
 
 

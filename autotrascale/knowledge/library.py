@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotrascale import __version__
-from autotrascale.domain.errors import InputError
+from autotrascale.domain.errors import InputError, RunStoreError
 from autotrascale.knowledge import tags
 from autotrascale.knowledge.cards import Card, Choice, Stored, Wanted, choose
 from autotrascale.knowledge.json_forms import Source
 from autotrascale.knowledge.pyfunc import MODEL_FILE
-from autotrascale.knowledge.store import PAGE, Store, StoreError, quiet_warnings
+from autotrascale.knowledge.store import PAGE, Store, quiet_warnings
 from autotrascale.plan.search.benefit_model import BenefitModel
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Library:
     def load(self, stored: Stored) -> BenefitModel:
         version = self.store.call(self.store.client.get_model_version, stored.name, str(stored.version))
         if not version.run_id:
-            raise StoreError(
+            raise RunStoreError(
                 f"{stored.uri}: it was not put there by this program, so where its artefact is is not known"
             )
         data = self.store.read_json(version.run_id, f"{FOLDER}/data/{MODEL_FILE}")
@@ -81,7 +81,7 @@ class Library:
         for stored in choice.chosen:
             try:
                 sources.append(self.source(stored))
-            except (InputError, StoreError) as error:
+            except (InputError, RunStoreError) as error:
                 damaged.append(str(error))
         return tuple(sources), tuple(damaged)
 
@@ -141,7 +141,7 @@ class Library:
     def _make(self, name: str) -> None:
         try:
             self.store.call(self.store.client.create_registered_model, name)
-        except StoreError:
+        except RunStoreError:
             if not self._exists(name):  # else somebody was faster
                 raise
 

@@ -26,7 +26,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.domain.errors import AuTraScaleError, InputError, RunStoreError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -42,10 +42,6 @@ PAGE = 1000
 _SQLITE = "sqlite:///"
 _PROBE_SECONDS = 5.0
 _BUSY_PAUSES = (0.2, 0.5, 1.0)
-
-
-class StoreError(AuTraScaleError, RuntimeError):
-    """The store of runs and models cannot do what it was asked to: it is away, damaged, or says no."""
 
 
 class Store:
@@ -80,7 +76,7 @@ class Store:
         except AuTraScaleError:
             raise
         except Exception as error:  # while connecting, MLflow lets the errors of its database drivers through
-            raise StoreError(f"{self.where}: {_one_line(error)}") from error
+            raise RunStoreError(f"{self.where}: {_one_line(error)}") from error
 
     def call(self, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         from mlflow.exceptions import MlflowException
@@ -91,10 +87,10 @@ class Store:
                 return action(*args, **kwargs)
             except MlflowException as error:
                 if error.error_code != "TEMPORARILY_UNAVAILABLE" or not pauses:
-                    raise StoreError(f"{self.where}: {_one_line(error)}") from error
+                    raise RunStoreError(f"{self.where}: {_one_line(error)}") from error
                 time.sleep(pauses.pop(0))
             except OSError as error:
-                raise StoreError(f"{self.where}: {_one_line(error)}") from error
+                raise RunStoreError(f"{self.where}: {_one_line(error)}") from error
 
     def pages(self, action: Callable[..., PagedList[T]], *args: Any, **kwargs: Any) -> Iterator[T]:
         """All results of a search, page after page."""
@@ -131,7 +127,7 @@ class Store:
     def _make_experiment(self, name: str) -> str:
         try:
             return str(self.call(self.client.create_experiment, name, artifact_location=self._artefacts))
-        except StoreError:
+        except RunStoreError:
             other = self.find_experiment(name.removeprefix(EXPERIMENT))  # somebody was faster
             if other is None:
                 raise
@@ -166,7 +162,7 @@ def parse_json(path: Path, place: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise StoreError(f"{place} is damaged: {_one_line(error)}") from None
+        raise RunStoreError(f"{place} is damaged: {_one_line(error)}") from None
 
 
 @contextmanager
@@ -221,11 +217,11 @@ def _make_file(path: Path) -> None:
             connection.execute("PRAGMA schema_version")
     except sqlite3.OperationalError as error:
         if "locked" not in str(error):  # that is a matter of waiting
-            raise StoreError(f"{path}: the store cannot be opened: {_one_line(error)}") from None
+            raise RunStoreError(f"{path}: the store cannot be opened: {_one_line(error)}") from None
     except sqlite3.DatabaseError as error:
-        raise StoreError(f"{path}: is damaged or no store: {_one_line(error)}") from None
+        raise RunStoreError(f"{path}: is damaged or no store: {_one_line(error)}") from None
     except OSError as error:
-        raise StoreError(f"{path}: the store cannot be made: {_one_line(error)}") from None
+        raise RunStoreError(f"{path}: the store cannot be made: {_one_line(error)}") from None
 
 
 def _is_missing(path: Path) -> bool:
@@ -256,7 +252,7 @@ def _probe(uri: str) -> None:
         return  # somebody is there
     except (OSError, ValueError) as error:
         where, said = _without_secrets(uri), _one_line(error)
-        raise StoreError(
+        raise RunStoreError(
             f"{where}: no MLflow server answers: {said}; start it, or name another store with --store"
         ) from None
 

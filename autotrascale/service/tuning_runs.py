@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
-from autotrascale.domain.errors import InputError
+from autotrascale.domain.errors import InputError, RunLostError
 from autotrascale.domain.job import Job
 from autotrascale.execute.engine import Engine
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.knowledge import claim
 from autotrascale.knowledge.cards import Card, Stored
 from autotrascale.knowledge.history import find_run, read_opening
-from autotrascale.knowledge.journal import RunJournal, RunLostError
+from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.json_forms import Opening, Source
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import Store

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.domain.errors import InputError
+from autotrascale.domain.errors import InputError, RunStoreError
 from autotrascale.knowledge import claim, history
 from autotrascale.knowledge.journal import RunJournal
-from autotrascale.knowledge.store import Store, StoreError
+from autotrascale.knowledge.store import Store
 from autotrascale.service.api import index as module
 from autotrascale.service.api.index import RunIndex
 from tests.knowledge import mlflow_stores
@@ -74,7 +74,7 @@ def test_what_ended_long_before_it_was_looked_at(own: Store, monkeypatch: pytest
 
 def test_it_goes_on_while_the_store_is_away(own: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def away() -> None:
-        raise StoreError("the store is away")
+        raise RunStoreError("the store is away")
 
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
     index = RunIndex(own)

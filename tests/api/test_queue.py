@@ -11,18 +11,17 @@ from typing import Any
 
 import pytest
 
-from autotrascale.domain.errors import InputError
+from autotrascale.domain.errors import InputError, KeyReusedError, QueueFullError, RunStoreError
 from autotrascale.knowledge import claim, history, tags
 from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.json_forms import digest
 from autotrascale.knowledge.owner import Owner
-from autotrascale.knowledge.store import Store, StoreError
+from autotrascale.knowledge.store import Store
 from autotrascale.service.api.index import RunIndex
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.service.queue import entries, keeper, lock, worker
 from autotrascale.service.queue.entries import Request, Waiting
-from autotrascale.service.queue.keeper import Queue, QueueFullError
-from autotrascale.service.queue.keys import KeyReusedError
+from autotrascale.service.queue.keeper import Queue
 from autotrascale.service.queue.order import next_up
 from autotrascale.service.tuning_runs import read_content
 from tests.knowledge import mlflow_stores
@@ -364,7 +363,7 @@ def test_a_store_that_is_away_for_a_while(
 
         def away(_: Store, run_id: str) -> None:
             asked.append(run_id)
-            raise StoreError("the store is away")
+            raise RunStoreError("the store is away")
 
         run_id = served.submit()
         patch.setattr(entries, "look", away)

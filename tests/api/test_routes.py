@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from httpx import Response
 
-from autotrascale.domain.errors import StudyError
+from autotrascale.domain.errors import RunStoreError, StudyError
 from autotrascale.knowledge import history
-from autotrascale.knowledge.store import Store, StoreError
+from autotrascale.knowledge.store import Store
 from autotrascale.service import tuning_runs
 from autotrascale.service.api.app import create_app
 from autotrascale.service.api.schemas import SNAPSHOT
@@ -304,7 +304,7 @@ def test_a_store_that_is_away_is_no_mistake_of_the_server(
     client: TestClient, state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> None:
-        raise StoreError("sqlite:///x: database is locked")
+        raise RunStoreError("sqlite:///x: database is locked")
 
     monkeypatch.setattr(state.index, "page", away)
     assert "locked" in problem(client.get("/v1/runs"), 503)

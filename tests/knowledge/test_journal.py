@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.errors import EngineError, InputError, RunCancelledError, RunLostError, RunStoreError
 from autotrascale.knowledge import claim, history, tags
 from autotrascale.knowledge import journal as journal_module
-from autotrascale.knowledge.journal import RunCancelledError, RunJournal, RunLostError
+from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.owner import Owner
-from autotrascale.knowledge.store import Store, StoreError
+from autotrascale.knowledge.store import Store
 from autotrascale.tuning import Outcome, Phase, Recorded, Tuning, tune
 from tests.knowledge.mlflow_stores import SETTINGS, engine, job, opening, tuned
 
@@ -327,10 +327,10 @@ def test_a_damaged_trial_is_named(embedded: Store, name: str) -> None:
     file = f"trials/{tags.trial_file(1, child.info.run_id)}"
     for text, said in (("{", f"{file} is damaged"), ('{"version": 1}', f"{file}: evaluation: is missing")):
         embedded.client.log_text(run_id, text, file)
-        with pytest.raises((StoreError, InputError), match=said):
+        with pytest.raises((RunStoreError, InputError), match=said):
             resumed(embedded, run_id)
     embedded.client.set_tag(child.info.run_id, tags.NUMBER, "7")
-    with pytest.raises(StoreError, match="is missing, and with it an evaluation that was finished"):
+    with pytest.raises(RunStoreError, match="is missing, and with it an evaluation that was finished"):
         resumed(embedded, run_id)
 
 

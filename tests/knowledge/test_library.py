@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autotrascale.domain.errors import InputError
+from autotrascale.domain.errors import InputError, RunStoreError
 from autotrascale.knowledge import exchange
 from autotrascale.knowledge.cards import Card, Stored, Wanted
 from autotrascale.knowledge.library import Library, registered_name
-from autotrascale.knowledge.store import Store, StoreError, quiet_warnings
+from autotrascale.knowledge.store import Store, quiet_warnings
 from tests.knowledge.mlflow_stores import job, learned
 
 
@@ -112,7 +112,7 @@ def test_a_version_that_somebody_else_registered_is_passed_over(embedded: Store,
     choice = library.near(name, Wanted.by(job(name), execution=None, simulated=True))
     assert choice.passed_over == (f"models:/{model}/1: tags.operators: is missing, or is none of its values;"
                                   " register the model again",)  # fmt: skip
-    with pytest.raises(StoreError, match="was not put there by this program"):
+    with pytest.raises(RunStoreError, match="was not put there by this program"):
         library.load(library.versions(name)[0])
 
 

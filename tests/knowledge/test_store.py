@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.domain.errors import InputError
-from autotrascale.knowledge.store import Store, StoreError
+from autotrascale.domain.errors import InputError, RunStoreError
+from autotrascale.knowledge.store import Store
 from tests.knowledge import mlflow_stores
 
 
 def test_a_store_that_is_away_is_one_line_and_at_once() -> None:
-    with pytest.raises(StoreError, match=r"http://127.0.0.1:1: no MLflow server answers: .*; start it, or name"):
+    with pytest.raises(RunStoreError, match=r"http://127.0.0.1:1: no MLflow server answers: .*; start it, or name"):
         Store("http://127.0.0.1:1").client  # noqa: B018 - it connects
 
 
@@ -35,13 +35,13 @@ def test_a_store_stays_the_same_when_the_process_moves(tmp_path: Path, monkeypat
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="the store cannot be made"):
+    with pytest.raises(RunStoreError, match="the store cannot be made"):
         Store(f"sqlite:///{tmp_path}/file/mlflow.db").client  # noqa: B018 - it connects
 
 
 def test_a_file_that_is_no_database_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "mlflow.db").write_text("this is a shopping list" * 100)
-    with pytest.raises(StoreError, match=r"mlflow.db: .*not a database"):
+    with pytest.raises(RunStoreError, match=r"mlflow.db: .*not a database"):
         Store(f"sqlite:///{tmp_path}/mlflow.db").client  # noqa: B018 - it connects
 
 

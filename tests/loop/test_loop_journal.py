@@ -130,13 +130,13 @@ def test_while_the_file_is_away_the_job_goes_on_and_the_rows_come_later(tmp_path
 
 
 def test_a_library_that_is_away_does_not_stop_the_loop() -> None:
+    from autotrascale.domain.errors import RunStoreError
     from autotrascale.knowledge.decisions import Learned
-    from autotrascale.knowledge.store import StoreError
 
     class Away:
         @property
         def store(self) -> object:
-            raise StoreError("the store is away")
+            raise RunStoreError("the store is away")
 
     learned = Learned(Away(), JOB, simulated=True)  # type: ignore[arg-type]
     job = live(changing)
@@ -175,9 +175,9 @@ def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(path) as other:
         other.execute("PRAGMA application_id = 77")
         other.execute("CREATE TABLE theirs (x)")
-    from autotrascale.knowledge.decisions import DecisionsError
+    from autotrascale.domain.errors import DecisionJournalError
 
-    with pytest.raises(DecisionsError, match="not of decisions"):
+    with pytest.raises(DecisionJournalError, match="not of decisions"):
         Decisions(path).open_session(OPENING)
 
 

@@ -11,11 +11,12 @@ from types import SimpleNamespace
 import pytest
 from influxd import PASSWORD, TOKEN, Influxd, started
 
+from autotrascale.domain.errors import MetricStoreAwayError, MetricStoreRefusedError
 from autotrascale.monitor.stores import flux
 from autotrascale.monitor.stores.influx_store import BATCH, InfluxStore
 from autotrascale.monitor.stores.points import SECOND, Point
 from autotrascale.monitor.stores.spooled_store import SpooledStore
-from autotrascale.monitor.stores.store import Query, StoreAwayError, StoreRefusedError
+from autotrascale.monitor.stores.store import Query
 from autotrascale.service import cli
 from autotrascale.service.metering import metering
 from autotrascale.testing.snapshots import chain
@@ -40,11 +41,11 @@ def test_a_server_killed_in_mid_write_has_every_point_exactly_once(mortal_influx
         server.kill()
         for batch in range(batches // 2, batches):
             store.write(some(batch, size))
-        with pytest.raises(StoreAwayError):
+        with pytest.raises(MetricStoreAwayError):
             store.flush()
         assert store.status().waiting >= size * batches // 2
         assert not store.status().healthy
-        with pytest.raises(StoreAwayError):
+        with pytest.raises(MetricStoreAwayError):
             store.windows(EVERYTHING, "count")
         server.start()
         store.flush()
@@ -63,9 +64,9 @@ def test_large_writes_go_in_batches(influxd: Influxd) -> None:
 def test_wrong_credentials_are_said_without_them(influxd: Influxd, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with influxd.store("m/autogen", token="admin:a-wrong-password") as store:
-        with pytest.raises(StoreAwayError, match="writing failed: 401: authorization failed") as writing:
+        with pytest.raises(MetricStoreAwayError, match="writing failed: 401: authorization failed") as writing:
             store.write(some(0, 1))
-        with pytest.raises(StoreAwayError, match="reading failed: 401: authorization failed") as reading:
+        with pytest.raises(MetricStoreAwayError, match="reading failed: 401: authorization failed") as reading:
             store.check()
         for caught in (writing, reading):
             assert "\n" not in str(caught.value)
@@ -86,15 +87,15 @@ def test_a_right_token_is_not_shown_either(influxd: Influxd, tmp_path: Path, cap
 
 def test_a_secret_that_a_server_repeats_is_covered() -> None:
     with InfluxStore(NOWHERE, "m", token=TOKEN) as store:
-        error = store._complaint(StoreAwayError, "writing", f"bad\n token {TOKEN} with {PASSWORD}")
+        error = store._complaint(MetricStoreAwayError, "writing", f"bad\n token {TOKEN} with {PASSWORD}")
     assert str(error) == f"{NOWHERE} bucket m: writing failed: bad token *** with ***"
 
 
 def test_a_missing_bucket_may_come_right(influxd: Influxd) -> None:
     with influxd.store("nowhere/autogen") as store:
-        with pytest.raises(StoreAwayError, match="404: database not found"):
+        with pytest.raises(MetricStoreAwayError, match="404: database not found"):
             store.write(some(0, 1))
-        with pytest.raises(StoreAwayError, match="no database"):
+        with pytest.raises(MetricStoreAwayError, match="no database"):
             store.check()
 
 
@@ -102,7 +103,7 @@ def test_points_of_another_type_are_refused_for_good(influxd: Influxd, tmp_path:
     inner = influxd.store(influxd.bucket())
     # A whole number, as somebody else's program may have written it.
     inner._write.write(inner._bucket, "-", f"m v=1i {T0}")
-    with pytest.raises(StoreRefusedError, match="400: partial write: field type conflict"):
+    with pytest.raises(MetricStoreRefusedError, match="400: partial write: field type conflict"):
         inner.write(some(0, 1))
     with SpooledStore(inner, tmp_path / "spool.db", bound=100) as store:
         store.write(some(0, 1))
@@ -114,7 +115,7 @@ def test_points_of_another_type_are_refused_for_good(influxd: Influxd, tmp_path:
 
 def test_nobody_there_is_one_clear_line() -> None:
     with InfluxStore(NOWHERE, "m/autogen", token=TOKEN) as store:
-        with pytest.raises(StoreAwayError, match=r"bucket m/autogen: writing failed: .*refused") as caught:
+        with pytest.raises(MetricStoreAwayError, match=r"bucket m/autogen: writing failed: .*refused") as caught:
             store.write(some(0, 1))
         assert "\n" not in str(caught.value)
         assert store.status().problem == str(caught.value)

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.domain.errors import InputError
+from autotrascale.domain.errors import InputError, MetricStoreAwayError, MetricStoreRefusedError
 from autotrascale.monitor.stores.points import SECOND, Point
 from autotrascale.monitor.stores.spool import BATCH, Spool
 from autotrascale.monitor.stores.spooled_store import SpooledStore
 from autotrascale.monitor.stores.sqlite_store import SqliteStore
-from autotrascale.monitor.stores.store import Query, StoreAwayError, StoreRefusedError
+from autotrascale.monitor.stores.store import Query
 from autotrascale.testing.memory_store import MemoryStore
 
-AWAY = StoreAwayError("memory: writing failed: nobody there")
+AWAY = MetricStoreAwayError("memory: writing failed: nobody there")
 EVERYTHING = Query("m", "v", 0, 10**9 * SECOND)
 
 
@@ -34,7 +34,7 @@ class Recorder(MemoryStore):
     def write(self, points: Iterable[Point]) -> None:
         points = list(points)
         if any(point.fields["v"] < 0 for point in points):
-            raise StoreRefusedError("memory: writing failed: 400: below zero")
+            raise MetricStoreRefusedError("memory: writing failed: 400: below zero")
         super().write(points)
         self.arrived += [point.time for point in points]
 
@@ -75,7 +75,7 @@ def test_what_was_written_while_away_arrives_in_order(store: Recorder, path: Pat
         assert spooled.status().waiting == 3 * BATCH
         assert spooled.status().problem == str(AWAY)
         assert not spooled.status().healthy
-        with pytest.raises(StoreAwayError, match="nobody there"):
+        with pytest.raises(MetricStoreAwayError, match="nobody there"):
             spooled.flush()
         store.failure = None
         spooled.flush()
@@ -107,7 +107,7 @@ def test_absence_and_return_are_logged_once_each(store: Recorder, path: Path, ca
         store.failure = AWAY
         for i in range(3):
             spooled.write([point(i)])
-            with pytest.raises(StoreAwayError):
+            with pytest.raises(MetricStoreAwayError):
                 spooled.flush()
         store.failure = None
         spooled.flush()

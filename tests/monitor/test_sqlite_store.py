@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.domain.errors import InputError
+from autotrascale.domain.errors import InputError, MetricStoreError
 from autotrascale.monitor.stores.points import SECOND, Point
 from autotrascale.monitor.stores.sqlite_file import VERSION
 from autotrascale.monitor.stores.sqlite_store import SqliteStore
-from autotrascale.monitor.stores.store import Query, StoreError
+from autotrascale.monitor.stores.store import Query
 
 BATCH = 2000
 EVERYTHING = Query("m", "v", 0, 10**9 * SECOND)
@@ -158,11 +158,11 @@ def test_damage_inside_is_found_and_said(path: Path) -> None:
     content[4096 * 4 :] = b"\xff" * (len(content) - 4096 * 4)
     path.write_bytes(content)
     with SqliteStore(path) as store:
-        with pytest.raises(StoreError, match=f"{path}: reading failed: ") as caught:
+        with pytest.raises(MetricStoreError, match=f"{path}: reading failed: ") as caught:
             store.check()
         assert "\n" not in str(caught.value)
         assert store.status().problem == str(caught.value)
-        with pytest.raises(StoreError):
+        with pytest.raises(MetricStoreError):
             store.windows(EVERYTHING, "sum")
 
 
@@ -177,5 +177,5 @@ def test_a_folder_that_cannot_be_is_one_clear_line(path: Path) -> None:
 def test_a_closed_store_says_so(path: Path) -> None:
     store = SqliteStore(path)
     store.close()
-    with pytest.raises(StoreError, match="closed"):
+    with pytest.raises(MetricStoreError, match="closed"):
         store.write([point(1)])

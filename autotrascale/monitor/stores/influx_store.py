@@ -20,18 +20,10 @@ from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
+from autotrascale.domain.errors import MetricStoreAwayError, MetricStoreError, MetricStoreRefusedError
 from autotrascale.monitor.stores import flux
 from autotrascale.monitor.stores.points import Point
-from autotrascale.monitor.stores.store import (
-    Aggregate,
-    MetricStore,
-    Query,
-    Sample,
-    StoreAwayError,
-    StoreError,
-    StoreRefusedError,
-    StoreStatus,
-)
+from autotrascale.monitor.stores.store import Aggregate, MetricStore, Query, Sample, StoreStatus
 
 BATCH = 5000  # points for one request, as InfluxData advises
 
@@ -107,15 +99,15 @@ class InfluxStore(MetricStore):
         try:
             yield
         except ApiException as error:
-            kind = StoreRefusedError if error.status in refusals else StoreAwayError
+            kind = MetricStoreRefusedError if error.status in refusals else MetricStoreAwayError
             raise self._complaint(kind, doing, f"{error.status or 'no answer'}: {_server_words(error)}") from None
         except (HTTPError, InfluxDBError, OSError) as error:
-            raise self._complaint(StoreAwayError, doing, str(error)) from None
+            raise self._complaint(MetricStoreAwayError, doing, str(error)) from None
         except (FluxQueryException, FluxCsvParserException) as error:
-            raise self._complaint(StoreError, doing, str(error)) from None
+            raise self._complaint(MetricStoreError, doing, str(error)) from None
         self._problems.pop(doing, None)
 
-    def _complaint(self, kind: type[StoreError], doing: str, words: str) -> StoreError:
+    def _complaint(self, kind: type[MetricStoreError], doing: str, words: str) -> MetricStoreError:
         line = " ".join(words.split())
         for secret in self._secrets:
             line = line.replace(secret, "***")

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from autotrascale.domain.errors import InputError
+from autotrascale.domain.errors import InputError, MetricStoreError
 from autotrascale.monitor.stores.points import Point
-from autotrascale.monitor.stores.store import StoreError
 
 BATCH = 5000  # points; also what one sending takes at most
 _APPLICATION = 0x41545350  # "ATSP", in the file's header
@@ -175,7 +174,7 @@ class Spool:
                 if self._file.in_transaction:
                     self._file.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error):
-                    raise StoreError(f"{self._path}: the spool failed: {error}") from None
+                    raise MetricStoreError(f"{self._path}: the spool failed: {error}") from None
                 raise
 
     def _unusable(self, error: Exception) -> InputError:

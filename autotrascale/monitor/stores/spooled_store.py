@@ -15,17 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Event, Lock, Thread
 
+from autotrascale.domain.errors import MetricStoreError, MetricStoreRefusedError
 from autotrascale.monitor.stores.points import Point
 from autotrascale.monitor.stores.spool import Batch, Spool
-from autotrascale.monitor.stores.store import (
-    Aggregate,
-    MetricStore,
-    Query,
-    Sample,
-    StoreError,
-    StoreRefusedError,
-    StoreStatus,
-)
+from autotrascale.monitor.stores.store import Aggregate, MetricStore, Query, Sample, StoreStatus
 
 FIRST_PAUSE = 0.5  # seconds before the second attempt; doubled after each that fails
 LONGEST_PAUSE = 30.0
@@ -90,7 +83,7 @@ class SpooledStore(MetricStore):
         self._thread.join()
         try:
             self.flush()
-        except StoreError as error:
+        except MetricStoreError as error:
             log.warning("%d points stay in %s: %s", self._spool.counts().waiting, self._path, error)
         self._spool.close()
         os.close(self._turn)
@@ -111,7 +104,7 @@ class SpooledStore(MetricStore):
                 while not self._closing.is_set() and self._send_next():
                     pause = FIRST_PAUSE
             except Exception as error:
-                if not isinstance(error, StoreError):  # a defect: say where, and keep the thread alive
+                if not isinstance(error, MetricStoreError):  # a defect: say where, and keep the thread alive
                     log.exception("sending metric points failed")
                 self._news.set()
                 self._closing.wait(pause)
@@ -126,7 +119,7 @@ class SpooledStore(MetricStore):
                 batches = self._spool.oldest()
                 if batches:
                     self._deliver_or_refuse(batches)
-            except StoreError as error:
+            except MetricStoreError as error:
                 self._trouble(error)
                 raise
             if batches:
@@ -136,11 +129,11 @@ class SpooledStore(MetricStore):
     def _deliver_or_refuse(self, batches: Sequence[Batch]) -> None:
         try:
             self._deliver(batches)
-        except StoreRefusedError:
+        except MetricStoreRefusedError:
             for batch in batches:  # one by one: only those at fault are to be set aside
                 try:
                     self._deliver([batch])
-                except StoreRefusedError as error:
+                except MetricStoreRefusedError as error:
                     self._spool.refuse(batch, str(error))
                     log.error("%d points are set aside in %s: %s", len(batch.points), self._path, error)
 
@@ -148,7 +141,7 @@ class SpooledStore(MetricStore):
         self._store.write([point for batch in batches for point in batch.points])
         self._spool.delivered(batches)
 
-    def _trouble(self, error: StoreError) -> None:
+    def _trouble(self, error: MetricStoreError) -> None:
         if self._problem is None:  # once for each absence, not once for each attempt
             log.warning("points wait in %s: %s", self._path, error)
         self._problem = str(error)

@@ -11,17 +11,10 @@ from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 
+from autotrascale.domain.errors import MetricStoreError
 from autotrascale.monitor.stores.points import Point
 from autotrascale.monitor.stores.sqlite_file import open_file
-from autotrascale.monitor.stores.store import (
-    PERCENTILES,
-    Aggregate,
-    MetricStore,
-    Query,
-    Sample,
-    StoreError,
-    StoreStatus,
-)
+from autotrascale.monitor.stores.store import PERCENTILES, Aggregate, MetricStore, Query, Sample, StoreStatus
 
 _Owner = tuple[str, tuple[tuple[str, str], ...]]  # measurement, tags: what the fields of a point belong to
 
@@ -177,5 +170,5 @@ class SqliteStore(MetricStore):
             yield
         except sqlite3.Error as error:
             self._problems[doing] = f"{self._path}: {doing} failed: {error}"
-            raise StoreError(self._problems[doing]) from None
+            raise MetricStoreError(self._problems[doing]) from None
         self._problems.pop(doing, None)

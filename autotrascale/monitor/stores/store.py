@@ -13,25 +13,13 @@ from types import TracebackType
 from typing import Literal, Self, get_args
 
 from autotrascale.domain import checks
-from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.domain.errors import InputError
 from autotrascale.monitor.stores.points import Point, check_name, check_tags, check_time
 
 Aggregate = Literal["mean", "min", "max", "sum", "count", "last", "p50", "p95", "p99"]
 
 # By nearest rank: the smallest value that a share q of the values does not exceed. Always a value that was measured.
 PERCENTILES: Mapping[str, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-
-
-class StoreError(AuTraScaleError, RuntimeError):
-    """The store cannot do what it was asked; the message is one line and holds no secret."""
-
-
-class StoreAwayError(StoreError):
-    """It cannot be reached or will not serve now. The same call may succeed later."""
-
-
-class StoreRefusedError(StoreError):
-    """It understood and refuses these points. The same call will never succeed."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +90,7 @@ class MetricStore(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Every point written so far is in the answers when this returns, or `StoreError` says why it is not."""
+        """Every point written so far is in the answers when this returns, or `MetricStoreError` says why it is not."""
 
     def windows(self, query: Query, aggregate: Aggregate, every: int | None = None) -> list[Sample]:
         """One value for each group and window of `every` nanoseconds; None makes the whole range one window.
@@ -123,7 +111,7 @@ class MetricStore(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Ask the store something now, and raise `StoreError` if it cannot answer."""
+        """Ask the store something now, and raise `MetricStoreError` if it cannot answer."""
 
     @abstractmethod
     def status(self) -> StoreStatus: ...

@@ -13,11 +13,15 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from autotrascale.domain.errors import AuTraScaleError, InputError, StudyError
-from autotrascale.knowledge.store import StoreError
+from autotrascale.domain.errors import (
+    AuTraScaleError,
+    InputError,
+    KeyReusedError,
+    QueueFullError,
+    RunStoreError,
+    StudyError,
+)
 from autotrascale.service.queue import logs
-from autotrascale.service.queue.keeper import QueueFullError
-from autotrascale.service.queue.keys import KeyReusedError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
@@ -86,7 +90,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
 async def _ours(_: Request, error: Exception) -> Response:
     if isinstance(error, InputError):
         return ProblemResponse(422, str(error), [{"place": error.place, "problem": error.problem}])
-    if isinstance(error, StoreError | QueueFullError):
+    if isinstance(error, RunStoreError | QueueFullError):
         return ProblemResponse(503, str(error), headers={"Retry-After": str(RETRY_SECONDS)})
     if isinstance(error, StudyError | KeyReusedError):
         return ProblemResponse(409 if isinstance(error, StudyError) else 422, str(error))

@@ -85,15 +85,16 @@ def claims(case: Case) -> Finding | None:
     uri = store_uri(case.store) if find_spec("mlflow") else None
     if uri is None:
         return None
+    from autotrascale.domain.errors import RunStoreError
     from autotrascale.knowledge import claim
-    from autotrascale.knowledge.store import Store, StoreError
+    from autotrascale.knowledge.store import Store
 
     store = Store(uri)
     if store.is_new:
         return None
     try:
         found = [run for job in store.experiments() for run in claim.running(store, job)]
-    except StoreError:
+    except RunStoreError:
         return None  # said of the store
     dead = [run.info.run_id for run in found if not claim.is_alive(run)]
     if not dead:

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from autotrascale.domain.errors import InputError
+from autotrascale.domain.errors import InputError, RunStoreError
 from autotrascale.knowledge import claim, tags
-from autotrascale.knowledge.store import PAGE, Store, StoreError
+from autotrascale.knowledge.store import PAGE, Store
 from autotrascale.reading import validate
 from autotrascale.service.jobfile import EngineName, JobFile
 from autotrascale.tuning import Tuning
@@ -39,7 +39,7 @@ class Request:
         try:
             return validate(json.loads(run.data.tags.get(tags.REQUEST, "")), cls, place=place)
         except ValueError as error:
-            raise StoreError(f"{place} is damaged: {error}") from None
+            raise RunStoreError(f"{place} is damaged: {error}") from None
 
     def after(self, run: Run) -> Request:
         """A wider budget for a run; what else was asked for at first stays."""

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.domain.errors import InputError, QueueFullError, RunStoreError
 from autotrascale.knowledge import claim, tags
-from autotrascale.knowledge.store import Store, StoreError
+from autotrascale.knowledge.store import Store
 from autotrascale.service.jobfile import JobFile
 from autotrascale.service.queue import children, entries, keys, logs
 from autotrascale.service.queue.children import Child
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 TICK_SECONDS = 0.2
 AWAY_SECONDS = 5.0  # how long a job is left alone that somebody else was found tuning
 MOST_DEATHS = 3  # of a run's process, under one server
-
-
-class QueueFullError(AuTraScaleError, RuntimeError):
-    """As many runs wait as may."""
 
 
 @dataclass
@@ -77,7 +73,7 @@ class Queue:
             self._thread.join()
         children.end(self._children.values())
         for child in self._children.values():
-            with suppress(StoreError):  # it is found out at the next start
+            with suppress(RunStoreError):  # it is found out at the next start
                 self._leave(child)
         self._children.clear()
 
@@ -95,7 +91,7 @@ class Queue:
                 self._reap()
                 while not self._closing.is_set() and self._start_one():
                     pass
-            except StoreError as error:
+            except RunStoreError as error:
                 logs.warn("store out of reach", why=str(error))
                 self._closing.wait(1.0)
             except Exception:

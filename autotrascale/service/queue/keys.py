@@ -5,15 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from autotrascale.domain.errors import AuTraScaleError
+from autotrascale.domain.errors import KeyReusedError
 from autotrascale.knowledge import tags
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
-
-
-class KeyReusedError(AuTraScaleError, ValueError):
-    """An idempotency key came with another request than before."""
 
 
 class Keys:

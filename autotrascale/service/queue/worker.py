@@ -14,12 +14,17 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.domain.errors import (
+    AuTraScaleError,
+    InputError,
+    JobBusyError,
+    RunCancelledError,
+    RunLostError,
+    RunStoreError,
+)
 from autotrascale.knowledge import claim, history, tags
-from autotrascale.knowledge.claim import JobBusyError
-from autotrascale.knowledge.journal import RunCancelledError, RunLostError
 from autotrascale.knowledge.json_forms import digest
-from autotrascale.knowledge.store import Store, StoreError
+from autotrascale.knowledge.store import Store
 from autotrascale.service import tuning_output, tuning_runs
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.service.metering import metering
@@ -103,7 +108,7 @@ def _fail(store: Store, run_id: str, why: str) -> None:
     try:
         if look(store, run_id).info.status in ("SCHEDULED", "RUNNING"):
             claim.end(store, run_id, "FAILED", why)
-    except StoreError as error:
+    except RunStoreError as error:
         logs.warn("run cannot be marked as failed", run=run_id, why=str(error))
 
 
