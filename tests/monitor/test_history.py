@@ -48,7 +48,6 @@ def test_a_snapshot_as_points() -> None:
         (JOB, "wordcount"): {
             "window_seconds": 60,
             "p_max": 36,
-            "overhead_share": 0,
             "target_rate": 100,
             "throughput": 90,
             "backlog_records": 7,
@@ -72,9 +71,7 @@ def test_a_snapshot_as_points() -> None:
 def test_what_is_not_known_has_no_field() -> None:
     bare = Snapshot("a", 60, 36, {"source": 100}, {"source": OperatorMetrics(parallelism=1, instances=(Work(),))})
     names = {name for point in snapshot_points(bare, 5) for name in point.fields}
-    assert names == {
-        *("window_seconds", "p_max", "overhead_share", "target_rate", "rate", "parallelism", "silent_instances")
-    }
+    assert names == {*("window_seconds", "p_max", "target_rate", "rate", "parallelism", "silent_instances")}
 
 
 @pytest.fixture
