@@ -20,14 +20,15 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "domain": (set(), set()),
     "plan": ({"domain"}, MATHS),
     "reading": ({"domain"}, {"pydantic", "pydantic_core", "yaml"}),
-    "monitor": ({"domain", "reading"}, {"pydantic", "influxdb_client", "urllib3", "msgspec", "pyarrow"}),
+    "files": (set(), set()),
+    "monitor": ({"domain", "reading", "files"}, {"pydantic", "influxdb_client", "urllib3", "msgspec", "pyarrow"}),
     "analyze": ({"domain", "reading", "monitor"}, {"pyspark", "numpy", "pyarrow", "msgspec"}),
     "execute": (
-        {"domain", "plan", "reading", "monitor", "analyze"},
+        {"domain", "plan", "reading", "files", "monitor", "analyze"},
         {"numpy", "scipy", "pyspark", "py4j", "psutil", "pyarrow", "pandas"},
     ),
     "jobs": ({"domain", "execute"}, {"pyspark", "pyarrow", "pandas", "redis", "numpy"}),
-    "knowledge": ({"domain", "plan", "reading", "execute", "tuning"}, {"mlflow", "pandas", "numpy"}),
+    "knowledge": ({"domain", "plan", "reading", "files", "execute", "tuning"}, {"mlflow", "pandas", "numpy"}),
     "tuning": ({"domain", "plan", "execute"}, set()),
     "loop": ({"domain", "plan", "execute"}, set()),
     "views": ({"domain", "plan", "tuning"}, {"numpy"}),
@@ -36,7 +37,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"numpy", "pytest", "hypothesis"},
     ),
     "service": (
-        {"domain", "plan", "reading", "monitor", "analyze", "execute", "knowledge", "tuning", "loop", "views"},
+        {"domain", "plan", "reading", "files", "monitor", "analyze", "execute", "knowledge"}
+        | {"tuning", "loop", "views"},
         {"typer", "rich", "pydantic", "numpy", "mlflow", "yaml", "packaging", "redis"}
         | {"fastapi", "starlette", "uvicorn", "anyio", "prometheus_client"},
     ),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autotrascale.domain.errors import InputError
+from autotrascale.files import write_whole
 from autotrascale.knowledge.cards import Card
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.reading import read_file
@@ -41,11 +42,9 @@ def write_model(folder: Path, model: BenefitModel, card: Card) -> Path:
     text = json.dumps(
         {"format": FORMAT, "version": 1, "card": vars(card), "model": json.loads(model.to_json())}, indent=1
     )
-    partial = path.with_name(path.name + ".part")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text + "\n", encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, text + "\n")
     except OSError as error:
         raise InputError(str(path), "cannot be written", seen=error.strerror, remedy="use another folder") from None
     return path

@@ -10,7 +10,6 @@ renamed, so that a process killed half-way through MLflow's migrations leaves no
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from autotrascale.domain.errors import AuTraScaleError, InputError, RunStoreError
+from autotrascale.files import locked
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -209,8 +209,7 @@ def _make_file(path: Path) -> None:
     try:
         if _is_missing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.with_name(path.name + ".lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with locked(path.with_name(path.name + ".lock")):
                 if _is_missing(path):  # still, now that nobody else is making it
                     _make_new(path)
         with closing(sqlite3.connect(path, timeout=_PROBE_SECONDS)) as connection:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from autotrascale.files import draft_of, write_whole
 from autotrascale.service.completing import job_files
 from autotrascale.service.output import Format, FormatOption
 from autotrascale.service.store import MetricsOption, StoreOption
@@ -60,7 +61,7 @@ def tune(
         with metering(metrics, journalled=runs is not None) as meter:
             finished = tuning_runs.start(asked, runs, tuning_output.told(form), meter)
     if save_model is not None and finished.outcome.model is not None:
-        _write(save_model, finished.outcome.model.to_json())
+        write_whole(save_model, finished.outcome.model.to_json() + "\n")
     tuning_output.finish(form, finished)
 
 
@@ -78,17 +79,7 @@ def _check_writable(path: Path) -> None:
     try:
         if os.path.lexists(path) and not path.is_file():
             raise InputError(place, "is there already and is no file", seen=seen, remedy="name a file")
-        _partial(path).touch()
-        _partial(path).unlink()
+        draft_of(path).touch()
+        draft_of(path).unlink()
     except OSError as error:
         raise InputError(place, f"cannot be written: {error.strerror}", seen=seen, remedy="name another file") from None
-
-
-def _write(path: Path, text: str) -> None:
-    """The whole file or none of it."""
-    _partial(path).write_text(text + "\n", encoding="utf-8")
-    _partial(path).replace(path)
-
-
-def _partial(path: Path) -> Path:
-    return path.with_name(path.name + ".part")

@@ -20,6 +20,7 @@ from autotrascale.execute.live import Look, Rescaled
 from autotrascale.execute.simulator.dynamics import FluidJob, Step
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.simulator.schedules import Schedule
+from autotrascale.files import write_whole
 
 Parallelism = Mapping[str, int]
 Witness = Callable[[Step, tuple[int, ...]], None]
@@ -134,9 +135,7 @@ class SimulatedLive:
         left = {"time": self._fluid.time, "backlog": self._fluid.backlog,
                 "parallelism": self.topology.named(self._fluid.parallelism)}  # fmt: skip
         self._home.mkdir(parents=True, exist_ok=True)
-        partial = self._home / (_FILE + ".part")
-        partial.write_text(json.dumps(left), encoding="utf-8")
-        partial.replace(self._home / _FILE)
+        write_whole(self._home / _FILE, json.dumps(left))
 
     def _left(self) -> FluidJob | None:
         """The job as an earlier process left it; of another shape, or unreadable, it is begun anew."""

@@ -7,15 +7,13 @@ which of the two parallelisms is the good one.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Self
 
 from autotrascale import reading
 from autotrascale.analyze import metrics
@@ -30,6 +28,7 @@ from autotrascale.execute.spark.connection.messages import state_partitions
 from autotrascale.execute.spark.query.query import Query, now_ms
 from autotrascale.execute.spark.query.rescaling import POLL_SECONDS, Change, Changes
 from autotrascale.execute.spark.settings import SparkSettings
+from autotrascale.files import FileLock, write_whole
 
 _Broken = (QueryFailedError, HostLostError, EngineError)
 
@@ -229,12 +228,7 @@ class LiveSpark:
     def _write_note(self, query: Query, moving_to: Mapping[str, int] | None = None) -> None:
         here = (query.folder.name, dict(query.parallelism), dict(query.rates))
         note = Note(self.name, tuple(self.topology), *here, moving_to)
-        draft = self._home / "job.json.draft"
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(asdict(note), file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._home / "job.json")
+        write_whole(self._home / "job.json", json.dumps(asdict(note)))
 
     def _read_note(self) -> Note | None:
         path = self._home / "job.json"
@@ -247,12 +241,10 @@ class LiveSpark:
         return note
 
 
-def _claim(home: Path) -> TextIO:
+def _claim(home: Path) -> FileLock:
     home.mkdir(parents=True, exist_ok=True)
-    lock = (home / "lock").open("w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    lock = FileLock(home / "lock")
+    if not lock.acquire(wait=False):
         lock.close()
-        raise InputError(str(home), "is in use by another process", remedy="stop that one first") from None
+        raise InputError(str(home), "is in use by another process", remedy="stop that one first")
     return lock

@@ -6,9 +6,7 @@ tries again after ever longer pauses; several processes may share one spool, and
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +14,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 
 from autotrascale.domain.errors import MetricStoreError, MetricStoreRefusedError
+from autotrascale.files import FileLock
 from autotrascale.monitor.stores.points import Point
 from autotrascale.monitor.stores.spool import Batch, Spool
 from autotrascale.monitor.stores.store import Aggregate, MetricStore, Query, Sample, StoreStatus
@@ -35,10 +34,8 @@ class SpooledStore(MetricStore):
         self._spool = Spool(path, store.status().place, bound)
         self._longest_pause = longest_pause
         self._problem: str | None = None  # of sending, until it works again
-        self._sending = (
-            Lock()
-        )  # one sender at a time: threads by this, processes by a lock on the file beside the spool
-        self._turn = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        self._sending = Lock()  # one sender at a time: threads by this, processes by a lock beside the spool
+        self._turn = FileLock(Path(f"{path}.lock"))
         self._news, self._closing = Event(), Event()
         self._news.set()  # what an earlier process left behind is news too
         self._thread = Thread(target=self._send_for_ever, name="metric-spool", daemon=True)
@@ -86,7 +83,7 @@ class SpooledStore(MetricStore):
         except MetricStoreError as error:
             log.warning("%d points stay in %s: %s", self._spool.counts().waiting, self._path, error)
         self._spool.close()
-        os.close(self._turn)
+        self._turn.close()
         self._store.close()
 
     def _windows(self, query: Query, aggregate: Aggregate, every: int | None) -> Iterable[Sample]:
@@ -154,8 +151,8 @@ class SpooledStore(MetricStore):
     @contextmanager
     def _my_turn(self) -> Iterator[None]:
         with self._sending:
-            fcntl.flock(self._turn, fcntl.LOCK_EX)
+            self._turn.acquire()
             try:
                 yield
             finally:
-                fcntl.flock(self._turn, fcntl.LOCK_UN)
+                self._turn.release()

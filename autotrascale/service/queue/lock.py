@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import tempfile
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from autotrascale.domain.errors import InputError
+from autotrascale.files import FileLock
 from autotrascale.knowledge.store import Store
 
 _SQLITE = "sqlite:///"
@@ -21,17 +21,16 @@ def alone(store: Store, server: str) -> Iterator[None]:
     """The kernel lets go of the lock however this process ends."""
     path = _path(store, server)
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        lock = FileLock(path, 0o600)
     except OSError as error:
         raise InputError(str(path), f"cannot be locked: {error.strerror}", remedy="correct its rights") from None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not lock.acquire(wait=False):
+            raise InputError("serve", f"is running already, under the name {server} on {store.uri}",
+                             remedy="end it, or give this one another --name")  # fmt: skip
         yield
-    except BlockingIOError:
-        raise InputError("serve", f"is running already, under the name {server} on {store.uri}",
-                         remedy="end it, or give this one another --name") from None  # fmt: skip
     finally:
-        os.close(handle)
+        lock.close()
 
 
 def _path(store: Store, server: str) -> Path:

@@ -14,7 +14,6 @@ Every change appends a segment, so that offsets already handed out keep their me
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotrascale.execute.spark.load.schedule import Schedule, as_dict, constant, from_dict
+from autotrascale.files import write_whole
 
 Ints = NDArray[np.int64]
 
@@ -119,9 +119,7 @@ class Loads:
 def write(loads: Loads, path: Path) -> None:
     """Whole or not at all: a reader never sees half a file."""
     data = {name: _source_as_dict(load) for name, load in loads.sources.items()}
-    draft = path.with_name(path.name + ".draft")
-    draft.write_text(json.dumps({"sources": data}), encoding="utf-8")
-    os.replace(draft, path)
+    write_whole(path, json.dumps({"sources": data}))
 
 
 def read(path: Path | str) -> Loads:

@@ -1,0 +1,65 @@
+"""Files as every part of this program needs them: written whole or not at all, and locked by one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """A reader sees the file as it was or as it shall be, after a crash too: it is written beside, and renamed when it
+    is on the disk. What was begun and failed leaves nothing behind."""
+    draft = draft_of(path)
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def draft_of(path: Path) -> Path:
+    """Of this process: two that write the same file at once do not write into one draft."""
+    return path.with_name(f"{path.name}.{os.getpid()}.part")
+
+
+class FileLock:
+    """A lock that the kernel lets go of however its holder ends. The file stays; who can lock it may."""
+
+    def __init__(self, path: Path, mode: int = 0o644) -> None:
+        self.path = path
+        # Not through a link that somebody else has put there: in a shared folder it might lead anywhere.
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+
+    def acquire(self, *, wait: bool = True) -> bool:
+        """False where somebody else holds it and nobody wants to wait."""
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def release(self) -> None:
+        fcntl.flock(self._handle, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Lets go of it for good."""
+        os.close(self._handle)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Waits for its turn."""
+    lock = FileLock(path)
+    try:
+        lock.acquire()
+        yield
+    finally:
+        lock.close()

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autotrascale.files import FileLock, draft_of, locked, write_whole
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_whole(path, "old")
+    write_whole(path, "néw")
+    assert path.read_text(encoding="utf-8") == "néw"
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    write_whole(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(path, "new \udc80")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.json"]
+    with pytest.raises(OSError, match="No such file"):
+        write_whole(tmp_path / "nowhere" / "a.json", "new")
+
+
+def test_two_processes_do_not_share_a_draft(tmp_path: Path) -> None:
+    assert str(os.getpid()) in draft_of(tmp_path / "a.json").name
+
+
+def test_a_lock_is_held_by_one_and_freed_by_death(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    holds = (
+        "import time; from pathlib import Path; from autotrascale.files import FileLock; "
+        f"lock = FileLock(Path({str(path)!r})); lock.acquire(); print('held', flush=True); time.sleep(60)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", holds], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    mine = FileLock(path)
+    assert not mine.acquire(wait=False)
+    holder.kill()
+    holder.wait()
+    holder.stdout.close()
+    assert mine.acquire()
+    mine.release()
+    with locked(path):
+        assert not mine.acquire(wait=False)
+    mine.close()
+
+
+def test_a_lock_does_not_follow_a_link(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match=r"symbolic|loop|levels"):
+        FileLock(tmp_path / "lock")
