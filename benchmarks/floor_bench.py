@@ -1,4 +1,4 @@
-"""How long demand, floor and a whole decision take: `python -m benchmarks.floor_bench`."""
+"""How long sizing a job and a whole decision take: `python -m benchmarks.floor_bench`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from typing import get_args
 from autotrascale.domain.snapshot import Execution, OperatorMetrics, Snapshot
 from autotrascale.plan.control.manager import Knobs, State, step
 from autotrascale.plan.policies import create
-from autotrascale.plan.sizing.demand import measure_demand
-from autotrascale.plan.sizing.floor import Floor, throughput_floor
+from autotrascale.plan.sizing.sizing import Sizing, size
 
 
 def random_job(operators: int, execution: Execution, p_max: int, seed: int = 0) -> Snapshot:
@@ -41,8 +40,10 @@ def random_job(operators: int, execution: Execution, p_max: int, seed: int = 0) 
     )
 
 
-def floor_of(job: Snapshot) -> Floor:
-    return throughput_floor(measure_demand(job), job)
+def sizing_of(job: Snapshot) -> Sizing:
+    sized = size(job)
+    assert isinstance(sized, Sizing)
+    return sized
 
 
 def median_ms(work: Callable[[], object], repeats: int) -> float:
@@ -63,10 +64,10 @@ def figures(repeats: int = 200) -> dict[str, object]:
     for execution in get_args(Execution):
         large = random_job(1000, execution, p_max=40 if execution == "pipelined" else 1_000_000)
         small = random_job(10, execution, p_max=400)
-        floors[execution] = median_ms(partial(floor_of, large), repeats)
+        floors[execution] = median_ms(partial(sizing_of, large), repeats)
         decisions[execution] = median_ms(partial(policy.decide, small), repeats)
         managed[execution] = median_ms(partial(step, Knobs(), policy, State(), small, 0.0), repeats)
-        totals[execution] = sum(floor_of(large).parallelism.values())
+        totals[execution] = sum(sizing_of(large).floor)
     return {
         "unit": "ms, median",
         "repeats": repeats,
