@@ -23,12 +23,16 @@ class Reason:
 
 @dataclass(frozen=True)
 class Decision:
-    """The parallelism that a policy wants. `changed` compares it with what the snapshot says is running."""
+    """The parallelism that a policy wants. `changed` compares it with what the snapshot says is running.
+
+    `hold`: it could not decide, as opposed to: it decided that what runs is right.
+    """
 
     policy: str
     parallelism: Mapping[str, int]
     changed: bool
     reasons: tuple[Reason, ...]
+    hold: bool = False
 
     @classmethod
     def between(cls, policy: str, running: Mapping[str, int], wanted: Mapping[str, int], *reasons: Reason) -> Decision:

@@ -8,6 +8,7 @@ from typing import Any
 
 from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
+from autotrascale.plan.policies.base import hold
 
 WINDOW = 60.0
 
@@ -62,5 +63,5 @@ class ScriptedPolicy:
         self.shown.append(snapshot)
         running = snapshot.parallelism
         if wanted is None:
-            return Decision.between(self.name, running, running, Reason("hold-scripted", "told to hold"))
+            return hold(self.name, snapshot, [Reason("hold-scripted", "told to hold")])
         return Decision.between(self.name, running, {**running, **wanted}, Reason("scripted", "told to want this"))

@@ -14,7 +14,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.policies import Options
-from autotrascale.plan.policies.base import answer, hold_for_gaps, read_options
+from autotrascale.plan.policies.base import answer, hold, hold_for_gaps, read_options
 from autotrascale.plan.policies.ds2 import explain_floor
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.runs import LEAST_LATENCY
@@ -46,10 +46,15 @@ class AuTraScale:
             text = "no latency target was given, so the throughput floor is the answer"
             return Decision.between(self.name, running, floor, *reasons, Reason("floor", text))
         wanted, more = self._search(snapshot, sized, self.target)
+        if wanted is None:
+            return hold(self.name, snapshot, [*reasons, *more])
         return answer(self.name, snapshot, wanted, [*reasons, *more])
 
-    def _search(self, snapshot: Snapshot, sized: Sizing, target: Target) -> tuple[Mapping[str, int], list[Reason]]:
-        """One step of Algorithm 1, or of Algorithm 2 with a model. Nothing is run: the snapshot is the only sample."""
+    def _search(
+        self, snapshot: Snapshot, sized: Sizing, target: Target
+    ) -> tuple[Mapping[str, int] | None, list[Reason]]:
+        """One step of Algorithm 1, or of Algorithm 2 with a model. Nothing is run: the snapshot is the only sample.
+        None holds."""
         running, measured = snapshot.parallelism, snapshot.latency_seconds.of(target.statistic)
         names, floor = list(snapshot.operators), sized.named_floor
         if short := [name for name in names if running[name] < floor[name]]:
@@ -62,7 +67,7 @@ class AuTraScale:
             return down, [Reason("bounds-first", text, {"operators": ", ".join(above)})]
         if measured is None:
             text = f"the snapshot has no {target.statistic} latency, so only the floor can be judged"
-            return running, [Reason("hold-no-latency", text, {"statistic": target.statistic})]
+            return None, [Reason("hold-no-latency", text, {"statistic": target.statistic})]
         study = self._study(snapshot, sized, target)
         study.tell([running[name] for name in names], latency=max(measured, LEAST_LATENCY),
                    throughput=snapshot.throughput)  # fmt: skip

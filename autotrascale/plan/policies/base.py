@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 
 
 def hold(policy: str, snapshot: Snapshot, reasons: Iterable[Reason]) -> Decision:
-    """Everything stays as it runs. The codes of the reasons start with `hold`."""
-    running = snapshot.parallelism
-    return Decision.between(policy, running, running, *reasons)
+    """Everything stays as it runs, since nothing could be decided. The one way to hold; people know it by the codes
+    of the reasons, which start with `hold`, and programs by `Decision.hold`."""
+    return Decision(policy, snapshot.parallelism, changed=False, reasons=tuple(reasons), hold=True)
 
 
 def is_hold(decision: Decision) -> bool:
-    """Could not decide, as opposed to: decided that what runs is right."""
-    return not decision.changed and any(reason.code.startswith("hold") for reason in decision.reasons)
+    return decision.hold
 
 
 def hold_for_gaps(policy: str, snapshot: Snapshot, unsized: Unsized) -> Decision:
