@@ -90,12 +90,30 @@ def test_ds2_recovers_the_true_rates_from_a_snapshot(family: str) -> None:
             assert measured[name] == pytest.approx(load, rel=6 * case.job.noise)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+def floor_from(case: Case, k: tuple[int, ...]) -> tuple[int, ...]:
+    snapshot = seen(run(case, k, noise=0.0))
+    return case.topology.vector(throughput_floor(measure_demand(snapshot), snapshot).parallelism)
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "stateful-micro-batch"])
 def test_the_floor_rule_on_a_snapshot_at_the_floor_says_stay(family: str) -> None:
     for seed in range(10):
         case = draw(family, seed)
-        snapshot = seen(run(case, case.floor, noise=0.0))
-        assert case.topology.vector(throughput_floor(measure_demand(snapshot), snapshot).parallelism) == case.floor
+        assert floor_from(case, case.floor) == case.floor
+
+
+def test_the_floor_rule_on_skewed_stages_ends_where_batches_are_short_enough() -> None:
+    """A case's own floor takes operators as balanced; a stage lasts as long as its hottest instance."""
+    grew = 0
+    for seed in range(10):
+        case = draw("stateful-micro-batch", seed)
+        k, found = case.floor, floor_from(case, case.floor)
+        while found != k:
+            k, found = found, floor_from(case, found)
+        longest = case.job.batch.longest_seconds * (1 + 1e-9)
+        assert case.compiled.steady(k).batch_seconds[0] <= longest
+        grew += bool(case.compiled.steady(case.floor).batch_seconds[0] > longest)
+    assert grew > 0
 
 
 def test_the_overhead_share_makes_the_floor_rule_say_when_batches_get_too_long() -> None:

@@ -6,15 +6,20 @@
 | k'_i    | the floor                                                                | instances |
 | l_i, u_i | least and most instances operator i may have; u_i ≤ P_max               | instances |
 | h       | share of a micro-batch in which no operator is busy                      | [0, 1]    |
+| s_i     | share of i's records that one instance takes in alone, whatever k_i is   | [0, 1]    |
+| t_i     | seconds that the stage of i lasts for each second of input                | s per s   |
 | busy    | what must not exceed 1 for the job to keep up                            | s per s   |
 | o, b    | fixed cost of a batch, batch time                                        | s         |
 
     pipelined     k'_i = ceil(load_i)                             every operator owns its instances      (DS2 Eq. 7)
     shared        workers = ceil(Σ load_i)                        every worker runs every operator       (DS2 §4.3)
-    micro-batch   least Σ k_i with h + Σ load_i / k_i ≤ 1         stages follow each other on the same slots
+    micro-batch   least Σ k_i with h + Σ t_i ≤ 1                  stages follow each other on the same slots
+                  t_i = load_i · (s_i + (1 − s_i) / k_i)          and last as long as their hottest instance
 
 differs: the third row is not in the papers. Two stages of load 3 each at k = (4, 4) would be busy 1.5 s in every
-second, which the first row calls more than enough.
+second, which the first row calls more than enough. A stage ends with its longest task: the part of the records that one
+instance takes in alone (a hot key) is not divided, and h does not hold it, for the stage is running. At the k that was
+measured t_i is exactly load_i · skew_i / k_i. The first two rows stay DS2's, which take operators as balanced.
 """
 
 from __future__ import annotations
@@ -58,6 +63,7 @@ def throughput_floor(demand: Demand, snapshot: Snapshot) -> Floor:
         raise InputError("snapshot", f"cannot be sized: {demand.gaps[0]}", remedy="hold, and wait for whole metrics")
     names = list(snapshot.operators)
     loads = [demand.load[name] or 0.0 for name in names]
+    hot = [metrics.hot_share for metrics in snapshot.operators.values()]
     lower, upper = _bounds(snapshot, demand.kept)
     overhead = snapshot.overhead_share or 0.0
     match snapshot.execution:
@@ -66,12 +72,14 @@ def throughput_floor(demand: Demand, snapshot: Snapshot) -> Floor:
         case "shared":
             k = shared(loads, lower, upper)
         case "micro-batch":
-            k = micro_batch(loads, lower, upper, overhead)
-    busy = busy_share(snapshot.execution, overhead, loads, k)
-    return Floor(dict(zip(names, k, strict=True)), _reach(snapshot.execution, overhead, loads, upper), busy)
+            k = micro_batch(loads, lower, upper, overhead, hot)
+    busy = busy_share(snapshot.execution, overhead, loads, k, hot)
+    return Floor(dict(zip(names, k, strict=True)), _reach(snapshot.execution, overhead, loads, upper, hot), busy)
 
 
-def busy_share(execution: Execution, overhead: float, loads: Sequence[float], k: Sequence[int]) -> float:
+def busy_share(
+    execution: Execution, overhead: float, loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = ()
+) -> float:
     """The share of each second that the busiest part of the job needs: above 1 it falls behind."""
     match execution:
         case "pipelined":
@@ -79,7 +87,13 @@ def busy_share(execution: Execution, overhead: float, loads: Sequence[float], k:
         case "shared":
             return sum(loads) / min(k)
         case "micro-batch":
-            return overhead + _stage_seconds(loads, k)
+            return overhead + sum(stage_seconds(loads, k, hot))
+
+
+def stage_seconds(loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = ()) -> list[float]:
+    """t_i for each stage: `stage_seconds([3.0, 3.0], [4, 4], [0.0, 0.5])` is `[0.75, 1.875]`."""
+    shares = hot or [0.0] * len(loads)
+    return [load * (s + (1.0 - s) / own) for load, own, s in zip(loads, k, shares, strict=True)]
 
 
 def pipelined(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
@@ -99,21 +113,27 @@ def shared(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -
     return [_instances(sum(loads), least, most)] * len(loads)
 
 
-def micro_batch(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int], overhead: float = 0.0) -> list[int]:
-    """Least Σ k_i with h + Σ load_i / k_i ≤ 1: `micro_batch([3, 3], [1, 1], [16, 16])` is `[6, 6]`.
+def micro_batch(
+    loads: Sequence[float], lower: Sequence[int], upper: Sequence[int], overhead: float = 0.0, hot: Sequence[float] = ()
+) -> list[int]:
+    """Least Σ k_i with h + Σ t_i ≤ 1: `micro_batch([3, 3], [1, 1], [16, 16])` is `[6, 6]`.
 
-    The sum falls by load_i / (k_i (k_i + 1)) with the next instance of i, less each time. For such a separable convex
-    sum the greedy choice, always the largest drop, is optimal at every length.
+    What one instance does alone is as fixed as the overhead. The rest falls by load_i / (k_i (k_i + 1)) with the next
+    instance of i, less each time. For such a separable convex sum the greedy choice, always the largest drop, is
+    optimal at every length.
     """
+    if hot:
+        overhead += sum(load * s for load, s in zip(loads, hot, strict=True))
+        loads = [load * (1.0 - s) for load, s in zip(loads, hot, strict=True)]
     budget = 1.0 - overhead + _SLACK
-    if _stage_seconds(loads, upper) > budget:  # out of reach: every instance that helps is wanted
+    if budget <= 0 or _divided_seconds(loads, upper) > budget:  # out of reach: every instance that helps is wanted
         return [most if load > 0 else least for load, least, most in zip(loads, lower, upper, strict=True)]
     return _greedy(loads, _under_estimate(loads, lower, upper, budget), upper, budget)
 
 
-def batch_seconds(fixed_seconds: float, loads: Sequence[float], k: Sequence[int]) -> float:
-    """b = o / (1 − Σ load_i / k_i), the batch time that repeats itself; infinite when the job falls behind."""
-    spare = 1.0 - _stage_seconds(loads, k)
+def batch_seconds(fixed_seconds: float, loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = ()) -> float:
+    """b = o / (1 − Σ t_i), the batch time that repeats itself; infinite when the job falls behind."""
+    spare = 1.0 - sum(stage_seconds(loads, k, hot))
     return fixed_seconds / spare if spare > 0 else math.inf
 
 
@@ -139,24 +159,26 @@ def _bounds(snapshot: Snapshot, kept: frozenset[str]) -> tuple[list[int], list[i
     return lower, upper
 
 
-def _reach(execution: Execution, overhead: float, loads: Sequence[float], upper: Sequence[int]) -> float:
+def _reach(
+    execution: Execution, overhead: float, loads: Sequence[float], upper: Sequence[int], hot: Sequence[float]
+) -> float:
     """The largest multiple of the demand that the upper bounds sustain."""
-    at_most = busy_share(execution, overhead, loads, upper)
+    at_most = busy_share(execution, overhead, loads, upper, hot)
     if execution == "micro-batch":  # the overhead does not grow with the demand
-        stages = _stage_seconds(loads, upper)
+        stages = sum(stage_seconds(loads, upper, hot))
         return (1.0 - overhead) / stages if stages > 0 else math.inf
     return 1.0 / at_most if at_most > 0 else math.inf
 
 
-def _stage_seconds(loads: Sequence[float], k: Sequence[int]) -> float:
-    """Σ load_i / k_i: seconds of work, one stage after another, for each second of input."""
+def _divided_seconds(loads: Sequence[float], k: Sequence[int]) -> float:
+    """Σ load_i / k_i: seconds of work that is divided evenly, one stage after another, for each second of input."""
     return sum(load / instances for load, instances in zip(loads, k, strict=True))
 
 
 def _greedy(loads: Sequence[float], start: Sequence[int], upper: Sequence[int], budget: float) -> list[int]:
     """Give the next instance to the largest drop (the first of equals) until the budget holds."""
     k = list(start)
-    seconds = _stage_seconds(loads, k)
+    seconds = _divided_seconds(loads, k)
     unsure = 1e-9 * max(1.0, seconds)  # what the running difference may be off by after a million steps
     heap = [(-_drop(loads[i], k[i]), i) for i in range(len(k)) if k[i] < upper[i]]
     heapq.heapify(heap)

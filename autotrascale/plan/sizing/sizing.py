@@ -6,8 +6,10 @@
 | capacity_i | what one instance of i does when it never waits (its true rate)                   | records/s |
 | load_i   | demand_i / capacity_i                                                               | instances |
 | skew_i   | what the hottest instance takes in, over the mean                                   |           |
+| s_i      | share of i's records that one instance takes in alone (a hot key)                   | [0, 1]    |
 | l_i, u_i | least and most instances that i may have                                            | instances |
 | h        | share of the longest batch allowed in which no operator is busy                     | [0, 1]    |
+| o, b     | fixed cost of a batch, as measured; the batch time that repeats itself               | s         |
 | k'       | the floor: least parallelism that sustains the rate                                 | instances |
 
 `size` is the one way from measurements to these numbers. Policies, tuning runs, studies, stored models, the control
@@ -29,7 +31,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Execution, OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.sizing.demand import Demand, Gap, measure_demand
-from autotrascale.plan.sizing.floor import busy_share, throughput_floor
+from autotrascale.plan.sizing.floor import batch_seconds, busy_share, stage_seconds, throughput_floor
 
 Vector = tuple[int, ...]
 Numbers = tuple[float | None, ...]
@@ -55,6 +57,8 @@ class Sizing:
     overhead: float = 0.0
     overhead_known: bool = True
     batch_limit: float | None = None  # seconds: the longest batch that the latency target allows
+    fixed_seconds: float | None = None  # o, where the engine runs batches and it is known
+    hot: tuple[float, ...] = ()  # s_i; none where no operator was measured instance by instance
     reach: float = MOST_REACH
 
     def __post_init__(self) -> None:
@@ -110,7 +114,32 @@ class Sizing:
 
     def busy(self, k: Sequence[int]) -> float:
         """The share of each second that the busiest part of the job needs at `k`: above 1 it falls behind."""
-        return busy_share(self.execution or "pipelined", self.overhead, [load or 0.0 for load in self.load], k)
+        return busy_share(self.execution or "pipelined", self.overhead, self.known_loads, k, self.hot)
+
+    @property
+    def known_loads(self) -> list[float]:
+        """An unknown load counts as none: what then lacks from the sum, `unmeasured` names."""
+        return [load or 0.0 for load in self.load]
+
+    def stages(self, k: Sequence[int]) -> list[float]:
+        """t_i: how long the stage of each operator lasts at `k`, in seconds for each second of input."""
+        return stage_seconds(self.known_loads, k, self.hot)
+
+    def batch_seconds(self, k: Sequence[int]) -> float | None:
+        """b at `k`; infinite when the job falls behind, None when the fixed cost of a batch is not known.
+        That cost grows with the instances, by how much one window does not say: it is taken as it was measured."""
+        if self.fixed_seconds is None:
+            return None
+        return batch_seconds(self.fixed_seconds, self.known_loads, k, self.hot)
+
+    @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """The fields without which `busy` is too low: where operators share their time, what is not known of one
+        counts as nothing for all."""
+        if self.execution == "pipelined":
+            return ()
+        sources = [f"useful_seconds of {name}" for name, load in self.named_load.items() if load is None]
+        return (*sources, *(() if self.overhead_known else ("overhead_share and batch_seconds",)))
 
     def in_short(self, rate: float) -> Sizing:
         """What a stored model keeps of it: the points that were searched, and what latency was expected to follow."""
@@ -148,7 +177,8 @@ def size(
     demand = _with_capacity(measure_demand(snapshot), capacity or {})
     if demand.gaps:
         return Unsized(demand)
-    limit = None if target is None or snapshot.execution != "micro-batch" else target.latency_seconds
+    fixed = _fixed_seconds(snapshot)
+    limit = None if target is None or fixed is None else target.latency_seconds
     tight = snapshot if limit is None else snapshot.within_batches_of(limit)
     floor = throughput_floor(demand, tight)
     if limit is not None and not floor.reachable:
@@ -167,8 +197,10 @@ def size(
         load=tuple(demand.load[name] for name, _ in operators),
         skew=tuple(metrics.skew for _, metrics in operators),
         overhead=tight.overhead_share or 0.0,
-        overhead_known=snapshot.execution != "micro-batch" or snapshot.overhead_share is not None,
+        overhead_known=_overhead_known(snapshot, target),
         batch_limit=limit,
+        fixed_seconds=fixed,
+        hot=tuple(metrics.hot_share for _, metrics in operators),
         reach=min(floor.reach, MOST_REACH),
     )
 
@@ -191,6 +223,20 @@ def limits(snapshot: Snapshot, name: str) -> tuple[int, int]:
     """Least and most instances that one operator may have."""
     metrics: OperatorMetrics = snapshot.operators[name]
     return metrics.minimum, min(metrics.maximum or snapshot.p_max, snapshot.p_max)
+
+
+def _fixed_seconds(snapshot: Snapshot) -> float | None:
+    """o of a micro-batch."""
+    if snapshot.execution != "micro-batch" or snapshot.overhead_share is None or snapshot.batch_seconds is None:
+        return None
+    return snapshot.overhead_share * snapshot.batch_seconds
+
+
+def _overhead_known(snapshot: Snapshot, target: Target | None) -> bool:
+    """A share of batches of unknown length says nothing of the batches that a target allows."""
+    if snapshot.execution != "micro-batch":
+        return True
+    return snapshot.overhead_share is not None and (target is None or snapshot.batch_seconds is not None)
 
 
 def _with_capacity(demand: Demand, capacity: Mapping[str, float]) -> Demand:
