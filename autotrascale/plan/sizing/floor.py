@@ -35,6 +35,7 @@ import numpy as np
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Execution, Snapshot
 from autotrascale.plan.sizing.demand import Demand
+from autotrascale.plan.sizing.scaling import Scaling, scaled_floor
 
 # Loads are quotients of sums of floats: 10.000000000001 is a 10 that was added up in another order. Measurements are
 # good to three digits, so a part in a billion moves nothing that was measured, and it is a million roundings wide.
@@ -57,8 +58,9 @@ class Floor:
         return self.reach >= 1 - _SLACK
 
 
-def throughput_floor(demand: Demand, snapshot: Snapshot) -> Floor:
-    """k' for a demand without gaps. Sources of unknown capacity keep what they run with and count as no load."""
+def throughput_floor(demand: Demand, snapshot: Snapshot, loss: Mapping[str, float] | None = None) -> Floor:
+    """k' for a demand without gaps. Sources of unknown capacity keep what they run with and count as no load.
+    `loss`: γ of operators of which k instances do less than k times the work (`scaling.py`)."""
     if demand.gaps:
         raise InputError("snapshot", f"cannot be sized: {demand.gaps[0]}", remedy="hold, and wait for whole metrics")
     names = list(snapshot.operators)
@@ -66,6 +68,8 @@ def throughput_floor(demand: Demand, snapshot: Snapshot) -> Floor:
     hot = [metrics.hot_share for metrics in snapshot.operators.values()]
     lower, upper = _bounds(snapshot, demand.kept)
     overhead = snapshot.overhead_share or 0.0
+    if any((loss or {}).values()):
+        return _scaled(names, snapshot, loads, lower, upper, loss or {}, hot)
     match snapshot.execution:
         case "pipelined":
             k = pipelined(loads, lower, upper)
@@ -74,7 +78,25 @@ def throughput_floor(demand: Demand, snapshot: Snapshot) -> Floor:
         case "micro-batch":
             k = micro_batch(loads, lower, upper, overhead, hot)
     busy = busy_share(snapshot.execution, overhead, loads, k, hot)
-    return Floor(dict(zip(names, k, strict=True)), _reach(snapshot.execution, overhead, loads, upper, hot), busy)
+    reach = _reach(snapshot.execution, overhead, busy_share(snapshot.execution, 0.0, loads, upper, hot))
+    return Floor(dict(zip(names, k, strict=True)), reach, busy)
+
+
+def _scaled(
+    names: Sequence[str], snapshot: Snapshot, loads: Sequence[float], lower: Sequence[int], upper: Sequence[int],
+    loss: Mapping[str, float], hot: Sequence[float],
+) -> Floor:  # fmt: skip
+    """The same with capacity(k). Loads grow in proportion to the demand at any k, so `reach` is as above. What one
+    instance does alone costs what it costs, however many others there are."""
+    running, execution = snapshot.parallelism, snapshot.execution
+    scaling = Scaling(tuple(running[name] for name in names), tuple(loss.get(name, 0.0) for name in names))
+    overhead, alone = snapshot.overhead_share or 0.0, 0.0
+    if execution == "micro-batch":
+        alone, loads = _undivided(loads, hot)
+    k = scaled_floor(execution, loads, lower, upper, overhead + alone, scaling)
+    busy = busy_share(execution, overhead + alone, scaling.loads(loads, k), k)
+    reach = _reach(execution, overhead, busy_share(execution, alone, scaling.loads(loads, upper), upper))
+    return Floor(dict(zip(names, k, strict=True)), reach, busy)
 
 
 def busy_share(
@@ -122,10 +144,8 @@ def micro_batch(
     instance of i, less each time. For such a separable convex sum the greedy choice, always the largest drop, is
     optimal at every length.
     """
-    if hot:
-        overhead += sum(load * s for load, s in zip(loads, hot, strict=True))
-        loads = [load * (1.0 - s) for load, s in zip(loads, hot, strict=True)]
-    budget = 1.0 - overhead + _SLACK
+    alone, loads = _undivided(loads, hot)
+    budget = 1.0 - overhead - alone + _SLACK
     if budget <= 0 or _divided_seconds(loads, upper) > budget:  # out of reach: every instance that helps is wanted
         return [most if load > 0 else least for load, least, most in zip(loads, lower, upper, strict=True)]
     return _greedy(loads, _under_estimate(loads, lower, upper, budget), upper, budget)
@@ -159,15 +179,19 @@ def _bounds(snapshot: Snapshot, kept: frozenset[str]) -> tuple[list[int], list[i
     return lower, upper
 
 
-def _reach(
-    execution: Execution, overhead: float, loads: Sequence[float], upper: Sequence[int], hot: Sequence[float]
-) -> float:
-    """The largest multiple of the demand that the upper bounds sustain."""
-    at_most = busy_share(execution, overhead, loads, upper, hot)
-    if execution == "micro-batch":  # the overhead does not grow with the demand
-        stages = sum(stage_seconds(loads, upper, hot))
-        return (1.0 - overhead) / stages if stages > 0 else math.inf
-    return 1.0 / at_most if at_most > 0 else math.inf
+def _reach(execution: Execution, overhead: float, busy: float) -> float:
+    """The largest multiple of the demand that the upper bounds sustain. `busy`: what they are at the demand, without
+    the overhead, which does not grow with it."""
+    budget = 1.0 - overhead if execution == "micro-batch" else 1.0
+    return budget / busy if busy > 0 else math.inf
+
+
+def _undivided(loads: Sequence[float], hot: Sequence[float]) -> tuple[float, Sequence[float]]:
+    """What single instances do alone, in seconds for each second of input, and the loads without it."""
+    if not hot:
+        return 0.0, loads
+    alone = sum(load * s for load, s in zip(loads, hot, strict=True))
+    return alone, [load * (1.0 - s) for load, s in zip(loads, hot, strict=True)]
 
 
 def _divided_seconds(loads: Sequence[float], k: Sequence[int]) -> float:

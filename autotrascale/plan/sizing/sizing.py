@@ -166,11 +166,12 @@ class Unsized:
 
 def size(
     snapshot: Snapshot, target: Target | None = None, *, rate: float | None = None,
-    capacity: Mapping[str, float] | None = None,
+    capacity: Mapping[str, float] | None = None, scaling: Mapping[str, float] | None = None,
 ) -> Sizing | Unsized:  # fmt: skip
     """Everything sized for what the world offers, or for `rate` with its sources in the same proportions.
 
     `capacity`: what one instance of an operator is known to do, where more is known than this one window says.
+    `scaling`: how much of it each operator loses with more instances (γ of `scaling.py`); loads stay those of now.
     """
     if rate is not None and snapshot.target_rate > 0:
         snapshot = offering(snapshot, rate)
@@ -180,9 +181,9 @@ def size(
     fixed = _fixed_seconds(snapshot)
     limit = None if target is None or fixed is None else target.latency_seconds
     tight = snapshot if limit is None else snapshot.within_batches_of(limit)
-    floor = throughput_floor(demand, tight)
+    floor = throughput_floor(demand, tight, scaling)
     if limit is not None and not floor.reachable:
-        tight, limit, floor = snapshot, None, throughput_floor(demand, snapshot)
+        tight, limit, floor = snapshot, None, throughput_floor(demand, snapshot, scaling)
     lower, upper = bounds(snapshot)
     operators = snapshot.operators.items()
     return Sizing(
