@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from autotrascale.domain.snapshot import Execution, OperatorMetrics, Snapshot, Work
+from autotrascale.domain.snapshot import Execution, Latency, OperatorMetrics, Snapshot, Work
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.plan.search.score import Benefit
 
@@ -80,6 +82,44 @@ def snapshots(
         throughput=draw(st.one_of(st.none(), rates)),
         backlog_records=draw(st.one_of(st.none(), st.integers(0, 1_000_000))),
     )
+
+
+@st.composite
+def whole_snapshots(draw: DrawFn, execution: Execution | None = None, max_operators: int = 4) -> Snapshot:
+    """A snapshot of which every optional field is known, from a job that may be bounded, skewed, partly idle, or over a
+    hot key."""
+    snapshot = draw(snapshots(execution, max_operators, bounded=draw(st.booleans())))
+    assume(snapshot.execution != "shared" or _some_number_of_workers(snapshot))
+    return replace(
+        snapshot,
+        operators={name: draw(_whole_metrics(metrics)) for name, metrics in snapshot.operators.items()},
+        batch_seconds=draw(st.floats(0.01, 10.0)),
+        throughput=snapshot.target_rate * draw(st.floats(0.5, 1.0)),
+        latency_seconds=Latency(*(draw(st.floats(0.0, 5.0)) for _ in range(4))),
+        backlog_records=draw(st.integers(0, 1_000_000)),
+    )
+
+
+@st.composite
+def _whole_metrics(draw: DrawFn, metrics: OperatorMetrics) -> OperatorMetrics:
+    instances = metrics.instances
+    if instances and draw(st.booleans()):  # keys are few: some instances get none of them
+        idle = Work(records_in=0, records_out=0, useful_seconds=draw(st.floats(1e-3, 0.01)))
+        instances = (*instances, *[idle] * draw(st.integers(1, 6)))
+    return replace(
+        metrics,
+        instances=instances,
+        parallelism=len(instances) or metrics.parallelism,
+        backpressure=draw(st.floats(0.0, 1.0)),
+        backlog_records=draw(st.integers(0, 400)),
+        arrival_cv2=draw(st.floats(0.0, 4.0)),
+        service_cv2=draw(st.floats(0.0, 4.0)),
+    )
+
+
+def _some_number_of_workers(snapshot: Snapshot) -> bool:
+    operators = snapshot.operators.values()
+    return max(each.minimum for each in operators) <= min(each.maximum or P_MAX for each in operators)
 
 
 # --- what the search for a configuration works on ----------------------------------------------------------------

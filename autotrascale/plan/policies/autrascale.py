@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autotrascale.domain.decision import Decision, Reason
+from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
@@ -21,6 +21,8 @@ from autotrascale.plan.search.runs import LEAST_LATENCY
 from autotrascale.plan.search.study import SearchSettings, Study
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
 from autotrascale.plan.words import amount
+
+Step = tuple[Mapping[str, int] | None, list[Reason]]  # None holds
 
 
 @dataclass(frozen=True)
@@ -39,40 +41,47 @@ class AuTraScale:
         sized = size(snapshot, self.target)
         if isinstance(sized, Unsized):
             return hold_for_gaps(self.name, snapshot, sized)
-        reasons, running, floor = explain_floor(snapshot, sized), snapshot.parallelism, sized.named_floor
+        reasons = explain_floor(snapshot, sized, self.target)
         if not sized.reachable:
-            return Decision.between(self.name, running, floor, *reasons)
+            return answer(self.name, snapshot, sized.named_floor, reasons, sized)
         if self.target is None:
             text = "no latency target was given, so the throughput floor is the answer"
-            return Decision.between(self.name, running, floor, *reasons, Reason("floor", text))
-        wanted, more = self._search(snapshot, sized, self.target)
+            return answer(self.name, snapshot, sized.named_floor, [*reasons, Reason("floor", text)], sized)
+        wanted, more = self._within_bounds(snapshot, sized) or self._search(snapshot, sized, self.target)
         if wanted is None:
             return hold(self.name, snapshot, [*reasons, *more])
-        return answer(self.name, snapshot, wanted, [*reasons, *more])
+        return answer(self.name, snapshot, wanted, [*reasons, *more], sized)
 
-    def _search(
-        self, snapshot: Snapshot, sized: Sizing, target: Target
-    ) -> tuple[Mapping[str, int] | None, list[Reason]]:
-        """One step of Algorithm 1, or of Algorithm 2 with a model. Nothing is run: the snapshot is the only sample.
-        None holds."""
-        running, measured = snapshot.parallelism, snapshot.latency_seconds.of(target.statistic)
-        names, floor = list(snapshot.operators), sized.named_floor
-        if short := [name for name in names if running[name] < floor[name]]:
+    def _within_bounds(self, snapshot: Snapshot, sized: Sizing) -> Step | None:
+        """A job that runs outside of [floor, most], where latency is not searched yet."""
+        running, floor = snapshot.parallelism, sized.named_floor
+        if short := [name for name, k in floor.items() if running[name] < k]:
             text = f"below the floor at {', '.join(short)}: to the floor first, latency is searched above it"
-            return floor, [Reason("floor-first", text, {"operators": ", ".join(short)})]
-        most = dict(zip(names, sized.upper, strict=True))
-        if above := [name for name in names if running[name] > most[name]]:
+            reason = Reason("floor-first", text, {"operators": ", ".join(short)})
+            return (floor if self._latency(snapshot) is not None else _no_lower(floor, running)), [reason]
+        most = dict(zip(floor, sized.upper, strict=True))
+        if above := [name for name, k in most.items() if running[name] > k]:
             text = f"above the maximum at {', '.join(above)}: to the bounds first, latency is searched within them"
-            down = {name: min(running[name], most[name]) for name in names}
+            down = {name: min(running[name], k) for name, k in most.items()}
             return down, [Reason("bounds-first", text, {"operators": ", ".join(above)})]
+        return None
+
+    def _latency(self, snapshot: Snapshot) -> float | None:
+        return None if self.target is None else snapshot.latency_seconds.of(self.target.statistic)
+
+    def _search(self, snapshot: Snapshot, sized: Sizing, target: Target) -> Step:
+        """One step of Algorithm 1, or of Algorithm 2 with a model. Nothing is run: the snapshot is the only sample."""
+        running, measured, names = snapshot.parallelism, self._latency(snapshot), list(snapshot.operators)
         if measured is None:
             text = f"the snapshot has no {target.statistic} latency, so only the floor can be judged"
             return None, [Reason("hold-no-latency", text, {"statistic": target.statistic})]
         study = self._study(snapshot, sized, target)
         study.tell([running[name] for name in names], latency=max(measured, LEAST_LATENCY),
                    throughput=snapshot.throughput)  # fmt: skip
-        numbers = {"latency_seconds": measured, "target_seconds": target.latency_seconds, "score": study.best.score,
-                   "threshold": study.benefit.threshold}  # fmt: skip
+        numbers: dict[str, Number] = {
+            "latency_seconds": measured, "target_seconds": target.latency_seconds, "score": study.best.score,
+            "threshold": study.benefit.threshold,
+        }  # fmt: skip
         read = f"{target.statistic} latency {amount(measured)} s against {amount(target.latency_seconds)} s"
         score = f"score {study.best.score:.3f} against {study.benefit.threshold:.3f}"
         if study.stop_reason == "target-met" or study.unsure is not None:
@@ -89,7 +98,8 @@ class AuTraScale:
         numbers["predicted_score"] = float(mean[0])
         remarks = [Reason("model-left-out", remark) for remark in study.remarks]
         text = f"{read}, {score}: try {tuple(wanted.values())}, expected score {mean[0]:.3f}"
-        return wanted, [*remarks, Reason(code, text, numbers)]
+        found = [*remarks, Reason(code, text, numbers)]
+        return (wanted, found) if snapshot.throughput is not None else _without_throughput(wanted, running, found)
 
     def _study(self, snapshot: Snapshot, sized: Sizing, target: Target) -> Study:
         least = snapshot.target_rate * (1 - target.throughput_tolerance)
@@ -97,6 +107,19 @@ class AuTraScale:
             sized.floor, sized.upper, target.latency_seconds, self.alpha, self.over_allocation, source=self.model,
             sizing=sized, settings=SearchSettings(throughput_target=least),
         )  # fmt: skip
+
+
+def _no_lower(wanted: Mapping[str, int], running: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(k, running[name]) for name, k in wanted.items()}
+
+
+def _without_throughput(wanted: Mapping[str, int], running: Mapping[str, int], found: list[Reason]) -> Step:
+    """Latency alone does not say that a job keeps up, so nothing that runs is given back."""
+    kept = _no_lower(wanted, running)
+    if kept == wanted:
+        return wanted, found
+    text = "holding: throughput is not known, so the job may be falling behind and nothing is given back"
+    return (None if kept == running else kept), [*found, Reason("hold-unknown-throughput", text)]
 
 
 def create(target: Target | None, options: Options) -> AuTraScale:

@@ -20,6 +20,7 @@ from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.policies import Options
 from autotrascale.plan.policies.base import answer, hold, read_options
+from autotrascale.plan.policies.reasons import unknown_signal
 from autotrascale.plan.sizing.sizing import limits
 
 _MOST_MS = 999.0  # 1000 would divide by zero
@@ -61,7 +62,7 @@ class Dhalion:
             name for name, metrics in snapshot.operators.items() if _silent(snapshot, name, metrics.backpressure)
         ]
         if unknown:
-            return hold(self.name, snapshot, [_unknown(name) for name in unknown])
+            return hold(self.name, snapshot, [unknown_signal("backpressure", "backpressure", unknown)])
         decision, self.memory = self._next(snapshot, _pressures(snapshot, self.options.noise_ms))
         return decision
 
@@ -151,11 +152,6 @@ def _judge(memory: Memory, action: Action, pressures: Mapping[str, float]) -> tu
     )
     numbers: dict[str, Number] = {"operator": action.operator, "before_ms": action.pressure, "after_ms": now}
     return replace(memory, blacklist=memory.blacklist | {action.operator}), [Reason("ineffective", text, numbers)]
-
-
-def _unknown(name: str) -> Reason:
-    text = f"holding: back-pressure of {name} is not known; report backpressure, a share of the window, for it"
-    return Reason("hold-unknown-backpressure", text, {"operator": name})
 
 
 def _waiting(action: Action, waited: int, options: DhalionOptions) -> Reason:

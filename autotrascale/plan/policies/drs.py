@@ -11,13 +11,17 @@
 | E[T]     | expected total latency, E[T] = Σ (λ_i/λ_0) E[T_i]                    | s         |
 
 `true` takes μ from useful time, `observed` from elapsed time, as the two DRS rows of AuTraScale's Table II do.
+
+differs: workers that run every operator are one station (`stations`), and micro-batches have none: there the same rule,
+the next instance where it lowers latency most, looks at the latency of the batch (`batches`). Elapsed time says nothing
+on either, since the turns of the other operators pass in it: `observed` holds.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -25,17 +29,17 @@ from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.plan.policies import Options
-from autotrascale.plan.policies.base import (
-    answer,
-    hold_for_gaps,
+from autotrascale.plan.policies import Options, batches
+from autotrascale.plan.policies.base import answer, hold, hold_for_gaps, read_options, require_target
+from autotrascale.plan.policies.reasons import (
+    hot_keys,
     kept_sources,
     latency_reached,
-    read_options,
-    require_target,
+    no_counterpart,
     speaks_of_the_mean,
 )
-from autotrascale.plan.sizing.sizing import Sizing, Unsized, limits, size
+from autotrascale.plan.policies.stations import Station, spread, stations
+from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
 from autotrascale.plan.words import amount
 
 Rates = Literal["true", "observed"]
@@ -57,15 +61,29 @@ class DRS:
         return f"drs-{self.rates}"
 
     def decide(self, snapshot: Snapshot) -> Decision:
+        if self.rates == "observed" and snapshot.execution != "pipelined":
+            return hold(self.name, snapshot, [_elapsed_time(snapshot)])
         sized = size(snapshot if self.rates == "true" else as_observed(snapshot), self.target)
         if isinstance(sized, Unsized):
             return hold_for_gaps(self.name, snapshot, sized)
-        stations = _stations(snapshot, sized)
-        _allocate(list(stations.values()), self.target.latency_seconds)
-        wanted = {name: stations[name].k if name in stations else k for name, k in snapshot.parallelism.items()}
-        reasons = kept_sources(snapshot, sized) + [_explain(name, station) for name, station in stations.items()]
-        reached = latency_reached(_total(stations.values()), self.target, "more instances would not lower it enough")
-        return answer(self.name, snapshot, wanted, [*reasons, reached, *speaks_of_the_mean(self.target)])
+        wanted, reasons = (
+            self._in_batches(snapshot, sized)
+            if snapshot.execution == "micro-batch"
+            else self._in_queues(snapshot, sized)
+        )
+        return answer(self.name, snapshot, wanted, [*reasons, *speaks_of_the_mean(self.target)], sized)
+
+    def _in_queues(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
+        found = {name: Servers(station) for name, station in stations(snapshot, sized).items()}
+        _allocate(list(found.values()), self.target.latency_seconds)
+        reached = latency_reached(_total(found.values()), self.target, "more instances would not lower it enough")
+        each = [_explain(name, servers) for name, servers in found.items()]
+        reasons = [*kept_sources(snapshot, sized), *each, *hot_keys(snapshot, sized), reached]
+        return spread(snapshot, {name: servers.k for name, servers in found.items()}), reasons
+
+    def _in_batches(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
+        k = batches.fewest(sized, self.target)
+        return dict(zip(sized.operators, k, strict=True)), batches.explain(snapshot, sized, k, self.target)
 
 
 def create(target: Target | None, options: Options) -> DRS:
@@ -88,26 +106,23 @@ def erlang_c(servers: int, offered: float) -> float:
 
 def sojourn(arrivals: float, service: float, servers: int) -> float:
     """E[T_i] of M/M/k in seconds; infinite when the queue grows without end."""
-    return Station(arrivals, service, 1.0, servers, servers).sojourn
+    return Servers(Station(arrivals, service, least=servers, most=servers)).sojourn
 
 
 @dataclass
-class Station:
-    """One operator while instances are handed out. Keeps B(k), so that one more instance costs one multiplication."""
+class Servers:
+    """One station while instances are handed out, from the fewest with which its queue is stable. Keeps B(k), so that
+    one more instance costs one multiplication."""
 
-    arrivals: float
-    service: float
-    visits: float  # λ_i / λ_0
-    k: int
-    most: int
+    station: Station
+    k: int = field(init=False)
     blocking: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.blocking = erlang_b(self.k, self.offered)
-
-    @property
-    def offered(self) -> float:
-        return self.arrivals / self.service
+        station = self.station
+        stable = station.most if station.offered >= station.most else math.floor(station.offered) + 1
+        self.k = min(max(stable, station.least), station.most)
+        self.blocking = erlang_b(self.k, station.offered)
 
     @property
     def sojourn(self) -> float:
@@ -116,18 +131,22 @@ class Station:
     @property
     def gain(self) -> float:
         """By how much E[T] falls with one more instance. It shrinks with k, so the greedy choice is optimal."""
-        after = self._sojourn(self.k + 1, _one_more(self.blocking, self.k + 1, self.offered))
-        return self.visits * (self.sojourn - after)
+        after = self._sojourn(self.k + 1, _one_more(self.blocking, self.k + 1, self.station.offered))
+        return self.station.visits * (self.sojourn - after)
+
+    @property
+    def may_grow(self) -> bool:
+        return self.k < self.station.most and self.station.visits > 0
 
     def grow(self) -> None:
         self.k += 1
-        self.blocking = _one_more(self.blocking, self.k, self.offered)
+        self.blocking = _one_more(self.blocking, self.k, self.station.offered)
 
     def _sojourn(self, k: int, blocking: float) -> float:
-        spare = k * self.service - self.arrivals
+        spare = k * self.station.service - self.station.arrivals
         if spare <= 0:
             return math.inf
-        return 1.0 / self.service + _waits(blocking, k, self.offered) / spare
+        return 1.0 / self.station.service + _waits(blocking, k, self.station.offered) / spare
 
 
 def as_observed(snapshot: Snapshot) -> Snapshot:
@@ -141,39 +160,30 @@ def _busy(metrics: OperatorMetrics, window: float) -> OperatorMetrics:
     return replace(metrics, useful_seconds=window * metrics.parallelism)
 
 
-def _stations(snapshot: Snapshot, sized: Sizing) -> dict[str, Station]:
-    """Every operator whose rates are known, at the fewest instances with which its queue is stable."""
-    stations = {}
-    for name, arrivals, service in zip(sized.operators, sized.demand, sized.capacity, strict=True):
-        least, most = limits(snapshot, name)
-        if arrivals == 0:
-            stations[name] = Station(0.0, 1.0, 0.0, least, most)
-        elif arrivals is not None and service is not None:
-            stable = most if arrivals / service >= most else math.floor(arrivals / service) + 1
-            visits = arrivals / snapshot.target_rate
-            stations[name] = Station(arrivals, service, visits, min(max(stable, least), most), most)
-    return stations
+def _elapsed_time(snapshot: Snapshot) -> Reason:
+    why = "elapsed time counts the turns of the other operators as this one's work, and no parallelism is enough then"
+    return no_counterpart(snapshot.execution, why, ["drs-true"])
 
 
-def _allocate(stations: list[Station], target: float) -> None:
+def _allocate(servers: Sequence[Servers], target: float) -> None:
     """Add the instance that lowers E[T] most until it is within the target or nothing lowers it any more."""
-    heap = [(-station.gain, i) for i, station in enumerate(stations) if station.k < station.most and station.visits]
+    heap = [(-each.gain, i) for i, each in enumerate(servers) if each.may_grow]
     heapq.heapify(heap)
-    total = _total(stations)
+    total = _total(servers)
     while total > target and math.isfinite(total) and heap:
         loss, i = heap[0]
         if total + loss == total:
             break  # what is left to gain is below the last digit of the total
-        stations[i].grow()
+        servers[i].grow()
         total += loss
-        if stations[i].k < stations[i].most:
-            heapq.heapreplace(heap, (-stations[i].gain, i))
+        if servers[i].may_grow:
+            heapq.heapreplace(heap, (-servers[i].gain, i))
         else:
             heapq.heappop(heap)
 
 
-def _total(stations: Iterable[Station]) -> float:
-    return sum(station.visits * station.sojourn for station in stations if station.visits)
+def _total(servers: Iterable[Servers]) -> float:
+    return sum(each.station.visits * each.sojourn for each in servers if each.station.visits)
 
 
 def _one_more(blocking: float, k: int, offered: float) -> float:
@@ -186,15 +196,16 @@ def _waits(blocking: float, k: int, offered: float) -> float:
     return 1.0 if busy >= 1 else blocking / (1.0 - busy * (1.0 - blocking))
 
 
-def _explain(name: str, station: Station) -> Reason:
+def _explain(name: str, servers: Servers) -> Reason:
+    station, k = servers.station, servers.k
     if not station.visits:
-        return Reason("no-demand", f"{name}: no demand → {station.k}", {"operator": name, "wanted": station.k})
-    busy = station.offered / station.k
+        return Reason("no-demand", f"{name}: no demand → {k}", {"operator": name, "wanted": k})
+    busy = station.offered / k
     text = (
         f"{name}: {amount(station.arrivals)}/s over {amount(station.service)}/s per instance, "
-        f"{amount(station.sojourn)} s on {station.k}"
+        f"{amount(servers.sojourn)} s on {k}"
     )
-    numbers: dict[str, Number] = {"operator": name, "wanted": station.k, "utilisation": busy, "visits": station.visits}
-    if math.isfinite(station.sojourn):
-        numbers["sojourn_seconds"] = station.sojourn
+    numbers: dict[str, Number] = {"operator": name, "wanted": k, "utilisation": busy, "visits": station.visits}
+    if math.isfinite(servers.sojourn):
+        numbers["sojourn_seconds"] = servers.sojourn
     return Reason("station", text, numbers)

@@ -12,12 +12,15 @@
 
 `function` gives every operator the fewest instances with T ≤ R_max. `path` moves by one instance at a time: on each
 path above R_max the slowest operator gets one more, on each below α·R_max the fastest gives one back.
+
+differs: workers that run every operator are one station, and one path (`stations`). A micro-batch has no queue in front
+of each operator: `function` holds, and `path`, whose one path it is, looks at the latency of the batch (`batches`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -28,35 +31,23 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.policies import Options
-from autotrascale.plan.policies.base import (
-    answer,
-    clip,
-    hold_for_gaps,
+from autotrascale.plan.policies import Options, batches
+from autotrascale.plan.policies.base import answer, clip, hold, hold_for_gaps, read_options, require_target
+from autotrascale.plan.policies.reasons import (
+    hot_keys,
     kept_sources,
     latency_reached,
-    read_options,
-    require_target,
+    no_counterpart,
     speaks_of_the_mean,
+    still_behind,
 )
-from autotrascale.plan.sizing.sizing import Sizing, Unsized, limits, size
+from autotrascale.plan.policies.stations import WORKERS, Station, assumed, running, spread, stations
+from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
 from autotrascale.plan.words import amount
 
 Scope = Literal["function", "path"]
+Stations = Mapping[str, Station]
 _MOST_PATHS = 10_000
-# c² where it was not measured: Poisson arrivals and exponential service, which makes GI/G/1 the plain M/M/1.
-_UNMEASURED_CV2 = 1.0
-
-
-@dataclass(frozen=True)
-class Station:
-    arrivals: float
-    service: float
-    variability: float = 2 * _UNMEASURED_CV2  # c_a² + c_s²
-
-    def response(self, k: int) -> float:
-        """T in seconds on k instances; infinite when they are saturated."""
-        return 1.0 / self.service + waiting(self.arrivals, self.service, k, self.variability)
 
 
 @dataclass(frozen=True)
@@ -75,54 +66,68 @@ class Queueing:
         return "queueing" if self.scope == "function" else "queueing-path"
 
     def decide(self, snapshot: Snapshot) -> Decision:
+        in_batches = snapshot.execution == "micro-batch"
+        if in_batches and self.scope == "function":
+            return hold(self.name, snapshot, [_no_queues()])
         sized = size(snapshot, self.target)
         if isinstance(sized, Unsized):
             return hold_for_gaps(self.name, snapshot, sized)
-        stations = _stations(snapshot, sized)
-        rule = self._per_function if self.scope == "function" else self._per_path
-        wanted, reasons = rule(snapshot, stations)
-        reasons = [*kept_sources(snapshot, sized), *reasons, *_assumed(snapshot, stations)]
-        reasons += speaks_of_the_mean(self.target)
-        return answer(self.name, snapshot, wanted, reasons)
+        wanted, reasons = self._in_batches(snapshot, sized) if in_batches else self._in_queues(snapshot, sized)
+        return answer(self.name, snapshot, wanted, [*reasons, *speaks_of_the_mean(self.target)], sized)
 
-    def _per_function(self, snapshot: Snapshot, stations: Mapping[str, Station]) -> tuple[dict[str, int], list[Reason]]:
-        wanted = snapshot.parallelism | {
-            name: fewest(station, self.target.latency_seconds, *limits(snapshot, name))
-            for name, station in stations.items()
-        }
-        return wanted, [self._explain(name, station, wanted[name]) for name, station in stations.items()]
+    def _in_batches(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
+        k, reasons = batches.one_step(snapshot, sized, self.target, self.alpha)
+        return dict(zip(sized.operators, k, strict=True)), reasons
+
+    def _in_queues(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
+        known = stations(snapshot, sized)
+        rule = self._per_function if self.scope == "function" else self._per_path
+        found, reasons = rule(snapshot, known)
+        wanted = spread(snapshot, found)
+        behind = still_behind(sized, tuple(wanted.values())) if self.scope == "path" else []
+        kept, hot = kept_sources(snapshot, sized), hot_keys(snapshot, sized)
+        return wanted, [*kept, *reasons, *behind, *hot, *assumed(snapshot, known)]
+
+    def _per_function(self, snapshot: Snapshot, known: Stations) -> tuple[dict[str, int], list[Reason]]:  # noqa: ARG002
+        found = {name: fewest(station, self.target.latency_seconds) for name, station in known.items()}
+        return found, [self._explain(name, station, found[name]) for name, station in known.items()]
 
     def _explain(self, name: str, station: Station, k: int) -> Reason:
-        reached = latency_reached(station.response(k), self.target, "more instances do not lower it enough")
+        reached = latency_reached(response(station, k), self.target, "more instances do not lower it enough")
         numbers = {"operator": name, "wanted": k, **reached.numbers}
         return Reason(reached.code, f"{name}: on {k} {reached.text}", numbers)
 
-    def _per_path(self, snapshot: Snapshot, stations: Mapping[str, Station]) -> tuple[dict[str, int], list[Reason]]:
-        running = snapshot.parallelism
-        response = {name: station.response(running[name]) for name, station in stations.items()}
+    def _per_path(self, snapshot: Snapshot, known: Stations) -> tuple[dict[str, int], list[Reason]]:
+        k = running(snapshot, known)
+        now = {name: response(station, k[name]) for name, station in known.items()}
         grow, shrink = set[str](), set[str]()
         slowest_kept: dict[str, float] = {}  # the slowest path through an operator
-        for path in paths(snapshot.topology):
-            total = sum(response.get(name, 0.0) for name in path)
+        for path in [(WORKERS,)] if snapshot.execution == "shared" else paths(snapshot.topology):
+            total = sum(now.get(name, 0.0) for name in path)
             for name in path:
                 slowest_kept[name] = max(slowest_kept.get(name, 0.0), total)
             if total > self.target.latency_seconds:
-                grow |= _slowest(path, response, snapshot)
+                grow |= _slowest([name for name in path if name in known and k[name] < known[name].most], now)
             elif total < self.alpha * self.target.latency_seconds:
-                shrink |= _fastest(path, response, snapshot)
+                shrink |= _fastest([name for name in path if name in known and k[name] > known[name].least], now)
         for name in sorted(shrink - grow):
             # differs: the paper gives back blindly. An instance that another path needs would come back at once.
-            loss = stations[name].response(running[name] - 1) - response[name]
+            loss = response(known[name], k[name] - 1) - now[name]
             if slowest_kept[name] + loss > self.target.latency_seconds:
                 shrink.remove(name)
-        wanted = {name: k + (name in grow) - (name in shrink - grow) for name, k in running.items()}
-        reasons = [_moved(name, running[name], wanted[name], response[name]) for name in response]
-        return wanted, [*reasons, _slowest_path(max(slowest_kept.values()), self.target)]
+        found = {name: own + (name in grow) - (name in shrink - grow) for name, own in k.items()}
+        reasons = [_moved(name, k[name], found[name], now[name]) for name in now]
+        return found, [*reasons, _slowest_path(max(slowest_kept.values()), self.target)]
 
 
 def create(target: Target | None, options: Options) -> Queueing:
     name = "queueing-path" if options.get("scope") == "path" else "queueing"
     return read_options(Queueing, name, options, target=require_target(name, target))
+
+
+def response(station: Station, k: int) -> float:
+    """T in seconds on k instances; infinite when they are saturated."""
+    return 1.0 / station.service + waiting(station.arrivals, station.service, k, station.variability)
 
 
 def waiting(arrivals: float, service: float, k: int, variability: float = 2.0) -> float:
@@ -138,13 +143,13 @@ def must_wait(rho: float, k: int) -> float:
     return (rho**k + rho) / 2 if rho >= 0.7 else rho ** ((k + 1) / 2)
 
 
-def fewest(station: Station, most_seconds: float, least: int, most: int) -> int:
-    """The first k from `least` on with T ≤ R_max; `most` when there is none (§4.2.1)."""
-    offered = station.arrivals / station.service
-    if 1.0 / station.service > most_seconds or offered >= most:
+def fewest(station: Station, most_seconds: float) -> int:
+    """The first k within the bounds with T ≤ R_max; the most it may have when there is none (§4.2.1)."""
+    least, most = station.least, station.most
+    if 1.0 / station.service > most_seconds or station.offered >= most:
         return most
-    for k in range(clip(math.floor(offered) + 1, least, most), most):
-        if station.response(k) <= most_seconds:
+    for k in range(clip(math.floor(station.offered) + 1, least, most), most):
+        if response(station, k) <= most_seconds:
             return k
     return most
 
@@ -177,27 +182,17 @@ def _walk(starts: tuple[str, ...], downstream: Mapping[str, list[str]]) -> Itera
             yield path
 
 
-def _stations(snapshot: Snapshot, sized: Sizing) -> dict[str, Station]:
-    stations = {}
-    for name, arrivals, service in zip(sized.operators, sized.demand, sized.capacity, strict=True):
-        metrics = snapshot.operators[name]
-        if arrivals == 0:
-            stations[name] = Station(0.0, math.inf)  # nothing comes, nothing waits
-        elif arrivals is not None and service is not None:
-            arrival = _UNMEASURED_CV2 if metrics.arrival_cv2 is None else metrics.arrival_cv2
-            each = _UNMEASURED_CV2 if metrics.service_cv2 is None else metrics.service_cv2
-            stations[name] = Station(arrivals, service, arrival + each)
-    return stations
+def _no_queues() -> Reason:
+    why = "a micro-batch has no queue in front of each operator, and no response time of its own for each"
+    return no_counterpart("micro-batch", why, ["queueing-path", "drs-true"])
 
 
-def _slowest(path: tuple[str, ...], response: Mapping[str, float], snapshot: Snapshot) -> set[str]:
-    able = [n for n in path if n in response and snapshot.operators[n].parallelism < limits(snapshot, n)[1]]
-    return {max(able, key=lambda name: response[name])} if able else set()
+def _slowest(able: Sequence[str], now: Mapping[str, float]) -> set[str]:
+    return {max(able, key=lambda name: now[name])} if able else set()
 
 
-def _fastest(path: tuple[str, ...], response: Mapping[str, float], snapshot: Snapshot) -> set[str]:
-    able = [n for n in path if n in response and snapshot.operators[n].parallelism > limits(snapshot, n)[0]]
-    return {min(able, key=lambda name: response[name])} if able else set()
+def _fastest(able: Sequence[str], now: Mapping[str, float]) -> set[str]:
+    return {min(able, key=lambda name: now[name])} if able else set()
 
 
 def _moved(name: str, running: int, wanted: int, response: float) -> Reason:
@@ -217,13 +212,3 @@ def _slowest_path(seconds: float, target: Target) -> Reason:
         return Reason("latency", "the slowest path is saturated as it runs", numbers)
     text = f"the slowest path takes {amount(seconds)} s as it runs, the target is {amount(target.latency_seconds)} s"
     return Reason("latency", text, numbers | {"predicted_seconds": seconds})
-
-
-def _assumed(snapshot: Snapshot, stations: Mapping[str, Station]) -> list[Reason]:
-    operators = snapshot.operators
-    busy = [name for name, station in stations.items() if station.arrivals]
-    names = [n for n in busy if operators[n].arrival_cv2 is None or operators[n].service_cv2 is None]
-    if not names:
-        return []
-    text = f"variability not measured for {len(names)} of {len(operators)} operators: taken as {_UNMEASURED_CV2:g}"
-    return [Reason("assumed-variability", text, {"operators": len(names), "assumed_cv2": _UNMEASURED_CV2})]

@@ -11,6 +11,7 @@ from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.policies import Options
 from autotrascale.plan.policies.base import answer, hold, read_options
+from autotrascale.plan.policies.reasons import unknown_signal
 from autotrascale.plan.sizing.sizing import limits
 from autotrascale.plan.words import amount
 
@@ -34,19 +35,17 @@ class Threshold:
             )
 
     def decide(self, snapshot: Snapshot) -> Decision:
-        if all(metrics.backlog_records is None for metrics in snapshot.operators.values()):
-            text = "holding: no operator's backlog is known; report backlog_records for each"
-            return hold(self.name, snapshot, [Reason("hold-unknown-backlog", text)])
-        each = {name: self._one(snapshot, name) for name in snapshot.operators}
-        wanted = {name: k for name, (k, _) in each.items()}
-        return answer(self.name, snapshot, wanted, [reason for _, reason in each.values()])
+        known = {name: m.backlog_records for name, m in snapshot.operators.items() if m.backlog_records is not None}
+        unknown = [name for name in snapshot.operators if name not in known]
+        said = [unknown_signal("backlog", "backlog_records", unknown)] if unknown else []
+        if not known:
+            return hold(self.name, snapshot, said)
+        each = {name: self._one(snapshot, name, backlog) for name, backlog in known.items()}
+        wanted = {**snapshot.parallelism, **{name: k for name, (k, _) in each.items()}}
+        return answer(self.name, snapshot, wanted, [*(reason for _, reason in each.values()), *said])
 
-    def _one(self, snapshot: Snapshot, name: str) -> tuple[int, Reason]:
-        metrics = snapshot.operators[name]
-        k, backlog = metrics.parallelism, metrics.backlog_records
-        if backlog is None:
-            text = f"{name}: its backlog is not known, kept at {k}; report backlog_records for it"
-            return k, Reason("backlog-unknown", text, {"operator": name, "running": k})
+    def _one(self, snapshot: Snapshot, name: str, backlog: float) -> tuple[int, Reason]:
+        k = snapshot.operators[name].parallelism
         if backlog <= self.scale_in:
             wanted, rule = max(k - 1, limits(snapshot, name)[0]), f"at most {amount(self.scale_in)}"
         elif backlog > self.scale_out:

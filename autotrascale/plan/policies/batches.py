@@ -1,0 +1,122 @@
+"""Micro-batches, for policies whose papers know queues: stages take turns, and what is late is the whole batch.
+
+| symbol | meaning                                                                        | unit    |
+|--------|--------------------------------------------------------------------------------|---------|
+| t_i    | how long the stage of operator i lasts, for each second of input               | s per s |
+| o, b   | fixed cost of a batch; its length, b = o / (1 − Σ t_i)                          | s       |
+| E[T]   | expected latency of a record, 1.5 b: half a batch until its own starts, then b | s       |
+| R_max  | what E[T] may be                                                               | s       |
+
+differs: neither DRS nor Elastic Pulsar has such a station. An operator of k = 5 and load 4.9 is a stable queue; its
+stage takes 98 % of every second, and leaves the others 2 %. What carries over is each paper's rule of who is given the
+next instance, with the latency of the batch in the place of the latency of queues. o grows with the instances, by how
+much one window does not say, so the answer is a step: the next window knows better.
+"""
+
+from __future__ import annotations
+
+import math
+
+from autotrascale.domain.decision import Number, Reason
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.target import Target
+from autotrascale.plan.policies.reasons import demands, latency_reached, rate_out_of_reach, still_behind
+from autotrascale.plan.sizing.floor import batch_latency, micro_batch
+from autotrascale.plan.sizing.sizing import Sizing, Vector
+from autotrascale.plan.words import amount, percent
+
+STUCK = "the bounds leave no instance that would lower it enough"
+
+
+def latency(sized: Sizing, k: Vector) -> float | None:
+    """E[T] at k; infinite when batches grow without end, None when o is not known."""
+    batch = sized.batch_seconds(k)
+    return None if batch is None else batch_latency(batch)
+
+
+def fewest(sized: Sizing, target: Target) -> Vector:
+    """DRS's rule: the next instance always to the stage that it shortens most, until E[T] ≤ R_max.
+
+    1.5 o / (1 − Σ t_i) ≤ R_max is 1.5 o / R_max + Σ t_i ≤ 1: the floor's own inequality, over another fixed share. Of
+    unknown o, the floor is all there is.
+    """
+    if sized.fixed_seconds is None:
+        return sized.floor
+    fixed = min(1.0, batch_latency(sized.fixed_seconds) / target.latency_seconds)
+    k = tuple(micro_batch(sized.known_loads, sized.lower, sized.upper, fixed, sized.hot))
+    while (latency(sized, k) or 0.0) > target.latency_seconds and (more := _shortened_most(sized, k)) is not None:
+        k = _moved(k, more, 1)  # the floor's slack for roundings is more than a prediction may have
+    return k
+
+
+def explain(snapshot: Snapshot, sized: Sizing, k: Vector, target: Target) -> list[Reason]:
+    """Why k, stage by stage, and what it predicts."""
+    seconds = latency(sized, k)
+    if seconds is None:
+        return [*demands(snapshot, sized, k), unpredictable(), *rate_out_of_reach(sized)]
+    return [*demands(snapshot, sized, k), _length(sized, k), latency_reached(seconds, target, STUCK)]
+
+
+def unpredictable() -> Reason:
+    text = "the latency of a batch cannot be predicted: overhead_share and batch_seconds are not both known"
+    return Reason("latency-unknown", text)
+
+
+def one_step(snapshot: Snapshot, sized: Sizing, target: Target, alpha: float) -> tuple[Vector, list[Reason]]:
+    """Elastic Pulsar's rule by path (§4.2.2), where all operators are one path: above R_max the longest stage gets one
+    more, below α R_max the shortest gives one back, unless that would lead above R_max."""
+    running = tuple(snapshot.parallelism.values())
+    seconds, step = latency(sized, running), None
+    k = running
+    if seconds is None:
+        step = _longest(sized, running) if sized.busy(running) > 1 else None
+        k = running if step is None else _moved(running, step, 1)
+    elif seconds > target.latency_seconds:
+        step = _longest(sized, running)
+        k = running if step is None else _moved(running, step, 1)
+    elif seconds < alpha * target.latency_seconds:
+        step = _shortest(sized, running)
+        less = running if step is None else _moved(running, step, -1)
+        k = less if (latency(sized, less) or 0.0) <= target.latency_seconds else running
+    found = unpredictable() if seconds is None else _as_it_runs(seconds, target)
+    return k, [*demands(snapshot, sized, k), found, *still_behind(sized, k)]
+
+
+def _shortened_most(sized: Sizing, k: Vector) -> int | None:
+    gains = {at: sized.stages(k)[at] - sized.stages(_moved(k, at, 1))[at] for at in _with_room(sized, k)}
+    best = max(gains, key=lambda at: gains[at], default=None)
+    return best if best is not None and gains[best] > 0 else None
+
+
+def _longest(sized: Sizing, k: Vector) -> int | None:
+    """Of the stages that another instance shortens."""
+    able = [at for at in _with_room(sized, k) if sized.stages(_moved(k, at, 1))[at] < sized.stages(k)[at]]
+    return max(able, key=lambda at: sized.stages(k)[at], default=None)
+
+
+def _shortest(sized: Sizing, k: Vector) -> int | None:
+    known = [at for at, load in enumerate(sized.load) if load is not None and k[at] > sized.lower[at]]
+    return min(known, key=lambda at: sized.stages(k)[at], default=None)
+
+
+def _with_room(sized: Sizing, k: Vector) -> list[int]:
+    return [at for at, (own, most) in enumerate(zip(k, sized.upper, strict=True)) if own < most]
+
+
+def _moved(k: Vector, at: int, by: int) -> Vector:
+    return (*k[:at], k[at] + by, *k[at + 1 :])
+
+
+def _length(sized: Sizing, k: Vector) -> Reason:
+    busy, fixed = sum(sized.stages(k)), sized.fixed_seconds or 0.0
+    text = f"the stages of a batch need {percent(busy)} of the time, and each batch {amount(fixed)} s beside them"
+    numbers: dict[str, Number] = {"busy": busy, "fixed_seconds": fixed}
+    return Reason("batch", text, numbers)
+
+
+def _as_it_runs(seconds: float, target: Target) -> Reason:
+    numbers: dict[str, Number] = {"target_seconds": target.latency_seconds}
+    if math.isinf(seconds):
+        return Reason("latency", "batches grow without end as it runs", numbers)
+    text = f"a record takes {amount(seconds)} s as it runs, the target is {amount(target.latency_seconds)} s"
+    return Reason("latency", text, numbers | {"predicted_seconds": seconds})
