@@ -47,17 +47,16 @@ def answer(
     reasons: Sequence[Reason],
     sized: Sizing | None = None,
 ) -> Decision:
-    """`wanted` within the bounds. Where `sized` lacks a part of what the time of operators is made of, no instance is
-    given back. With shared execution every worker runs all operators: the largest wish counts."""
+    """`wanted` within the bounds. Where `sized` lacks a part of what the time of operators is made of, more may be asked
+    for and nothing is given back, and that what runs is enough is not decided. With shared execution every worker runs all operators: the largest wish counts."""
     running, limits = snapshot.parallelism, zip(*bounds(snapshot), strict=True)
     bound = dict(zip(snapshot.operators, limits, strict=True))
     within = {name: clip(k, *bound[name]) for name, k in wanted.items()}
     if sized is not None and sized.unmeasured:
         kept = {name: clip(max(k, running[name]), *bound[name]) for name, k in within.items()}
-        fewer = [name for name, k in within.items() if k < kept[name]]
-        if fewer:
-            reasons = [*reasons, not_given_back(sized.unmeasured, fewer)]
-        if fewer and kept == running:
+        if kept != within or kept == running:
+            reasons = [*reasons, not_given_back(sized.unmeasured)]
+        if kept == running:
             return hold(policy, snapshot, reasons)
         within = kept
     if snapshot.execution == "shared" and len(set(within.values())) > 1:

@@ -21,11 +21,11 @@ def unknown_signal(signal: str, field: str, operators: Sequence[str]) -> Reason:
     return Reason(f"hold-unknown-{signal}", text, {"operators": ", ".join(operators), "field": field})
 
 
-def not_given_back(needs: Sequence[str], operators: Sequence[str]) -> Reason:
+def not_given_back(missing: Sequence[str]) -> Reason:
     """Unknown is never good news: what was not measured may be why so much runs."""
-    missing = " and ".join(needs)
-    text = f"holding: {listing(operators)} would run on fewer, but not while {missing} is not known"
-    return Reason("hold-unmeasured", text, {"operators": ", ".join(operators), "missing": missing})
+    fields = " and ".join(missing)
+    text = f"holding: not known: {fields}; operators share their time with it, so nothing is given back"
+    return Reason("hold-unmeasured", text, {"missing": fields})
 
 
 def demands(snapshot: Snapshot, sized: Sizing, k: Sequence[int]) -> list[Reason]:
