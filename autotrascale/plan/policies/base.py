@@ -47,8 +47,11 @@ def answer(
     reasons: Sequence[Reason],
     sized: Sizing | None = None,
 ) -> Decision:
-    """`wanted` within the bounds. Where `sized` lacks a part of what the time of operators is made of, more may be asked
-    for and nothing is given back, and that what runs is enough is not decided. With shared execution every worker runs all operators: the largest wish counts."""
+    """`wanted` within the bounds. With shared execution every worker runs all operators: the largest wish counts.
+
+    Where `sized` lacks a part of the time that operators share, more may be asked for, but nothing is given back, and
+    that what runs is enough is not decided.
+    """
     running, limits = snapshot.parallelism, zip(*bounds(snapshot), strict=True)
     bound = dict(zip(snapshot.operators, limits, strict=True))
     within = {name: clip(k, *bound[name]) for name, k in wanted.items()}
