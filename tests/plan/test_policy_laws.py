@@ -174,6 +174,8 @@ def _few(names: tuple[str, ...]) -> st.SearchStrategy[set[str]]:
 
 def _less_of(metrics: OperatorMetrics, operator_fields: set[str], work_fields: set[str]) -> OperatorMetrics:
     gone: dict[str, Any] = dict.fromkeys(operator_fields)
+    if not metrics.upstream and "records_in" in work_fields:  # a source is then measured by what it puts out
+        work_fields = work_fields | {"records_out"}
     without = dict.fromkeys(work_fields)
     if metrics.instances:
         return replace(metrics, instances=tuple(replace(work, **without) for work in metrics.instances), **gone)
