@@ -316,7 +316,7 @@ def test_dead_band() -> None:
 
 @pytest.mark.parametrize("execution", ["shared", "micro-batch"])
 def test_the_dead_band_looks_at_the_whole_job_where_operators_share(execution: Any) -> None:
-    snapshot = chain({"source": 8, "map": 8}, CAPACITY, 60.0, execution=execution)
+    snapshot = chain({"source": 8, "map": 8}, CAPACITY, 60.0, execution=execution, overhead_share=0.0)
     assert not ds2(dead_band=0.3).see(snapshot).changed
     assert ds2(dead_band=0.1).see(snapshot).changed
 
