@@ -90,13 +90,14 @@ def whole_snapshots(draw: DrawFn, execution: Execution | None = None, max_operat
     hot key."""
     snapshot = draw(snapshots(execution, max_operators, bounded=draw(st.booleans())))
     assume(snapshot.execution != "shared" or _some_number_of_workers(snapshot))
+    operators = {name: draw(_whole_metrics(metrics)) for name, metrics in snapshot.operators.items()}
     return replace(
         snapshot,
-        operators={name: draw(_whole_metrics(metrics)) for name, metrics in snapshot.operators.items()},
+        operators=operators,
         batch_seconds=draw(st.floats(0.01, 10.0)),
         throughput=snapshot.target_rate * draw(st.floats(0.5, 1.0)),
         latency_seconds=Latency(*(draw(st.floats(0.0, 5.0)) for _ in range(4))),
-        backlog_records=draw(st.integers(0, 1_000_000)),
+        backlog_records=sum(operators[name].backlog_records or 0.0 for name in snapshot.topology.sources),
     )
 
 

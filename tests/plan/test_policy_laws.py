@@ -241,6 +241,19 @@ def test_one_unknown_backlog_keeps_that_operator() -> None:
     assert decision.parallelism == {"source": 2, "map": 4}
 
 
+def test_within_a_batch_nothing_waits_so_the_backlog_of_the_job_is_everybodys() -> None:
+    """No queue in front of `map` says nothing of `map`."""
+    operators = {"source": {"backlog_records": 900.0}, "map": {"backlog_records": 0.0}}
+    late = chain({"source": 3, "map": 4}, {}, 60.0, operators=operators, execution="micro-batch")
+    assert create("threshold").decide(late).parallelism == {"source": 4, "map": 5}
+    assert create("threshold").decide(replace(late, backlog_records=0.0)).parallelism == {"source": 2, "map": 3}
+    unsaid = {"source": {}, "map": {"backlog_records": 0.0}}
+    blind = chain({"source": 3, "map": 4}, {}, 60.0, operators=unsaid, execution="micro-batch")
+    decision = create("threshold").decide(blind)
+    assert decision.hold
+    assert decision.reasons[0].numbers == {"operators": "source", "field": "backlog_records"}
+
+
 # --- A hot key
 
 

@@ -95,6 +95,19 @@ def test_a_latency_target_reaches_the_policy(snapshot: Path, capsys: pytest.Capt
     assert reasons[-1]["code"] == "mean-only"
 
 
+def test_the_target_that_limits_a_batch_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The overhead of 0.3 s is 25 % of a batch of 1.2 s, and more than a batch of 0.2 s is long."""
+    batches = {**WORD_COUNT, "execution": "micro-batch", "overhead_share": 0.1, "batch_seconds": 3.0}
+    path = tmp_path / "batches.json"
+    path.write_text(json.dumps(batches))
+    for target, said in {"1.2": "with batches of 1.2 s at most: the target on mean latency",
+                         "0.2": "batches as short as the target of 0.2 s are out of reach"}.items():  # fmt: skip
+        assert run("decide", "--policy", "ds2", "--latency-target", target, "--format", "json", str(path)) == 0
+        (batch,) = [reason for reason in json.loads(capsys.readouterr().out)["reasons"] if reason["code"] == "batch"]
+        assert said in batch["text"]
+        assert batch["overhead_share"] == pytest.approx(0.25 if target == "1.2" else 0.1)
+
+
 def test_a_hold_is_no_change_and_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     blind = {
         **WORD_COUNT,

@@ -1,7 +1,12 @@
-"""Threshold (Elastic Pulsar §4.1): one instance more where the queue is long, one fewer where it is short."""
+"""Threshold (Elastic Pulsar §4.1): one instance more where the queue is long, one fewer where it is short.
+
+differs: within a micro-batch nothing waits in front of an operator. What waits for any of them waits at the sources, so
+there the backlog of the job is every operator's queue.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autotrascale.domain import checks
@@ -9,6 +14,7 @@ from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
+from autotrascale.domain.true_rates import sum_of_known
 from autotrascale.plan.policies import Options
 from autotrascale.plan.policies.base import answer, hold, read_options
 from autotrascale.plan.policies.reasons import unknown_signal
@@ -35,9 +41,11 @@ class Threshold:
             )
 
     def decide(self, snapshot: Snapshot) -> Decision:
-        known = {name: m.backlog_records for name, m in snapshot.operators.items() if m.backlog_records is not None}
-        unknown = [name for name in snapshot.operators if name not in known]
-        said = [unknown_signal("backlog", "backlog_records", unknown)] if unknown else []
+        backlogs = _backlogs(snapshot)
+        unknown = [name for name, backlog in backlogs.items() if backlog is None]
+        asked = unknown if snapshot.execution != "micro-batch" else snapshot.topology.sources
+        said = [unknown_signal("backlog", "backlog_records", asked)] if unknown else []
+        known = {name: backlog for name, backlog in backlogs.items() if backlog is not None}
         if not known:
             return hold(self.name, snapshot, said)
         each = {name: self._one(snapshot, name, backlog) for name, backlog in known.items()}
@@ -54,6 +62,17 @@ class Threshold:
             wanted, rule = k, "between the thresholds"
         numbers: dict[str, Number] = {"operator": name, "backlog": backlog, "running": k, "wanted": wanted}
         return wanted, Reason("backlog", f"{name}: backlog of {amount(backlog)} is {rule} → {wanted}", numbers)
+
+
+def _backlogs(snapshot: Snapshot) -> Mapping[str, float | None]:
+    """What waits for each operator."""
+    own = {name: metrics.backlog_records for name, metrics in snapshot.operators.items()}
+    if snapshot.execution != "micro-batch":
+        return own
+    waiting = snapshot.backlog_records
+    if waiting is None:
+        waiting = sum_of_known(own[name] for name in snapshot.topology.sources)
+    return dict.fromkeys(own, waiting)
 
 
 def create(target: Target | None, options: Options) -> Threshold:  # noqa: ARG001 - every policy is created alike
