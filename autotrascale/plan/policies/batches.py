@@ -65,16 +65,12 @@ def unpredictable() -> Reason:
 def one_step(snapshot: Snapshot, sized: Sizing, target: Target, alpha: float) -> tuple[Vector, list[Reason]]:
     """Elastic Pulsar's rule by path (§4.2.2), where all operators are one path: above R_max the longest stage gets one
     more, below α R_max the shortest gives one back, unless that would lead above R_max."""
-    running = tuple(snapshot.parallelism.values())
-    seconds, step = latency(sized, running), None
-    k = running
-    if seconds is None:
-        step = _longest(sized, running) if sized.busy(running) > 1 else None
-        k = running if step is None else _moved(running, step, 1)
-    elif seconds > target.latency_seconds:
-        step = _longest(sized, running)
-        k = running if step is None else _moved(running, step, 1)
-    elif seconds < alpha * target.latency_seconds:
+    k = running = tuple(snapshot.parallelism.values())
+    seconds = latency(sized, running)
+    late = sized.busy(running) > 1 if seconds is None else seconds > target.latency_seconds
+    if late and (step := _longest(sized, running)) is not None:
+        k = _moved(running, step, 1)
+    elif seconds is not None and seconds < alpha * target.latency_seconds:
         step = _shortest(sized, running)
         less = running if step is None else _moved(running, step, -1)
         k = less if (latency(sized, less) or 0.0) <= target.latency_seconds else running
@@ -83,24 +79,30 @@ def one_step(snapshot: Snapshot, sized: Sizing, target: Target, alpha: float) ->
 
 
 def _shortened_most(sized: Sizing, k: Vector) -> int | None:
-    gains = {at: sized.stages(k)[at] - sized.stages(_moved(k, at, 1))[at] for at in _with_room(sized, k)}
-    best = max(gains, key=lambda at: gains[at], default=None)
-    return best if best is not None and gains[best] > 0 else None
+    return max(_shortened(sized, k), key=lambda at: _gain(sized, k, at), default=None)
 
 
 def _longest(sized: Sizing, k: Vector) -> int | None:
     """Of the stages that another instance shortens."""
-    able = [at for at in _with_room(sized, k) if sized.stages(_moved(k, at, 1))[at] < sized.stages(k)[at]]
-    return max(able, key=lambda at: sized.stages(k)[at], default=None)
+    stages = sized.stages(k)
+    return max(_shortened(sized, k), key=lambda at: stages[at], default=None)
+
+
+def _shortened(sized: Sizing, k: Vector) -> list[int]:
+    room = [at for at, (own, most) in enumerate(zip(k, sized.upper, strict=True)) if own < most]
+    return [at for at in room if _gain(sized, k, at) > 0]
+
+
+def _gain(sized: Sizing, k: Vector, at: int) -> float:
+    """t_i(k_i) − t_i(k_i + 1)."""
+    alone = sized.hot[at] if sized.hot else 0.0
+    return (sized.load[at] or 0.0) * (1.0 - alone) / (k[at] * (k[at] + 1))
 
 
 def _shortest(sized: Sizing, k: Vector) -> int | None:
+    stages = sized.stages(k)
     known = [at for at, load in enumerate(sized.load) if load is not None and k[at] > sized.lower[at]]
-    return min(known, key=lambda at: sized.stages(k)[at], default=None)
-
-
-def _with_room(sized: Sizing, k: Vector) -> list[int]:
-    return [at for at, (own, most) in enumerate(zip(k, sized.upper, strict=True)) if own < most]
+    return min(known, key=lambda at: stages[at], default=None)
 
 
 def _moved(k: Vector, at: int, by: int) -> Vector:
