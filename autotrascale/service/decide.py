@@ -86,7 +86,8 @@ def read_model(path: Path) -> BenefitModel:
 
 
 def _show(decision: Decision, snapshot: Snapshot) -> None:
-    say(f"{decision.policy}: {'change' if decision.changed else 'no change'} ({snapshot.job})")
+    found = "change" if decision.changed else "no change, it could not decide" if decision.hold else "no change"
+    say(f"{decision.policy}: {found} ({snapshot.job})")
     running = snapshot.parallelism
     table(
         ("operator", "running", "recommended", ""),

@@ -116,7 +116,7 @@ def test_a_hold_is_no_change_and_no_error(tmp_path: Path, capsys: pytest.Capture
     path = tmp_path / "blind.json"
     path.write_text(json.dumps(blind))
     assert run("decide", "--policy", "ds2", str(path)) == 0
-    assert "no change" in capsys.readouterr().out
+    assert "no change, it could not decide" in capsys.readouterr().out
 
 
 def test_yaml_is_read_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
