@@ -29,7 +29,6 @@ import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from autotrascale.analyze.live.joining import Follower
 from autotrascale.analyze.live.watch import Watch
 from autotrascale.analyze.stability import Rules
 from autotrascale.execute.spark.configuration import configuration, event_log_folder
@@ -42,6 +41,7 @@ from autotrascale.execute.spark.load.schedule import constant
 from autotrascale.execute.spark.query.flow import Flow
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.jobs.wordcount import WordCount
+from autotrascale.monitor.eventlog.following import Follower
 
 DEMO = Path(__file__).parents[1] / "configs" / "wordcount.yaml"
 JOB = "autotrascale.jobs.wordcount:WordCount"

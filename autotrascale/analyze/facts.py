@@ -1,11 +1,12 @@
 """Raw facts of micro-batches as small typed rows, without Spark: what a log, an API or a listener can all fill in.
 
     symbol   meaning                                                             unit
-    T_u      useful time = run + deserialise + result serialisation − fetch wait s
-    wait     time a task stood still for shuffled input                          s
+    T_u      useful time = run + deserialise + result serialisation − fetch wait ms
+    wait     time a task stood still for shuffled input                          ms
 
 One operator = one stage (or a few, when its own plan shuffles inside); one instance = one task index. Times of day are
-Unix milliseconds, as Spark tells them.
+Unix milliseconds, as Spark tells them. Counts and times of tasks are whole numbers, so that their sums are the same in
+whatever order and by whomever they are added up. What was not written is None, and never zero.
 """
 
 from __future__ import annotations
@@ -16,29 +17,22 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class TaskFact:
-    """One finished task. `records_in` comes from a source or a shuffle, `records_out` goes to the next shuffle."""
+    """One task that did its work, or the sums of several of one instance. `read` comes from a source or a shuffle,
+    `sent` goes to the next shuffle, `written` to a file. `tasks` says how it comes about."""
 
     stage: int
     index: int
-    run_seconds: float
-    deserialise_seconds: float = 0.0
-    serialise_seconds: float = 0.0
-    wait_seconds: float = 0.0
-    gc_seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    records_in: int = 0
-    records_out: int = 0
-
-    @property
-    def useful_seconds(self) -> float:
-        """T_u (DS2 §3.2): never below zero, since Spark's clocks are read one after another."""
-        busy = self.run_seconds + self.deserialise_seconds + self.serialise_seconds
-        return max(0.0, busy - self.wait_seconds)
-
-    @property
-    def slot_seconds(self) -> float:
-        """How long it held its slot, working or not."""
-        return self.run_seconds + self.deserialise_seconds + self.serialise_seconds
+    useful_ms: int | None
+    deserialise_ms: int | None = None
+    wait_ms: int | None = None
+    gc_ms: int | None = None
+    read: int | None = None
+    sent: int | None = None
+    written: int | None = None
+    served_ms: int | None = None
+    served_squares: int | None = None
+    slot_ms: int | None = None  # how long it held its slot, working or not
+    cpu_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +63,9 @@ class Mark:
 class StateFact:
     """One stateful operator in the plan: keys kept, memory, time to commit."""
 
-    keys: int
-    bytes: int
-    commit_seconds: float
+    keys: int | None
+    bytes: int | None
+    commit_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +76,9 @@ class BatchFact:
     run: str
     started_ms: int
     seconds: float
-    input_records: int
+    input_records: int | None
+    offered_seconds: float | None = None  # the input time it covers, as Spark tells the rate of its sources
+    behind: int | None = None  # records that its sources had and did not give, when it was planned
     phases: Mapping[str, float] = field(default_factory=dict)  # seconds by Spark's names: addBatch, walCommit, …
     marks: Mapping[str, Mark] = field(default_factory=dict)
     stages: tuple[StageFact, ...] = ()

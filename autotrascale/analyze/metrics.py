@@ -12,18 +12,23 @@
 Marks say how many records there were, tasks how they spread over the instances: the tasks' own counts are scaled to
 the marks. They differ where Spark combines rows before a shuffle, which depends on the batch and is nobody's rate.
 
+Without marks the tasks' own counts are all there is. A number that nobody wrote makes unknown what is made of it.
+
 Within a batch, arrivals are taken to be even between the first and the last one; the mean of x is exact all the same.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autotrascale.analyze import queues
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
 from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot, Work
 from autotrascale.domain.topology import Topology
@@ -40,49 +45,61 @@ class WindowFacts:
     batches: int
     seconds: float
     batch_seconds: float  # mean b
-    records: int
-    core_seconds: float  # CPU time of the executors' JVMs; Python workers' own is not in it
-    slot_seconds: float  # how long tasks held slots
-    gc_share: float  # of slot_seconds
+    records: int | None
+    core_seconds: float | None  # CPU time of the executors' JVMs; Python workers' own is not in it
+    slot_seconds: float | None  # how long tasks held slots
+    gc_share: float | None  # of slot_seconds
     idle_share: float  # h: the part of batch time in which no stage ran
     phases: Mapping[str, float]  # mean seconds for each of Spark's names
-    state_keys: int
+    state_keys: int | None
 
 
 def window_facts(batches: Sequence[BatchFact]) -> WindowFacts:
     tasks = [task for batch in batches for task in batch.tasks]
-    slot = sum(task.slot_seconds for task in tasks)
+    slot, gc = sum_of(task.slot_ms for task in tasks), sum_of(task.gc_ms for task in tasks)
     return WindowFacts(
         batches=len(batches),
         seconds=window_seconds(batches),
         batch_seconds=batch_seconds(batches) or 0.0,
-        records=sum(batch.input_records for batch in batches),
-        core_seconds=sum(task.cpu_seconds for task in tasks),
-        slot_seconds=slot,
-        gc_share=min(1.0, sum(task.gc_seconds for task in tasks) / slot) if slot else 0.0,
+        records=sum_of(batch.input_records for batch in batches),
+        core_seconds=_per(1e9, sum_of(task.cpu_ns for task in tasks)),
+        slot_seconds=_per(1e3, slot),
+        gc_share=None if slot is None or gc is None else min(1.0, gc / slot) if slot else 0.0,
         idle_share=overhead_share(batches),
         phases=_mean_phases(batches),
-        state_keys=sum(state.keys for state in batches[-1].states),
+        state_keys=sum_of(state.keys for state in batches[-1].states),
     )
 
 
 def snapshot(
-    job: str, topology: Topology, p_max: int, source_rates: Mapping[str, float], batches: Sequence[BatchFact]
+    job: str,
+    topology: Topology,
+    p_max: int,
+    source_rates: Mapping[str, float],
+    batches: Sequence[BatchFact],
+    *,
+    marked: bool = True,
 ) -> Snapshot:
-    """The window of these consecutive batches. Parallelism is what was seen to run, not what was asked for."""
+    """The window of these consecutive batches. Parallelism is what was seen to run, not what was asked for. `marked`
+    says that marks count the records; else the tasks do."""
     return Snapshot(
         job=job,
-        window_seconds=window_seconds(batches),
+        window_seconds=max(_CLOCK, window_seconds(batches)),
         p_max=p_max,
         source_rates=dict(source_rates),
-        operators={name: operator_metrics(name, topology, p_max, batches) for name in topology},
+        operators=_operators(topology, p_max, source_rates, batches, marked),
         execution="micro-batch",
         overhead_share=overhead_share(batches),
         batch_seconds=batch_seconds(batches),
         throughput=throughput(batches),
         latency_seconds=latency(topology, batches),
-        backlog_records=backlog(source_rates, batches),
+        backlog_records=queues.backlog(source_rates, batches) if is_stream(batches) else None,
     )
+
+
+def is_stream(batches: Sequence[BatchFact]) -> bool:
+    """Batches of which progress was reported: a query that is no stream has neither a backlog nor arrivals."""
+    return all(batch.input_records is not None for batch in batches)
 
 
 def window_seconds(batches: Sequence[BatchFact]) -> float:
@@ -105,115 +122,194 @@ def overhead_share(batches: Sequence[BatchFact]) -> float:
 def throughput(batches: Sequence[BatchFact]) -> float | None:
     """Records committed per second: the slope of the committed sum over time, by least squares. A quotient of the
     window's totals would err by the difference between its first and its last batch."""
+    records = [batch.input_records for batch in batches if batch.input_records is not None]
+    if not batches or len(records) < len(batches):
+        return None
     if len(batches) < 3:
-        return sum(batch.input_records for batch in batches) / window_seconds(batches) if batches else None
+        return sum(records) / max(_CLOCK, window_seconds(batches))
     at = np.array([batch.committed_ms for batch in batches]) / 1000
-    sums = np.cumsum([batch.input_records for batch in batches])
+    sums = np.cumsum(records)
     at = at - at.mean()
-    return max(0.0, float(at @ (sums - sums.mean()) / (at @ at)))
+    return max(0.0, float(at @ (sums - sums.mean()) / (at @ at))) if at.any() else None
 
 
-def backlog(source_rates: Mapping[str, float], batches: Sequence[BatchFact]) -> float | None:
-    """Records that arrived and were not committed when the last batch was: rate times the age of what came last."""
-    waiting = 0.0
-    for source, rate in source_rates.items():
-        last = next((batch.marks[source].last for batch in reversed(batches) if source in batch.marks), None)
-        if last is None:
-            return None
-        waiting += rate * max(0.0, batches[-1].committed_ms / 1000 - last)
-    return waiting
+def source_rates(topology: Topology, batches: Sequence[BatchFact], *, marked: bool = True) -> dict[str, float] | None:
+    """λ_src of each source, as it was seen: by the arrival times of its mark, else by the input rate that Spark
+    reports, shared as the records are, else by what it took in. None where none of these was written."""
+    arrivals = {source: _arrival_rate(source, batches) for source in topology.sources}
+    if all(arrivals.values()):
+        return {source: rate for source, rate in arrivals.items() if rate is not None}
+    counts = {source: records_in(source, topology, batches, marked) for source in arrivals}
+    offered = _offered(batches)
+    if offered is not None and len(counts) == 1:
+        return dict.fromkeys(counts, offered)
+    known = {source: count for source, count in counts.items() if count is not None}
+    if len(known) < len(counts):
+        return None
+    total = sum(known.values())
+    if offered is None or not total:
+        return {source: count / max(_CLOCK, window_seconds(batches)) for source, count in known.items()}
+    return {source: offered * count / total for source, count in known.items()}
 
 
-def observed_rates(sources: Iterable[str], batches: Sequence[BatchFact]) -> dict[str, float]:
-    """The rates at which records really arrived, for sources whose load is not ours to make."""
-    rates = {}
-    for source in sources:
-        marks = [batch.marks[source] for batch in batches if source in batch.marks]
-        seen = [mark for mark in marks if mark.first is not None and mark.last is not None]
-        span = (seen[-1].last or 0.0) - (seen[0].first or 0.0) if seen else 0.0
-        rates[source] = sum(mark.count for mark in seen) / span if span > 0 else 0.0
-    return rates
+def parallelism(topology: Topology, batches: Iterable[BatchFact]) -> dict[str, int]:
+    """The instances that ran, by operator: one of which no stage was seen is left out."""
+    seen: dict[str, int] = {}
+    for stage in (stage for batch in batches for stage in batch.stages):
+        seen[stage.operator] = max(stage.tasks, seen.get(stage.operator, 0))
+    return {name: seen[name] for name in topology if name in seen}
 
 
 def latency(topology: Topology, batches: Sequence[BatchFact]) -> Latency:
     """Of all records of all sources in the window, x = commit − arrival."""
-    weights, sums, spans = [], [], []
+    spread: list[tuple[float, float, int]] = []
+    means = []
     for batch in batches:
         commit = batch.committed_ms / 1000
-        for source in topology.sources:
-            mark = batch.marks.get(source)
-            if mark is None or not mark.count or mark.first is None or mark.mean is None or mark.last is None:
+        for mark in (batch.marks[source] for source in topology.sources if source in batch.marks):
+            if not mark.count or mark.first is None or mark.mean is None or mark.last is None:
                 continue
-            weights.append(float(mark.count))
-            sums.append(mark.count * max(0.0, commit - mark.mean))
-            spans.append((max(0.0, commit - mark.last), max(0.0, commit - mark.first)))
-    if not weights:
+            means.append(mark.count * max(0.0, commit - mark.mean))
+            spread.append((max(0.0, commit - mark.last), max(0.0, commit - mark.first), mark.count))
+    if not spread:
         return Latency()
-    low, high = np.array(spans).T
-    quantiles = {name: _quantile(q, low, high, np.array(weights)) for name, q in QUANTILES.items()}
-    return Latency(mean=sum(sums) / sum(weights), **quantiles)
+    low, high, weights = np.array(sorted(spread)).T
+    quantiles = {name: _quantile(q, low, high, weights) for name, q in QUANTILES.items()}
+    return Latency(mean=math.fsum(means) / sum(count for *_, count in spread), **quantiles)
 
 
-def operator_metrics(name: str, topology: Topology, p_max: int, batches: Sequence[BatchFact]) -> OperatorMetrics:
+def operator_metrics(
+    name: str, topology: Topology, p_max: int, batches: Sequence[BatchFact], *, marked: bool = True
+) -> OperatorMetrics:
     """One operator's instances. None of its tasks seen: its parallelism is not known either, so 1 and no numbers."""
     declared = topology.operators[name]
-    mine = {stage.stage: stage for batch in batches for stage in batch.stages if stage.operator == name}
+    stages = [stage for batch in batches for stage in batch.stages if stage.operator == name]
+    mine = {stage.stage: stage for stage in stages}
     tasks = [task for batch in batches for task in batch.tasks if task.stage in mine]
-    instances = _instances(tasks, mine, _records_in(name, topology, batches), _count(name, batches))
+    counted = (records_in(name, topology, batches, marked), _count(name, batches)) if marked else None
     return OperatorMetrics(
-        parallelism=max((stage.tasks for stage in mine.values()), default=1),
+        parallelism=max((stage.tasks for stage in stages), default=1),
         upstream=declared.upstream,
         stateful=declared.stateful,
         minimum=declared.minimum,
         maximum=None if declared.maximum is None else min(declared.maximum, p_max),
-        instances=instances,
+        instances=_instances(tasks, mine, counted),
+        service_cv2=queues.service_cv2(stages, tasks),
     )
 
 
+def records_in(name: str, topology: Topology, batches: Sequence[BatchFact], marked: bool) -> int | None:
+    """R_in: a source takes in what it gives, any other operator what its upstreams gave. Without marks, what its tasks
+    read."""
+    if marked:
+        feeding = topology.operators[name].upstream or (name,)
+        return sum_of(_count(upstream, batches) for upstream in feeding)
+    mine = {stage.stage for batch in batches for stage in batch.stages if stage.operator == name}
+    return sum_of(task.read for batch in batches for task in batch.tasks if task.stage in mine)
+
+
+def sum_of(numbers: Iterable[int | None]) -> int | None:
+    """None as soon as one part is not known."""
+    total = 0
+    for number in numbers:
+        if number is None:
+            return None
+        total += number
+    return total
+
+
+def _operators(
+    topology: Topology, p_max: int, rates: Mapping[str, float], batches: Sequence[BatchFact], marked: bool
+) -> dict[str, OperatorMetrics]:
+    plain = {name: operator_metrics(name, topology, p_max, batches, marked=marked) for name in topology}
+    if not is_stream(batches):
+        return plain
+    held_up = queues.backpressure(topology, batches)
+    waiting = dict.fromkeys(topology, 0.0) | queues.backlogs(rates, batches)
+    return {
+        name: replace(
+            metrics,
+            backpressure=held_up[name] if held_up else None,
+            backlog_records=waiting[name],
+            arrival_cv2=queues.arrival_cv2(name, topology, batches) if name in topology.sources else None,
+        )
+        for name, metrics in plain.items()
+    }
+
+
 def _instances(
-    tasks: Iterable[TaskFact], stages: Mapping[int, StageFact], records_in: int | None, records_out: int | None
+    tasks: Iterable[TaskFact], stages: Mapping[int, StageFact], counted: tuple[int | None, int | None] | None
 ) -> tuple[Work, ...]:
-    """The tasks summed by index, their counts scaled to what the marks say."""
+    """The tasks summed by index, their counts scaled to what marks `counted`."""
     by_index: dict[int, list[TaskFact]] = defaultdict(list)
     for task in tasks:
         by_index[task.index].append(task)
     order = sorted(by_index)
-    took = [sum(task.records_in for task in by_index[i] if stages[task.stage].entry) for i in order]
-    gave = [sum(task.records_out for task in by_index[i] if stages[task.stage].exit) for i in order]
-    ins = _scaled(took, records_in)
-    # The last stage writes to the sink and not to a shuffle: what it gives is spread like what it took.
-    outs = _scaled(gave if any(gave) else took, records_out)
+    took = [sum_of(task.read for task in by_index[i] if stages[task.stage].entry) for i in order]
+    gave = [sum_of(task.sent for task in by_index[i] if stages[task.stage].exit) for i in order]
+    if counted is None:
+        wrote = [sum_of(task.written for task in by_index[i]) for i in order]
+        ins: list[float | None] = list(took)
+        outs: list[float | None] = [sum_of(pair) for pair in zip(gave, wrote, strict=True)]
+    else:
+        ins = _scaled(took, counted[0])
+        # The last stage writes to the sink and not to a shuffle: what it gives is spread like what it took.
+        outs = _scaled(took if all(count == 0 for count in gave) else gave, counted[1])
     return tuple(
         Work(
-            records_in=ins[at],
-            records_out=outs[at],
-            useful_seconds=sum(task.useful_seconds for task in by_index[i]),
-            waiting_seconds=sum(task.wait_seconds for task in by_index[i]),
-            deserialise_seconds=sum(task.deserialise_seconds for task in by_index[i]),
-            gc_seconds=sum(task.gc_seconds for task in by_index[i]),
+            records_in=_per(1, ins[at]),
+            records_out=_per(1, outs[at]),
+            useful_seconds=_seconds(task.useful_ms for task in by_index[i]),
+            waiting_seconds=_seconds(task.wait_ms for task in by_index[i]),
+            deserialise_seconds=_seconds(task.deserialise_ms for task in by_index[i]),
+            gc_seconds=_seconds(task.gc_ms for task in by_index[i]),
         )
         for at, i in enumerate(order)
     )
 
 
-def _records_in(name: str, topology: Topology, batches: Sequence[BatchFact]) -> int | None:
-    """R_in: a source takes in what it gives, any other operator what its upstreams gave."""
-    feeding = topology.operators[name].upstream or (name,)
-    counts = [_count(upstream, batches) for upstream in feeding]
-    return None if any(count is None for count in counts) else sum(count or 0 for count in counts)
-
-
 def _count(name: str, batches: Sequence[BatchFact]) -> int | None:
-    marks = [batch.marks.get(name) for batch in batches]
-    return None if any(mark is None for mark in marks) else sum(mark.count for mark in marks if mark)
+    """What its own mark counted."""
+    marks = (batch.marks.get(name) for batch in batches)
+    return sum_of(None if mark is None else mark.count for mark in marks)
 
 
-def _scaled(counts: Sequence[int], total: int | None) -> list[float | None]:
-    """`counts` made to sum to `total`; without any count of their own, each gets the same."""
-    if total is None:
+def _scaled(counts: Sequence[int | None], total: int | None) -> list[float | None]:
+    """`counts` made to sum to `total`; counts of nothing share it evenly."""
+    own = sum_of(counts)
+    if total is None or own is None:
         return [None] * len(counts)
-    own = sum(counts)
-    return [total * count / own if own else total / len(counts) for count in counts]
+    return [total * (count or 0) / own if own else total / len(counts) for count in counts]
+
+
+def _arrival_rate(source: str, batches: Sequence[BatchFact]) -> float | None:
+    """Records from the first arrival to the last one."""
+    marks = [batch.marks[source] for batch in batches if source in batch.marks]
+    seen = [mark for mark in marks if mark.first is not None and mark.last is not None]
+    span = (seen[-1].last or 0.0) - (seen[0].first or 0.0) if seen else 0.0
+    return sum(mark.count for mark in seen) / span if span > 0 else None
+
+
+def _offered(batches: Sequence[BatchFact]) -> float | None:
+    """Records per second of input time: what Spark's own input rate says, and for an empty batch, which has none, the
+    time since the trigger before."""
+    records, seconds = 0, 0.0
+    for before, batch in pairwise([None, *batches]):
+        if batch is None or batch.input_records is None:
+            return None
+        if batch.offered_seconds is not None:
+            records, seconds = records + batch.input_records, seconds + batch.offered_seconds
+        elif before is not None and batch.input_records == 0:
+            seconds += (batch.started_ms - before.started_ms) / 1000
+    return records / seconds if seconds > 0 else None
+
+
+def _seconds(milliseconds: Iterable[int | None]) -> float | None:
+    return _per(1e3, sum_of(milliseconds))
+
+
+def _per(unit: float, number: float | None) -> float | None:
+    return None if number is None else number / unit
 
 
 def _covered(stages: Iterable[StageFact]) -> float:

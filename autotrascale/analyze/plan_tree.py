@@ -2,6 +2,7 @@
 
 Every shuffle (`Exchange`) of a plan has a number, `plan_id`. A stage's RDDs carry the number of the plan node that made
 them, so a stage says which shuffles it reads and which it writes; the piece of the plan between them holds its mark.
+Where a version of Spark does not write these numbers, no stage has a role.
 
 A piece without a mark belongs to the operator whose mark comes next downstream (a shuffle inside an operator), and
 behind the last mark, to the one before (the sink).
@@ -9,17 +10,45 @@ behind the last mark, to the one before (the sink).
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+import msgspec
 
 from autotrascale.domain.errors import EngineError
+from autotrascale.monitor.eventlog.events import JobStage, Node, Scope
 
 _MARK = re.compile(r"CollectMetrics op:([^,\s]+)")
-_PLAN_ID = re.compile(r"\[plan_id=(\d+)\]")
+_PLAN_ID = re.compile(r"\[plan_id=(\d{1,9})\]")
 _FINAL = -1  # the piece that writes no shuffle
+_NUMBERED = "spark_plan_"
+_scope = msgspec.json.Decoder(Scope).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Rdd:
+    """`node` is the node of the plan that made it, and `shuffle` the number of that node if it is a shuffle."""
+
+    number: int
+    name: str
+    node: str = ""
+    shuffle: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """As a job lists it when it starts. `parents` is None where they are not known."""
+
+    number: int
+    name: str
+    rdds: tuple[Rdd, ...]
+    parents: tuple[int, ...] | None = None
+
+    @classmethod
+    def listed(cls, stage: JobStage) -> Stage:
+        """Spark lists RDDs as they come out of a set; here by number."""
+        rdds = tuple(sorted((Rdd(rdd.rdd, rdd.name, *made_by(rdd.scope)) for rdd in stage.rdds), key=_number))
+        return cls(stage.stage, stage.name, rdds, None if stage.parents is None else tuple(stage.parents))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +72,7 @@ class Piece:
 class Plan:
     """One query's plan, as `sparkPlanInfo` in the event log tells it."""
 
-    def __init__(self, tree: Mapping[str, Any]) -> None:
+    def __init__(self, tree: Node) -> None:
         self._pieces = {piece.writes: piece for piece in _cut(tree)}
         self._readers = {below: piece.writes for piece in self._pieces.values() for below in piece.reads}
         self._owners = {writes: self._owner(writes) for writes in self._pieces}
@@ -52,8 +81,8 @@ class Plan:
     def operators(self) -> set[str]:
         return {owner for owner in self._owners.values() if owner}
 
-    def role(self, stage: Mapping[str, Any]) -> Role | None:
-        """The role of a stage (`Stage Info` in the event log); None for one of another job, as a broadcast makes."""
+    def role(self, stage: Stage) -> Role | None:
+        """The role of a stage; None for one of another job, as a broadcast makes."""
         writes, reads = _shuffles(stage)
         piece = self._pieces.get(writes)
         if piece is None or (writes == _FINAL and reads != set(piece.reads)):
@@ -79,36 +108,58 @@ class Plan:
         return next(filter(None, below), "")
 
 
-def _cut(tree: Mapping[str, Any]) -> list[Piece]:
+def made_by(scope: str | None) -> tuple[str, int | None]:
+    """The node that an RDD's scope names, and its number if it is a shuffle and numbered as the plan is: earlier
+    versions of Spark count scopes on their own."""
+    if not scope:
+        return "", None
+    made = _scope(scope)
+    if made.name != "Exchange" or not made.id.startswith(_NUMBERED):
+        return made.name, None
+    number = int(made.id.removeprefix(_NUMBERED))
+    if not 0 <= number < 1 << 31:
+        raise ValueError("no number of Spark's")
+    return made.name, number
+
+
+def shuffle_of(node: Node) -> int | None:
+    """The number of a shuffle in the plan."""
+    found = _PLAN_ID.search(node.simpleString) if node.nodeName == "Exchange" else None
+    return int(found[1]) if found else None
+
+
+def _cut(tree: Node) -> list[Piece]:
     """Walks the tree down from the end: each mark and shuffle belongs to the piece opened last on its path."""
     pieces = [Piece(_FINAL)]
     todo = [(tree, pieces[0])]
     while todo:
         node, piece = todo.pop()
-        if mark := _MARK.match(node["simpleString"]):
+        if mark := _MARK.match(node.simpleString):
             piece.marks.append(mark.group(1))
-        if node["nodeName"] == "Exchange" and (number := _PLAN_ID.search(node["simpleString"])):
-            below = Piece(int(number.group(1)))
+        if (number := shuffle_of(node)) is not None:
+            below = Piece(number)
             piece.reads.append(below.writes)
             pieces.append(below)
             piece = below
-        todo += [(child, piece) for child in node["children"]]
+        todo += [(child, piece) for child in node.children]
     return pieces
 
 
-def _shuffles(stage: Mapping[str, Any]) -> tuple[int, set[int]]:
+def _shuffles(stage: Stage) -> tuple[int, set[int]]:
     """The number of the shuffle that a stage writes, and of those that it reads."""
     writes, reads = _FINAL, set()
-    for rdd in stage["RDD Info"]:
-        scope = json.loads(rdd.get("Scope") or "{}")
-        if scope.get("name") != "Exchange":
+    for rdd in stage.rdds:
+        if rdd.shuffle is None:
             continue
-        number = int(scope["id"].removeprefix("spark_plan_"))
-        if rdd["Name"] == "ShuffledRowRDD":
-            reads.add(number)
+        if rdd.name == "ShuffledRowRDD":
+            reads.add(rdd.shuffle)
         else:
-            writes = number
+            writes = rdd.shuffle
     return writes, reads
+
+
+def _number(rdd: Rdd) -> int:
+    return rdd.number
 
 
 def _only(marks: list[str]) -> str:

@@ -1,10 +1,10 @@
 """Which stage ran which operator, for all stages of one batch (or, without a stream, of one query). Pure Python.
 
-With marks (`op:NAME`) the plan says it, as `execute.spark.plan` reads it. Without marks every stage is an operator of
-its own, named by the most telling node of its part of the plan; a stage that Spark lists again for a later job of the
-same query ends in the same RDD, and so gets the same name.
+With marks (`op:NAME`) the plan says it, as `plan_tree` reads it. Without marks every stage is an operator of its own,
+named by the most telling node of its part of the plan; a stage that Spark lists again for a later job of the same
+query ends in the same RDD, and so gets the same name. Where a stage does not say what it reads, no upstream is made up.
 
-This is asked once for each form that batches have, so it may be Python.
+This is asked once for each form that batches have, or once for each batch of a live job, so it may be Python.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from autotrascale.analyze.plan_tree import Plan
+import msgspec
+
+from autotrascale.analyze.plan_tree import Plan, Rdd, Stage
 from autotrascale.domain.errors import EngineError
+from autotrascale.monitor.eventlog.events import Node
 
 _CODEGEN = "WholeStageCodegen"
 _SCAN = re.compile(r"Scan|^LocalTable|^Range|^Rate")
@@ -49,10 +51,10 @@ class StageRole:
 
 @dataclass(frozen=True)
 class Job:
-    """A job of the unit: its stages as the event log has them, and the plan it ran, where there was one."""
+    """A job of the unit: its stages, and the plan it ran, where there was one."""
 
-    stages: Sequence[Mapping[str, Any]]
-    plan: Mapping[str, Any] | None
+    stages: Sequence[Stage]
+    plan: Node | None
 
     @classmethod
     def of(cls, stages: str, plan: str | None, start: tuple[int, int, int] = (0, 0, 0)) -> Job:
@@ -60,27 +62,32 @@ class Job:
         numbers of its plan."""
         first_stage, first_rdd, first_shuffle = start
         listed = [
-            {
-                "Stage ID": first_stage + number,
-                "Stage Name": name,
-                "Parent IDs": [first_stage + parent for parent in parents],
-                "RDD Info": [_rdd(first_rdd + rdd, told, scope, at, first_shuffle) for rdd, told, scope, at in rdds],
-            }
+            Stage(
+                first_stage + number,
+                name,
+                tuple(
+                    Rdd(first_rdd + rdd, told, node, None if shuffle is None else first_shuffle + shuffle)
+                    for rdd, told, node, shuffle in rdds
+                ),
+                None if parents is None else tuple(first_stage + parent for parent in parents),
+            )
             for number, name, parents, rdds in json.loads(stages)
         ]
-        return cls(listed, json.loads(plan) if plan else None)
-
-
-def _rdd(number: int, name: str, scope: str, shuffle: int | None, first_shuffle: int) -> Mapping[str, Any]:
-    node = "" if shuffle is None else f"spark_plan_{first_shuffle + shuffle}"
-    return {"RDD ID": number, "Name": name, "Scope": json.dumps({"id": node, "name": scope})}
+        return cls(listed, msgspec.json.decode(plan, type=Node) if plan else None)
 
 
 def roles(jobs: Sequence[Job]) -> list[StageRole]:
     """Of all stages of one batch or query. Marked plans win: their unmarked jobs belong to nobody."""
-    marked = [role for job in jobs for role in _marked(job)]
+    marked = marked_roles(jobs)
     found = marked or _unmarked(jobs)
     return [replace(role, rank=rank) for rank, role in enumerate(sorted(found, key=lambda role: role.stage))]
+
+
+def marked_roles(jobs: Sequence[Job], *, refuse: bool = False) -> list[StageRole]:
+    """Nothing of a plan with two marks in one stage, whose times cannot be told apart; it may be `refuse`d instead. A
+    stage that is listed by several jobs ran once."""
+    found = {role.stage: role for job in reversed(jobs) for role in _marked(job, refuse)}
+    return list(found.values())
 
 
 def shape(found: Iterable[StageRole]) -> str:
@@ -89,23 +96,24 @@ def shape(found: Iterable[StageRole]) -> str:
     return "shape-" + hashlib.sha256(json.dumps(graph).encode()).hexdigest()[:12]
 
 
-def _marked(job: Job) -> Iterator[StageRole]:
-    """Nothing when the plan has no marks, or has two in one stage, whose times cannot be told apart."""
+def _marked(job: Job, refuse: bool) -> Iterator[StageRole]:
     try:
         plan = Plan(job.plan) if job.plan else None
     except EngineError:
+        if refuse:
+            raise
         return
     if plan is None or not plan.operators:
         return
-    owners = {stage["Stage ID"]: plan.role(stage) for stage in job.stages}
+    owners = {stage.number: plan.role(stage) for stage in job.stages}
     for stage in job.stages:
-        role = owners[stage["Stage ID"]]
+        role = owners[stage.number]
         if role is None:
             continue
-        above = (owners.get(parent) for parent in stage["Parent IDs"])
+        above = (owners.get(parent) for parent in stage.parents or ())
         upstream = (parent.operator for parent in above if parent and parent.operator != role.operator)
         yield StageRole(
-            stage=stage["Stage ID"],
+            stage=stage.number,
             operator=role.operator,
             rank=0,
             entry=role.entry,
@@ -121,54 +129,58 @@ def _unmarked(jobs: Sequence[Job]) -> list[StageRole]:
     names: dict[int, str] = {}  # by the stage's last RDD
     given: dict[str, int] = {}
     by_stage: dict[int, str] = {}
-    listed = sorted(((stage, job) for job in jobs for stage in job.stages), key=lambda pair: int(pair[0]["Stage ID"]))
-    for stage, job in listed:
-        last = max((rdd["RDD ID"] for rdd in stage["RDD Info"]), default=-1 - stage["Stage ID"])
+    for stage, job in _listed(jobs):
+        last = max((rdd.number for rdd in stage.rdds), default=-1 - stage.number)
         if last not in names:
             plain = _name(stage, job.plan)
             given[plain] = given.get(plain, 0) + 1
             names[last] = plain if given[plain] == 1 else f"{plain}-{given[plain]}"
-        by_stage[stage["Stage ID"]] = names[last]
+        by_stage[stage.number] = names[last]
     return [
         StageRole(
-            stage=stage["Stage ID"],
-            operator=by_stage[stage["Stage ID"]],
+            stage=stage.number,
+            operator=by_stage[stage.number],
             rank=0,
             stateful=_keeps_state(stage),
-            upstream=tuple(dict.fromkeys(by_stage[parent] for parent in stage["Parent IDs"] if parent in by_stage)),
+            upstream=tuple(dict.fromkeys(by_stage[parent] for parent in stage.parents or () if parent in by_stage)),
         )
-        for stage, _ in listed
+        for stage, _ in _listed(jobs)
     ]
 
 
-def _name(stage: Mapping[str, Any], plan: Mapping[str, Any] | None) -> str:
+def _listed(jobs: Sequence[Job]) -> list[tuple[Stage, Job]]:
+    """Each stage once, as the first of its jobs has it, by number."""
+    first = {stage.number: (stage, job) for job in reversed(jobs) for stage in job.stages}
+    return [first[number] for number in sorted(first)]
+
+
+def _name(stage: Stage, plan: Node | None) -> str:
     nodes = list(_nodes(stage, plan))
-    for telling in _TELLING if stage["Parent IDs"] else (_SCAN, *_TELLING):
+    for telling in _TELLING if stage.parents != () else (_SCAN, *_TELLING):
         if found := next((node for node in nodes if telling.search(node)), None):
             return _plain(found)
-    return _plain(stage.get("Stage Name") or "stage")
+    return _plain(stage.name or "stage")
 
 
-def _nodes(stage: Mapping[str, Any], plan: Mapping[str, Any] | None) -> Iterator[str]:
+def _nodes(stage: Stage, plan: Node | None) -> Iterator[str]:
     """The plan's nodes that made the stage's RDDs, from its end to its beginning, compiled pieces taken apart."""
-    for rdd in sorted(stage["RDD Info"], key=lambda rdd: -int(rdd["RDD ID"])):
-        name = json.loads(rdd.get("Scope") or "{}").get("name", "")
-        inner = list(_compiled(plan, name)) if plan and name.startswith(_CODEGEN) else []
-        yield from inner or ([name] if name else [])
+    for rdd in sorted(stage.rdds, key=lambda rdd: -rdd.number):
+        inner = list(_compiled(plan, rdd.node)) if plan and rdd.node.startswith(_CODEGEN) else []
+        yield from inner or ([rdd.node] if rdd.node else [])
 
 
-def _compiled(node: Mapping[str, Any], name: str, inside: bool = False) -> Iterator[str]:
+def _compiled(node: Node, name: str, inside: bool = False) -> Iterator[str]:
     """The nodes inside `WholeStageCodegen (n)`, down to where its input comes in."""
     if inside:
-        if node["nodeName"] == "InputAdapter" or node["nodeName"].startswith(_CODEGEN):
+        if node.nodeName == "InputAdapter" or node.nodeName.startswith(_CODEGEN):
             return
-        yield node["nodeName"]
-    for child in node["children"]:
-        yield from _compiled(child, name, inside or node["nodeName"] == name)
+        yield node.nodeName
+    for child in node.children:
+        yield from _compiled(child, name, inside or node.nodeName == name)
 
 
-def _keeps_state(stage: Mapping[str, Any]) -> bool:
-    return any(_STATE.search(rdd["Name"]) for rdd in stage["RDD Info"])
+def _keeps_state(stage: Stage) -> bool:
+    return any(_STATE.search(rdd.name) for rdd in stage.rdds)
 
 
 def _plain(name: str) -> str:

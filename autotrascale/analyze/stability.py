@@ -22,7 +22,7 @@ import numpy as np
 
 from autotrascale.domain import checks
 
-_NOISE = 0.15  # one batch's own spread, as a share of its time: seen on a busy machine; the fit never trusts more
+NOISE = 0.15  # one batch's own spread, as a share of its time: seen on a busy machine; the fit never trusts more
 _UNEQUAL = 1.5  # batches that differ by less than this factor in input say nothing about a slope
 _SURE = 2.0  # standard errors
 _VAGUE = 0.5  # a slope of this error says nothing about steadiness
@@ -128,7 +128,7 @@ def fit(samples: Sequence[Sample]) -> Fit | None:
     b = np.array([sample.seconds for sample in samples])
     if a.max() < _UNEQUAL * max(a.min(), 1e-6):
         return None
-    weights = 1 / np.maximum(_NOISE * b, 0.02) ** 2
+    weights = 1 / np.maximum(NOISE * b, 0.02) ** 2
     mean_a, mean_b = np.average(a, weights=weights), np.average(b, weights=weights)
     spread = float(weights @ (a - mean_a) ** 2)
     slope = float(weights @ ((a - mean_a) * (b - mean_b))) / spread

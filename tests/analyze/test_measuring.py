@@ -3,20 +3,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from autotrascale.analyze.archive.measuring import skew, snapshot_of, true_rate
+from autotrascale.analyze.archive import measuring
 from autotrascale.analyze.archive.snapshots import as_dict
-from autotrascale.analyze.facts import TaskFact
+from autotrascale.analyze.archive.staging import SUMMABLE
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.snapshot import OperatorMetrics, Snapshot, Work
+from autotrascale.domain.snapshot import Snapshot, Work
 from autotrascale.reading import validate
 
 
-def task(stage: int, index: int, **counts: int) -> dict[str, Any]:
-    zero = dict.fromkeys(("useful_ms", "deserialise_ms", "wait_ms", "gc_ms", "read", "sent", "written"), 0)
-    return {"stage": stage, "index": index, **zero, **counts}
+def snapshot_of(row: dict[str, Any], p_max: int | None = None) -> Snapshot:
+    snapshot = measuring.snapshot_of(row, p_max)
+    assert snapshot is not None
+    return snapshot
+
+
+def task(stage: int, index: int, **counts: int | None) -> dict[str, Any]:
+    return {"stage": stage, "index": index, **dict.fromkeys(SUMMABLE, 0), **counts}
 
 
 def stage(number: int, operator: str, tasks: int, at: int) -> dict[str, Any]:
@@ -24,7 +27,7 @@ def stage(number: int, operator: str, tasks: int, at: int) -> dict[str, Any]:
     return {"stage": number, "operator": operator, "entry": True, "exit": True, "tasks": tasks, **times}
 
 
-def mark(name: str, n: int | None, first: float | None = None, last: float | None = None) -> dict[str, Any]:
+def mark(name: str, n: int, first: float | None = None, last: float | None = None) -> dict[str, Any]:
     mean = None if first is None or last is None else (first + last) / 2
     return {"key": name, "value": {"n": n, "first": first, "mean": mean, "last": last}}
 
@@ -35,6 +38,7 @@ def batch(number: int, **changes: Any) -> dict[str, Any]:
     marks = [mark("source", 100, number - 1.0, float(number)), mark("map", 200)]
     stages = [stage(2 * number, "source", 1, at), stage(2 * number + 1, "map", 2, at + 200)]
     told = {"batch": number, "started_ms": at, "seconds": 1.0, "input_records": 100, "offered_seconds": 1.0}
+    told["behind"] = None
     return {**told, "marks": marks, "stages": stages, **changes}
 
 
@@ -99,7 +103,7 @@ def test_the_first_batch_of_a_run_has_no_rate_and_its_records_are_all_that_is_kn
 
 def test_a_mark_that_is_missing_once_makes_the_count_unknown() -> None:
     batches = row()["batches"]
-    batches[3] = batch(13, marks=[mark("source", 100, 12.0, 13.0), mark("map", None)])
+    batches[3] = batch(13, marks=[mark("source", 100, 12.0, 13.0)])
     total = snapshot_of(row(batches=batches)).operators["map"].total
     assert total.records_out is None
     assert total.records_in == pytest.approx(1000.0)
@@ -126,8 +130,7 @@ def test_a_query_that_is_no_stream_offers_what_it_read() -> None:
 def test_an_operator_without_tasks_has_no_numbers() -> None:
     idle = snapshot_of(row(tasks=None)).operators["map"]
     assert idle.instances == ()
-    assert true_rate(idle) is None
-    assert skew(idle) is None
+    assert idle.total.useful_seconds is None
 
 
 def test_a_bound_below_what_ran_is_refused_with_the_job() -> None:
@@ -135,24 +138,19 @@ def test_a_bound_below_what_ran_is_refused_with_the_job() -> None:
         snapshot_of(row(), p_max=1)
 
 
-def test_true_rates_add_up_and_idle_instances_count_as_idle() -> None:
-    operator = OperatorMetrics(parallelism=4, instances=(Work(10, 10, 1.0), Work(30, 30, 1.0), Work(0, 0, 0.0)))
-    assert true_rate(operator) == 40.0
-    assert skew(operator) == 2.0
-    assert true_rate(OperatorMetrics(parallelism=1, instances=(Work(None, 1.0, 1.0),))) is None
-
-
 def test_a_snapshot_survives_its_own_json() -> None:
     snapshot = snapshot_of(row())
     assert validate(as_dict(snapshot), Snapshot, place="here") == snapshot
 
 
-@given(st.lists(st.tuples(*[st.integers(0, 10_000)] * 4), min_size=1, max_size=20))
-def test_summing_tasks_first_changes_no_useful_time(times: list[tuple[int, int, int, int]]) -> None:
-    """What Spark sums, task by task, is what `facts` says of each."""
-    facts = [TaskFact(20, 0, run / 1e3, de / 1e3, ser / 1e3, wait / 1e3) for run, de, ser, wait in times]
-    useful = sum(max(0, run + de + ser - wait) for run, de, ser, wait in times)
-    summed = task(20, 0, useful_ms=useful, deserialise_ms=sum(t[1] for t in times), wait_ms=sum(t[3] for t in times))
-    total = snapshot_of(row(tasks=[summed])).operators["source"].total
-    assert total.useful_seconds == pytest.approx(sum(fact.useful_seconds for fact in facts))
-    assert total.waiting_seconds == pytest.approx(sum(fact.wait_seconds for fact in facts))
+def test_what_one_task_does_not_say_is_not_known_of_its_operator() -> None:
+    tasks = [*TASKS[:2], task(21, 1, useful_ms=None, gc_ms=None, read=None, sent=None, written=50)]
+    map_ = snapshot_of(row(tasks=tasks)).operators["map"]
+    assert map_.instances[0].useful_seconds == 0.9
+    assert map_.total == Work(None, None, None, 0.01, 0.02, None)
+
+
+def test_of_records_that_nobody_counted_there_is_no_rate_and_no_snapshot() -> None:
+    batches = [batch(10, marks=None, input_records=None, offered_seconds=None)]
+    tasks = [task(20, 0, useful_ms=300, read=None)]
+    assert measuring.snapshot_of(row(batches=batches, tasks=tasks, marked=False)) is None

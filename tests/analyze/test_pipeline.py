@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gathering import batches as facts
 from pyspark.sql import SparkSession
 from record import BATCHES, LOGS, PARALLELISM, ROWS, TOPOLOGY
 
@@ -16,7 +17,6 @@ from autotrascale.analyze.archive.pipeline import Archive, read
 from autotrascale.analyze.archive.snapshots import Measured, as_dict, instances, last_of_each_job, measured, operators
 from autotrascale.analyze.archive.windows import cut
 from autotrascale.analyze.facts import BatchFact
-from autotrascale.analyze.live.joining import Joiner
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.reading import validate
@@ -107,26 +107,16 @@ FAULTS: dict[str, Callable[[Sequence[str]], Sequence[str]]] = {
 }
 
 
-def facts(lines: Sequence[str]) -> list[BatchFact]:
-    """As the tuning loop gets them from the same log."""
-    joiner = Joiner()
-    return [fact for line in lines for fact in joiner.feed(line) if isinstance(fact, BatchFact)]
-
-
 def of_the_loop(
     batches: Sequence[BatchFact], job: str = "counting", rates: Mapping[str, float] | None = None
 ) -> Snapshot:
-    rates = rates or metrics.observed_rates(TOPOLOGY.sources, batches)
+    rates = rates or metrics.source_rates(TOPOLOGY, batches) or {}
     return metrics.snapshot(job, TOPOLOGY, 4, rates, batches)
 
 
 def check_equal(found: Snapshot, expected: Snapshot) -> None:
-    """Every count equal, times to rounding."""
-    ours, theirs = flat(as_dict(found)), flat(as_dict(expected))
-    assert ours.keys() == theirs.keys()
-    for path, value in theirs.items():
-        exact = isinstance(value, str) or "records_" in path
-        assert ours[path] == (value if exact else pytest.approx(value, rel=1e-9)), path
+    """To the last digit; taken apart, so that a failure says where."""
+    assert flat(as_dict(found)) == flat(as_dict(expected))
 
 
 def flat(value: Any, path: str = "") -> dict[str, Any]:

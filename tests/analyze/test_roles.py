@@ -1,37 +1,36 @@
 from __future__ import annotations
 
-import json
-from typing import Any
-
+from autotrascale.analyze.plan_tree import Rdd, Stage
 from autotrascale.analyze.roles import Job, roles, shape
+from autotrascale.monitor.eventlog.events import Node
 
 
-def node(name: str, *children: dict[str, Any], text: str = "") -> dict[str, Any]:
-    return {"nodeName": name, "simpleString": text or name, "children": list(children)}
+def node(name: str, *children: Node, text: str = "") -> Node:
+    return Node(name, text or name, list(children))
 
 
-def mark(name: str, *children: dict[str, Any]) -> dict[str, Any]:
+def mark(name: str, *children: Node) -> Node:
     return node("CollectMetrics", *children, text=f"CollectMetrics op:{name}, [count(1) AS n#1L]")
 
 
-def exchange(number: int, *children: dict[str, Any]) -> dict[str, Any]:
+def exchange(number: int, *children: Node) -> Node:
     return node("Exchange", *children, text=f"Exchange hashpartitioning(x#1, 4), [plan_id={number}]")
 
 
-def rdd(number: int, scope: str, name: str = "MapPartitionsRDD", plan_id: int = 0) -> dict[str, Any]:
-    return {"RDD ID": number, "Name": name, "Scope": json.dumps({"id": f"spark_plan_{plan_id}", "name": scope})}
+def rdd(number: int, scope: str, name: str = "MapPartitionsRDD", shuffle: int | None = None) -> Rdd:
+    return Rdd(number, name, scope, shuffle)
 
 
-def stage(number: int, *rdds: dict[str, Any], parents: tuple[int, ...] = (), name: str = "") -> dict[str, Any]:
-    return {"Stage ID": number, "Stage Name": name, "Parent IDs": list(parents), "RDD Info": list(rdds)}
+def stage(number: int, *rdds: Rdd, parents: tuple[int, ...] | None = (), name: str = "") -> Stage:
+    return Stage(number, name, rdds, parents)
 
 
-def reads(plan_id: int) -> dict[str, Any]:
+def reads(plan_id: int) -> Rdd:
     return rdd(plan_id * 10 + 5, "Exchange", "ShuffledRowRDD", plan_id)
 
 
-def writes(plan_id: int) -> dict[str, Any]:
-    return rdd(plan_id * 10, "Exchange", plan_id=plan_id)
+def writes(plan_id: int) -> Rdd:
+    return rdd(plan_id * 10, "Exchange", shuffle=plan_id)
 
 
 MARKED = Job(
@@ -93,6 +92,18 @@ def test_two_marks_in_one_stage_leave_the_stages_as_operators() -> None:
     plan = node("Write", mark("count", mark("clean", exchange(1, mark("source", node("Scan"))))))
     job = Job([stage(0, rdd(1, "Scan"), writes(1)), stage(1, reads(1), parents=(0,), name="start at x")], plan)
     assert [(role.operator, role.marked) for role in roles([job])] == [("Scan", False), ("start", False)]
+
+
+def test_a_stage_that_two_jobs_list_ran_once() -> None:
+    (job,) = [MARKED]
+    assert roles([job, job]) == roles([job])
+    plain = Job([stage(0, rdd(1, "Scan")), stage(1, rdd(2, "Sort"), parents=(0,))], None)
+    assert roles([plain, plain]) == roles([plain])
+
+
+def test_where_parents_are_not_known_no_upstream_is_made_up() -> None:
+    job = Job([stage(0, name="map at a:1", parents=None), stage(1, name="collect at a:2", parents=None)], None)
+    assert [(role.operator, role.upstream) for role in roles([job])] == [("map", ()), ("collect", ())]
 
 
 def test_queries_of_one_shape_are_one_job() -> None:

@@ -12,6 +12,7 @@ import pytest
 from record import LOGS
 
 from autotrascale.analyze.archive import rows
+from autotrascale.analyze.plan_tree import Stage
 from autotrascale.analyze.roles import Job, StageRole, roles
 from autotrascale.monitor.eventlog import events
 from autotrascale.monitor.eventlog.decoding import event_of
@@ -46,7 +47,9 @@ def test_stages_made_of_patterns_have_the_roles_of_the_event_itself(application:
         tree, plan_shuffle = rows.plan_pattern(plan[1]) if plan else (None, 0)
         start = (first_stage, first_rdd, (first_shuffle or 0) - plan_shuffle)
         made = Job.of(text(pattern), text(tree) if tree else None, start)
-        assert roles([made]) == roles([Job(whole["Stage Infos"], plan[0]["sparkPlanInfo"] if plan else None)])
+        tree = msgspec.convert(plan[0]["sparkPlanInfo"], events.Node) if plan else None
+        assert len(event.stages) == len(whole["Stage Infos"])
+        assert roles([made]) == roles([Job([Stage.listed(stage) for stage in event.stages], tree)])
 
 
 def test_batches_of_one_query_have_one_pattern() -> None:
@@ -95,6 +98,7 @@ def test_a_report_on_a_batch() -> None:
         "seconds": 1.5,
         "input_records": 38,
         "offered_seconds": 3.0,
+        "behind": None,
         "marks": [("a", {"n": 30, "first": 2.0, "mean": 2.5, "last": None})],
     }
     assert progress(timestamp="2026-11-18T09:12:07.466")["started_ms"] == 1794993127466
@@ -102,7 +106,37 @@ def test_a_report_on_a_batch() -> None:
     assert progress()["seconds"] is progress()["offered_seconds"] is None
 
 
-@pytest.mark.parametrize("n", ["many", 2**63, 2.5, None])
+@pytest.mark.parametrize("n", ["many", 2**63, 2.5, None, True, -1])
 def test_a_mark_that_counts_nothing_is_not_believed(n: object) -> None:
     told = progress(observedMetrics={"op:a": {"values": [n], "schema": {"fields": [{"name": "n"}]}}})
-    assert told["marks"][0][1]["n"] is None
+    assert told["marks"] == []
+
+
+def kafka(ended: Any, newest: Any = None, mean: str | None = None) -> int | None:
+    source = {"numInputRows": 1, "endOffset": ended, "latestOffset": newest}
+    told = {**source, "metrics": {} if mean is None else {"avgOffsetsBehindLatest": mean}}
+    behind: int | None = progress(sources=[told])["behind"]
+    return behind
+
+
+def test_what_a_source_has_and_did_not_give() -> None:
+    text = '{"shop":{"0":17,"1":4}}'
+    assert kafka(text, '{"shop":{"0":20,"1":4}}') == 3
+    assert kafka(json.loads(text), {"shop": {"0": 20, "1": 104}}) == 103
+    assert kafka(text, None, "2.5") == 5
+    assert kafka(text, '{"shop":{"0":20,"1":4}}', "99.0") == 3, "offsets are exact, means are rounded"
+    assert kafka(text) is kafka(None, None, "2.5") is kafka(text, None, "NaN") is kafka(text, None, "x") is None
+    assert kafka('{"logOffset":3}', '{"logOffset":9}') is None, "files, not records"
+    both = {"numInputRows": 1, "endOffset": text, "latestOffset": text}
+    assert progress(sources=[both, both])["behind"] == 0
+    assert progress(sources=[both, {"numInputRows": 1}])["behind"] is progress(sources=[])["behind"] is None
+
+
+@pytest.mark.parametrize("rate", ["NaN", "Infinity", 0.0, None, -1.0])
+def test_a_rate_that_is_no_number_says_nothing(rate: object) -> None:
+    assert progress(sources=[{"numInputRows": 30, "inputRowsPerSecond": rate}])["offered_seconds"] is None
+
+
+def test_a_progress_record_outside_of_a_log_has_its_marks_by_name() -> None:
+    told = progress(observedMetrics={"op:a": {"n": 30, "first": 2_000_000, "mean": 2.5e6, "last": 3_000_000}})
+    assert told["marks"] == [("a", {"n": 30, "first": 2.0, "mean": 2.5, "last": 3.0})]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from autotrascale.analyze import metrics
 from autotrascale.analyze.archive import staging
 from autotrascale.analyze.archive.columns import arrow_schema
 from autotrascale.analyze.archive.staging import SUMMABLE
@@ -22,12 +23,13 @@ PLACED = pa.schema([("log", pa.int32()), ("stage", pa.int32()), ("home", pa.int3
 Key = tuple[int, int, int]
 
 
-def task(chance: random.Random, stages: int) -> dict[str, int]:
+def task(chance: random.Random, stages: int) -> dict[str, Any]:
     where = {"log": chance.randrange(3), "stage": chance.randrange(-1, stages), "index": chance.randrange(4)}
-    return where | {name: chance.randrange(-5, 1 << 40) for name in SUMMABLE}
+    unknown = chance.choice(SUMMABLE) if chance.random() < 0.03 else ""
+    return where | {name: None if name == unknown else chance.randrange(-5, 1 << 40) for name in SUMMABLE}
 
 
-def write(folder: Path, name: str, rows: list[dict[str, int]], schema: pa.Schema) -> None:
+def write(folder: Path, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
     folder.mkdir(exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows, schema), folder / name, row_group_size=50)
 
@@ -45,11 +47,11 @@ def test_every_task_of_a_placed_stage_is_added_up_once(
     rows = [{"log": log, "stage": stage, "home": home} for (log, stage), home in homes.items()]
     chance.shuffle(rows)
     write(tmp_path / "placed", "part-0.parquet", rows, PLACED)
-    expected: dict[Key, Counter[str]] = {}
+    expected: dict[Key, dict[str, int | None]] = {}
     for one in (one for rows in tasks for one in rows):
         if (home := homes.get((one["log"], one["stage"]))) is not None:
-            sums = expected.setdefault((one["log"], home, one["index"]), Counter())
-            sums.update({name: one[name] for name in SUMMABLE})
+            sums = expected.setdefault((one["log"], home, one["index"]), dict.fromkeys(SUMMABLE, 0))
+            sums.update({name: metrics.sum_of((sums[name], one[name])) for name in SUMMABLE})
     found = summed(spark, str(tmp_path / "tasks"), str(tmp_path / "placed")).collect()
     by_instance = {(row["log"], row["home"], row["index"]): {name: row[name] for name in SUMMABLE} for row in found}
     assert len(found) == len(by_instance)

@@ -11,7 +11,9 @@ from autotrascale.execute.live import LiveJob
 from autotrascale.execute.spark.read_only import ReadOnlySparkJob
 from autotrascale.jobs.wordcount import WordCount
 
-LINES = (Path(__file__).parent / "data" / "wordcount-events.jsonl").read_text().splitlines(keepends=True)
+LINES = (
+    (Path(__file__).parents[1] / "analyze" / "data" / "wordcount-events.jsonl").read_text().splitlines(keepends=True)
+)
 ENDS = [i for i, line in enumerate(LINES, start=1) if "QueryProgressEvent" in line[:100]]
 RUNNING = {"source": 2, "flatmap": 3, "count": 4, "sink": 2}
 

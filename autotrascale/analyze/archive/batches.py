@@ -5,6 +5,7 @@
     started_ms, seconds         trigger, and time from trigger to commit              ms, s
     input_records               what its sources gave; null where nobody counted      records
     offered_seconds             the input time it covers, as Spark tells the rate     s
+    behind                      what its sources had and did not give                 records
     marks                       what each mark counted: n, first, mean, last          records, Unix s
     marked                      its operators are those of the marks
 
@@ -41,14 +42,15 @@ def batches(staged: Staged, stages: DataFrame, names: DataFrame) -> DataFrame:
         fn.coalesce("seconds", (fn.col("ended_ms") - fn.col("began_ms")) / 1000).alias("seconds"),
         "input_records",
         "offered_seconds",
+        "behind",
         fn.when(fn.col("marked"), fn.col("marks")).alias("marks"),
         "marked",
     )
 
 
 def _told(progress: DataFrame) -> DataFrame:
-    """One row for each batch that anything reported on. Twice told is told once; idle time is told under the number of
-    the batch to come, and did not execute."""
+    """One row for each batch that anything reported on. Duplicate reports are merged; idle time is reported under the
+    number of the batch to come, and did not execute."""
     whole, weight = fn.struct(*progress.columns[3:]), fn.struct("executed", "started_ms")
     told = progress.groupBy("run", "batch").agg(fn.max_by(whole, weight).alias("told"))
     return told.select("run", "batch", "told.*")

@@ -16,25 +16,21 @@ taken from the first of their kind: a month of batches has a handful, and what s
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime
+from dataclasses import astuple
 from typing import Any
 
-import msgspec
-
 from autotrascale.analyze.archive.columns import MARKS, Columns
+from autotrascale.analyze.plan_tree import Stage, shuffle_of
+from autotrascale.analyze.progress import batch_of, report
 from autotrascale.monitor.eventlog.events import (
     ApplicationStart,
     ExecutionStart,
     ExecutorChange,
     JobStart,
     Node,
-    Observed,
     Progress,
-    Scope,
     StageCompleted,
 )
-from autotrascale.monitor.marks import COUNT, FIRST, LAST, MARK, MEAN
 
 Row = tuple[Any, ...]
 
@@ -68,13 +64,12 @@ PROGRESS: Columns = {
     "seconds": "double",
     "input_records": "bigint",
     "offered_seconds": "double",
+    "behind": "bigint",
     "marks": MARKS,
 }
 APPLICATIONS: Columns = {"log": "int", "said": "string"}
+_MARK = ("n", "first", "mean", "last")
 EXECUTORS: Columns = {"log": "int", "at": "bigint", "executor": "string", "cores": "int"}
-
-_PLAN_ID = re.compile(r"\[plan_id=(\d{1,9})\]")
-_scope = msgspec.json.Decoder(Scope).decode
 
 
 def completed(log: int, event: StageCompleted) -> Row:
@@ -92,49 +87,49 @@ def application(log: int, event: ApplicationStart) -> Row:
 
 def job(log: int, event: JobStart, pattern: str, first: tuple[int, int, int | None]) -> Row:
     known = event.properties
+    run, batch = batch_of(known) or (None, None)
     if known is None:
-        return log, event.job, None, None, None, None, pattern, *first
-    run = None if known.batch is None else known.group
+        return log, event.job, run, batch, None, None, pattern, *first
     root = known.execution if known.root is None else known.root
-    return log, event.job, run, known.batch, root, known.execution, pattern, *first
+    return log, event.job, run, batch, root, known.execution, pattern, *first
 
 
 def progress(told: Progress) -> Row:
-    """Rates are of the busiest source. The first batch of a run covers no time that one knows of."""
-    spans = [source.numInputRows / source.inputRowsPerSecond for source in told.sources if source.inputRowsPerSecond]
-    took = told.durationMs.get("triggerExecution", told.batchDuration)
-    when = datetime.fromisoformat(told.timestamp)
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    marks = {name[len(MARK) :]: _mark(row) for name, row in told.observedMetrics.items() if name.startswith(MARK)}
+    told_of = report(told)
     return (
-        told.runId,
-        told.batchId,
-        "addBatch" in told.durationMs,
-        told.name,
-        round(when.timestamp() * 1000),
-        None if took is None else took / 1000,
-        sum(source.numInputRows for source in told.sources),
-        max(spans, default=None),
-        list(marks.items()),
+        told_of.run,
+        told_of.batch,
+        told_of.executed,
+        told_of.query,
+        told_of.started_ms,
+        told_of.seconds,
+        told_of.input_records,
+        told_of.offered_seconds,
+        told_of.behind,
+        [(name, dict(zip(_MARK, astuple(mark), strict=True))) for name, mark in told_of.marks.items()],
     )
 
 
 def stages_pattern(event: JobStart) -> tuple[list[Any], tuple[int, int, int | None]]:
-    """Its stages, with [number, name, parents, RDDs], each of these with [number, name, scope, shuffle]; and the first
-    stage, RDD and shuffle, from which the numbers count. Spark lists RDDs as they come out of a set; here by number."""
-    stages = [(stage, [(rdd.rdd, rdd.name, *_made_by(rdd.scope)) for rdd in stage.rdds]) for stage in event.stages]
-    first_stage = min((stage.stage for stage, _ in stages), default=0)
-    first_rdd = min((rdd for _, rdds in stages for rdd, *_ in rdds), default=0)
-    first_shuffle = min((at for _, rdds in stages for *_, at in rdds if at is not None), default=None)
+    """Its stages, with [number, name, parents, RDDs], each of these with [number, name, node, shuffle]; and the first
+    stage, RDD and shuffle, from which the numbers count."""
+    stages = [Stage.listed(stage) for stage in event.stages]
+    rdds = [rdd for stage in stages for rdd in stage.rdds]
+    first_stage = min((stage.number for stage in stages), default=0)
+    first_rdd = min((rdd.number for rdd in rdds), default=0)
+    first_shuffle = min((rdd.shuffle for rdd in rdds if rdd.shuffle is not None), default=None)
     base = first_shuffle or 0
     pattern = [
         [
-            stage.stage - first_stage,
+            stage.number - first_stage,
             stage.name,
-            [parent - first_stage for parent in stage.parents],
-            sorted([rdd - first_rdd, name, node, at if at is None else at - base] for rdd, name, node, at in rdds),
+            None if stage.parents is None else [parent - first_stage for parent in stage.parents],
+            [
+                [rdd.number - first_rdd, rdd.name, rdd.node, None if rdd.shuffle is None else rdd.shuffle - base]
+                for rdd in stage.rdds
+            ],
         ]
-        for stage, rdds in stages
+        for stage in stages
     ]
     return pattern, (first_stage, first_rdd, first_shuffle)
 
@@ -152,40 +147,9 @@ def plan_pattern(event: ExecutionStart) -> tuple[Node, int]:
 
 def _slim(node: Node, shuffles: list[tuple[Node, int]]) -> None:
     """`shuffles` gets those that have a number."""
-    if (at := _shuffle(node)) is not None:
+    if (at := shuffle_of(node)) is not None:
         shuffles.append((node, at))
     marked = node.simpleString.startswith("CollectMetrics")
     node.simpleString = node.simpleString.partition(",")[0] if marked else ""
     for child in node.children:
         _slim(child, shuffles)
-
-
-def _shuffle(node: Node) -> int | None:
-    found = _PLAN_ID.search(node.simpleString) if node.nodeName == "Exchange" else None
-    return int(found[1]) if found else None
-
-
-def _made_by(scope: str | None) -> tuple[str, int | None]:
-    """The node's name, and its number if it is a shuffle."""
-    if not scope:
-        return "", None
-    made = _scope(scope)
-    if made.name != "Exchange":
-        return made.name, None
-    number = int(made.id.removeprefix("spark_plan_"))
-    if not 0 <= number < 1 << 31:
-        raise ValueError("no number of Spark's")
-    return made.name, number
-
-
-def _mark(row: Observed) -> dict[str, Any]:
-    values = dict(zip([each.name for each in row.schema.fields], row.values, strict=False))
-    n = values.get(COUNT)
-    return {
-        "n": n if isinstance(n, int) and abs(n) < 1 << 48 else None,
-        **{name: _seconds(values.get(name)) for name in (FIRST, MEAN, LAST)},
-    }
-
-
-def _seconds(micros: Any) -> float | None:
-    return micros / 1e6 if isinstance(micros, int | float) else None

@@ -19,8 +19,9 @@ from pyspark.sql import DataFrame
 
 from autotrascale import reading
 from autotrascale.analyze.archive.columns import Columns, ddl, record_batch
-from autotrascale.analyze.archive.measuring import skew, snapshot_of, true_rate
+from autotrascale.analyze.archive.measuring import snapshot_of
 from autotrascale.domain.snapshot import WORK_FIELDS, Snapshot, Work
+from autotrascale.domain.true_rates import true_rates
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,22 +71,33 @@ class Measured:
 
 
 def table(gathered: DataFrame, p_max: int | None = None) -> DataFrame:
-    """One row for each window; `day` is that of its first trigger, in UTC."""
+    """One row for each window; `day` is that of its first trigger, in UTC. `snapshot` is null where the log does not
+    say what the window's sources offered."""
     shares = gathered.sparkSession.sparkContext.defaultParallelism  # of windows; Spark would take their bytes for few
     return gathered.repartition(shares).mapInArrow(partial(_snapshots, p_max=p_max), ddl(_SNAPSHOTS))
 
 
 def operators(table: DataFrame) -> DataFrame:
-    return table.mapInArrow(partial(_taken_apart, _operators, _OPERATORS), ddl(_OPERATORS))
+    return _whole(table).mapInArrow(partial(_taken_apart, _operators, _OPERATORS), ddl(_OPERATORS))
 
 
 def instances(table: DataFrame) -> DataFrame:
-    return table.mapInArrow(partial(_taken_apart, _instances, _INSTANCES), ddl(_INSTANCES))
+    return _whole(table).mapInArrow(partial(_taken_apart, _instances, _INSTANCES), ddl(_INSTANCES))
+
+
+def unmeasured(table: DataFrame) -> dict[str, int]:
+    """How many windows of which job have no snapshot."""
+    rows = table.where("snapshot is null").groupBy("job").count().orderBy("job").collect()
+    return {row["job"]: row["count"] for row in rows}
+
+
+def _whole(table: DataFrame) -> DataFrame:
+    return table.where("snapshot is not null")
 
 
 def measured(table: DataFrame) -> Iterator[Measured]:
     """In order of time. They come over one after another: as many as there are never stand in memory together."""
-    wanted = table.select("snapshot", "run", "window", "started_ms", "batches")
+    wanted = _whole(table).select("snapshot", "run", "window", "started_ms", "batches")
     for row in wanted.orderBy("started_ms", "run").toLocalIterator():
         yield Measured(_snapshot(row), row["run"], row["window"], row["started_ms"], row["batches"])
 
@@ -132,12 +144,13 @@ def _snapshots(batches: Iterable[pa.RecordBatch], p_max: int | None) -> Iterator
 
 def _row(row: Mapping[str, Any], p_max: int | None) -> dict[str, Any]:
     started_ms = min(batch["started_ms"] for batch in row["batches"])
+    snapshot = snapshot_of(row, p_max)
     return {
         **{name: row[name] for name in ("job", "run", "window")},
         "day": datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y-%m-%d"),
         "started_ms": started_ms,
         "batches": len(row["batches"]),
-        "snapshot": json.dumps(as_dict(snapshot_of(row, p_max)), allow_nan=False),
+        "snapshot": None if snapshot is None else json.dumps(as_dict(snapshot), allow_nan=False),
     }
 
 
@@ -162,10 +175,10 @@ def _operators(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
             "stateful": operator.stateful,
             **_work(total),
             "source_rate": snapshot.source_rates.get(name),
-            "true_rate": true_rate(operator),
+            "true_rate": true_rates(operator).processing,
             "observed_rate": None if took is None else took / snapshot.window_seconds,
             "selectivity": gave / took if took and gave is not None else None,
-            "skew": skew(operator),
+            "skew": operator.skew,
         }
 
 

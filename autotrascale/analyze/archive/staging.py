@@ -2,10 +2,7 @@
 
     column                            of a task that did its work                          unit
     log, stage, index                 where it ran
-    useful_ms                         run + deserialise + result serialisation − wait      ms, never below 0
-    deserialise_ms, wait_ms, gc_ms    parts of its time                                    ms
-    read, sent, written               records from a source or a shuffle, to the next      records
-                                      shuffle, to a file
+    useful_ms … served_squares        what it did, as `analyze.tasks` has it; null where not known
 
 A task's line is some thousand bytes for nine numbers, so this is where the time goes: on the executors, lines are
 decoded natively and their numbers written in columns, without a row of a task ever being an object of Spark's. `rows`
@@ -33,14 +30,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from autotrascale.analyze.archive import rows
 from autotrascale.analyze.archive.columns import Columns, arrow_schema, ddl
+from autotrascale.analyze.tasks import NUMBERS, measured
 from autotrascale.monitor.eventlog import events
 from autotrascale.monitor.eventlog.damage import Report
 from autotrascale.monitor.eventlog.decoding import event_of, task_of
 from autotrascale.monitor.eventlog.files import LogFile, Piece, opened, pieces
 from autotrascale.monitor.eventlog.lines import Text, blocks
 
-SUMMABLE = ("useful_ms", "deserialise_ms", "wait_ms", "gc_ms", "read", "sent", "written")
-"""What the tasks of one instance may be added up in."""
+SUMMABLE = (
+    *("useful_ms", "deserialise_ms", "wait_ms", "gc_ms", "read", "sent", "written"),
+    *("served_ms", "served_squares"),
+)
+"""What the tasks of one instance may be added up in, as `tasks.measured` has it."""
 TASKS: Columns = {**dict.fromkeys(("log", "stage", "index"), "int"), **dict.fromkeys(SUMMABLE, "bigint")}
 _TABLES: dict[str, Columns] = {
     "tasks": TASKS,
@@ -53,7 +54,7 @@ _TABLES: dict[str, Columns] = {
     "executors": rows.EXECUTORS,
 }
 _SCHEMAS = {name: arrow_schema(columns) for name, columns in _TABLES.items()}
-_NUMBERS = 11  # that a task's line has
+_NUMBERS = 2 + len(NUMBERS)  # that a task's line has
 _ROWS = 20_000  # written together
 _KNOWN = 10_000  # patterns that a share remembers
 _SHARES = 8  # of the work for each core: small enough to even out, and few enough to cost nothing
@@ -195,7 +196,7 @@ def _numbers(task: events.TaskEnd, did: events.TaskMetrics) -> tuple[int, ...]:
 
 def _add_event(log: int, event: Struct, share: Share) -> None:
     match event:
-        case events.StageCompleted() if event.info.failure is None:
+        case events.StageCompleted() if event.info.succeeded:
             share.add("completed", rows.completed(log, event))
         case events.JobStart():
             stages, first = rows.stages_pattern(event)
@@ -212,11 +213,9 @@ def _add_event(log: int, event: Struct, share: Share) -> None:
 
 
 def _task_batch(log: int, tasks: array[int]) -> pa.RecordBatch:
-    stage, index, run, deserialise, serialise, wait, gc, shuffled, taken, sent, written = (
-        np.frombuffer(tasks, dtype=np.int64).reshape(-1, _NUMBERS).T
-    )
-    useful = np.maximum(0, run + deserialise + serialise - wait)  # T_u; Spark reads its clocks one after another
-    columns = (np.full_like(stage, log), stage, index, useful, deserialise, wait, gc, shuffled + taken, sent, written)
+    stage, index, *numbers = np.frombuffer(tasks, dtype=np.int64).reshape(-1, _NUMBERS).T
+    did = measured(dict(zip(NUMBERS, numbers, strict=True)))
     schema = _SCHEMAS["tasks"]
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+    arrays = [pa.array(np.full_like(stage, log), pa.int32()), pa.array(stage, pa.int32()), pa.array(index, pa.int32())]
+    arrays += [pa.array(did[name], pa.int64(), mask=did[name] == events.UNKNOWN) for name in SUMMABLE]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

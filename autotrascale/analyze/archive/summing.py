@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSelector
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from autotrascale.analyze.archive.columns import Columns, arrow_schema, ddl
@@ -28,6 +29,7 @@ from autotrascale.monitor.eventlog.files import opened
 
 _WHERE = ["log", "home", "index"]
 _SUMS: Columns = {**dict.fromkeys(_WHERE, "int"), **dict.fromkeys(SUMMABLE, "bigint")}
+_WHOLE = pc.ScalarAggregateOptions(skip_nulls=False)  # a sum is null as soon as one part is
 _ROWS = 1 << 16  # tasks that are added up together
 
 
@@ -38,7 +40,12 @@ def summed(spark: SparkSession, tasks: str, placed: str) -> DataFrame:
     shares = min(len(files), 2 * spark.sparkContext.defaultParallelism)  # each costs more to begin than a file
     numbers = spark.range(0, len(files), 1, max(1, shares))
     parts = numbers.mapInArrow(partial(_summed, tasks, files, placed), ddl(_SUMS))
-    return parts.groupBy(*_WHERE).agg(*(fn.sum(name).alias(name) for name in SUMMABLE))
+    return parts.groupBy(*_WHERE).agg(*(_sum(name) for name in SUMMABLE))
+
+
+def _sum(name: str) -> Column:
+    """Null as soon as one part is."""
+    return fn.when(fn.count(name) == fn.count(fn.lit(1)), fn.sum(name)).alias(name)
 
 
 def _summed(
@@ -74,7 +81,7 @@ def _added_up(batch: pa.RecordBatch, stages: np.ndarray, homes: np.ndarray) -> l
     at = np.minimum(np.searchsorted(stages, wanted), len(stages) - 1)
     columns = [batch["log"], pa.array(homes[at]), batch["index"], *(batch[name] for name in SUMMABLE)]
     found = pa.table(columns, names=list(_SUMS)).filter(pa.array(stages[at] == wanted))
-    sums = found.group_by(_WHERE, use_threads=False).aggregate([(name, "sum") for name in SUMMABLE])
+    sums = found.group_by(_WHERE, use_threads=False).aggregate([(name, "sum", _WHOLE) for name in SUMMABLE])
     rows: list[pa.RecordBatch] = sums.rename_columns(list(_SUMS)).cast(arrow_schema(_SUMS)).to_batches()
     return rows
 

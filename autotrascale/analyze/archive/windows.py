@@ -51,6 +51,7 @@ def gathered(sums: DataFrame, placed: DataFrame, batches: DataFrame, cores: Data
         "seconds",
         "input_records",
         "offered_seconds",
+        "behind",
         fn.map_entries("marks").alias("marks"),
         "stages",
     )

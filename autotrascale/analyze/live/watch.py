@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from autotrascale.analyze.facts import BatchFact, BatchStarted, QueryEnded
-from autotrascale.analyze.live.joining import Follower, Joiner
+from autotrascale.analyze.facts import BatchFact, BatchStarted, Fact, QueryEnded
+from autotrascale.analyze.live.joining import Joiner
 from autotrascale.analyze.stability import Running, Sample
+from autotrascale.monitor.eventlog.following import Follower
+
+
+class FactStream:
+    """The facts of one application, as its log tells them. What is damaged is counted and passed over."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower, self._joiner = follower, Joiner()
+        self._senseless = 0
+
+    @property
+    def damaged(self) -> int:
+        """Lines that are no whole event, or make no sense."""
+        return self._follower.damaged + self._senseless
+
+    def facts(self) -> Iterator[Fact]:
+        """Those since the last call."""
+        for event in self._follower.events():
+            try:
+                yield from self._joiner.take(event)
+            except ValueError:
+                self._senseless += 1
 
 
 class Watch:
     """`poll` reads on. Facts of other runs are passed over: a query that was stopped still has lines to come."""
 
     def __init__(self, follower: Follower) -> None:
-        self._follower = follower
-        self._joiner = Joiner()
+        self._stream = FactStream(follower)
         self._run = ""
         self.batches: list[BatchFact] = []
         self.started: BatchStarted | None = None
@@ -26,10 +47,13 @@ class Watch:
         self.batches, self.started, self.ended = [], None, None
 
     def poll(self) -> None:
-        for line in self._follower.lines():
-            for fact in self._joiner.feed(line):
-                if fact.run == self._run:
-                    self._take(fact)
+        for fact in self._stream.facts():
+            if fact.run == self._run:
+                self._take(fact)
+
+    @property
+    def damaged(self) -> int:
+        return self._stream.damaged
 
     def since(self, at_ms: float) -> list[BatchFact]:
         """The batches that were triggered at this moment or later."""
@@ -49,7 +73,7 @@ class Watch:
             seconds=max(0.0, (now_ms - self.started.at_ms) / 1000),
         )
 
-    def _take(self, fact: BatchFact | BatchStarted | QueryEnded) -> None:
+    def _take(self, fact: Fact) -> None:
         match fact:
             case BatchFact():
                 self.batches.append(fact)

@@ -15,9 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from autotrascale.analyze import metrics
-from autotrascale.analyze.facts import BatchFact
-from autotrascale.analyze.live.watch import samples
-from autotrascale.analyze.stability import Behind, Steady, Undecided, judge
+from autotrascale.analyze.live.measuring import Measurer, differs
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
 from autotrascale.domain.trial import Trial, Verdict
@@ -132,37 +130,25 @@ class SparkEngine:
         return Change({"stop": stopping, **change.phases}, stopping + change.downtime_seconds)
 
     def _measure(self, connection: Connection, k: Mapping[str, int], rates: Mapping[str, float]) -> Trial:
-        """Looks on until the batches can be judged."""
-        assert self._query is not None
-        began_ms = self._query.window_from_ms
-        watch, rules = connection.watch, self.settings.window
-        while True:
-            connection.poll()
-            batches, now = watch.since(began_ms), now_ms()
-            seen = samples(batches, began_ms)
-            judgement = judge(seen, rules, (now - began_ms) / 1000, watch.in_flight(now))
-            if not isinstance(judgement, Undecided):
-                return self._trial(judgement, batches, k, rates)
-            time.sleep(POLL_SECONDS)
-
-    def _trial(
-        self, judgement: Steady | Behind, batches: list[BatchFact], k: Mapping[str, int], rates: Mapping[str, float]
-    ) -> Trial:
-        """A job that fell behind is measured too: its true rates say by how much, and what would be enough."""
-        steady = isinstance(judgement, Steady)
-        taken = batches[-judgement.batches :] if isinstance(judgement, Steady) else batches[1:] or batches
-        snapshot = None
-        if taken:
-            assert self._query is not None
-            own = [source for source in self.topology.sources if source not in self._query.generated]
-            offered = {**rates, **metrics.observed_rates(own, taken)}
-            snapshot = metrics.snapshot(self.job_name, self.topology, self.p_max, offered, taken)
-            self.window = metrics.window_facts(taken)
+        query = self._query
+        assert query is not None
+        ours = {source: rate for source, rate in rates.items() if source in query.generated}
+        measurer = Measurer(self.job_name, self.topology, self.p_max, lambda _begin, _end: ours)
+        measured = measurer.trial(
+            connection.watch,
+            self.settings.window,
+            query.window_from_ms,
+            poll=connection.poll,
+            now_ms=now_ms,
+            wait=lambda: time.sleep(POLL_SECONDS),
+        )
+        self.window = measured.window
+        ran = {} if measured.snapshot is None else measured.snapshot.parallelism
         return Trial(
             parallelism=dict(k),
-            verdict=Verdict.STABLE if steady else Verdict.CANNOT_KEEP_UP,
-            snapshot=snapshot,
-            detail=judgement.note if isinstance(judgement, Steady) else judgement.reason,
+            verdict=Verdict.STABLE if measured.steady else Verdict.CANNOT_KEEP_UP,
+            snapshot=measured.snapshot,
+            detail="; ".join(filter(None, (measured.detail, differs(k, ran)))),
             downtime_seconds=self.change.downtime_seconds,
         )
 

@@ -17,9 +17,8 @@ from typing import Self
 
 from autotrascale import reading
 from autotrascale.analyze import metrics
-from autotrascale.analyze.facts import BatchFact
+from autotrascale.analyze.live.measuring import RATES_UNKNOWN, Measurer
 from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
 from autotrascale.execute.live import Look, Rescaled
 from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
@@ -91,12 +90,13 @@ class LiveSpark:
         if query is None or connection is None or not query.running:
             return Look(at, None, None, detail=self._why_down)
         measured_at = (connection.last_commit_ms() or 0.0) / 1000 or None
-        batches = connection.watch.since(query.window_from_ms)
+        batches, running = connection.watch.since(query.window_from_ms), self._running(query, connection)
         if not batches:
-            return Look(at, dict(query.parallelism), None, measured_at, "no batch was committed since the last look")
+            return Look(at, running, None, measured_at, "no batch was committed since the last look")
         query.window_from_ms = batches[-1].started_ms + 1
         connection.watch.forget(query.window_from_ms)
-        return Look(at, dict(query.parallelism), self._snapshot(query, batches), measured_at)
+        snapshot = self._measurer(query).snapshot(batches)
+        return Look(at, running, snapshot, measured_at, "" if snapshot else RATES_UNKNOWN)
 
     def rescale(self, parallelism: Mapping[str, int]) -> Rescaled:
         query = self._query
@@ -104,8 +104,9 @@ class LiveSpark:
             return Rescaled(time.time(), False, None, detail=self._why_down)
         check_parallelism(self.topology, parallelism, self.p_max)
         before, wanted = dict(query.parallelism), dict(parallelism)
-        if before == wanted:
-            return Rescaled(time.time(), True, before)
+        running = self._running(query, self._ready())
+        if wanted in (before, running):  # the partitions of a source may be its own: no rescale would change them
+            return Rescaled(time.time(), True, running)
         self._write_note(query, moving_to=wanted)
         try:
             self.change = Changes(self._ready(), self.settings).rescale(query, wanted, query.rates)
@@ -113,7 +114,8 @@ class LiveSpark:
             return self._back_to(query, before, problem)
         self._begin_window(query)
         self._write_note(query)
-        return Rescaled(time.time(), True, wanted, self.change.downtime_seconds, self.change.phases)
+        running = self._running(query, self._ready())
+        return Rescaled(time.time(), True, running, self.change.downtime_seconds, self.change.phases)
 
     def wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -216,12 +218,15 @@ class LiveSpark:
         if connection is not None and (isinstance(problem, HostLostError) or connection.lost()):
             self._hosting.drop(connection)
 
-    def _snapshot(self, query: Query, batches: list[BatchFact]) -> Snapshot:
-        own = [source for source in self.topology.sources if source not in query.generated]
-        span = (batches[0].started_ms, batches[-1].committed_ms)
-        offered = {name: query.loads.sources[name].offered(*span) for name in query.generated}
-        rates = {**offered, **metrics.observed_rates(own, batches)}
-        return metrics.snapshot(self.name, self.topology, self.p_max, rates, batches)
+    def _measurer(self, query: Query) -> Measurer:
+        def offered(begin_ms: float, end_ms: float) -> dict[str, float]:
+            return {name: query.loads.sources[name].offered(begin_ms, end_ms) for name in query.generated}
+
+        return Measurer(self.name, self.topology, self.p_max, offered)
+
+    def _running(self, query: Query, connection: Connection) -> dict[str, int]:
+        """As the last batch ran; of an operator that it did not need, as it was asked for."""
+        return {**query.parallelism, **metrics.parallelism(self.topology, connection.watch.batches[-1:])}
 
     # -- what a later process finds -----------------------------------------------------------------------------------
 

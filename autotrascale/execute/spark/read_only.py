@@ -7,17 +7,19 @@ The log must be written uncompressed, as it is read while it grows: `spark.event
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from autotrascale.analyze import metrics
 from autotrascale.analyze.facts import BatchFact, Fact, QueryEnded
-from autotrascale.analyze.live.joining import Follower, Joiner
+from autotrascale.analyze.live.measuring import RATES_UNKNOWN, Measurer
+from autotrascale.analyze.live.watch import FactStream
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Topology
 from autotrascale.execute.live import Look, Rescaled
+from autotrascale.monitor.eventlog.following import Follower
 
 _PREFIX = "eventlog_v2_"
 _ADVICE = "this job is only looked at: rescale it where it is run"
@@ -35,12 +37,14 @@ class ReadOnlySparkJob:
         """`log` is an application's `eventlog_v2_…` folder, or a folder of such, of which the newest is taken."""
         self.name, self.topology, self.p_max = name, topology, p_max
         folder = _application(log)
-        self._follower = Follower(folder.parent, folder.name.removeprefix(_PREFIX), consume=False, latest=True)
-        self._joiner = Joiner()
+        application = folder.name.removeprefix(_PREFIX)
+        self._stream = FactStream(Follower(folder.parent, application, consume=False, latest=True))
+        self._measurer = Measurer(name, topology, p_max)
         self._clock, self._sleep = clock, sleep
         self._run = ""
         self._batches: list[BatchFact] = []  # since the last look
         self._running: Mapping[str, int] | None = None
+        self._damaged = 0  # lines, as of the last look
         self._measured_at: float | None = None
         self._why = f"no batch with the marks of {', '.join(topology)} is in {folder} yet"
 
@@ -48,15 +52,14 @@ class ReadOnlySparkJob:
         return self.look()
 
     def look(self) -> Look:
-        for fact in self._facts():
+        for fact in self._stream.facts():
             self._take(fact)
         at, batches, self._batches = self._clock(), self._batches, []
-        if not batches or self._running is None:
-            detail = self._why if self._running is None else "no batch was committed since the last look"
-            return Look(at, self._running, None, self._measured_at, detail)
-        rates = metrics.observed_rates(self.topology.sources, batches)
-        return Look(at, self._running, metrics.snapshot(self.name, self.topology, self.p_max, rates, batches),
-                    self._measured_at)  # fmt: skip
+        snapshot, detail = None, self._why
+        if self._running is not None:
+            snapshot = self._measurer.snapshot(batches) if batches else None
+            detail = "" if snapshot else RATES_UNKNOWN if batches else "no batch was committed since the last look"
+        return Look(at, self._running, snapshot, self._measured_at, "; ".join(filter(None, (detail, self._damage()))))
 
     def rescale(self, parallelism: Mapping[str, int]) -> Rescaled:  # noqa: ARG002 - whatever it is
         return Rescaled(self._clock(), False, self._running, detail=_ADVICE)
@@ -75,30 +78,21 @@ class ReadOnlySparkJob:
     ) -> None:
         self.close()
 
-    def _facts(self) -> Iterator[Fact]:
-        """A log that was come upon half way begins in the middle of a batch, and may hold a line that broke off."""
-        for line in self._follower.lines():
-            try:
-                yield from self._joiner.feed(line)
-            except (ValueError, KeyError, TypeError):
-                continue
+    def _damage(self) -> str:
+        """What of the log could not be read since the last look: the figures lack it."""
+        lines, self._damaged = self._stream.damaged - self._damaged, self._stream.damaged
+        what = "1 line of the log was" if lines == 1 else f"{lines} lines of the log were"
+        return f"{what} no whole event and left out" if lines else ""
 
     def _take(self, fact: Fact) -> None:
         if isinstance(fact, QueryEnded) and fact.run == self._run:
             self._running, self._why, self._batches = None, f"the query has ended{fact.error and ': '}{fact.error}", []
         elif isinstance(fact, BatchFact) and set(self.topology) <= set(fact.marks):
-            running = _parallelism(self.topology, fact)
+            running = {**dict.fromkeys(self.topology, 1), **metrics.parallelism(self.topology, [fact])}
             if fact.run != self._run or running != self._running:  # one window speaks of one parallelism
                 self._run, self._running, self._batches = fact.run, running, []
             self._batches.append(fact)
             self._measured_at = fact.committed_ms / 1000
-
-
-def _parallelism(topology: Topology, batch: BatchFact) -> dict[str, int]:
-    tasks: dict[str, int] = {}
-    for stage in batch.stages:
-        tasks[stage.operator] = max(stage.tasks, tasks.get(stage.operator, 0))
-    return {name: tasks.get(name, 1) for name in topology}
 
 
 def _application(log: Path) -> Path:

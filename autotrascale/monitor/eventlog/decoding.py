@@ -13,6 +13,7 @@ from msgspec import Struct
 from autotrascale.monitor.eventlog import events
 
 _task = msgspec.json.Decoder(events.TaskEnd).decode
+_full_task = msgspec.json.Decoder(events.FullTaskEnd).decode
 _rare = {name: msgspec.json.Decoder(kind, strict=False).decode for name, kind in events.RARE.items()}
 _progress = msgspec.json.Decoder(events.Progress).decode
 
@@ -36,6 +37,11 @@ def task_of(line: bytes) -> events.TaskEnd:
             except msgspec.DecodeError:
                 pass  # other fields come behind it, or it is damaged
     return _task(line)
+
+
+def decoded(line: bytes) -> Struct | None:
+    """Of any event, tasks with all that is known of them. None is one that nobody reads, or a blank line."""
+    return _full_task(line) if line.startswith(events.TASK_END) else event_of(line)
 
 
 def event_of(line: bytes) -> Struct | None:

@@ -1,8 +1,9 @@
 """The events that are read, and the few fields of each that are wanted: everything else is passed over natively.
 
 A line is told apart by its first bytes: parsing all of it only to see what it is would be most of the work. What a
-version of Spark adds does no harm, and what it may leave out has a default. A number beyond all bounds makes its line
-a bad one: it would break the sums of all others.
+version of Spark adds does no harm. What it does not write is not known, and never zero (`versions` lists it): None in
+rare events, `UNKNOWN` among a task's numbers, which are read by the million and go into columns as they are. A number
+beyond all bounds makes its line a bad one: it would break the sums of all others.
 """
 
 from __future__ import annotations
@@ -15,34 +16,38 @@ Number = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 """Spark's own number of something: what it keeps in an int."""
 Count = Annotated[int, Meta(ge=-(2**48), le=2**48)]
 """Records, milliseconds, or Unix milliseconds; thousands of the largest can be added up."""
+UNKNOWN = -(2**60)
+"""In a task's numbers, what was not written: far outside of what a line may hold."""
 
 
 class ShuffleRead(Struct, gc=False):
-    wait_ms: Count = field(name="Fetch Wait Time", default=0)
-    records: Count = field(name="Total Records Read", default=0)
+    wait_ms: Count = field(name="Fetch Wait Time", default=UNKNOWN)
+    records: Count = field(name="Total Records Read", default=UNKNOWN)
 
 
 class ShuffleWrite(Struct, gc=False):
-    records: Count = field(name="Shuffle Records Written", default=0)
+    records: Count = field(name="Shuffle Records Written", default=UNKNOWN)
 
 
 class Input(Struct, gc=False):
-    records: Count = field(name="Records Read", default=0)
+    records: Count = field(name="Records Read", default=UNKNOWN)
 
 
 class Output(Struct, gc=False):
-    records: Count = field(name="Records Written", default=0)
+    records: Count = field(name="Records Written", default=UNKNOWN)
 
 
 class TaskMetrics(Struct, gc=False):
+    """Until 1.6 a task that did nothing of a kind left the whole block out: that is a zero, and known."""
+
     run_ms: Count = field(name="Executor Run Time")
-    deserialise_ms: Count = field(name="Executor Deserialize Time", default=0)
-    serialise_ms: Count = field(name="Result Serialization Time", default=0)
-    gc_ms: Count = field(name="JVM GC Time", default=0)
-    shuffled: ShuffleRead = field(name="Shuffle Read Metrics", default_factory=ShuffleRead)
-    sent: ShuffleWrite = field(name="Shuffle Write Metrics", default_factory=ShuffleWrite)
-    taken: Input = field(name="Input Metrics", default_factory=Input)
-    written: Output = field(name="Output Metrics", default_factory=Output)
+    deserialise_ms: Count = field(name="Executor Deserialize Time", default=UNKNOWN)
+    serialise_ms: Count = field(name="Result Serialization Time", default=UNKNOWN)
+    gc_ms: Count = field(name="JVM GC Time", default=UNKNOWN)
+    shuffled: ShuffleRead = field(name="Shuffle Read Metrics", default_factory=lambda: ShuffleRead(0, 0))
+    sent: ShuffleWrite = field(name="Shuffle Write Metrics", default_factory=lambda: ShuffleWrite(0))
+    taken: Input = field(name="Input Metrics", default_factory=lambda: Input(0))
+    written: Output = field(name="Output Metrics", default_factory=lambda: Output(0))
 
 
 class TaskInfo(Struct, gc=False):
@@ -54,10 +59,23 @@ class TaskEndReason(Struct, gc=False):
 
 
 class TaskEnd(Struct, gc=False):
+    """What an archive reads of each of millions."""
+
     stage: Number = field(name="Stage ID")
     end: TaskEndReason = field(name="Task End Reason")
     info: TaskInfo = field(name="Task Info")
     metrics: TaskMetrics | None = field(name="Task Metrics", default=None)
+
+
+class FullTaskMetrics(TaskMetrics, gc=False):
+    cpu_ns: Count = field(name="Executor CPU Time", default=UNKNOWN)
+    deserialise_cpu_ns: Count = field(name="Executor Deserialize CPU Time", default=UNKNOWN)
+
+
+class FullTaskEnd(TaskEnd, gc=False):
+    """The same with all that is known of a task: for a job that is followed while it runs."""
+
+    metrics: FullTaskMetrics | None = field(name="Task Metrics", default=None)
 
 
 class StageInfo(Struct):
@@ -66,6 +84,10 @@ class StageInfo(Struct):
     submitted: Count | None = field(name="Submission Time", default=None)
     completed: Count | None = field(name="Completion Time", default=None)
     failure: str | None = field(name="Failure Reason", default=None)
+
+    @property
+    def succeeded(self) -> bool:
+        return self.failure is None and self.submitted is not None and self.completed is not None
 
 
 class StageCompleted(Struct):
@@ -86,10 +108,12 @@ class Rdd(Struct):
 
 
 class JobStage(Struct):
+    """`parents` is None where the version does not write them: what a stage reads is then not known."""
+
     stage: Number = field(name="Stage ID")
     name: str = field(name="Stage Name")
-    parents: list[Number] = field(name="Parent IDs")
     rdds: list[Rdd] = field(name="RDD Info")
+    parents: list[Number] | None = field(name="Parent IDs", default=None)
 
 
 class Properties(Struct):
@@ -99,11 +123,13 @@ class Properties(Struct):
     batch: Count | None = field(name="streaming.sql.batchId", default=None)
     execution: Count | None = field(name="spark.sql.execution.id", default=None)
     root: Count | None = field(name="spark.sql.execution.root.id", default=None)
+    description: str | None = field(name="spark.job.description", default=None)
 
 
 class JobStart(Struct):
     job: Number = field(name="Job ID")
     stages: list[JobStage] = field(name="Stage Infos")
+    submitted: Count | None = field(name="Submission Time", default=None)
     properties: Properties | None = field(name="Properties", default=None)
 
 
@@ -118,22 +144,23 @@ class ExecutionStart(Struct):
     plan: Node = field(name="sparkPlanInfo")
 
 
+Rate = float | str | None
+"""Some versions write what is no number as a text: "NaN" before the first trigger, "Infinity"."""
+
+
 class Source(Struct):
     numInputRows: Count  # noqa: N815
-    inputRowsPerSecond: float | None = None  # noqa: N815
+    inputRowsPerSecond: Rate = None  # noqa: N815
+    startOffset: Any = None  # noqa: N815 - JSON, or a text of JSON, as the source made it
+    endOffset: Any = None  # noqa: N815
+    latestOffset: Any = None  # noqa: N815
+    metrics: dict[str, Any] | None = None
 
 
-class RowField(Struct):
-    name: str
-
-
-class RowSchema(Struct):
-    fields: list[RowField]
-
-
-class Observed(Struct):
-    values: list[Any]
-    schema: RowSchema
+class StateOperator(Struct):
+    numRowsTotal: Count | None = None  # noqa: N815
+    memoryUsedBytes: Count | None = None  # noqa: N815
+    commitTimeMs: Count | None = None  # noqa: N815
 
 
 class Progress(Struct):
@@ -146,11 +173,17 @@ class Progress(Struct):
     name: str | None = None
     batchDuration: Count | None = None  # noqa: N815
     durationMs: dict[str, Count] = {}  # noqa: N815
-    observedMetrics: dict[str, Observed] = {}  # noqa: N815
+    stateOperators: list[StateOperator] | None = None  # noqa: N815
+    observedMetrics: dict[str, dict[str, Any]] | None = None  # noqa: N815
 
 
 class QueryProgress(Struct):
     progress: Progress
+
+
+class QueryTerminated(Struct):
+    runId: str  # noqa: N815
+    exception: str | None = None
 
 
 class ApplicationStart(Struct):
@@ -177,6 +210,7 @@ RARE: dict[bytes, type[Struct]] = {
     b"SparkListenerJobStart": JobStart,
     b"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart": ExecutionStart,
     b"org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent": QueryProgress,
+    b"org.apache.spark.sql.streaming.StreamingQueryListener$QueryTerminatedEvent": QueryTerminated,
     b"SparkListenerApplicationStart": ApplicationStart,
     b"SparkListenerExecutorAdded": ExecutorChange,
     b"SparkListenerExecutorRemoved": ExecutorChange,

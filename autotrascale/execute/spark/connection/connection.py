@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from autotrascale.analyze.live.joining import Follower
 from autotrascale.analyze.live.watch import Watch
 from autotrascale.domain.topology import Topology
 from autotrascale.execute.spark.causes import why, why_ended
@@ -14,6 +13,7 @@ from autotrascale.execute.spark.connection.channel import ChannelClosedError, Ch
 from autotrascale.execute.spark.connection.messages import Boot, Failed, Message, Ready, Shutdown, Started, StartQuery
 from autotrascale.execute.spark.connection.processes import HostProcess
 from autotrascale.execute.spark.settings import SparkSettings
+from autotrascale.monitor.eventlog.following import Follower
 
 _GOODBYE_SECONDS = 15.0
 

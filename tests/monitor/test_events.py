@@ -2,25 +2,32 @@ from __future__ import annotations
 
 import json
 from itertools import chain
+from pathlib import Path
 
 import msgspec
 import pytest
-from record import LOGS
 
 from autotrascale.monitor.eventlog import events
-from autotrascale.monitor.eventlog.decoding import event_of, task_of
-from autotrascale.monitor.eventlog.events import ExecutorChange, TaskEnd
+from autotrascale.monitor.eventlog.decoding import decoded, event_of, task_of
+from autotrascale.monitor.eventlog.events import UNKNOWN, ExecutorChange, FullTaskEnd, ShuffleRead, TaskEnd
 from autotrascale.monitor.eventlog.files import find_files, pieces
 from autotrascale.monitor.eventlog.lines import Text, blocks
 
+LOGS = Path(__file__).parents[1] / "analyze" / "logs"
 TASK = {"Event": "SparkListenerTaskEnd", "Stage ID": 3, "Task End Reason": {"Reason": "x"}, "Task Info": {"Index": 1}}
 
 
 def test_a_version_may_leave_out_what_a_task_did_not_do_and_add_what_it_likes() -> None:
+    """A block that is missing is a zero: the task did nothing of the kind. A number in a block is not known."""
     metrics = {"Executor Run Time": 5, "Moon Phase": {"new": [1, None, "\\u00e9"]}}
     task = msgspec.json.decode(json.dumps({**TASK, "Task Metrics": metrics}), type=TaskEnd)
     assert task.metrics is not None
     assert (task.metrics.run_ms, task.metrics.shuffled.wait_ms, task.metrics.written.records) == (5, 0, 0)
+    assert task.metrics.gc_ms == task.metrics.deserialise_ms == UNKNOWN
+    blocks = {"Input Metrics": {"Bytes Read": 9}, "Shuffle Read Metrics": {"Fetch Wait Time": 3}}
+    task = msgspec.json.decode(json.dumps({**TASK, "Task Metrics": {**metrics, **blocks}}), type=TaskEnd)
+    assert task.metrics is not None
+    assert (task.metrics.taken.records, task.metrics.shuffled) == (UNKNOWN, ShuffleRead(3, UNKNOWN))
     assert msgspec.json.decode(json.dumps(TASK), type=TaskEnd).metrics is None
 
 
@@ -39,7 +46,12 @@ def test_a_task_says_the_same_without_what_lies_between() -> None:
         for line in chain.from_iterable(blocks(Text(piece), piece)):
             if line.startswith(events.TASK_END):
                 tasks += b',"Accumulables":[' in line
-                assert task_of(line) == msgspec.json.decode(line, type=TaskEnd)
+                lean = task_of(line)
+                assert lean == msgspec.json.decode(line, type=TaskEnd)
+                full = decoded(line)
+                assert isinstance(full, FullTaskEnd)
+                assert msgspec.convert(msgspec.to_builtins(full), TaskEnd) == lean
+                assert full.metrics is None or full.metrics.cpu_ns > 0
     assert tasks
 
 
@@ -79,7 +91,7 @@ def test_what_nobody_reads_is_passed_over() -> None:
     assert event_of(b" \n") is None
 
 
-@pytest.mark.parametrize("number", [2**63, 2**70, -(2**63) - 1, 2**49])
+@pytest.mark.parametrize("number", [UNKNOWN, 2**63, 2**70, -(2**63) - 1, 2**49])
 def test_numbers_beyond_all_bounds_make_a_bad_line(number: int) -> None:
     def task(stage: int, run: int) -> bytes:
         return json.dumps({**TASK, "Stage ID": stage, "Task Metrics": {"Executor Run Time": run}}).encode()

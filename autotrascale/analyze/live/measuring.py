@@ -1,0 +1,84 @@
+"""A running job's batches → a snapshot, and a trial's batches → a judgement with what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from autotrascale.analyze import metrics
+from autotrascale.analyze.facts import BatchFact
+from autotrascale.analyze.live.watch import Watch, samples
+from autotrascale.analyze.stability import Behind, Rules, Steady, Undecided, judge
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.topology import Topology
+
+RATES_UNKNOWN = "nothing in the event log says at what rate records arrive"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A window, and how it was judged. `detail` says what needs a word; no `snapshot` where too little is known."""
+
+    steady: bool
+    snapshot: Snapshot | None
+    window: metrics.WindowFacts | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class Measurer:
+    """What a snapshot needs to know of a job besides its batches. `offered` has the rates of sources whose load is
+    ours to make, over the time between two moments in Unix milliseconds; those of others are as they are seen."""
+
+    job: str
+    topology: Topology
+    p_max: int
+    offered: Callable[[float, float], Mapping[str, float]] = lambda _begin, _end: {}
+
+    def snapshot(self, batches: Sequence[BatchFact]) -> Snapshot | None:
+        """None where it is not known what sources offer."""
+        offered = self.offered(batches[0].started_ms, batches[-1].committed_ms)
+        rates = {**(metrics.source_rates(self.topology, batches) or {}), **offered}
+        if not rates.keys() >= set(self.topology.sources):
+            return None
+        return metrics.snapshot(self.job, self.topology, self.p_max, rates, batches)
+
+    def trial(
+        self,
+        watch: Watch,
+        rules: Rules,
+        began_ms: float,
+        *,
+        poll: Callable[[], None],
+        now_ms: Callable[[], float],
+        wait: Callable[[], None],
+    ) -> Measured:
+        """Looks on at a load that began at this moment until its batches can be judged."""
+        while True:
+            poll()
+            batches, now = watch.since(began_ms), now_ms()
+            judgement = judge(samples(batches, began_ms), rules, (now - began_ms) / 1000, watch.in_flight(now))
+            if not isinstance(judgement, Undecided):
+                return self._measured(judgement, batches)
+            wait()
+
+    def _measured(self, judgement: Steady | Behind, batches: Sequence[BatchFact]) -> Measured:
+        """A job that fell behind is measured too: its true rates say by how much, and what would be enough."""
+        if isinstance(judgement, Steady):
+            steady, detail, taken = True, judgement.note, batches[-judgement.batches :]
+        else:
+            steady, detail, taken = False, judgement.reason, batches[1:] or batches
+        if not taken:
+            return Measured(steady, None, None, detail)
+        snapshot = self.snapshot(taken)
+        notes = [detail] if snapshot else [detail, RATES_UNKNOWN]
+        return Measured(steady, snapshot, metrics.window_facts(taken), "; ".join(filter(None, notes)))
+
+
+def differs(asked: Mapping[str, int], ran: Mapping[str, int]) -> str:
+    """Where what ran is not what was asked for: a source such as Kafka has partitions of its own."""
+    return "; ".join(
+        f"{name} ran on {ran[name]} instances, not on the {k} asked for"
+        for name, k in asked.items()
+        if ran.get(name, k) != k
+    )

@@ -1,0 +1,169 @@
+"""What waits in a micro-batch job, and how unevenly it comes and is served: for policies that decide by queues.
+
+    symbol   meaning                                                                        unit
+    b_i      time of batch i, trigger to commit                                             s
+    t_i, a_i its trigger; a_i = t_i − t_{i−1}, the input time that it covers                s
+    N_j, d_j records of a source that arrived in the interval j, and how long it was        records, s
+    λ        ΣN_j / Σd_j                                                                    records/s
+    r, u     records that a task read, and its useful time                                  records, s
+
+Back-pressure. Within a batch no operator keeps another from pushing: stages run one after another. What is pushed back
+is the input of the next batches, when a batch takes longer than the input that it covers. While batches grow by a
+factor of c, only 1/c of what arrives finds its batch in time, so the world before the job is held up for the share
+
+    P = 1 − Σa_i / Σb_i                     (= 1 − 1/c),
+
+which is the share for which an operator of utilisation c holds up what pushes to it in a pipeline. It counts from where
+it cannot be the unevenness of the first and the last batch. The operator whose stages take most of the batch time is
+taken for its cause: all operators before it are held up for P, it and the others are not. Where that operator is a
+source nobody stands before it, and where the source limits what a batch takes in, batches do not grow: then the
+backlog tells, and P is zero.
+
+Backlog. At a source, what arrived and was not committed with the last batch. Where sources say how far behind they are
+(Kafka's offsets), that was so when the batch was planned, and what arrived since is added; else the age of the newest
+record times the rate. In front of any other operator nothing waits at that moment: a batch is done whole.
+
+Variability. c_a² = 1/(n−1) · Σ (N_j − λd_j)² / (λd_j), the index of dispersion: what counts of arrivals say of the gaps
+between them. c_s² = Σr · Σ(u²/r) / (Σu)² − 1: of the time for a record from task to task, which is the least that it
+can be from record to record. None where there are fewer than five of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
+from autotrascale.analyze.stability import NOISE
+from autotrascale.analyze.tasks import SQUARE
+from autotrascale.domain.topology import Topology
+
+_HANDFUL = 5
+
+
+def backpressure(topology: Topology, batches: Sequence[BatchFact]) -> dict[str, float] | None:
+    """By operator; None where it cannot be said."""
+    share, slowest = _held_up(batches), _slowest(topology, batches)
+    if share is None or slowest is None:
+        return None
+    before = _before(topology, slowest)
+    return {name: share if name in before else 0.0 for name in topology}
+
+
+def backlogs(source_rates: Mapping[str, float], batches: Sequence[BatchFact]) -> dict[str, float | None]:
+    """By source."""
+    if len(source_rates) == 1 and (waiting := _behind(source_rates, batches)) is not None:
+        return dict.fromkeys(source_rates, waiting)
+    return {source: _by_age(source, rate, batches) for source, rate in source_rates.items()}
+
+
+def backlog(source_rates: Mapping[str, float], batches: Sequence[BatchFact]) -> float | None:
+    """Of all sources together."""
+    if (waiting := _behind(source_rates, batches)) is not None:
+        return waiting
+    each = backlogs(source_rates, batches).values()
+    return None if None in each else math.fsum(waiting or 0.0 for waiting in each)
+
+
+def arrival_cv2(source: str, topology: Topology, batches: Sequence[BatchFact]) -> float | None:
+    intervals = _arrivals(source, topology, batches)
+    seconds, records = sum(d for _, d in intervals), sum(n for n, _ in intervals)
+    if len(intervals) < _HANDFUL or not seconds or not records:
+        return None
+    rate = records / seconds
+    spread = math.fsum((n - rate * d) ** 2 / (rate * d) for n, d in intervals)
+    return spread / (len(intervals) - 1)
+
+
+def service_cv2(stages: Sequence[StageFact], tasks: Sequence[TaskFact]) -> float | None:
+    """Of the operator that these stages are, and these tasks. Where it runs as several stages a batch, nobody can say
+    how long a record took in all."""
+    read, served, squares = (
+        _sum(getattr(task, name) for task in tasks) for name in ("read", "served_ms", "served_squares")
+    )
+    apart = not all(stage.entry and stage.exit for stage in stages)
+    if apart or sum(stage.tasks for stage in stages) < _HANDFUL or not read or not served or squares is None:
+        return None
+    return max(0.0, read * squares / SQUARE / served**2 - 1)
+
+
+def _held_up(batches: Sequence[BatchFact]) -> float | None:
+    """P, of all batches but the first: what that one covers is not in the window."""
+    n = len(batches) - 1
+    covered = (batches[-1].started_ms - batches[0].started_ms) / 1000 if batches else 0.0
+    took = math.fsum(batch.seconds for batch in batches[1:])
+    if n + 1 < _HANDFUL or covered <= 0 or took <= 0:
+        return None
+    share = 1 - covered / took
+    noise = 2 * math.sqrt(2) * NOISE / n  # two standard errors of b_n − b_0, which Σb − Σa comes to
+    return share if share > noise else 0.0
+
+
+def _slowest(topology: Topology, batches: Sequence[BatchFact]) -> str | None:
+    """The operator whose stages took most time; of equals the first by name."""
+    took = dict.fromkeys(topology, 0)
+    for stage in (stage for batch in batches for stage in batch.stages):
+        if stage.operator in took:
+            took[stage.operator] += stage.completed_ms - stage.submitted_ms
+    return max(sorted(took), key=lambda name: took[name]) if any(took.values()) else None
+
+
+def _before(topology: Topology, operator: str) -> set[str]:
+    """All upstream of it."""
+    found: set[str] = set()
+    todo = [operator]
+    while todo:
+        above = set(topology.operators[todo.pop()].upstream) - found
+        found |= above
+        todo += above
+    return found
+
+
+def _behind(source_rates: Mapping[str, float], batches: Sequence[BatchFact]) -> float | None:
+    """As the sources themselves say it."""
+    last = batches[-1] if batches else None
+    if last is None or last.behind is None:
+        return None
+    return last.behind + math.fsum(source_rates.values()) * last.seconds
+
+
+def _by_age(source: str, rate: float, batches: Sequence[BatchFact]) -> float | None:
+    newest = next((batch.marks[source].last for batch in reversed(batches) if source in batch.marks), None)
+    return None if newest is None else rate * max(0.0, batches[-1].committed_ms / 1000 - newest)
+
+
+def _arrivals(source: str, topology: Topology, batches: Sequence[BatchFact]) -> list[tuple[int, float]]:
+    """(N_j, d_j): between the newest arrivals of batches where the source's mark knows them, else from trigger to
+    trigger."""
+    marks = [batch.marks.get(source) for batch in batches]
+    if any(mark is not None and mark.last is not None for mark in marks):
+        points = [(mark.count, mark.last) for mark in marks if mark is not None and mark.last is not None]
+    elif all(mark is not None for mark in marks):
+        points = [(mark.count, batch.started_ms / 1000) for mark, batch in zip(marks, batches, strict=True) if mark]
+    elif topology.sources == (source,):
+        known = [(batch.input_records, batch.started_ms / 1000) for batch in batches]
+        points = [(records, at) for records, at in known if records is not None]
+    else:
+        return []
+    return _intervals(points)
+
+
+def _intervals(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Of points in the same instant the records are of one interval."""
+    found: list[tuple[int, float]] = []
+    waiting, before = 0, points[0][1] if points else 0.0
+    for records, at in points[1:]:
+        waiting += records
+        if at > before:
+            found.append((waiting, at - before))
+            waiting, before = 0, at
+    return found
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    total = 0
+    for number in numbers:
+        if number is None:
+            return None
+        total += number
+    return total

@@ -1,0 +1,141 @@
+"""Both ways from lines to a window, without Spark: as a live job is read, and as an archive is, whose joins are made
+here in plain Python. What is read, what stages are and what figures mean is the package's own on either way."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from autotrascale.analyze.archive import rows, staging
+from autotrascale.analyze.archive.staging import SUMMABLE, Share, read_piece
+from autotrascale.analyze.facts import BatchFact, Fact
+from autotrascale.analyze.live.joining import Joiner
+from autotrascale.analyze.roles import Job, StageRole, roles
+from autotrascale.monitor.eventlog.damage import Report
+from autotrascale.monitor.eventlog.decoding import decoded
+from autotrascale.monitor.eventlog.files import Piece
+
+Row = dict[str, Any]
+TABLES = {
+    "completed": rows.COMPLETED, "jobs": rows.JOBS, "plans": rows.PLANS, "patterns": rows.PATTERNS,
+    "progress": rows.PROGRESS, "tasks": staging.TASKS, "applications": rows.APPLICATIONS,
+    "executors": rows.EXECUTORS,
+}  # fmt: skip
+
+
+def facts(lines: Iterable[str | bytes]) -> list[Fact]:
+    """Of a live job."""
+    joiner = Joiner()
+    events = (decoded(line.encode() if isinstance(line, str) else line) for line in lines)
+    return [fact for event in events if event is not None for fact in joiner.take(event)]
+
+
+def batches(lines: Iterable[str | bytes]) -> list[BatchFact]:
+    return [fact for fact in facts(lines) if isinstance(fact, BatchFact)]
+
+
+def staged(text: str, folder: Path) -> tuple[dict[str, list[Row]], Report]:
+    """The tables of a log, as the executors write them."""
+    log = folder / "log"
+    log.write_text(text)
+    for name in TABLES:
+        (folder / name).mkdir(exist_ok=True)
+    with Share(str(folder), 0) as share:
+        report = read_piece(Piece(0, 0, str(log)), share)
+    return {name: _table(folder / name / "0.parquet") for name in TABLES}, report
+
+
+def windows(text: str, folder: Path) -> dict[str, Row]:
+    """One gathered window for each run."""
+    tables, _ = staged(text, folder)
+    found: dict[str, Row] = {}
+    for (run, batch), role_of in _stage_roles(tables).items():
+        told = [row for row in tables["progress"] if (row["run"], row["batch"]) == (run, batch)]
+        stages = _completed(tables["completed"], role_of)
+        if stages and run is not None and told and (row := max(told, key=_weight))["seconds"] is not None:
+            _into(found.setdefault(run, _window(run, tables, row)), row, stages, role_of)
+    for window in found.values():
+        window["tasks"] = _tasks(tables["tasks"], window)
+        ranks: dict[str, Row] = {}
+        for role in sorted(window.pop("roles"), key=lambda role: role.rank):
+            each = ranks.setdefault(role.operator, {"name": role.operator, "stateful": False, "upstream": []})
+            each["stateful"] |= role.stateful
+            each["upstream"] += [name for name in role.upstream if name not in each["upstream"]]
+        window["operators"] = list(ranks.values())
+    return found
+
+
+def _table(path: Path) -> list[Row]:
+    return [] if not path.exists() else [dict(row) for row in pq.read_table(path).to_pylist()]
+
+
+def _weight(row: Row) -> tuple[bool, int]:
+    return row["executed"], row["started_ms"]
+
+
+def _stage_roles(tables: dict[str, list[Row]]) -> dict[tuple[str | None, int], list[StageRole]]:
+    texts = {row["pattern"]: row["text"] for row in tables["patterns"]}
+    plans = {row["execution"]: row for row in tables["plans"]}
+    units: dict[tuple[str | None, int], list[tuple[int, Job]]] = defaultdict(list)
+    for row in tables["jobs"]:
+        plan = plans.get(row["execution"])
+        start = (
+            row["first_stage"],
+            row["first_rdd"],
+            (row["first_shuffle"] or 0) - (plan or {}).get("plan_shuffle", 0),
+        )
+        job = Job.of(texts[row["pattern"]], texts[plan["plan"]] if plan else None, start)
+        batch = next(each for each in (row["batch"], row["root"], -1 - row["job"]) if each is not None)
+        units[row["run"], batch].append((row["job"], job))
+    return {unit: roles([job for _, job in sorted(jobs, key=_first)]) for unit, jobs in units.items()}
+
+
+def _first(pair: tuple[int, Any]) -> int:
+    return pair[0]
+
+
+def _completed(completed: Sequence[Row], of: Sequence[StageRole]) -> list[Row]:
+    found = []
+    for role in of:
+        if mine := [row for row in completed if row["stage"] == role.stage]:
+            stage = {"stage": role.stage, "operator": role.operator, "entry": role.entry, "exit": role.exit}
+            stage["tasks"] = max(row["tasks"] for row in mine)
+            stage["submitted_ms"] = min(row["submitted_ms"] for row in mine)
+            found.append({**stage, "completed_ms": max(row["completed_ms"] for row in mine)})
+    return found
+
+
+def _window(run: str, tables: dict[str, list[Row]], told: Row) -> Row:
+    cores = sum(row["cores"] or 0 for row in tables["executors"]) or None
+    return {"run": run, "job": told["query"] or "shop", "cores": cores, "marked": False, "batches": [], "roles": []}
+
+
+def _into(window: Row, told: Row, stages: list[Row], role_of: list[StageRole]) -> None:
+    marked = any(role.marked for role in role_of)
+    window["marked"] |= marked
+    marks = [{"key": name, "value": value} for name, value in told["marks"]] if marked else None
+    window["batches"].append({**told, "marks": marks, "stages": stages})
+    window["roles"] += role_of
+
+
+def _tasks(tasks: Sequence[Row], window: Row) -> list[Row]:
+    homes: dict[tuple[str, bool, bool], int] = {}
+    home_of = {}
+    for stage in sorted((stage for batch in window["batches"] for stage in batch["stages"]), key=lambda s: s["stage"]):
+        home_of[stage["stage"]] = homes.setdefault((stage["operator"], stage["entry"], stage["exit"]), stage["stage"])
+    parts: dict[tuple[int, int], list[Row]] = defaultdict(list)
+    for task in tasks:
+        if task["stage"] in home_of:
+            parts[home_of[task["stage"]], task["index"]].append(task)
+    return [
+        {"stage": home, "index": index, **{name: _sum([task[name] for task in part]) for name in SUMMABLE}}
+        for (home, index), part in parts.items()
+    ]
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    return None if None in numbers else sum(number or 0 for number in numbers)

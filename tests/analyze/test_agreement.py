@@ -1,0 +1,128 @@
+"""The law: a job that is looked at while it runs and the archive of its log say the same, to the last digit."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from gathering import batches, windows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from making import Log
+from pyspark.sql import SparkSession
+from record import TOPOLOGY
+from streams import shape, stream
+
+from autotrascale.analyze.archive.measuring import snapshot_of
+from autotrascale.analyze.archive.pipeline import read
+from autotrascale.analyze.archive.snapshots import measured
+from autotrascale.analyze.live.measuring import Measurer
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.topology import Topology
+
+P_MAX = 16
+DROPS = (
+    (),
+    ("Input Metrics/Records Read",),
+    ("Shuffle Read Metrics/Total Records Read",),
+    ("Shuffle Write Metrics/Shuffle Records Written",),
+    ("Executor Deserialize Time",),
+    ("JVM GC Time", "Executor CPU Time"),
+    ("Shuffle Read Metrics/Fetch Wait Time",),
+    ("Shuffle Read Metrics",),
+)
+
+
+def several(seed: int) -> tuple[Log, dict[str, Topology]]:
+    """An application with one to three queries, whose batches run in turn."""
+    chance = random.Random(seed)
+    log = Log()
+    topologies, queues = {}, []
+    for number in range(chance.randint(1, 3)):
+        of, run = shape(chance), f"run-{number}"
+        topologies[run] = of.topology
+        queues.append(stream(chance, of, run, chance.randint(1, 9)))
+    drop = chance.choice(DROPS)
+    while queues:
+        queue = chance.choice(queues)
+        batch = queue.pop(0)
+        if chance.random() < 0.2:
+            stages = tuple(
+                replace(stage, tasks=tuple(replace(task, drop=drop) for task in stage.tasks)) for stage in batch.stages
+            )
+            batch = replace(batch, stages=stages)
+        if chance.random() < 0.1:
+            marks = dict(list(batch.marks.items())[1:])
+            batch = replace(batch, marks=marks)
+        if chance.random() < 0.2:
+            log.idle(batch)
+        log.batch(batch)
+        queues = [each for each in queues if each]
+    return log, topologies
+
+
+def live(lines: list[str], run: str, topology: Topology) -> Snapshot | None:
+    mine = [batch for batch in batches(lines) if batch.run == run]
+    return Measurer(f"job-{run}", topology, P_MAX).snapshot(mine)
+
+
+@settings(deadline=None, max_examples=120)
+@given(st.integers(0, 2**32))
+def test_a_live_job_and_its_archive_say_the_same(seed: int) -> None:
+    log, topologies = several(seed)
+    with TemporaryDirectory() as folder:
+        gathered = windows(log.text(), Path(folder))
+    assert gathered.keys() == topologies.keys()
+    for run, topology in topologies.items():
+        assert snapshot_of(gathered[run], P_MAX) == live(log.lines, run, topology)
+
+
+def test_the_law_is_about_something() -> None:
+    """Of what is drawn, most has figures of every kind, and some has not."""
+    found = [
+        snapshot
+        for seed in range(60)
+        for log, topologies in [several(seed)]
+        for run, topology in topologies.items()
+        if (snapshot := live(log.lines, run, topology)) is not None
+    ]
+    operators = [operator for snapshot in found for operator in snapshot.operators.values()]
+    for name in ("backpressure", "backlog_records", "service_cv2"):
+        known = [getattr(operator, name) is not None for operator in operators]
+        assert any(known), name
+        assert not all(known), name
+    assert any(operator.backpressure for operator in operators)
+    assert any(operator.arrival_cv2 is not None for operator in operators)
+    assert {operator.total.records_in is None for operator in operators} == {True, False}
+    assert {operator.total.useful_seconds is None for operator in operators} == {True, False}
+
+
+def test_of_a_recorded_log_too(lines: dict[str, list[str]], tmp_path: Path) -> None:
+    (window,) = windows("".join(lines["marked"]), tmp_path).values()
+    assert snapshot_of(window, 4) == Measurer("counting", TOPOLOGY, 4).snapshot(batches(lines["marked"]))
+
+
+@pytest.mark.spark
+def test_and_through_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Many applications in one archive, each told apart."""
+    expected: dict[tuple[str, str], Snapshot | None] = {}
+    (tmp_path / "logs").mkdir()
+    for seed in range(12):
+        log, topologies = several(seed)
+        text = log.text().replace('"run-', f'"{seed}-run-').replace("job-run-", f"job-{seed}-run-")
+        (tmp_path / "logs" / f"app-{seed}").write_text(text.replace("runId = run-", f"runId = {seed}-run-"))
+        for run, topology in topologies.items():
+            snapshot = live(log.lines, run, topology)
+            expected[f"{seed}-{run}", f"job-{seed}-{run}"] = snapshot
+    archive = read(spark, [str(tmp_path / "logs")], str(tmp_path / "work"))
+    assert archive.damages == ()
+    found = {(one.run, one.snapshot.job): one.snapshot for one in measured(archive.windows(None, p_max=P_MAX))}
+    for (run, job), snapshot in expected.items():
+        if snapshot is None:
+            assert (run, job) not in found
+        else:
+            assert found.pop((run, job)) == replace(snapshot, job=job)
+    assert not found

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from autotrascale.analyze.plan_tree import Plan, Rdd, Stage, made_by
+from autotrascale.domain.errors import EngineError
+from autotrascale.monitor.eventlog.events import Node
+
+
+def node(name: str, *children: Node, text: str = "") -> Node:
+    return Node(name, text or name, list(children))
+
+
+def mark(name: str, *children: Node) -> Node:
+    return node("CollectMetrics", *children, text=f"CollectMetrics op:{name}, [count(1) AS n#1L]")
+
+
+def exchange(number: int, *children: Node) -> Node:
+    return node("Exchange", *children, text=f"Exchange hashpartitioning(x#1, 4), REPARTITION, [plan_id={number}]")
+
+
+def stage(writes: int | None, *reads: int) -> Stage:
+    rdds = [Rdd(at, "ShuffledRowRDD", "Exchange", number) for at, number in enumerate(reads)]
+    if writes is not None:
+        rdds.append(Rdd(len(rdds), "MapPartitionsRDD", "Exchange", writes))
+    return Stage(0, "", tuple(rdds))
+
+
+def test_a_shuffle_inside_an_operator_leaves_it_one_operator() -> None:
+    plan = Plan(node("Write", mark("count", exchange(2, node("Agg", exchange(1, mark("source", node("Scan"))))))))
+    first, inner, last = plan.role(stage(1)), plan.role(stage(2, 1)), plan.role(stage(None, 2))
+    assert first is not None
+    assert inner is not None
+    assert last is not None
+    assert (first.operator, inner.operator, last.operator) == ("source", "count", "count")
+    assert (inner.entry, inner.exit) == (True, False)
+    assert (last.entry, last.exit) == (False, True)
+
+
+def test_what_comes_after_the_last_mark_belongs_to_the_sink() -> None:
+    plan = Plan(node("Write", exchange(2, mark("sink", exchange(1, mark("source", node("Scan")))))))
+    role = plan.role(stage(None, 2))
+    assert role is not None
+    assert role.operator == "sink"
+
+
+def test_a_join_has_two_ways_in() -> None:
+    left, right = exchange(1, mark("bids", node("Scan"))), exchange(2, mark("asks", node("Scan")))
+    plan = Plan(node("Write", mark("join", node("Join", left, right))))
+    roles = [plan.role(stage(1)), plan.role(stage(2)), plan.role(stage(None, 2, 1))]
+    assert [role.operator for role in roles if role] == ["bids", "asks", "join"]
+
+
+def test_the_stage_of_a_broadcast_belongs_to_nobody() -> None:
+    plan = Plan(node("Write", mark("join", node("Join", exchange(1, mark("source", node("Scan")))))))
+    assert plan.role(stage(None)) is None
+
+
+def test_two_operators_in_one_stage_are_refused_with_a_remedy() -> None:
+    with pytest.raises(EngineError, match=r"clean, count run in one stage.*by="):
+        Plan(node("Write", mark("count", mark("clean", exchange(1, mark("source", node("Scan")))))))
+
+
+def test_scopes_that_are_not_numbered_as_the_plan_is_name_no_shuffle() -> None:
+    assert made_by('{"id":"spark_plan_7","name":"Exchange"}') == ("Exchange", 7)
+    assert made_by('{"id":"7","name":"Exchange"}') == ("Exchange", None)
+    assert made_by('{"id":"spark_plan_7","name":"Project"}') == ("Project", None)
+    assert made_by(None) == ("", None)
+    for broken in ('{"id":"spark_plan_x","name":"Exchange"}', '{"id":', '{"id":"spark_plan_-1","name":"Exchange"}'):
+        with pytest.raises(ValueError):
+            made_by(broken)
