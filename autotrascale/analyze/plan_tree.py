@@ -129,15 +129,17 @@ def shuffle_of(node: Node) -> int | None:
 
 
 def _cut(tree: Node) -> list[Piece]:
-    """Walks the tree down from the end: each mark and shuffle belongs to the piece opened last on its path."""
+    """Walks the tree down from the end: each mark and shuffle belongs to the piece opened last on its path. A shuffle
+    without a number parts pieces too, and no stage will say that it writes it."""
     pieces = [Piece(_FINAL)]
     todo = [(tree, pieces[0])]
     while todo:
         node, piece = todo.pop()
         if mark := _MARK.match(node.simpleString):
             piece.marks.append(mark.group(1))
-        if (number := shuffle_of(node)) is not None:
-            below = Piece(number)
+        if node.nodeName == "Exchange":
+            number = shuffle_of(node)
+            below = Piece(_FINAL - len(pieces) if number is None else number)
             piece.reads.append(below.writes)
             pieces.append(below)
             piece = below

@@ -14,7 +14,7 @@ from autotrascale.analyze.archive import rows, staging
 from autotrascale.analyze.archive.staging import SUMMABLE, Share, read_piece
 from autotrascale.analyze.facts import BatchFact, Fact
 from autotrascale.analyze.live.joining import Joiner
-from autotrascale.analyze.roles import Job, StageRole, roles
+from autotrascale.analyze.roles import Job, StageRole, roles, shape
 from autotrascale.monitor.eventlog.damage import Report
 from autotrascale.monitor.eventlog.decoding import decoded
 from autotrascale.monitor.eventlog.files import Piece
@@ -50,14 +50,19 @@ def staged(text: str, folder: Path) -> tuple[dict[str, list[Row]], Report]:
 
 
 def windows(text: str, folder: Path) -> dict[str, Row]:
-    """One gathered window for each run."""
+    """One gathered window for each run; without a stream, for each shape of a query."""
     tables, _ = staged(text, folder)
     found: dict[str, Row] = {}
-    for (run, batch), role_of in _stage_roles(tables).items():
-        told = [row for row in tables["progress"] if (row["run"], row["batch"]) == (run, batch)]
+    units = _stage_roles(tables)
+    for (run, batch), role_of in units.items():
         stages = _completed(tables["completed"], role_of)
-        if stages and run is not None and told and (row := max(told, key=_weight))["seconds"] is not None:
-            _into(found.setdefault(run, _window(run, tables, row)), row, stages, role_of)
+        if not stages or (run is None and any(other is not None for other, _ in units)):
+            continue
+        told = [row for row in tables["progress"] if (row["run"], row["batch"]) == (run, batch)]
+        row = max(told, key=_weight) if told else _untold(batch, stages)
+        if row["seconds"] is not None and (told or run is None):
+            name = run or f"{shape(role_of)}-0"
+            _into(found.setdefault(name, _window(name, tables, row)), row, stages, role_of)
     for window in found.values():
         window["tasks"] = _tasks(tables["tasks"], window)
         ranks: dict[str, Row] = {}
@@ -92,6 +97,14 @@ def _stage_roles(tables: dict[str, list[Row]]) -> dict[tuple[str | None, int], l
         batch = next(each for each in (row["batch"], row["root"], -1 - row["job"]) if each is not None)
         units[row["run"], batch].append((row["job"], job))
     return {unit: roles([job for _, job in sorted(jobs, key=_first)]) for unit, jobs in units.items()}
+
+
+def _untold(batch: int, stages: Sequence[Row]) -> Row:
+    """A query that is no stream has nothing but its stages to tell its times."""
+    began = min(stage["submitted_ms"] for stage in stages)
+    seconds = (max(stage["completed_ms"] for stage in stages) - began) / 1000
+    unknown = dict.fromkeys(("query", "input_records", "offered_seconds", "behind"))
+    return {**unknown, "batch": batch, "started_ms": began, "seconds": seconds, "marks": []}
 
 
 def _first(pair: tuple[int, Any]) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 Version = tuple[int, int]
 VERSIONS: tuple[Version, ...] = (
-    (1, 2), (1, 3), (1, 4), (1, 6), (2, 0), (2, 1), (2, 4), (3, 1), (3, 5), (4, 0), (4, 3),
+    (1, 2), (1, 3), (1, 4), (1, 6), (2, 0), (2, 1), (2, 2), (2, 4), (3, 1), (3, 5), (4, 0), (4, 3),
 )  # fmt: skip
 _SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
 _STREAMING = "org.apache.spark.sql.streaming.StreamingQueryListener$"
@@ -152,6 +152,7 @@ class Log:
     def _info(self, batch: Batch, first: int, at: int, shuffles: Mapping[int, int]) -> dict[str, Any]:
         stage = batch.stages[at]
         rdds = [self._rdd_info("ShuffledRowRDD", "Exchange", shuffles[read]) for read in stage.reads]
+        rdds += [] if stage.reads else [self._rdd_info("DataSourceRDD", "MicroBatchScan", 0)]
         rdds += [self._rdd_info("StateStoreRDD", "StateStoreSave", 0)] if stage.stateful else []
         rdds += [self._rdd_info("MapPartitionsRDD", "Exchange" if at in shuffles else "Project", shuffles.get(at, 0))]
         told = {

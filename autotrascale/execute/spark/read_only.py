@@ -22,6 +22,7 @@ from autotrascale.execute.live import Look, Rescaled
 from autotrascale.monitor.eventlog.following import Follower
 
 _PREFIX = "eventlog_v2_"
+_UNJOINED = "nothing in the event log says which stage has which mark: Spark writes that since 4.0"
 _ADVICE = "this job is only looked at: rescale it where it is run"
 
 
@@ -88,7 +89,10 @@ class ReadOnlySparkJob:
         if isinstance(fact, QueryEnded) and fact.run == self._run:
             self._running, self._why, self._batches = None, f"the query has ended{fact.error and ': '}{fact.error}", []
         elif isinstance(fact, BatchFact) and set(self.topology) <= set(fact.marks):
-            running = {**dict.fromkeys(self.topology, 1), **metrics.parallelism(self.topology, [fact])}
+            if not (seen := metrics.parallelism(self.topology, [fact])):
+                self._why = _UNJOINED
+                return
+            running = {**dict.fromkeys(self.topology, 1), **(self._running or {}), **seen}
             if fact.run != self._run or running != self._running:  # one window speaks of one parallelism
                 self._run, self._running, self._batches = fact.run, running, []
             self._batches.append(fact)
