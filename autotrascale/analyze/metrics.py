@@ -49,7 +49,7 @@ class WindowFacts:
     core_seconds: float | None  # CPU time of the executors' JVMs; Python workers' own is not in it
     slot_seconds: float | None  # how long tasks held slots
     gc_share: float | None  # of slot_seconds
-    idle_share: float  # h: the part of batch time in which no stage ran
+    idle_share: float | None  # h: the part of batch time in which no stage ran
     phases: Mapping[str, float]  # mean seconds for each of Spark's names
     state_keys: int | None
 
@@ -111,12 +111,14 @@ def batch_seconds(batches: Sequence[BatchFact]) -> float | None:
     return sum(batch.seconds for batch in batches) / len(batches) or None if batches else None
 
 
-def overhead_share(batches: Sequence[BatchFact]) -> float:
+def overhead_share(batches: Sequence[BatchFact]) -> float | None:
     """h: planning, logs, commits and the gaps between stages, as a share of batch time. It is this window's share: the
     same fixed seconds weigh more in shorter batches."""
     total = sum(batch.seconds for batch in batches)
+    if not total or not any(batch.stages for batch in batches):
+        return None
     busy = sum(min(_covered(batch.stages), batch.seconds) for batch in batches)
-    return max(0.0, 1 - busy / total) if total else 0.0
+    return max(0.0, 1 - busy / total)
 
 
 def throughput(batches: Sequence[BatchFact]) -> float | None:

@@ -2,7 +2,8 @@
 
 Every shuffle (`Exchange`) of a plan has a number, `plan_id`. A stage's RDDs carry the number of the plan node that made
 them, so a stage says which shuffles it reads and which it writes; the piece of the plan between them holds its mark.
-Where a version of Spark does not write these numbers, no stage has a role.
+Before 4.0 Spark does not write these numbers with the stages. Then stages are laid beside the pieces by the shape of
+both: which feeds which. Where that leaves a doubt, as of two sources before one join, no stage has a role.
 
 A piece without a mark belongs to the operator whose mark comes next downstream (a shuffle inside an operator), and
 behind the last mark, to the one before (the sink).
@@ -11,6 +12,7 @@ behind the last mark, to the one before (the sink).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -81,12 +83,44 @@ class Plan:
     def operators(self) -> set[str]:
         return {owner for owner in self._owners.values() if owner}
 
-    def role(self, stage: Stage) -> Role | None:
-        """The role of a stage; None for one of another job, as a broadcast makes."""
+    def roles(self, stages: Sequence[Stage]) -> dict[int, Role]:
+        """Of the stages of one job, by number. Those of another job, as a broadcast makes, have none."""
+        if any(rdd.shuffle is not None for stage in stages for rdd in stage.rdds):
+            pieces = {stage.number: self._piece(stage) for stage in stages}
+        else:
+            pieces = self._laid_beside({stage.number: stage for stage in stages})
+        found = {stage: self._role(writes) for stage, writes in pieces.items() if writes is not None}
+        return {stage: role for stage, role in found.items() if role is not None}
+
+    def _piece(self, stage: Stage) -> int | None:
+        """By the shuffles that it writes and reads."""
         writes, reads = _shuffles(stage)
         piece = self._pieces.get(writes)
-        if piece is None or (writes == _FINAL and reads != set(piece.reads)):
-            return None
+        return None if piece is None or (writes == _FINAL and reads != set(piece.reads)) else writes
+
+    def _laid_beside(self, stages: Mapping[int, Stage]) -> dict[int, int | None]:
+        """All of them, or none."""
+        feeding = {parent for stage in stages.values() for parent in stage.parents or ()}
+        last = stages.keys() - feeding
+        if len(last) != 1 or not feeding <= stages.keys() or any(stage.parents is None for stage in stages.values()):
+            return {}
+        found: dict[int, int | None] = {}
+        todo = [(last.pop(), _FINAL)]
+        while todo:
+            stage, piece = todo.pop()
+            found[stage] = piece
+            above = {
+                _shape(parent, lambda at: stages[at].parents or ()): parent for parent in stages[stage].parents or ()
+            }
+            below = {_shape(read, lambda at: self._pieces[at].reads): read for read in self._pieces[piece].reads}
+            apart = len(above) == len(stages[stage].parents or ()) and len(below) == len(self._pieces[piece].reads)
+            if not apart or above.keys() != below.keys():
+                return {}
+            todo += [(above[shape], below[shape]) for shape in above]
+        return found
+
+    def _role(self, writes: int) -> Role | None:
+        piece = self._pieces[writes]
         operator = self._owners[writes]
         if not operator:
             return None
@@ -158,6 +192,11 @@ def _shuffles(stage: Stage) -> tuple[int, set[int]]:
         else:
             writes = rdd.shuffle
     return writes, reads
+
+
+def _shape(top: int, below: Callable[[int], Sequence[int]]) -> str:
+    """Of a tree, whatever its parts are called: brackets in brackets."""
+    return "(" + "".join(sorted(_shape(each, below) for each in below(top))) + ")"
 
 
 def _number(rdd: Rdd) -> int:

@@ -105,10 +105,9 @@ def _marked(job: Job, refuse: bool) -> Iterator[StageRole]:
         return
     if plan is None or not plan.operators:
         return
-    owners = {stage.number: plan.role(stage) for stage in job.stages}
+    owners = plan.roles(job.stages)
     for stage in job.stages:
-        role = owners[stage.number]
-        if role is None:
+        if (role := owners.get(stage.number)) is None:
             continue
         above = (owners.get(parent) for parent in stage.parents or ())
         upstream = (parent.operator for parent in above if parent and parent.operator != role.operator)

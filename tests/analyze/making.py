@@ -127,7 +127,9 @@ class Log:
             below = [exchange(self, shuffles[read], piece(read)) for read in batch.stages[at].reads]
             inner = node("Join" if len(below) > 1 else "Project", *(below or [node("Scan")]))
             mark = batch.stages[at].mark
-            return inner if not mark else node("CollectMetrics", inner, text=f"CollectMetrics op:{mark}, [count(1)]")
+            if not mark or not self.since(3, 0):
+                return inner
+            return node("CollectMetrics", inner, text=f"CollectMetrics op:{mark}, [count(1)]")
 
         return node("WriteToDataSourceV2", piece(len(batch.stages) - 1))
 

@@ -39,7 +39,7 @@ DROPS = (
 def several(seed: int) -> tuple[Log, dict[str, Topology]]:
     """An application with one to three queries, whose batches run in turn."""
     chance = random.Random(seed)
-    log = Log()
+    log = Log(chance.choice([(3, 1), (3, 5), (4, 0), (4, 3), (4, 3)]))
     topologies, queues = {}, []
     for number in range(chance.randint(1, 3)):
         of, run = shape(chance), f"run-{number}"
@@ -77,7 +77,11 @@ def test_a_live_job_and_its_archive_say_the_same(seed: int) -> None:
         gathered = windows(log.text(), Path(folder))
     assert gathered.keys() == topologies.keys()
     for run, topology in topologies.items():
-        assert snapshot_of(gathered[run], P_MAX) == live(log.lines, run, topology)
+        if gathered[run]["marked"]:
+            assert snapshot_of(gathered[run], P_MAX) == live(log.lines, run, topology)
+        else:  # two sources of one shape, in a version that does not number shuffles: nobody says which is which
+            assert log.version < (4, 0)
+            assert not any(batch.stages for batch in batches(log.lines) if batch.run == run)
 
 
 def test_the_law_is_about_something() -> None:
@@ -116,13 +120,11 @@ def test_and_through_spark(spark: SparkSession, tmp_path: Path) -> None:
         (tmp_path / "logs" / f"app-{seed}").write_text(text.replace("runId = run-", f"runId = {seed}-run-"))
         for run, topology in topologies.items():
             snapshot = live(log.lines, run, topology)
-            expected[f"{seed}-{run}", f"job-{seed}-{run}"] = snapshot
+            if any(batch.stages for batch in batches(log.lines) if batch.run == run):
+                expected[f"{seed}-{run}", f"job-{seed}-{run}"] = snapshot
     archive = read(spark, [str(tmp_path / "logs")], str(tmp_path / "work"))
     assert archive.damages == ()
     found = {(one.run, one.snapshot.job): one.snapshot for one in measured(archive.windows(None, p_max=P_MAX))}
+    assert len(found) > len(expected) / 2
     for (run, job), snapshot in expected.items():
-        if snapshot is None:
-            assert (run, job) not in found
-        else:
-            assert found.pop((run, job)) == replace(snapshot, job=job)
-    assert not found
+        assert found.get((run, job)) == (None if snapshot is None else replace(snapshot, job=job))

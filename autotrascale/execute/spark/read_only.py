@@ -22,7 +22,7 @@ from autotrascale.execute.live import Look, Rescaled
 from autotrascale.monitor.eventlog.following import Follower
 
 _PREFIX = "eventlog_v2_"
-_UNJOINED = "nothing in the event log says which stage has which mark: Spark writes that since 4.0"
+_UNJOINED = "the event log does not say which stage has which mark: Spark writes the numbers that do since 4.0"
 _ADVICE = "this job is only looked at: rescale it where it is run"
 
 

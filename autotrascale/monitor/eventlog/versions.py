@@ -44,6 +44,6 @@ DIFFERENCES = (
         (4, 0),
         "JobStart",
         "numbers of the plan's shuffles in scopes (spark_plan_…)",
-        "marks cannot be joined with stages",
+        "stages get their marks by the shape of the plan",
     ),
 )
