@@ -85,3 +85,32 @@ def test_a_log_that_cannot_be_followed_is_said_in_a_line(tmp_path: Path, name: s
         (tmp_path / "eventlog_v2_app-1" / name).write_text("")
     with pytest.raises(InputError, match=says):
         read_only(tmp_path)
+
+
+def test_damaged_lines_are_passed_over_and_said(log: Path) -> None:
+    progress = ENDS[1]
+    log.write_text("".join([*LINES[:5], LINES[5][:80] + "\n", "hello\n", *LINES[5:progress]]))
+    job = read_only(log.parent)
+    look = job.look()
+    assert look.snapshot is not None
+    assert look.detail == "2 lines of the log were no whole event and left out"
+    assert "no whole event" not in job.look().detail
+    with log.open("a") as file:
+        file.writelines([LINES[progress][:50] + "\n", *LINES[progress:]])
+    last = job.look()
+    assert last.running is None
+    assert last.detail == "the query has ended; 1 line of the log was no whole event and left out"
+
+
+def test_a_log_that_does_not_join_marks_and_stages_says_so(log: Path) -> None:
+    log.write_text("".join(LINES[: ENDS[1]]).replace("spark_plan_", "").replace('"Parent IDs"', '"Parents"'))
+    look = read_only(log.parent).look()
+    assert look.running is None
+    assert "does not say which stage has which mark" in look.detail
+
+
+def test_a_log_of_an_earlier_spark_is_joined_by_the_shape_of_its_plan(log: Path) -> None:
+    log.write_text("".join(LINES[: ENDS[1]]).replace("spark_plan_", ""))
+    look = read_only(log.parent).look()
+    assert look.running == RUNNING
+    assert look.snapshot is not None
