@@ -1,18 +1,12 @@
-"""Facts → metrics: the one definition of true rates, latency and overhead. Pure, and without Spark.
+"""Facts → metrics: the one definition of throughput, latency, overhead and source rates. Pure, and without Spark.
 
     symbol    meaning                                                              unit
     b         batch time, trigger to commit                                        s
-    R_in      records an operator took in: what the marks upstream counted,        records
-              or a source's own mark
-    R_out     records it gave: what its own mark counted                           records
-    T_u       its useful time, over all its stages                                 s
-    v         true rate = R_in / T_u                                               records/s
+    h         overhead: the share of batch time in which no stage ran
+    λ_src     rate of a source, as it was seen                                     records/s
     x         a record's latency = commit of its batch − its arrival               s
 
-Marks say how many records there were, tasks how they spread over the instances: the tasks' own counts are scaled to
-the marks. They differ where Spark combines rows before a shuffle, which depends on the batch and is nobody's rate.
-
-Without marks the tasks' own counts are all there is. A number that nobody wrote makes unknown what is made of it.
+What one operator did is in `operators`, what waits and how unevenly in `queues`.
 
 Within a batch, arrivals are taken to be even between the first and the last one; the mean of x is exact all the same.
 """
@@ -20,7 +14,6 @@ Within a batch, arrivals are taken to be even between the first and the last one
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -29,8 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotrascale.analyze import queues
-from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
-from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot, Work
+from autotrascale.analyze.facts import BatchFact, StageFact
+from autotrascale.analyze.operators import operator_metrics, records_in
+from autotrascale.analyze.sums import per, sum_of
+from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot
 from autotrascale.domain.topology import Topology
 
 Floats = NDArray[np.float64]
@@ -62,8 +57,8 @@ def window_facts(batches: Sequence[BatchFact]) -> WindowFacts:
         seconds=window_seconds(batches),
         batch_seconds=batch_seconds(batches) or 0.0,
         records=sum_of(batch.input_records for batch in batches),
-        core_seconds=_per(1e9, sum_of(task.cpu_ns for task in tasks)),
-        slot_seconds=_per(1e3, slot),
+        core_seconds=per(1e9, sum_of(task.cpu_ns for task in tasks)),
+        slot_seconds=per(1e3, slot),
         gc_share=None if slot is None or gc is None else min(1.0, gc / slot) if slot else 0.0,
         idle_share=overhead_share(batches),
         phases=_mean_phases(batches),
@@ -180,46 +175,6 @@ def latency(topology: Topology, batches: Sequence[BatchFact]) -> Latency:
     return Latency(mean=math.fsum(means) / sum(count for *_, count in spread), **quantiles)
 
 
-def operator_metrics(
-    name: str, topology: Topology, p_max: int, batches: Sequence[BatchFact], *, marked: bool = True
-) -> OperatorMetrics:
-    """One operator's instances. None of its tasks seen: its parallelism is not known either, so 1 and no numbers."""
-    declared = topology.operators[name]
-    stages = [stage for batch in batches for stage in batch.stages if stage.operator == name]
-    mine = {stage.stage: stage for stage in stages}
-    tasks = [task for batch in batches for task in batch.tasks if task.stage in mine]
-    counted = (records_in(name, topology, batches, marked), _count(name, batches)) if marked else None
-    return OperatorMetrics(
-        parallelism=max((stage.tasks for stage in stages), default=1),
-        upstream=declared.upstream,
-        stateful=declared.stateful,
-        minimum=declared.minimum,
-        maximum=None if declared.maximum is None else min(declared.maximum, p_max),
-        instances=_instances(tasks, mine, counted),
-        service_cv2=queues.service_cv2(stages, tasks),
-    )
-
-
-def records_in(name: str, topology: Topology, batches: Sequence[BatchFact], marked: bool) -> int | None:
-    """R_in: a source takes in what it gives, any other operator what its upstreams gave. Without marks, what its tasks
-    read."""
-    if marked:
-        feeding = topology.operators[name].upstream or (name,)
-        return sum_of(_count(upstream, batches) for upstream in feeding)
-    mine = {stage.stage for batch in batches for stage in batch.stages if stage.operator == name}
-    return sum_of(task.read for batch in batches for task in batch.tasks if task.stage in mine)
-
-
-def sum_of(numbers: Iterable[int | None]) -> int | None:
-    """None as soon as one part is not known."""
-    total = 0
-    for number in numbers:
-        if number is None:
-            return None
-        total += number
-    return total
-
-
 def _operators(
     topology: Topology, p_max: int, rates: Mapping[str, float], batches: Sequence[BatchFact], marked: bool
 ) -> dict[str, OperatorMetrics]:
@@ -237,51 +192,6 @@ def _operators(
         )
         for name, metrics in plain.items()
     }
-
-
-def _instances(
-    tasks: Iterable[TaskFact], stages: Mapping[int, StageFact], counted: tuple[int | None, int | None] | None
-) -> tuple[Work, ...]:
-    """The tasks summed by index, their counts scaled to what marks `counted`."""
-    by_index: dict[int, list[TaskFact]] = defaultdict(list)
-    for task in tasks:
-        by_index[task.index].append(task)
-    order = sorted(by_index)
-    took = [sum_of(task.read for task in by_index[i] if stages[task.stage].entry) for i in order]
-    gave = [sum_of(task.sent for task in by_index[i] if stages[task.stage].exit) for i in order]
-    if counted is None:
-        wrote = [sum_of(task.written for task in by_index[i]) for i in order]
-        ins: list[float | None] = list(took)
-        outs: list[float | None] = [sum_of(pair) for pair in zip(gave, wrote, strict=True)]
-    else:
-        ins = _scaled(took, counted[0])
-        # The last stage writes to the sink and not to a shuffle: what it gives is spread like what it took.
-        outs = _scaled(took if all(count == 0 for count in gave) else gave, counted[1])
-    return tuple(
-        Work(
-            records_in=_per(1, ins[at]),
-            records_out=_per(1, outs[at]),
-            useful_seconds=_seconds(task.useful_ms for task in by_index[i]),
-            waiting_seconds=_seconds(task.wait_ms for task in by_index[i]),
-            deserialise_seconds=_seconds(task.deserialise_ms for task in by_index[i]),
-            gc_seconds=_seconds(task.gc_ms for task in by_index[i]),
-        )
-        for at, i in enumerate(order)
-    )
-
-
-def _count(name: str, batches: Sequence[BatchFact]) -> int | None:
-    """What its own mark counted."""
-    marks = (batch.marks.get(name) for batch in batches)
-    return sum_of(None if mark is None else mark.count for mark in marks)
-
-
-def _scaled(counts: Sequence[int | None], total: int | None) -> list[float | None]:
-    """`counts` made to sum to `total`; counts of nothing share it evenly."""
-    own = sum_of(counts)
-    if total is None or own is None:
-        return [None] * len(counts)
-    return [total * (count or 0) / own if own else total / len(counts) for count in counts]
 
 
 def _arrival_rate(source: str, batches: Sequence[BatchFact]) -> float | None:
@@ -304,14 +214,6 @@ def _offered(batches: Sequence[BatchFact]) -> float | None:
         elif before is not None and batch.input_records == 0:
             seconds += (batch.started_ms - before.started_ms) / 1000
     return records / seconds if seconds > 0 else None
-
-
-def _seconds(milliseconds: Iterable[int | None]) -> float | None:
-    return _per(1e3, sum_of(milliseconds))
-
-
-def _per(unit: float, number: float | None) -> float | None:
-    return None if number is None else number / unit
 
 
 def _covered(stages: Iterable[StageFact]) -> float:

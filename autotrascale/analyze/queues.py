@@ -31,10 +31,11 @@ can be from record to record. None where there are fewer than five of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
 from autotrascale.analyze.stability import NOISE
+from autotrascale.analyze.sums import sum_of
 from autotrascale.analyze.tasks import SQUARE
 from autotrascale.domain.topology import Topology
 
@@ -79,7 +80,7 @@ def service_cv2(stages: Sequence[StageFact], tasks: Sequence[TaskFact]) -> float
     """Of the operator that these stages are, and these tasks. Where it runs as several stages a batch, nobody can say
     how long a record took in all."""
     read, served, squares = (
-        _sum(getattr(task, name) for task in tasks) for name in ("read", "served_ms", "served_squares")
+        sum_of(getattr(task, name) for task in tasks) for name in ("read", "served_ms", "served_squares")
     )
     apart = not all(stage.entry and stage.exit for stage in stages)
     if apart or sum(stage.tasks for stage in stages) < _HANDFUL or not read or not served or squares is None:
@@ -158,12 +159,3 @@ def _intervals(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
             found.append((waiting, at - before))
             waiting, before = 0, at
     return found
-
-
-def _sum(numbers: Iterable[int | None]) -> int | None:
-    total = 0
-    for number in numbers:
-        if number is None:
-            return None
-        total += number
-    return total
