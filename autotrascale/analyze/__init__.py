@@ -1,4 +1,4 @@
-"""The data pipeline, on PySpark: event logs → typed tables → operator metrics → snapshots.
+"""What events mean: facts of batches, which stage ran which operator, metrics, snapshots, does a trial keep up.
 
-`pipeline.analyze` has it on one screen. One trial's log and a month of logs of many jobs go the same way.
+The same for a job that runs now (`live`) and for archives of any size (`archive`; its `pipeline` has it on one screen).
 """

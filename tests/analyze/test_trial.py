@@ -65,14 +65,16 @@ def test_the_log_of_a_trial_gives_the_snapshot_of_the_trial(spark: SparkSession,
     (one,) = measured(replace(archive, batches=inside).windows(None))
     found = one.snapshot
     assert archive.damages == ()
-    assert found.parallelism == expected.parallelism
-    assert found.latency_seconds == expected.latency_seconds
-    for figure in ("window_seconds", "throughput", "overhead_share", "batch_seconds"):
-        assert getattr(found, figure) == pytest.approx(getattr(expected, figure)), figure
-    for name, operator in expected.operators.items():
-        ours = found.operators[name]
-        assert (ours.upstream, ours.stateful) == (operator.upstream, operator.stateful)
-        for mine, theirs in zip(ours.instances, operator.instances, strict=True):
-            assert (mine.records_in, mine.records_out) == (theirs.records_in, theirs.records_out)
-            assert mine.useful_seconds == pytest.approx(theirs.useful_seconds)
-            assert mine.waiting_seconds == pytest.approx(theirs.waiting_seconds)
+    assert plain(found) == plain(expected)
+
+
+def plain(snapshot: Snapshot) -> Snapshot:
+    """Without what hangs on the rate that was offered, which the engine knows and a log can only see, and without what
+    a job declares and no log tells."""
+    operators = {
+        name: replace(operator, backlog_records=None, minimum=1, maximum=None)
+        for name, operator in snapshot.operators.items()
+    }
+    return replace(
+        snapshot, job="any", p_max=99, operators=operators, source_rates={"source": 0.0}, backlog_records=None
+    )
