@@ -50,8 +50,10 @@ class FileLock:
         fcntl.flock(self._handle, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Lets go of it for good."""
-        os.close(self._handle)
+        """Lets go of it for good; calling it twice is fine."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
 
 
 @contextmanager
