@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from gathering import Row, batches, staged, windows
 from making import VERSIONS, Batch, Log, Stage, Task, Version
+from pyspark.sql import SparkSession
 
 from autotrascale.analyze.archive.measuring import snapshot_of
+from autotrascale.analyze.archive.pipeline import read
+from autotrascale.analyze.archive.snapshots import measured, unmeasured
 from autotrascale.analyze.facts import BatchFact, StateFact
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.monitor.eventlog.versions import DIFFERENCES
@@ -147,3 +150,26 @@ def test_every_difference_is_told_of_in_the_documentation() -> None:
         major, minor = difference.since
         assert f"| {major}.{minor} | {difference.event} | {difference.field} | {difference.without} |" in text
     assert list(DIFFERENCES) == sorted(DIFFERENCES, key=lambda each: each.since)
+
+
+@pytest.mark.spark
+def test_logs_of_all_versions_together_through_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """One archive of them all gives what each gives alone, and says how many windows have no snapshot."""
+    logs, expected = tmp_path / "logs", {}
+    logs.mkdir()
+    for version, name in zip(VERSIONS, IDS, strict=True):
+        text = log_of(version).text().replace('"shop"', f'"shop-{name}"')
+        text = text.replace('"runId":"r"', f'"runId":"r-{name}"').replace('Group.id":"r"', f'Group.id":"r-{name}"')
+        text = text.replace("runId = r<", f"runId = r-{name}<")
+        (logs / f"app-{name}").write_text(text)
+        (tmp_path / name).mkdir()
+        (window,) = windows(text, tmp_path / name).values()
+        expected[f"shop-{name}"] = snapshot_of({**window, "job": f"shop-{name}"}, 8)
+    archive = read(spark, [str(logs)], str(tmp_path / "work"))
+    table = archive.windows(None, p_max=8)
+    assert archive.damages == ()
+    assert unmeasured(table) == {"shop-1.2": 1}
+    assert {one.snapshot.job: one.snapshot for one in measured(table)} | {"shop-1.2": None} == expected
+    archive.write(table, str(tmp_path / "out"))
+    kept = spark.read.parquet(f"{tmp_path}/out/snapshots").where("snapshot is null").collect()
+    assert [row["job"] for row in kept] == ["shop-1.2"]
