@@ -92,7 +92,7 @@ def _operators(
             maximum=declared.maximum,
             instances=tuple(_work(r, r * simulated.selectivity, u, window.seconds) for r, u in pairs),
             backpressure=pressure[i],
-            backlog_records=_backlog(window, name),
+            backlog_records=_backlog(compiled, window, name),
             arrival_cv2=simulated.arrival_cv2,
             service_cv2=simulated.service_cv2,
         )
@@ -115,20 +115,26 @@ def _spread(records: float, k: int, hot: float) -> Floats:
     return np.array([hot * mean, *[rest] * (k - 1)])
 
 
-def _backlog(window: Window, name: str) -> float | None:
-    """Records wait at the sources: back-pressure keeps them from going further. Elsewhere nobody counts them."""
+def _backlog(compiled: Compiled, window: Window, name: str) -> float | None:
+    """Records wait at the sources: back-pressure keeps them from going further. Elsewhere nobody counts them, but that
+    a micro-batch is done whole: nothing waits within it when it ends."""
     if name not in window.source_rates:
-        return None
+        return 0.0 if compiled.job.execution == "micro-batch" else None
     offered = sum(window.source_rates.values())
     return window.backlog_records * window.source_rates[name] / offered if offered else 0.0
 
 
 def backpressure(compiled: Compiled, state: SteadyState, share: float) -> tuple[float, ...]:
     """Share of the window in which each operator could not push: while the tightest operator is saturated, those
-    before it are busy or blocked. Micro-batches have no back-pressure."""
+    before it are busy or blocked. In micro-batches it is the input that is held up, for as long as the batch before
+    takes longer than the input it covers; the longest stage is the cause, as it is on Spark (`analyze/queues.py`)."""
     tightness = np.maximum(state.utilisation[0], compiled.external) * share
     blocked = [0.0] * len(tightness)
-    if compiled.job.execution == "micro-batch" or tightness.max() < BINDING - 0.01:
+    if compiled.job.execution == "micro-batch":
+        for i in _before(compiled, int(tightness.argmax())):
+            blocked[i] = float(np.clip(1 - share, 0.0, 1.0))
+        return tuple(blocked)
+    if tightness.max() < BINDING - 0.01:
         return tuple(blocked)
     for i in _before(compiled, int(tightness.argmax())):
         blocked[i] = float(np.clip(1 - tightness[i], 0.0, 1.0))
