@@ -163,6 +163,17 @@ def test_a_saturated_job_says_who_waits_for_whom() -> None:
     assert seen(trial).latency_seconds.mean is None
 
 
+def test_input_of_batches_that_grow_is_held_up_before_the_longest_stage() -> None:
+    calm, late = seen(run(SPARK_STALLED, SPARK_STALLED.floor)), seen(run(SPARK_STALLED, (1, 5, 1, 1)))
+    assert not any(operator.backpressure for operator in calm.operators.values())
+    carried = (late.throughput or 0.0) / late.target_rate
+    assert carried < 0.9
+    held_up = {name for name, operator in late.operators.items() if operator.backpressure}
+    assert held_up == {"source"}  # flatmap, the stalled one, comes next
+    assert late.operators["source"].backpressure == pytest.approx(1 - carried)
+    assert late.operators["flatmap"].backlog_records == 0.0  # a batch is done whole
+
+
 def test_redis_caps_yahoo_and_its_instances_look_slower_the_more_there_are() -> None:
     """AuTraScale Fig. 5(b), simulated: beyond (4, 2, 1, 1, 34) more instances bring no more throughput."""
     rates = {"source": 60e3}
