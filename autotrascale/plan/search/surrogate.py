@@ -13,8 +13,9 @@ run, so that a source model says something before the first run at a new rate (�
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +33,8 @@ Floats = NDArray[np.float64]
 
 # Priors of the hyperparameters: median and spread (of the logarithm). They matter, as ten runs cannot tell twenty
 # numbers. Medians: effects of an operator fade over a factor of e in k; its own effect is a factor of e^0.4.
+Prior = tuple[Any, float]  # median and spread; the median may be an array, one for each operator
+
 _PRIORS: dict[str, tuple[float, float]] = {
     "amplitude": (0.4, 1.0),
     "joint_amplitude": (0.6, 0.5),
@@ -41,6 +44,10 @@ _PRIORS: dict[str, tuple[float, float]] = {
 }
 _PIECE = 128
 _ITERATIONS = 15  # the mode is flat: more iterations change the hyperparameters, not the answers
+
+# An operator that is hardly busy at its floor has hardly any latency to give: more of it is not worth a run, until runs
+# say otherwise. Its length scale grows as the square of how much less busy it is than the busiest, this much at most.
+_LEAST_BUSY = 0.05
 
 # Readings far off the target only have to say "far off": without a bound one saturated run bends the whole surface.
 _FARTHEST = 3.0
@@ -116,7 +123,7 @@ def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0
     """The posterior after the runs. θ is looked for from the medians of its prior, always: so it depends on the runs
     and not on what was fitted before."""
     layout = Layout(len(present.floor), present.shapes([present.floor]).shape[1])
-    priors = _PRIORS | {"noise": (noise, _PRIORS["noise"][1])}
+    priors = _PRIORS | {"noise": (noise, _PRIORS["noise"][1]), "length_scale": _length_scales(present.sizing)}
     kernel = _prior_kernel(layout, priors, len(sources))
     rows, residual, level = _stack(layout, (present, *sources))
     if len(rows) == 0:
@@ -183,7 +190,7 @@ def _weigh_sources(process: GaussianProcessRegressor, runs: int) -> tuple[float,
     return tuple(chosen)
 
 
-def _prior_kernel(layout: Layout, priors: dict[str, tuple[float, float]], sources: int) -> LatencyKernel:
+def _prior_kernel(layout: Layout, priors: Mapping[str, Prior], sources: int) -> LatencyKernel:
     return LatencyKernel(
         layout,
         amplitude=np.full(layout.operators, priors["amplitude"][0]),
@@ -195,10 +202,19 @@ def _prior_kernel(layout: Layout, priors: dict[str, tuple[float, float]], source
     )
 
 
+def _length_scales(sizing: Sizing) -> Prior:
+    """ℓ_i: the same for all where no load was measured."""
+    median, spread = _PRIORS["length_scale"]
+    busy = np.asarray(sizing.hottest, dtype=float) / np.asarray(sizing.floor, dtype=float)
+    if not sizing.measured or busy.max() <= 0:
+        return median, spread
+    return median / np.maximum((busy / busy.max()) ** 2, _LEAST_BUSY), spread
+
+
 Objective = Callable[[Floats], tuple[float, Floats]]
 
 
-def _posterior_mode(layout: Layout, priors: dict[str, tuple[float, float]]) -> Callable[..., tuple[Floats, float]]:
+def _posterior_mode(layout: Layout, priors: Mapping[str, Prior]) -> Callable[..., tuple[Floats, float]]:
     """An optimiser for scikit-learn that adds the log prior of θ to the log likelihood it is handed."""
     centre = np.log(_by_element(layout, priors, 0))
     spread = _by_element(layout, priors, 1)
@@ -217,7 +233,7 @@ def _posterior_mode(layout: Layout, priors: dict[str, tuple[float, float]]) -> C
     return search
 
 
-def _by_element(layout: Layout, priors: dict[str, tuple[float, float]], part: int) -> Floats:
+def _by_element(layout: Layout, priors: Mapping[str, Prior], part: int) -> Floats:
     """Prior medians or spreads laid out as θ is: alphabetical, the per-operator ones N times."""
     sizes = {"amplitude": layout.operators, "length_scale": layout.operators}
     return np.concatenate([np.full(sizes.get(name, 1), priors[name][part]) for name in sorted(priors)])
