@@ -58,8 +58,22 @@ class Algorithm1:
 
         return sorted(runs, key=key, reverse=True)
 
-    def unsure(self, runs: Sequence[Run]) -> Run | None:  # noqa: ARG002 - the paper accepts on one reading
+    def nearest(self, runs: Sequence[Run]) -> Run:
+        return self.rank(runs)[0]
+
+    # The paper accepts on one reading: it knows no probabilities, and looks at nothing twice.
+
+    def probability(self, runs: Sequence[Run], run: Run) -> float | None:  # noqa: ARG002
         return None
+
+    def unsure(self, runs: Sequence[Run]) -> Run | None:  # noqa: ARG002
+        return None
+
+    def cheaper(self, runs: Sequence[Run]) -> Run | None:  # noqa: ARG002
+        return None
+
+    def rule_is_hopeless(self, runs: Sequence[Run]) -> bool:  # noqa: ARG002
+        return False
 
     def remarks(self, runs: Sequence[Run]) -> list[str]:  # noqa: ARG002 - nothing here is ever left out
         return []

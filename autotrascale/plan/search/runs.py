@@ -40,15 +40,18 @@ class Run:
 
 @dataclass(frozen=True)
 class Best:
-    """The configuration to use, and whether it meets the target as measured."""
+    """The configuration to use, and whether it meets the target as measured. `probability` that its true latency does,
+    where the search knows one; `trusted` when that is enough."""
 
     parallelism: Point
     latency: float | None
     score: float
     met_target: bool
+    probability: float | None = None
+    trusted: bool = False
 
 
-def told(k: Point, latency: float | None, throughput: float | None, failed: bool) -> Run:
+def checked_run(k: Point, latency: float | None, throughput: float | None, failed: bool) -> Run:
     """A run from what `tell` was handed, checked."""
     if throughput is not None:
         checks.non_negative("throughput", throughput)

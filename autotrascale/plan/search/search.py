@@ -50,7 +50,8 @@ EPSILON = 0.2  # ε: what acceptance is worth by itself, beside the resources sa
 LEAST_NOISE = 1e-4  # below, readings are as good as exact
 LIKELY = 0.6  # a run is preferred for its score among those this likely to meet the target
 HINTS = 3  # the best runs so far, around which the next one is looked for too
-BEYOND_RULE = 0.005  # worth of meeting the target outside the stop rule: for when nothing inside it can
+BEYOND_RULE = 0.005  # worth of meeting the target outside the stop rule: for when hardly anything inside it can
+HOPELESS = 0.01  # the stop rule is given up when nothing that it allows is likelier than this to meet the target
 
 
 class Search:
@@ -68,14 +69,14 @@ class Search:
         self._last: tuple[tuple[Run, ...], Posterior] | None = None
 
     def propose(self, runs: Sequence[Run], rng: np.random.Generator) -> Point | None:
-        told = {run.parallelism for run in runs}
-        if len(told) >= self.lattice.size:
+        if len(runs) >= self.lattice.size:
             return None
-        if not told and not self.sources:
+        if not runs and not self.sources:
             return self._first()
-        value = self._hope(runs) if self.accepted(runs) is None else self._gain(runs)
-        hints = [self.lattice.lower, *(run.parallelism for run in self.rank(runs)[:HINTS])]
-        return self.lattice.argmax(value, excluded=told, hints=hints, rng=rng)
+        if self.accepted(runs) is not None:
+            return self._argmax(self._gain(runs), runs, rng)
+        k = self._argmax(self._hope(runs), runs, rng)
+        return self._argmax(self._hope_beyond(runs), runs, rng) if self._is_hopeless(k, runs, rng) else k
 
     def accepted(self, runs: Sequence[Run]) -> Run | None:
         """The best run that meets the stop rule and whose true latency can be trusted to."""
@@ -84,6 +85,43 @@ class Search:
             if self._meets_rule(run) and chances[run.parallelism] >= self.confidence:
                 return run
         return None
+
+    def nearest(self, runs: Sequence[Run]) -> Run:
+        """Trusted ones by score, though they ask for more than the stop rule allows; then the likeliest of those within
+        the target as measured; then the lowest latency; then the highest throughput."""
+        chances, scores = self._chances(runs), self._scores(runs)
+
+        def key(run: Run) -> tuple[bool, float, bool, float, float, float]:
+            chance, met = chances[run.parallelism], self._met(run)
+            trusted = met and chance >= self.confidence
+            return (
+                trusted, scores[run.parallelism] if trusted else 0.0, met, chance if met else 0.0,
+                -math.inf if run.latency is None else -run.latency, run.throughput or 0.0,
+            )  # fmt: skip
+
+        return max(runs, key=key)
+
+    def probability(self, runs: Sequence[Run], run: Run) -> float | None:
+        return self._chances(runs)[run.parallelism]
+
+    def cheaper(self, runs: Sequence[Run]) -> Run | None:
+        """The likeliest of them."""
+        if (accepted := self.accepted(runs)) is None:
+            return None
+        chances, instances = self._chances(runs), sum(accepted.parallelism)
+        fewer = [run for run in runs if self._meets_rule(run) and sum(run.parallelism) < instances]
+        likely = [run for run in fewer if LIKELY <= chances[run.parallelism] < self.confidence]
+        return max(likely, key=lambda run: chances[run.parallelism], default=None)
+
+    def rule_is_hopeless(self, runs: Sequence[Run]) -> bool:
+        """A run beyond the rule is trusted to meet the target, and the likeliest place inside is likely to miss."""
+        chances = self._chances(runs)
+        if not any(self._met(run) and chances[run.parallelism] >= self.confidence for run in runs):
+            return False
+        if any(self._meets_rule(run) and chances[run.parallelism] > HOPELESS for run in runs):
+            return False
+        rng = np.random.default_rng(len(runs))
+        return self._is_hopeless(self._argmax(self._hope(runs), runs, rng), runs, rng)
 
     def unsure(self, runs: Sequence[Run]) -> Run | None:
         chances = self._chances(runs)
@@ -97,7 +135,7 @@ class Search:
         chances, scores = self._chances(runs), self._scores(runs)
 
         def key(run: Run) -> tuple[bool, bool, float]:
-            met = run.latency is not None and run.latency <= self.benefit.latency_target
+            met = self._met(run)
             return met and chances[run.parallelism] >= LIKELY, met, scores[run.parallelism]
 
         return sorted(runs, key=key, reverse=True)
@@ -128,6 +166,40 @@ class Search:
             k[np.argmax(np.where(k > lower, k / lower, 0.0))] -= 1
         return tuple(int(x) for x in k)
 
+    def _argmax(self, value: Value, runs: Sequence[Run], rng: np.random.Generator) -> Point | None:
+        hints = [self.lattice.lower, *(run.parallelism for run in self.rank(runs)[:HINTS])]
+        return self.lattice.argmax(value, excluded={run.parallelism for run in runs}, hints=hints, rng=rng)
+
+    def _is_hopeless(self, k: Point | None, runs: Sequence[Run], rng: np.random.Generator) -> bool:
+        """`k` is the most hopeful point. Where it is hardly ever accepted, the likeliest to meet the target is looked
+        for: near the target a point may well meet it and not be shown to."""
+        if k is None or not runs:
+            return False
+        posterior = self._posterior(runs)
+        chance = probability_accepted(*posterior.log_ratio([k]), posterior.noise, self.confidence)
+        if self._allowed([k])[0] and float(chance[0]) > HOPELESS:
+            return False
+
+        def met(ks: Pool) -> Floats:
+            return np.where(self._allowed(ks), probability_met(*posterior.log_ratio(ks)), 0.0)
+
+        likeliest = self._argmax(met, runs, rng)
+        return likeliest is None or float(met(np.array([likeliest]))[0]) < HOPELESS
+
+    def _allowed(self, ks: Pool | Sequence[Point]) -> NDArray[np.bool_]:
+        """What the over-allocation leaves to the stop rule."""
+        return np.asarray(self.benefit.resources(ks) >= 1 / (1 + self.benefit.over_allocation) - 1e-9)
+
+    def _hope_beyond(self, runs: Sequence[Run]) -> Value:
+        """Where nothing that the rule allows is likely to meet the target, it is worth knowing what does."""
+        posterior = self._posterior(runs)
+
+        def value(ks: Pool) -> Floats:
+            chance = probability_accepted(*posterior.log_ratio(ks), posterior.noise, self.confidence)
+            return np.asarray(chance * self.benefit.resources(ks))
+
+        return value
+
     def _hope(self, runs: Sequence[Run]) -> Value:
         posterior, limit = self._posterior(runs), 1 / (1 + self.benefit.over_allocation)
         epsilon = EPSILON_WARM if self.sources else EPSILON
@@ -136,7 +208,7 @@ class Search:
             mean, std = posterior.log_ratio(ks)
             chance = probability_accepted(mean, std, posterior.noise, self.confidence)
             resources = self.benefit.resources(ks)
-            worth = np.where(resources >= limit - 1e-9, resources - limit + epsilon, BEYOND_RULE * resources)
+            worth = np.where(self._allowed(ks), resources - limit + epsilon, BEYOND_RULE * resources)
             return np.asarray(chance * worth)
 
         return value
@@ -150,6 +222,9 @@ class Search:
             return gain * np.sqrt(probability_met(mean, std))
 
         return value
+
+    def _met(self, run: Run) -> bool:
+        return run.latency is not None and run.latency <= self.benefit.latency_target
 
     def _meets_rule(self, run: Run) -> bool:
         return run.latency is not None and self.benefit.satisfied(run.parallelism, run.latency)

@@ -24,7 +24,7 @@ from autotrascale.domain.errors import InputError, StudyError
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.faithful import Algorithm1, Algorithm2
 from autotrascale.plan.search.lattice import Lattice, Point
-from autotrascale.plan.search.runs import Best, Run, told
+from autotrascale.plan.search.runs import Best, Run, checked_run
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.search.search import Search
 from autotrascale.plan.sizing.sizing import Sizing
@@ -47,8 +47,24 @@ class Searcher(Protocol):
         """The runs, best first."""
         ...
 
+    def nearest(self, runs: Sequence[Run]) -> Run:
+        """While none is accepted: the run to use if there were no more."""
+        ...
+
+    def probability(self, runs: Sequence[Run], run: Run) -> float | None:
+        """That the run truly meets the target, where the searcher knows."""
+        ...
+
     def unsure(self, runs: Sequence[Run]) -> Run | None:
         """A run that one more window of it might get accepted, where the searcher cares."""
+        ...
+
+    def cheaper(self, runs: Sequence[Run]) -> Run | None:
+        """A run of fewer instances than the accepted one, likely to meet the target and not trusted to."""
+        ...
+
+    def rule_is_hopeless(self, runs: Sequence[Run]) -> bool:
+        """Nothing that the stop rule allows is likely to meet the target, and something beyond it does."""
         ...
 
     def model(self, runs: Sequence[Run], rate: float) -> BenefitModel: ...
@@ -98,6 +114,7 @@ class Study:
         checks.count("max_runs", max_runs)
         checks.count("seed", seed, least=0)
         self.max_runs, self.seed, self.throughput_target = max_runs, seed, settings.throughput_target
+        self.confidence = settings.confidence
         sources = _as_models(source, len(self.lattice.lower))
         self._searcher: Searcher
         if not faithful:
@@ -128,7 +145,7 @@ class Study:
     ) -> None:
         """What one window at `k` measured, latency in seconds. A second window at the same `k` is averaged in."""
         point = self.lattice.check(k)
-        run = told(point, latency, throughput, failed)
+        run = checked_run(point, latency, throughput, failed)
         if self._falls_behind(run):
             run = Run(point, None, throughput)
         before = self._runs.get(point)
@@ -147,31 +164,47 @@ class Study:
 
     @property
     def stop_reason(self) -> str | None:
-        """`target-met`, `budget` or `exhausted`; None while the search goes on."""
+        """`target-met`, `rule-unsatisfiable` (only more instances than the over-allocation allows meet the target),
+        `exhausted` or `budget`; None while the search goes on."""
         if self._searcher.accepted(self.runs) is not None:
             return "target-met"
+        if self._searcher.rule_is_hopeless(self.runs):
+            return "rule-unsatisfiable"
         if len(self._runs) >= self.lattice.size:
             return "exhausted"
         return "budget" if len(self._runs) >= self.max_runs else None
 
     @property
     def best(self) -> Best:
-        """The run to use. Once one is accepted, that one. Who goes on asking prefers score to certainty: from then
-        on, and as long as none is accepted, it is the best score among the runs that meet the target."""
+        """The run to use: the nearest to the target until one is accepted, then that one. Who goes on asking after that
+        prefers score to certainty, and gets the best score among the runs that are likely to meet the target."""
         if not self._runs:
             raise StudyError("nothing has been told yet, so there is no best; tell at least one run")
-        just_accepted = self._searcher.accepted(self.runs) if self._settled_after == len(self._runs) else None
-        run = just_accepted or self._searcher.rank(self.runs)[0]
-        latency = run.latency
+        accepted = self._searcher.accepted(self.runs)
+        if accepted is None:
+            return self._as_best(self._searcher.nearest(self.runs))
+        went_on = self._settled_after is not None and len(self._runs) > self._settled_after
+        return self._as_best(self._searcher.rank(self.runs)[0] if went_on else accepted)
+
+    def _as_best(self, run: Run) -> Best:
+        latency, probability = run.latency, self._searcher.probability(self.runs, run)
         score = float(self.benefit.score(run.parallelism, np.inf if latency is None else latency))
         met = latency is not None and latency <= self.benefit.latency_target
-        return Best(run.parallelism, latency, score, met)
+        trusted = met and (probability is None or probability >= self.confidence)
+        return Best(run.parallelism, latency, score, met, probability, trusted)
 
     @property
     def unsure(self) -> Point | None:
         """A configuration whose reading meets the stop rule but lies too close to the target to be trusted: a second
         window of it, where that costs less than a new run, may settle the study."""
         run = None if self.finished else self._searcher.unsure(self.runs)
+        return None if run is None else run.parallelism
+
+    @property
+    def cheaper(self) -> Point | None:
+        """Of fewer instances than the accepted configuration, within the target when measured, likelier to meet it than
+        not, and yet not trusted: one more window of it may save those instances for good."""
+        run = self._searcher.cheaper(self.runs)
         return None if run is None else run.parallelism
 
     @property

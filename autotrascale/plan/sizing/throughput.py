@@ -10,7 +10,7 @@ One measurement sizes every operator, but capacity is not linear in the parallel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -34,10 +34,12 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """One run. `throughput` is None when it failed or did not say."""
+    """One run. `throughput` is None when it failed or did not say. A run that was judged to fall behind does not keep
+    up, whatever it took in meanwhile."""
 
     parallelism: Mapping[str, int]
     throughput: float | None
+    keeps_up: bool = True
 
     @property
     def instances(self) -> int:
@@ -46,12 +48,14 @@ class Step:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """`parallelism` is the floor vector k' by operator. `steps` are the runs, in order."""
+    """`parallelism` is the floor vector k' by operator. `steps` are the runs, in order. `more_is_useless`: a run with
+    more instances carried no more, so something else than parallelism limits the job."""
 
     parallelism: Mapping[str, int]
     met: bool
     stop_reason: StopReason
     steps: tuple[Step, ...]
+    more_is_useless: bool = False
 
 
 class ThroughputSearch:
@@ -111,14 +115,15 @@ class ThroughputSearch:
             raise StudyError(f"the search for the throughput floor is finished ({self._result.stop_reason})")
         return dict(self._next)
 
-    def tell(self, snapshot: Snapshot | None) -> None:
-        """What the run showed. What counts as run is the parallelism that was observed."""
+    def tell(self, snapshot: Snapshot | None, *, keeps_up: bool = True) -> None:
+        """What the run showed. What counts as run is the parallelism that was observed. `keeps_up`: False for a run
+        that was judged to fall behind; one that was not must still carry the rate."""
         if self._result is not None:
             raise StudyError(f"the search for the throughput floor is finished ({self._result.stop_reason})")
         ran = self._next if snapshot is None else self._observed(snapshot)
         if snapshot is not None and isinstance(sized := self._sized(snapshot), Sizing):
             self.sizing = sized
-        self._steps.append(Step(ran, None if snapshot is None else snapshot.throughput))
+        self._steps.append(Step(ran, None if snapshot is None else snapshot.throughput, keeps_up))
         if self._meets(self._steps[-1]):
             self._stop(StopReason.TARGET_MET, self._steps[-1], met=True)  # stop (a)
             return
@@ -127,8 +132,7 @@ class ThroughputSearch:
             self._corrections -= 1
             recommended = self._corrected(snapshot) or recommended
         if stop := self._why_stop(recommended):
-            best = self._look_back()
-            self._stop(stop, best, met=False)
+            self._stop(stop, look_back(self._steps, self.noise), met=False)
         elif recommended is not None:
             self._blind, self._next = 0, recommended
         else:
@@ -174,7 +178,8 @@ class ThroughputSearch:
         return snapshot.parallelism
 
     def _meets(self, step: Step) -> bool:
-        return step.throughput is not None and step.throughput >= self.offered * (1 - self.tolerance)
+        carried = step.throughput is not None and step.throughput >= self.offered * (1 - self.tolerance)
+        return carried and step.keeps_up
 
     def _why_stop(self, recommended: Mapping[str, int] | None) -> StopReason | None:
         if recommended is None and self._blind:
@@ -185,14 +190,24 @@ class ThroughputSearch:
             return StopReason.CYCLE  # stop (b)
         return StopReason.STEP_LIMIT if len(self._steps) >= self.max_steps else None  # stop (c)
 
-    def _look_back(self) -> Step:
-        """The highest throughput; of those that noise cannot tell from it, the fewest instances (§V-B: p2 over p4)."""
-        measured = [step for step in self._steps if step.throughput is not None]
-        if not measured:
-            return self._steps[-1]
-        best = max(step.throughput or 0.0 for step in measured)
-        alike = [step for step in measured if (step.throughput or 0.0) >= best * (1 - self.noise)]
-        return min(alike, key=lambda step: step.instances)
-
     def _stop(self, reason: StopReason, step: Step, *, met: bool) -> None:
-        self._result = SearchResult(dict(step.parallelism), met, reason, tuple(self._steps))
+        useless = any(_no_better(other, step, self.noise) for other in self._steps)
+        self._result = SearchResult(dict(step.parallelism), met, reason, tuple(self._steps), useless)
+
+
+def look_back(steps: Sequence[Step], noise: float = 0.02) -> Step:
+    """The highest throughput; of those that noise cannot tell from it, the fewest instances (§V-B: p2 over p4)."""
+    measured = [step for step in steps if step.throughput is not None]
+    if not measured:
+        return steps[-1]
+    best = max(step.throughput or 0.0 for step in measured)
+    alike = [step for step in measured if (step.throughput or 0.0) >= best * (1 - noise)]
+    return min(alike, key=lambda step: step.instances)
+
+
+def _no_better(more: Step, less: Step, noise: float) -> bool:
+    """More instances somewhere, fewer nowhere, and no more carried than noise would make of it."""
+    if more.throughput is None or less.throughput is None or more.instances <= less.instances:
+        return False
+    nowhere_less = all(more.parallelism[name] >= k for name, k in less.parallelism.items())
+    return nowhere_less and more.throughput <= less.throughput * (1 + noise)
