@@ -18,7 +18,7 @@ from autotrascale.execute.engine import Engine
 from autotrascale.plan.search.score import Benefit
 from autotrascale.testing.engine_contract import Demand, EngineContract
 from autotrascale.testing.scripted_engine import ScriptedEngine
-from autotrascale.tuning import Evaluation, Outcome, Progress, Recorded, Tuning, tune
+from autotrascale.tuning import Evaluation, JournalledTrial, Outcome, Progress, Tuning, tune
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -274,15 +274,15 @@ class Kept:
     """A journal that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.trials: list[Recorded] = []
+        self.trials: list[JournalledTrial] = []
 
     def begin(self, number: int, phase: str, parallelism: Mapping[str, int]) -> None:
         assert number == len(self.trials) + 1
         assert phase in ("floor", "search", "confirm")
         assert list(parallelism) == list(CHAIN)
 
-    def done(self, recorded: Recorded) -> None:
-        self.trials.append(recorded)
+    def done(self, trial: JournalledTrial) -> None:
+        self.trials.append(trial)
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])

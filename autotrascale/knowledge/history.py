@@ -14,7 +14,7 @@ from autotrascale.domain.errors import EngineError, InputError, RunStoreError
 from autotrascale.knowledge import claim, json_forms, tags
 from autotrascale.knowledge.json_forms import Opening
 from autotrascale.knowledge.store import PAGE, Store
-from autotrascale.tuning import Outcome, Recorded, tune
+from autotrascale.tuning import JournalledTrial, Outcome, tune
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -51,7 +51,7 @@ class Record:
 
     summary: Summary
     opening: Opening
-    recorded: tuple[Recorded, ...]
+    trials: tuple[JournalledTrial, ...]
     outcome: Outcome | None
 
 
@@ -95,26 +95,26 @@ def find_run(store: Store, name: str) -> Run:
 
 def summarise(store: Store, run: Run, counted: int | None = None) -> Summary:
     """`counted`: its evaluations, where they are known already."""
-    told, metrics, state = run.data.tags, run.data.metrics, _state(run)
+    run_tags, metrics, state = run.data.tags, run.data.metrics, _state(run)
     evaluations = metrics.get("evaluations") if state == "finished" else None
     count = counted if evaluations is None else int(evaluations)
-    why = told.get(tags.STOP_REASON) if state == "finished" else told.get(tags.ENDED)
+    why = run_tags.get(tags.STOP_REASON) if state == "finished" else run_tags.get(tags.ENDED)
     if state in ("running", "crashed"):
         why = f"{claim.owner_of(run) or 'nobody'}{' is gone' if state == 'crashed' else ''}"
-    met = told.get(tags.MET_TARGET)
+    met = run_tags.get(tags.MET_TARGET)
     return Summary(
         run_id=run.info.run_id,
-        job=told.get(tags.JOB, "?"),
+        job=run_tags.get(tags.JOB, "?"),
         state=state,
-        rate=_number(told, tags.RATE),
-        latency_target=_number(told, tags.LATENCY_TARGET),
-        engine=told.get(tags.ENGINE),
-        simulated=told.get(tags.SIMULATED) == "true",
+        rate=_number(run_tags, tags.RATE),
+        latency_target=_number(run_tags, tags.LATENCY_TARGET),
+        engine=run_tags.get(tags.ENGINE),
+        simulated=run_tags.get(tags.SIMULATED) == "true",
         started=_time(run.info.start_time) or "",
         ended=None if run.info.status in ("RUNNING", "SCHEDULED") else _time(run.info.end_time),
         why=why or None,
         evaluations=count_evaluations(store, run) if count is None else count,
-        parallelism=told.get(tags.PARALLELISM),
+        parallelism=run_tags.get(tags.PARALLELISM),
         latency_seconds=metrics.get("latency_seconds"),
         met_target=None if met is None else met == "true",
     )
@@ -126,13 +126,13 @@ def count_evaluations(store: Store, run: Run) -> int:
 
 
 def read_run(store: Store, run: Run) -> Record:
-    recorded = read_recorded(store, run)
+    trials = read_trials(store, run)
     outcome = None
     if run.info.status == "FINISHED":
         place = f"run {run.info.run_id}: {tags.OUTCOME_FILE}"
         data = store.read_json(run.info.run_id, tags.OUTCOME_FILE)
-        outcome = json_forms.outcome_from_json(data, [each.evaluation for each in recorded], place)
-    return Record(summarise(store, run), read_opening(store, run.info.run_id), recorded, outcome)
+        outcome = json_forms.outcome_from_json(data, [each.evaluation for each in trials], place)
+    return Record(summarise(store, run), read_opening(store, run.info.run_id), trials, outcome)
 
 
 def read_opening(store: Store, run_id: str) -> Opening:
@@ -147,18 +147,18 @@ def read_opening(store: Store, run_id: str) -> Opening:
     return json_forms.opening_from_json(data, f"run {run_id}: {tags.OPENING_FILE}")
 
 
-def read_recorded(store: Store, run: Run) -> tuple[Recorded, ...]:
+def read_trials(store: Store, run: Run) -> tuple[JournalledTrial, ...]:
     """The finished evaluations, in their order."""
     children = list(_children(store, run))
     trials = store.read_folder(run.info.run_id, tags.TRIALS) if children else {}
-    by_number: dict[int, Recorded] = {}
+    by_number: dict[int, JournalledTrial] = {}
     for child in children:
         name = tags.trial_file(int(child.data.tags.get(tags.NUMBER, 0)), child.info.run_id)
         place = f"run {run.info.run_id}: {tags.TRIALS}/{name}"
         if name not in trials:
             raise RunStoreError(f"{place} is missing, and with it an evaluation that was finished")
-        recorded = json_forms.recorded_from_json(trials[name], place)
-        by_number.setdefault(recorded.evaluation.number, recorded)
+        trial = json_forms.trial_from_json(trials[name], place)
+        by_number.setdefault(trial.evaluation.number, trial)
     return tuple(by_number[number] for number in sorted(by_number))
 
 
@@ -166,13 +166,13 @@ def outcome_so_far(record: Record) -> Outcome:
     """What came of the run, or would have if it had ended after its last evaluation."""
     if record.outcome is not None:
         return record.outcome
-    if not record.recorded:
+    if not record.trials:
         raise InputError(f"run {record.summary.run_id}", "has no finished evaluation yet to explain it by",
                          remedy=f"autotrascale runs resume {record.summary.run_id}")  # fmt: skip
     opening = record.opening
     outcome = tune(
-        opening.job, _NoEngine(opening.simulated), replace(opening.settings, total_trials=len(record.recorded)),
-        sources=[source.model for source in opening.sources], past=record.recorded,
+        opening.job, _NoEngine(opening.simulated), replace(opening.settings, total_trials=len(record.trials)),
+        sources=[source.model for source in opening.sources], past=record.trials,
     )  # fmt: skip
     return outcome if outcome.stop_reason == "target-met" else replace(outcome, stop_reason=record.summary.state)
 
@@ -226,9 +226,9 @@ def _state(run: Run) -> State:
     return _ENDED.get(run.info.status, "failed")
 
 
-def _number(told: Mapping[str, str], name: str) -> float | None:
+def _number(run_tags: Mapping[str, str], name: str) -> float | None:
     try:
-        return float(told[name])
+        return float(run_tags[name])
     except (KeyError, ValueError):
         return None
 

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from autotrascale.domain.errors import InputError, RunCancelledError, RunLostError, RunStoreError
 from autotrascale.knowledge import claim, json_forms, tags
-from autotrascale.knowledge.history import read_opening, read_recorded
+from autotrascale.knowledge.history import read_opening, read_trials
 from autotrascale.knowledge.json_forms import Opening
 from autotrascale.knowledge.owner import HEARTBEAT_SECONDS, Owner
 from autotrascale.knowledge.store import Store
-from autotrascale.tuning import Outcome, Phase, Recorded, Tuning
+from autotrascale.tuning import JournalledTrial, Outcome, Phase, Tuning
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -41,14 +41,16 @@ _BATCH = 100  # parameters that MLflow takes at once
 class RunJournal:
     """`past` are the trials of the run so far, none for a new one."""
 
-    def __init__(self, store: Store, run_id: str, opening: Opening, owner: Owner, past: Sequence[Recorded]) -> None:
+    def __init__(
+        self, store: Store, run_id: str, opening: Opening, owner: Owner, past: Sequence[JournalledTrial]
+    ) -> None:
         self.store, self.run_id, self.opening, self.owner = store, run_id, opening, owner
         self.past = tuple(past)
         self._experiment = store.experiment(opening.job.name)
         self._under_way: str | None = None
-        self._measured: Recorded | None = None  # what is about to be kept
+        self._measured: JournalledTrial | None = None  # what is about to be kept
         self._finished = False
-        self._told: Mapping[str, str] = {}  # the run's tags when last looked at
+        self._tags: Mapping[str, str] = {}  # the run's tags when last looked at
         self._looked = -math.inf
         self._beat = _Heartbeat(store, run_id)
 
@@ -84,7 +86,7 @@ class RunJournal:
         claim.refuse_beside_another(store, experiment, run_id)
         claim.bury_the_dead(store, experiment, spare=run_id)
         opening = read_opening(store, run_id)
-        past = read_recorded(store, run)
+        past = read_trials(store, run)
         budget: dict[str, Any] = {"total_trials": total_trials, "max_seconds": max_seconds}
         settings = replace(opening.settings, **{name: value for name, value in budget.items() if value is not None})
         owner = Owner.me()
@@ -135,7 +137,7 @@ class RunJournal:
         self._still_mine_lately(LOOK_SECONDS)
         self._heed_cancel()
         k = tags.vector(list(parallelism.values()))
-        told = {
+        run_tags = {
             tags.PARENT: self.run_id,
             tags.KIND: tags.EVALUATION,
             tags.NUMBER: str(number),
@@ -143,28 +145,28 @@ class RunJournal:
             tags.PARALLELISM: k,
         }
         run = self.store.call(
-            self.store.client.create_run, self._experiment, tags=told, run_name=f"{number} {phase} {k}"[:200]
+            self.store.client.create_run, self._experiment, tags=run_tags, run_name=f"{number} {phase} {k}"[:200]
         )
         self._under_way = run.info.run_id
 
-    def done(self, recorded: Recorded) -> None:
+    def done(self, trial: JournalledTrial) -> None:
         self._still_mine_lately()
-        self._measured = recorded
-        self._keep(recorded)
+        self._measured = trial
+        self._keep(trial)
 
-    def _keep(self, recorded: Recorded) -> None:
+    def _keep(self, trial: JournalledTrial) -> None:
         """Doing it twice does no harm."""
         if self._under_way is None:
-            raise RunStoreError(f"run {self.run_id}: evaluation {recorded.evaluation.number} was never begun")
-        evaluation = recorded.evaluation
+            raise RunStoreError(f"run {self.run_id}: evaluation {trial.evaluation.number} was never begun")
+        evaluation = trial.evaluation
         file = tags.trial_file(evaluation.number, self._under_way)
-        self.store.write_json(self.run_id, f"{tags.TRIALS}/{file}", json_forms.recorded_to_json(recorded))
+        self.store.write_json(self.run_id, f"{tags.TRIALS}/{file}", json_forms.trial_to_json(trial))
         metrics = {
             "latency_seconds": evaluation.latency_seconds,
             "throughput": evaluation.throughput,
             "score": evaluation.score,
             "seconds": evaluation.seconds,
-            "downtime_seconds": recorded.trial.downtime_seconds,
+            "downtime_seconds": trial.trial.downtime_seconds,
         }
         names = tags.param_names(list(evaluation.parallelism))
         params = dict(zip(names, evaluation.parallelism.values(), strict=True))
@@ -221,10 +223,10 @@ class RunJournal:
         owner = claim.owner_of(run)
         if owner is None or owner.token != self.owner.token or run.info.status != "RUNNING":
             raise RunLostError(f"run {self.run_id} was taken from this process, by {owner or 'nobody it can name'}")
-        self._told, self._looked = run.data.tags, looked
+        self._tags, self._looked = run.data.tags, looked
 
     def _heed_cancel(self) -> None:
-        if self._told.get(tags.CANCEL):
+        if self._tags.get(tags.CANCEL):
             raise RunCancelledError(f"run {self.run_id} was cancelled; autotrascale runs resume {self.run_id}")
 
 
@@ -254,14 +256,14 @@ class _Heartbeat:
 
 def log_batches(
     store: Store, run_id: str, params: Mapping[str, object], metrics: Mapping[str, float | None],
-    told: Mapping[str, str],
+    run_tags: Mapping[str, str],
 ) -> None:  # fmt: skip
     """Numbers that are not known are left out: MLflow has no word for them."""
     from mlflow.entities import Metric, Param, RunTag
 
     now = int(time.time() * 1000)
     known = [Metric(name, value, now, 0) for name, value in metrics.items() if value is not None]
-    spoken = [RunTag(name, value) for name, value in told.items()]
+    spoken = [RunTag(name, value) for name, value in run_tags.items()]
     pairs = [Param(name, str(value)) for name, value in params.items()]
     store.call(store.client.log_batch, run_id, known, pairs[: _BATCH - len(spoken)], spoken)
     for chunk in _chunks(pairs[_BATCH - len(spoken) :]):
@@ -274,7 +276,7 @@ def _chunks(items: Sequence[T]) -> Iterable[Sequence[T]]:
 
 def _create(store: Store, experiment: str, opening: Opening, owner: Owner, queued: str | None) -> str:
     job, settings = opening.job, opening.settings
-    told = {
+    run_tags = {
         tags.KIND: tags.TUNING,
         tags.JOB: job.name,
         tags.JOB_FILE: opening.digest,
@@ -287,10 +289,10 @@ def _create(store: Store, experiment: str, opening: Opening, owner: Owner, queue
     }
     name = f"{job.name[:150]} at {job.rate:g}/s"
     if queued is None:
-        run_id: str = store.call(store.client.create_run, experiment, tags=told, run_name=name).info.run_id
+        run_id: str = store.call(store.client.create_run, experiment, tags=run_tags, run_name=name).info.run_id
     else:
         run_id = queued
-        log_batches(store, run_id, {}, {}, {**told, tags.NAME: name, tags.ENDED: ""})
+        log_batches(store, run_id, {}, {}, {**run_tags, tags.NAME: name, tags.ENDED: ""})
         store.call(store.client.update_run, run_id, status="RUNNING")
     store.write_json(run_id, tags.OPENING_FILE, json_forms.opening_to_json(opening))
     params = {

@@ -18,7 +18,7 @@ from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.sizing.demand import Demand
 from autotrascale.plan.sizing.sizing import Sizing
 from autotrascale.reading import validate
-from autotrascale.tuning import Evaluation, Outcome, Recorded, Tuning
+from autotrascale.tuning import Evaluation, JournalledTrial, Outcome, Tuning
 
 VERSION = 1
 
@@ -90,13 +90,13 @@ def opening_from_json(data: Any, place: str) -> Opening:
     )  # fmt: skip
 
 
-def recorded_to_json(recorded: Recorded) -> dict[str, Any]:
-    return {"version": VERSION, **asdict(recorded)}
+def trial_to_json(trial: JournalledTrial) -> dict[str, Any]:
+    return {"version": VERSION, **asdict(trial)}
 
 
-def recorded_from_json(data: Any, place: str) -> Recorded:
-    read = validate(data, _Recorded, place=place)
-    return Recorded(read.evaluation, read.trial)
+def trial_from_json(data: Any, place: str) -> JournalledTrial:
+    read = validate(data, _JournalledTrial, place=place)
+    return JournalledTrial(read.evaluation, read.trial)
 
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
@@ -112,6 +112,7 @@ def outcome_from_json(data: Any, evaluations: Sequence[Evaluation], place: str) 
         read.job, read.simulated, read.floor, read.sizing or _sizing_of(read), read.best, read.met_target,
         read.stop_reason, tuple(evaluations),
         None if read.model is None else _model(read.model, f"{place}: model"), read.remarks,
+        read.confidence, read.floor_holds, read.fixed_seconds,
     )  # fmt: skip
 
 
@@ -171,7 +172,7 @@ class _Opening(_Versioned):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Recorded(_Versioned, Recorded):
+class _JournalledTrial(_Versioned, JournalledTrial):
     pass
 
 
@@ -188,3 +189,6 @@ class _Outcome(_Versioned):
     evaluations: tuple[Evaluation, ...]
     model: dict[str, Any] | None
     remarks: tuple[str, ...]
+    confidence: float = 0.97  # this and what follows: earlier versions did not write it
+    floor_holds: bool = True
+    fixed_seconds: float | None = None

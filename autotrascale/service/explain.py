@@ -25,7 +25,11 @@ _SHOWN = 20  # decisions of a session
 
 
 def explain(run: RunName, store: StoreOption = None, form: FormatOption = Format.table) -> None:
-    """Say why a run ended at the parallelism that it did, operator by operator."""
+    """Say why a run ended at the parallelism that it did, operator by operator: why not one instance fewer, as measured
+    or as the model expects it.
+
+    The words (floor, load, benefit score …) are explained in docs/glossary.md.
+    """
     from autotrascale.knowledge.history import find_run, outcome_so_far, read_run
     from autotrascale.service.store import need_store
 
@@ -83,15 +87,15 @@ def _show_decisions(past: Past, entries: list[dict[str, Any]]) -> None:
     """Every rescale with all its reasons, and what is being done now."""
     from autotrascale.views.decisions import clock, moved
 
-    told = _decisions(past, entries)
-    say(f"session {past.id} of {past.opening.job}, {told['state']}")
+    answer = _decisions(past, entries)
+    say(f"session {past.id} of {past.opening.job}, {answer['state']}")
     for entry in [e for e in entries if e["action"] != "stay"][-_SHOWN:] + entries[-1:]:
         say(f"{clock(entry['at'])}  {entry['action']}: {moved(entry)}")
         for reason in entry["reasons"]:
             say(f"    {reason['code']}: {reason['text']}")
     say()
-    say(str(told["accuracy"]))
-    say(str(told["summary"]))
+    say(str(answer["accuracy"]))
+    say(str(answer["summary"]))
 
 
 def register(app: typer.Typer) -> None:
@@ -99,7 +103,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _as_dict(record: Record, outcome: Outcome) -> dict[str, Any]:
-    from autotrascale.views.explanation import summary, why
+    from autotrascale.views.explanation import why
+    from autotrascale.views.verdict import summary
 
     return {
         "run_id": record.summary.run_id,
@@ -121,7 +126,7 @@ def _show(record: Record, outcome: Outcome) -> None:
 
     if record.outcome is None:
         say(f"run {record.summary.run_id} is {record.summary.state}: this is how things stand after"
-            f" {len(record.recorded)} evaluations, and may change")  # fmt: skip
+            f" {len(record.trials)} evaluations, and may change")  # fmt: skip
     show_outcome(outcome)
     for each in record.opening.warm_start:
         say(f"  {each}")

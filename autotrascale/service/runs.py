@@ -68,7 +68,7 @@ def resume(
 
     with tuning_output.ending_cleanly(), metering(metrics) as meter:
         finished = tuning_runs.resume(
-            need_store(store), run, tuning_output.told(form), total_trials, max_seconds, meter
+            need_store(store), run, tuning_output.listener(form), total_trials, max_seconds, meter
         )
     tuning_output.finish(form, finished)
 
@@ -129,7 +129,7 @@ def _as_dict(record: Record) -> dict[str, Any]:
         "settings": asdict(opening.settings),
         "warm_start": list(opening.warm_start),
         "floor": None if record.outcome is None else dict(record.outcome.floor),
-        "trials": [asdict(each.evaluation) for each in record.recorded],
+        "trials": [asdict(each.evaluation) for each in record.trials],
     }
 
 
@@ -142,7 +142,7 @@ def _show(record: Record) -> None:
         say(f"  {each}")
     table(
         ("#", "phase", "parallelism", "verdict", "latency", "throughput", "score", "seconds"),
-        [_row(each.evaluation) for each in record.recorded],
+        [_row(each.evaluation) for each in record.trials],
     )
     if summary.state in ("crashed", "interrupted", "failed"):
         say(f"go on with: autotrascale runs resume {summary.run_id}")
@@ -150,13 +150,12 @@ def _show(record: Record) -> None:
 
 def _row(evaluation: Evaluation) -> tuple[object, ...]:
     from autotrascale.plan.words import amount
-    from autotrascale.views.explanation import seconds
-    from autotrascale.views.progress import vector
+    from autotrascale.views.explanation import named, seconds
 
     return (
         evaluation.number,
         evaluation.phase,
-        vector(evaluation.parallelism),
+        named(evaluation.parallelism),
         evaluation.verdict.value,
         "" if evaluation.latency_seconds is None else seconds(evaluation.latency_seconds),
         "" if evaluation.throughput is None else f"{amount(evaluation.throughput)}/s",

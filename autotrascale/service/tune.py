@@ -28,7 +28,9 @@ def tune(
         EngineChoice | None, typer.Option(help="What runs the job; else what the file describes.")
     ] = None,
     rate: Annotated[float | None, typer.Option(metavar="R", help="Records per second, all sources together.")] = None,
-    total_trials: Annotated[int | None, typer.Option(metavar="N", help="Trials in all, the floor's included.")] = None,
+    total_trials: Annotated[
+        int | None, typer.Option(metavar="N", help="Trials in all, those for the floor included.")
+    ] = None,
     max_seconds: Annotated[float | None, typer.Option(metavar="S", help="No trial begins after this long.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="S", help="Seed of the search and of a simulated job.")] = None,
     warm_start: Annotated[
@@ -43,7 +45,15 @@ def tune(
     metrics: MetricsOption = None,
     form: FormatOption = Format.table,
 ) -> None:
-    """Find the least parallelism that holds the latency target at one input rate."""
+    """Find the least parallelism that holds the latency target at one input rate.
+
+    Runs the job a few times: first for the floor, the least parallelism that holds the rate; then above it, for what
+    meets the latency target with fewest instances. Ends with the answer and its reasons, or with the nearest miss and
+    what to try. docs/glossary.md explains the words.
+
+    Exit codes: 0 a configuration can be trusted to meet the target, 1 an error (the job or its host broke, too), 2 bad
+    usage, 3 no configuration can be trusted to meet it.
+    """
     from autotrascale.service import tuning_output, tuning_runs
     from autotrascale.service.jobfile import read_job_file
     from autotrascale.service.metering import metering
@@ -59,7 +69,7 @@ def tune(
     with tuning_output.ending_cleanly():
         runs = open_store(store)
         with metering(metrics, journalled=runs is not None) as meter:
-            finished = tuning_runs.start(asked, runs, tuning_output.told(form), meter)
+            finished = tuning_runs.start(asked, runs, tuning_output.listener(form), meter)
     if save_model is not None and finished.outcome.model is not None:
         write_whole(save_model, finished.outcome.model.to_json() + "\n")
     tuning_output.finish(form, finished)

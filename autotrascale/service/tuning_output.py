@@ -1,4 +1,4 @@
-"""How a tuning run is told on a terminal: its opening, its progress line by line, its answer."""
+"""How a tuning run is shown on a terminal: its opening, its progress line by line, its answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autotrascale.service.output import Format, emit, note, say, table
 if TYPE_CHECKING:
     from autotrascale.domain.job import Job
     from autotrascale.knowledge.json_forms import Source
-    from autotrascale.service.tuning_runs import Finished, Told
+    from autotrascale.service.tuning_runs import Finished, RunListener
     from autotrascale.service.warm_start import WarmStart
     from autotrascale.tuning import Outcome, Progress
 
@@ -25,10 +25,10 @@ TARGET_NOT_MET = 3
 _TERMINATED = 143  # 128 + SIGTERM, as shells have it
 
 
-def told(form: Format) -> Told:
-    from autotrascale.service.tuning_runs import Told
+def listener(form: Format) -> RunListener:
+    from autotrascale.service.tuning_runs import RunListener
 
-    return Told(_opening if form is Format.table else _nothing, line, _unfinished)
+    return RunListener(_opening if form is Format.table else _nothing, line, _unfinished)
 
 
 def finish(form: Format, finished: Finished) -> None:
@@ -131,12 +131,14 @@ def _show(finished: Finished) -> None:
 
 
 def show_outcome(outcome: Outcome) -> None:
-    """The parallelism, and for every operator why."""
-    from autotrascale.views.explanation import summary, why
+    """The parallelism, and for every operator why. What missed is not called chosen."""
+    from autotrascale.views.explanation import why
+    from autotrascale.views.verdict import summary
 
     answers = why(outcome)
     top = max(len(each.operator) for each in answers)
-    table(("operator", "chosen", "floor", "P_max"),
+    heading = "chosen" if outcome.met_target else "nearest miss"
+    table(("operator", heading, "floor", "P_max"),
           [(w.operator, w.k, w.floor, u) for w, u in zip(answers, outcome.job.upper, strict=True)])  # fmt: skip
     for each in answers:
         say(f"  {each.operator:<{top}} {each.k}: {each.text}")

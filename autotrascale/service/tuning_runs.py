@@ -50,7 +50,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Told:
+class RunListener:
     """What is said on the way: before the first trial, about each trial, and about a run that did not get through."""
 
     opening: Callable[[Job, bool, WarmStart], None]
@@ -67,7 +67,7 @@ class Finished:
     cold: Source | None = None  # of the models it started from, the nearest that was made from nothing
 
 
-def start(asked: Asked, store: Store | None, told: Told, meter: Meter = UNMETERED) -> Finished:
+def start(asked: Asked, store: Store | None, listener: RunListener, meter: Meter = UNMETERED) -> Finished:
     if store is not None:  # starting an engine takes long enough to look first
         claim.refuse_beside_another(store, store.experiment(asked.file.job))
     job, engine = asked.file.open(asked.engine, asked.settings.seed)
@@ -75,21 +75,21 @@ def start(asked: Asked, store: Store | None, told: Told, meter: Meter = UNMETERE
         job = job if asked.rate is None else job.at_rate(asked.rate)
         wanted = wanted_by(asked.file, asked.engine, job, faithful=asked.settings.faithful)
         warm = warm_start(asked.warm_start, store, job, wanted)
-        told.opening(job, engine.simulated, warm)
+        listener.opening(job, engine.simulated, warm)
         if store is None:
             sources = [source.model for source in warm.sources]
             seen = meter.of(engine)
-            outcome = tune(job, engine, asked.settings, sources=sources, report=told.progress, seen=seen)
+            outcome = tune(job, engine, asked.settings, sources=sources, report=listener.progress, seen=seen)
             return Finished(outcome, warm_start=warm.lines, cold=_cold(warm.sources, job))
         opening = Opening(
             job, asked.engine, engine.simulated, asked.settings, asked.rate, str(asked.path.absolute()),
             read_content(asked.path), warm.sources, warm.lines,
         )  # fmt: skip
-        return _through(RunJournal.start(store, opening, asked.queued), engine, told, meter)
+        return _through(RunJournal.start(store, opening, asked.queued), engine, listener, meter)
 
 
 def resume(
-    store: Store, name: str, told: Told, total_trials: int | None = None, max_seconds: float | None = None,
+    store: Store, name: str, listener: RunListener, total_trials: int | None = None, max_seconds: float | None = None,
     meter: Meter = UNMETERED,
 ) -> Finished:  # fmt: skip
     """The rest of a run, under the very job file that it was started with."""
@@ -100,20 +100,20 @@ def resume(
     job, engine = file.open(cast(EngineName, opening.engine), opening.settings.seed)
     with engine:
         _check_same(job if opening.rate is None else job.at_rate(opening.rate), opening.job)
-        told.opening(opening.job, engine.simulated, WarmStart(opening.sources, opening.warm_start))
+        listener.opening(opening.job, engine.simulated, WarmStart(opening.sources, opening.warm_start))
         journal = RunJournal.resume(store, run, total_trials, max_seconds)
         if isinstance(engine, SimulatorEngine):
             engine.runs = len(journal.past)  # its noise goes on where it was
-        return _through(journal, engine, told, meter)
+        return _through(journal, engine, listener, meter)
 
 
-def _through(journal: RunJournal, engine: Engine, told: Told, meter: Meter) -> Finished:
+def _through(journal: RunJournal, engine: Engine, listener: RunListener, meter: Meter) -> Finished:
     opening = journal.opening
     try:
         with journal:
             outcome = tune(
                 opening.job, engine, opening.settings, sources=[source.model for source in opening.sources],
-                report=told.progress, journal=journal, past=journal.past, seen=meter.of(engine),
+                report=listener.progress, journal=journal, past=journal.past, seen=meter.of(engine),
             )  # fmt: skip
             journal.conclude(outcome)
             model = _register(journal, outcome)
@@ -121,7 +121,7 @@ def _through(journal: RunJournal, engine: Engine, told: Told, meter: Meter) -> F
     except RunLostError:
         raise
     except BaseException:
-        told.unfinished(journal.run_id)
+        listener.unfinished(journal.run_id)
         raise
     return Finished(outcome, journal.run_id, model, opening.warm_start, _cold(opening.sources, opening.job))
 

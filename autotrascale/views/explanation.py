@@ -1,22 +1,26 @@
-"""Why this parallelism, operator by operator, with the numbers it was decided on, and what it saves.
+"""Why this parallelism, operator by operator: why not one instance fewer, with the numbers that say so.
 
-k_i ± 1     the neighbours: what one instance fewer or more would do, by the benefit model
-slots       what the job occupies: Σ k_i where every operator owns its instances, max k_i where the stages of a
-            batch take turns on the same slots
+k_i − 1     the neighbour with one instance fewer: as measured where it was run, else as the benefit model expects it
+P           the probability that a configuration truly meets the target, from the readings and the model
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from autotrascale.plan.search.benefit_model import BenefitModel
-from autotrascale.plan.words import amount, percent
+from autotrascale.domain.trial import Verdict
+from autotrascale.plan.search.acquisition import probability_met
+from autotrascale.plan.words import listing, percent
 from autotrascale.tuning import Evaluation, Outcome
 
 HARDLY_BUSY = 0.05  # instances
+SURE = 0.995  # a probability beyond it is told as such: nobody knows the digits
+
+Point = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -28,106 +32,152 @@ class Why:
     text: str
 
 
-def slots(parallelism: Mapping[str, int], execution: str | None) -> int:
-    return max(parallelism.values()) if execution == "micro-batch" else sum(parallelism.values())
-
-
 def why(outcome: Outcome) -> list[Why]:
-    """One answer for each operator to "why 7?"."""
-    model, answers = outcome.model, []
+    """One answer for each operator: to "why not one fewer" where the target is met, else to what holds it up."""
+    answers = []
     for i, (name, k) in enumerate(outcome.best.parallelism.items()):
-        floor = outcome.floor[name]
         load = None if outcome.sizing is None else outcome.sizing.load[i]
-        parts = [_floor_part(k, floor, load)]
-        if model is not None and model.kind == "latency":
-            parts += _neighbour_parts(outcome, model, i, k, floor)
-        answers.append(Why(name, k, floor, load, "; ".join(parts)))
+        parts = [_floor_part(outcome, name, load), _fewer(outcome, i) if outcome.met_target else _more(outcome, i)]
+        answers.append(Why(name, k, outcome.floor[name], load, "; ".join(part for part in parts if part)))
     return answers
 
 
-def _floor_part(k: int, floor: int, load: float | None) -> str:
-    holds = f"the floor that holds the rate is {floor}{_needs(load)}"
-    return f"{holds}, and latency asks for no more" if k == floor else holds
+def _floor_part(outcome: Outcome, name: str, load: float | None) -> str:
+    floor = outcome.floor[name]
+    what = "the least that holds the rate (floor)" if outcome.floor_holds else "the nearest to the rate that was found"
+    return f"{floor} is {what}{_needs(load)}"
 
 
 def _needs(load: float | None) -> str:
     if load is None:
         return ""
     if load < HARDLY_BUSY:  # it would read 0.0, as if nothing was measured
-        return f" (its work would keep one instance busy for {load:.1%} of the time)"
-    return f" (its load is {load:.1f} instances at full use)"
+        return f", as its work keeps one instance busy for {load:.1%} of the time"
+    return f", as its work keeps {load:.2g} instance{'' if load <= 1 else 's'} busy"
 
 
-def _neighbour_parts(outcome: Outcome, model: BenefitModel, i: int, k: int, floor: int) -> list[str]:
-    parts = []
-    if k > floor:
-        parts.append(f"with {k - 1} {_expected(outcome, model, i, k - 1)}")
-    if k < model.p_max[i]:
-        parts.append(f"{k + 1} {_expected(outcome, model, i, k + 1)}, for one instance more")
-    return parts
+# --- why not one fewer ------------------------------------------------------------------------------------------------
 
 
-def _expected(outcome: Outcome, model: BenefitModel, i: int, k: int) -> str:
-    point = list(outcome.best.parallelism.values())
-    point[i] = k
+def _fewer(outcome: Outcome, i: int) -> str:
+    point, name = list(outcome.best.parallelism.values()), list(outcome.best.parallelism)[i]
+    if point[i] <= outcome.job.topology.operators[name].minimum:
+        return f"fewer than {point[i]} it may not have"
+    point[i] -= 1
+    fewer = tuple(point)
+    if trials := trials_at(outcome, fewer):
+        return f"with {point[i]} {_measured(outcome, fewer, trials)}"
+    if (short := _falls_short(outcome, fewer)) is not None:
+        return f"with {point[i]} {short}"
+    if fewer[i] < outcome.floor[name]:
+        return f"{point[i]} was not run, being below the floor"
+    return f"with {point[i]} {_expected(outcome, fewer)}"
+
+
+def _falls_short(outcome: Outcome, point: Point) -> str | None:
+    """Below the floor: by what was measured, the job would fall behind."""
+    if outcome.sizing is None or (busy := outcome.sizing.busy(point)) <= 1 + 1e-9:
+        return None
+    if outcome.sizing.execution == "micro-batch":
+        return f"it would fall behind: batches as long as may be would take {percent(busy)} of their time"
+    return f"it would fall behind: its instances would have to be busy {percent(busy)} of the time"
+
+
+def _measured(outcome: Outcome, point: Point, trials: Sequence[Evaluation]) -> str:
+    if any(each.verdict is Verdict.FAILED for each in trials):
+        return "it failed when run"
+    if any(each.latency_seconds is None for each in trials):
+        return "it fell behind when run"
+    latency, target = mean_latency(trials), outcome.job.target.latency_seconds
+    if latency > target:
+        return f"it took {seconds(latency)} when run{times(trials)}, beyond the target of {seconds(target)}"
+    return f"it was within the target when run ({seconds(latency)}{times(trials, ', ')}){_distrust(outcome, point)}"
+
+
+def _distrust(outcome: Outcome, point: Point) -> str:
+    chance = probability(outcome, point)
+    if chance is None or chance >= outcome.confidence:
+        return ""
+    return (
+        f", and yet is not trusted: it meets {seconds(outcome.job.target.latency_seconds)} with a probability of"
+        f" {likely(chance)}, and {percent(outcome.confidence)} is asked"
+    )
+
+
+def _expected(outcome: Outcome, point: Point) -> str:
+    """What the model says of a point that was not run."""
+    chance, model = probability(outcome, point), outcome.model
+    if chance is None or model is None:
+        return "nothing was measured"
     target = outcome.job.target.latency_seconds
-    measured = _measured(outcome, tuple(point))
-    if measured is not None:
-        if measured.latency_seconds is None:
-            return f"it {measured.verdict.value.replace('-', ' ')} when run"
-        return f"it took {seconds(measured.latency_seconds)} when run{_verdict(measured.latency_seconds, target)}"
     mean, std = model.log_ratio([point])
     latency = target * float(np.exp(mean[0]))
-    spread = latency * float(np.sinh(std[0]))
-    return f"the model expects {seconds(latency)} ± {seconds(spread)}{_verdict(latency, target)}"
+    text = f"{seconds(latency)} ± {seconds(latency * float(np.sinh(std[0])))} are expected, not measured: within the"
+    text += f" target with a probability of {likely(chance)}"
+    if not outcome.met_target:
+        return text
+    if chance >= outcome.confidence:
+        return f"{text}, but the search ends with the first that it can trust"
+    return f"{text}, and {percent(outcome.confidence)} is asked"
 
 
-def _verdict(latency: float, target: float) -> str:
-    return f", beyond the target of {seconds(target)}" if latency > target else ""
+# --- what holds up a run that missed ----------------------------------------------------------------------------------
 
 
-def _measured(outcome: Outcome, point: tuple[int, ...]) -> Evaluation | None:
-    for evaluation in reversed(outcome.evaluations):
-        if tuple(evaluation.parallelism.values()) == point:
-            return evaluation
-    return None
+def _more(outcome: Outcome, i: int) -> str:
+    point, name = list(outcome.best.parallelism.values()), list(outcome.best.parallelism)[i]
+    if point[i] >= outcome.job.upper[i]:
+        return f"{point[i]} is all that it may have (P_max)"
+    point[i] += 1
+    more = tuple(point)
+    if trials := trials_at(outcome, more):
+        return f"with {point[i]} {_measured(outcome, more, trials)}"
+    known = outcome.model is not None and outcome.model.kind == "latency" and point[i] > outcome.floor[name]
+    return f"with {point[i]} {_expected(outcome, more)}" if known else ""
+
+
+# --- what others say too ----------------------------------------------------------------------------------------------
+
+
+def probability(outcome: Outcome, point: Point) -> float | None:
+    """P, where there is a model of latency."""
+    if outcome.model is None or outcome.model.kind != "latency":
+        return None
+    return float(probability_met(*outcome.model.log_ratio([point]))[0])
+
+
+def trials_at(outcome: Outcome, point: Point) -> list[Evaluation]:
+    return [each for each in outcome.evaluations if tuple(each.parallelism.values()) == point]
+
+
+def mean_latency(trials: Sequence[Evaluation]) -> float:
+    """Averaged in the logarithm, where the noise of a latency is even."""
+    known = [math.log(each.latency_seconds) for each in trials if each.latency_seconds is not None]
+    return math.exp(sum(known) / len(known))
+
+
+def times(trials: Sequence[Evaluation], before: str = " ") -> str:
+    return "" if len(trials) == 1 else f"{before}{len(trials)} times"
+
+
+def named(parallelism: Mapping[str, int], most: int = 1000) -> str:
+    """`flatmap 6, count 14`: never a vector whose order one has to know."""
+    return listing((f"{name} {k}" for name, k in parallelism.items()), most)
+
+
+def slots(parallelism: Mapping[str, int], execution: str | None) -> int:
+    """What the job occupies: Σ k_i where every operator owns its instances, max k_i where the stages of a batch take
+    turns on the same slots."""
+    return max(parallelism.values()) if execution == "micro-batch" else sum(parallelism.values())
+
+
+def likely(chance: float) -> str:
+    if chance > SURE:
+        return "over 99%"
+    return "under 1%" if chance < 0.01 else f"{chance:.0%}"
 
 
 def seconds(value: float) -> str:
     if value >= 0.9995:  # what would round to 1000 ms
         return f"{value:.2f} s"
     return f"{value * 1000:.0f} ms" if value >= 0.01 else f"{value * 1000:.2g} ms"
-
-
-def summary(outcome: Outcome) -> str:
-    """The one sentence to take away."""
-    job, best = outcome.job, outcome.best
-    rate, target = f"{amount(job.rate)} records/s", seconds(job.target.latency_seconds)
-    where = " (simulated)" if outcome.simulated else ""
-    if not outcome.met_target:
-        return f"{job.name}{where} does not hold {target} at {rate}: {_why_not(outcome)}."
-    top = dict(zip(job.topology, job.upper, strict=True))
-    execution = None if outcome.model is None else outcome.model.execution
-    used, naive = slots(best.parallelism, execution), slots(top, execution)
-    tasks = sum(best.parallelism.values()), sum(top.values())
-    saved = f"{used} slot{'' if used == 1 else 's'} instead of {naive}, {percent(1 - used / naive)} fewer"
-    if execution == "micro-batch":
-        saved += f", and {tasks[0]} tasks a batch instead of {tasks[1]}"
-    latency = "an unknown latency" if best.latency_seconds is None else seconds(best.latency_seconds)
-    k = ", ".join(f"{name} {k}" for name, k in best.parallelism.items())
-    return f"{job.name}{where} holds {target} at {rate} with {k}: measured {latency}, on {saved} at P_max everywhere."
-
-
-def _why_not(outcome: Outcome) -> str:
-    match outcome.stop_reason:
-        case "rate-out-of-reach":
-            reached = outcome.best.throughput or 0.0
-            return f"no parallelism up to P_max carried the rate, the best reached {amount(reached)} records/s"
-        case "no-metrics":
-            return f"no trial gave metrics to size it by, the last said: {outcome.evaluations[-1].detail or 'nothing'}"
-        case "budget":
-            return f"none of the {len(outcome.evaluations)} trials of the budget was good enough to accept"
-        case "wall-clock":
-            return f"none of the {len(outcome.evaluations)} trials that its time allowed was good enough to accept"
-        case reason:
-            return f"the search ended with {reason}"

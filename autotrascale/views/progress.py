@@ -1,15 +1,15 @@
-"""One line of progress: phase, evaluation, current k, latency against target, best so far, time left."""
+"""One line of progress: phase, trial, what runs, latency or verdict, best so far and whether it meets, time left."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from autotrascale.tuning import Progress
-from autotrascale.views.explanation import seconds
+from autotrascale.views.explanation import named, seconds
+
+SHOWN = 8  # operators: a line should fit a screen
 
 
 def before(progress: Progress) -> str:
-    return f"{_head(progress)} running …{_left(progress)}"
+    return f"{_head(progress)}: running …{_left(progress)}"
 
 
 def after(progress: Progress) -> str:
@@ -17,21 +17,29 @@ def after(progress: Progress) -> str:
     if done is None:
         return before(progress)
     if done.latency_seconds is None:
-        found = f"{done.verdict.value}{': ' + done.detail if done.detail else ''}"
+        found = f"{done.verdict.value}{' – ' + done.detail if done.detail else ''}"
     else:
         found = seconds(done.latency_seconds)
-    best = ""
-    if progress.best is not None and progress.best_latency is not None:
-        best = f"  best {vector(progress.best)} {seconds(progress.best_latency)}"
-    return f"{_head(progress)} {found}{best}{_left(progress)}"
+    return f"{_head(progress)}: {found}{_best(progress)}{_left(progress)}"
 
 
-def vector(parallelism: Mapping[str, int]) -> str:
-    return "(" + ",".join(str(k) for k in parallelism.values()) + ")"
+def _best(progress: Progress) -> str:
+    """Nothing before any trial held the rate."""
+    if progress.best is None or progress.best_latency is None:
+        return ""
+    itself = progress.done is not None and dict(progress.best) == dict(progress.done.parallelism)
+    what = "best so far" if itself else f"best: {named(progress.best, SHOWN)}, {seconds(progress.best_latency)}"
+    return f"  [{what}, {_meets(progress)}]"
+
+
+def _meets(progress: Progress) -> str:
+    if progress.best_trusted:
+        return "meets the target"
+    return "within the target, not yet trusted" if progress.best_meets else "misses the target"
 
 
 def _head(progress: Progress) -> str:
-    return f"{progress.phase:<7} {progress.number:>2}/{progress.total}  k={vector(progress.parallelism)}"
+    return f"{progress.phase:<7} {progress.number:>2}/{progress.total}  {named(progress.parallelism, SHOWN)}"
 
 
 def _left(progress: Progress) -> str:

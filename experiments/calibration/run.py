@@ -35,13 +35,13 @@ def read_trials(path: Path) -> tuple[Trial, ...]:
 
 
 def trials_of_run(run: str, store: str | None) -> tuple[Trial, ...]:
-    from autotrascale.knowledge.history import find_run, read_recorded
+    from autotrascale.knowledge.history import find_run, read_trials
     from autotrascale.service.store import open_store
 
     opened = open_store(store)
     if opened is None:
         raise InputError("--run", "is in a store, and there is none", seen=run, remedy="name it with --store")
-    return tuple(recorded.trial for recorded in read_recorded(opened, find_run(opened, run)))
+    return tuple(each.trial for each in read_trials(opened, find_run(opened, run)))
 
 
 def held_out(trials: Sequence[Trial], splits: int, seed: int) -> list[Errors]:

@@ -10,7 +10,7 @@ import pytest
 from autotrascale.domain.errors import InputError
 from autotrascale.knowledge import history
 from autotrascale.knowledge.journal import RunJournal
-from autotrascale.tuning import Outcome, Recorded, Tuning, tune
+from autotrascale.tuning import JournalledTrial, Outcome, Tuning, tune
 from tests.knowledge import mlflow_stores
 
 
@@ -18,16 +18,16 @@ class Kept:
     """A journal in memory."""
 
     def __init__(self) -> None:
-        self.recorded: list[Recorded] = []
+        self.trials: list[JournalledTrial] = []
 
     def begin(self, *_: object) -> None:
         """Nothing to say."""
 
-    def done(self, recorded: Recorded) -> None:
-        self.recorded.append(recorded)
+    def done(self, trial: JournalledTrial) -> None:
+        self.trials.append(trial)
 
 
-def run(max_seconds: float | None, past: tuple[Recorded, ...] = (), journal: Kept | None = None) -> Outcome:
+def run(max_seconds: float | None, past: tuple[JournalledTrial, ...] = (), journal: Kept | None = None) -> Outcome:
     """Each look at the clock is a second later than the one before."""
     ticks = itertools.count()
     return tune(
@@ -52,7 +52,7 @@ def test_time_spent_before_counts_and_what_is_recalled_takes_none() -> None:
     journal = Kept()
     cut = run(8.0, journal=journal)
     assert cut.stop_reason == "wall-clock"
-    past = tuple(journal.recorded)
+    past = tuple(journal.trials)
     assert len(past) >= 2
     again = run(sum(each.evaluation.seconds for each in past), past)
     assert (again.stop_reason, len(again.evaluations)) == ("wall-clock", len(past))

@@ -43,7 +43,7 @@ def opened(store: Store, configs: Path) -> Iterator[Opened]:
     """Room enough for every submission; and a run whose id is put where the document asks for one."""
     path = configs / "other.yaml"
     file = read_job_file(path)
-    silent = tuning_runs.Told(lambda *_: None, lambda _: None, lambda _: None)
+    silent = tuning_runs.RunListener(lambda *_: None, lambda _: None, lambda _: None)
     run_id = tuning_runs.start(tuning_runs.Asked(file, path, "simulator", file.tuning), store, silent).run_id
     state = State.of(store, Catalog(configs), "openapi", parallel_runs=0, limit=10_000)
     app = create_app(state)

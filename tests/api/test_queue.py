@@ -395,7 +395,7 @@ def test_a_worker_starts_what_waits_and_goes_on_with_what_was_interrupted(own: S
     run_id = asked(own, configs, total_trials=2, warm_start="none")
     assert worker.carry_on(own, run_id) == 0
     record = history.read_run(own, history.find_run(own, run_id))
-    assert (record.summary.state, record.summary.why, len(record.recorded)) == ("finished", "budget", 2)
+    assert (record.summary.state, record.summary.why, len(record.trials)) == ("finished", "budget", 2)
     assert record.opening.settings.total_trials == 2
     entries.want(own, "test", entries.look(own, run_id), Request(str(configs / "small.yaml"), "simulator"))
     entries.look(own, run_id)
@@ -404,7 +404,7 @@ def test_a_worker_starts_what_waits_and_goes_on_with_what_was_interrupted(own: S
     assert worker.carry_on(own, run_id) == 0
     again = history.read_run(own, history.find_run(own, run_id))
     assert again.summary.why == "target-met"
-    assert again.recorded[:2] == record.recorded
+    assert again.trials[:2] == record.trials
 
 
 def test_a_served_store_does_as_well(empty_database: Path, configs: Path, started: list[Seeming]) -> None:

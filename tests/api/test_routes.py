@@ -21,7 +21,7 @@ from autotrascale.service.jobfile import read_job_file
 from tests.api.clients import TestClient
 from tests.knowledge import mlflow_stores
 
-SILENT = tuning_runs.Told(lambda *_: None, lambda _: None, lambda _: None)
+SILENT = tuning_runs.RunListener(lambda *_: None, lambda _: None, lambda _: None)
 NOBODY = "0" * 32
 
 

@@ -73,13 +73,13 @@ def test_a_server_that_ends_in_mid_run_loses_nothing(own: Server, how: signal.Si
     own.end(how)
     wait_for(lambda: not own.workers())
     store = Store(own.store)
-    kept = {run_id: history.read_recorded(store, history.find_run(store, run_id)) for run_id in asked}
+    kept = {run_id: history.read_trials(store, history.find_run(store, run_id)) for run_id in asked}
     client = own.start()
     for run_id in asked:
         assert events(client, run_id)[-1][1]["state"] == "finished"
     undisturbed = [dict(each.parallelism) for each in mlflow_stores.tuned(mlflow_stores.job()).evaluations]
     for run_id in asked:
-        recorded = history.read_recorded(store, history.find_run(store, run_id))
+        recorded = history.read_trials(store, history.find_run(store, run_id))
         assert recorded[: len(kept[run_id])] == kept[run_id]
         assert [dict(each.evaluation.parallelism) for each in recorded] == undisturbed
     assert client.get("/v1/runs").json()["next_cursor"] is None

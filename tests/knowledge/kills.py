@@ -19,7 +19,7 @@ from autotrascale.service.jobfile import read_job_file
 from autotrascale.tuning import Evaluation
 from tests.knowledge import mlflow_stores, victim
 
-SILENT = tuning_runs.Told(lambda *_: None, lambda _: None, lambda _: None)
+SILENT = tuning_runs.RunListener(lambda *_: None, lambda _: None, lambda _: None)
 PATIENCE = 60.0
 
 
@@ -86,7 +86,7 @@ def _look(store: Store, name: str, accepted: Sequence[int], expected: Expected) 
     """What is in the journal after the kill: all that it had accepted, and nothing that was not measured."""
     runs = history.list_runs(store, name)
     assert all(run.state in ("crashed", "finished") for run in runs)
-    kept = [e.evaluation for run in runs for e in history.read_recorded(store, history.find_run(store, run.run_id))]
+    kept = [e.evaluation for run in runs for e in history.read_trials(store, history.find_run(store, run.run_id))]
     assert set(accepted) <= {evaluation.number for evaluation in kept}, "an evaluation that was kept is lost"
     assert list(_timeless(kept)) == list(expected.evaluations[: len(kept)])
     assert len(kept) <= len(accepted) + 1

@@ -15,7 +15,7 @@ from autotrascale.knowledge import journal as journal_module
 from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.owner import Owner
 from autotrascale.knowledge.store import Store
-from autotrascale.tuning import Outcome, Phase, Recorded, Tuning, tune
+from autotrascale.tuning import JournalledTrial, Outcome, Phase, Tuning, tune
 from tests.knowledge.mlflow_stores import SETTINGS, engine, job, opening, tuned
 
 
@@ -30,7 +30,7 @@ class Stopper:
         if number == self.number:
             raise self.error
 
-    def done(self, recorded: Recorded) -> None:
+    def done(self, recorded: JournalledTrial) -> None:
         self.journal.done(recorded)
 
 
@@ -77,7 +77,7 @@ def test_a_run_is_read_back_as_it_was(store: Store, name: str) -> None:
     record = history.read_run(store, history.find_run(store, run_id))
     assert record.outcome == outcome == history.outcome_so_far(record)
     assert record.opening == opening(job(name))
-    assert [each.evaluation for each in record.recorded] == list(outcome.evaluations)
+    assert [each.evaluation for each in record.trials] == list(outcome.evaluations)
     summary = record.summary
     assert (summary.state, summary.job, summary.met_target) == ("finished", name, True)
     assert (summary.evaluations, summary.why) == (len(outcome.evaluations), "target-met")
@@ -103,7 +103,7 @@ def test_every_evaluation_is_a_nested_run_that_mlflow_can_plot(store: Store, nam
 def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(embedded: Store, name: str, number: int) -> None:
     run_id = stopped_run(embedded, name, number, KeyboardInterrupt())
     assert states(embedded, name) == ["interrupted"]
-    assert len(history.read_recorded(embedded, history.find_run(embedded, run_id))) == number - 1
+    assert len(history.read_trials(embedded, history.find_run(embedded, run_id))) == number - 1
     assert same(resumed(embedded, run_id), tuned(job(name)))
     assert states(embedded, name) == ["finished"]
     wanted = f"attributes.status = 'RUNNING' AND tags.`{tags.JOB}` = '{name}'"
@@ -122,7 +122,7 @@ def test_ctrl_c_while_a_measurement_is_being_kept_loses_nothing(
 ) -> None:
     keep, interrupted = RunJournal._keep, []
 
-    def interrupt_once(self: RunJournal, recorded: Recorded) -> None:
+    def interrupt_once(self: RunJournal, recorded: JournalledTrial) -> None:
         if recorded.evaluation.number == 3 and not interrupted:
             interrupted.append(recorded)
             raise KeyboardInterrupt
@@ -131,7 +131,7 @@ def test_ctrl_c_while_a_measurement_is_being_kept_loses_nothing(
     monkeypatch.setattr(RunJournal, "_keep", interrupt_once)
     with pytest.raises(KeyboardInterrupt), RunJournal.start(embedded, opening(job(name))) as journal:
         tuned(job(name), journal)
-    kept = history.read_recorded(embedded, history.find_run(embedded, journal.run_id))
+    kept = history.read_trials(embedded, history.find_run(embedded, journal.run_id))
     assert kept[-1] == interrupted[0]
     assert len(kept) == 3
 

@@ -59,9 +59,9 @@ def live(uri: str, job_file: str, diary: str, call: int | None) -> None:
 
     RunJournal.done = noted  # type: ignore[method-assign]
     file = read_job_file(Path(job_file))
-    told = tuning_runs.Told(lambda *_: None, lambda _: time.sleep(0.01), lambda _: None)
+    listener = tuning_runs.RunListener(lambda *_: None, lambda _: time.sleep(0.01), lambda _: None)
     Path(diary).touch()
-    tuning_runs.start(tuning_runs.Asked(file, Path(job_file), "simulator", file.tuning), store, told)
+    tuning_runs.start(tuning_runs.Asked(file, Path(job_file), "simulator", file.tuning), store, listener)
 
 
 def count_writes(store: Any, before: Callable[[int, str], None]) -> list[str]:

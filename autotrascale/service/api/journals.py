@@ -49,4 +49,4 @@ class Journals:
 
     def _evaluations(self, run_id: str) -> tuple[Evaluation, ...]:
         run = history.find_run(self.store, run_id)
-        return tuple(each.evaluation for each in history.read_recorded(self.store, run))
+        return tuple(each.evaluation for each in history.read_trials(self.store, run))

@@ -20,8 +20,8 @@ from autotrascale.service.api.schemas import EvaluationPage, Explanation, Resume
 from autotrascale.service.api.state import RunOf, State, StateOf
 from autotrascale.service.jobfile import JobFile
 from autotrascale.service.queue.entries import Request
-from autotrascale.views.explanation import summary as in_words
 from autotrascale.views.explanation import why
+from autotrascale.views.verdict import summary as in_words
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 

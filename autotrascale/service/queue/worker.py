@@ -68,17 +68,17 @@ def carry_on(store: Store, run_id: str) -> int:
 def _go(store: Store, run_id: str) -> None:
     run = look(store, run_id)
     request = Request.read(run)
-    told = tuning_runs.Told(
+    listener = tuning_runs.RunListener(
         lambda job, simulated, _: logs.say("run opened", run=run_id, job=job.name, rate=job.rate, simulated=simulated),
         lambda progress: logs.say("evaluation", run=run_id, line=after(progress)) if progress.done else None,
         lambda _: logs.say("run interrupted", run=run_id),
     )
     with metering(None) as meter:
         if _begun(store, run_id):
-            finished = tuning_runs.resume(store, run_id, told, request.total_trials, request.max_seconds, meter)
+            finished = tuning_runs.resume(store, run_id, listener, request.total_trials, request.max_seconds, meter)
         else:
             asked = _asked(request, run_id, run.data.tags.get(tags.JOB_FILE))
-            finished = tuning_runs.start(asked, store, told, meter)
+            finished = tuning_runs.start(asked, store, listener, meter)
     logs.say("run finished", run=run_id, stop_reason=finished.outcome.stop_reason)
 
 

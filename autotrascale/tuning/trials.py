@@ -1,0 +1,152 @@
+"""What a tuning run is given, and what it tells of: its settings, its trials, where it stands, what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.job import Job
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.trial import Trial, Verdict
+from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.search.runs import LEAST_LATENCY
+from autotrascale.plan.sizing.sizing import Sizing
+
+Phase = Literal["floor", "search", "confirm"]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The `tuning:` section of a job file."""
+
+    alpha: float = 0.5
+    over_allocation: float = 0.5
+    total_trials: int = 20
+    max_seconds: float | None = None  # no trial begins after so long; trials of an earlier sitting count too
+    seed: int = 0
+    initial: Mapping[str, int] = field(default_factory=dict)  # where the floor is looked for from; else all minima
+    noise: float = 0.05
+    confidence: float = 0.97
+    windows: int = 2  # looks at one configuration before any is accepted; 1: never look twice
+    faithful: bool = False  # the paper's algorithms, step by step
+
+    def __post_init__(self) -> None:
+        checks.share("alpha", self.alpha)
+        checks.non_negative("over_allocation", self.over_allocation)
+        checks.count("total_trials", self.total_trials)
+        if self.max_seconds is not None:
+            checks.positive("max_seconds", self.max_seconds)
+        checks.count("seed", self.seed, least=0)
+        checks.positive("noise", self.noise)
+        checks.share("noise", self.noise)
+        checks.share("confidence", self.confidence)
+        checks.count("windows", self.windows)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One trial as the user is told of it."""
+
+    number: int
+    phase: Phase
+    parallelism: Mapping[str, int]
+    verdict: Verdict
+    latency_seconds: float | None
+    throughput: float | None
+    seconds: float
+    score: float | None = None  # None while the floor is looked for: scores are relative to it
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class JournalledTrial:
+    """An evaluation and the trial it was read from: all that going on after it takes."""
+
+    evaluation: Evaluation
+    trial: Trial
+
+
+class Journal(Protocol):
+    def begin(self, number: int, phase: Phase, parallelism: Mapping[str, int]) -> None:
+        """A trial is about to run. Raises when this run may not go on."""
+        ...
+
+    def done(self, trial: JournalledTrial) -> None:
+        """It was measured. When this returns, it is kept."""
+        ...
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands, said before each trial (`done` is None) and after it."""
+
+    phase: Phase
+    number: int
+    total: int
+    parallelism: Mapping[str, int]
+    done: Evaluation | None
+    best: Mapping[str, int] | None
+    best_latency: float | None
+    seconds_left: float | None  # at most: every trial of the budget, as long as those so far
+    best_meets: bool = False  # within the target as measured
+    best_trusted: bool = False  # … and likely enough to be so again
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`met_target`: `best` can be trusted to meet the target, with at least the probability `confidence` where the
+    search knows one. Else `best` is the nearest miss. `floor_holds`: the floor was seen or computed to hold the rate;
+    else it is the nearest that was found. `fixed_seconds`: the least that a batch was seen to take beside the work of
+    its operators, which no parallelism can shorten."""
+
+    job: Job
+    simulated: bool
+    floor: Mapping[str, int]
+    sizing: Sizing | None
+    best: Evaluation
+    met_target: bool
+    stop_reason: str
+    evaluations: tuple[Evaluation, ...]
+    model: BenefitModel | None
+    remarks: tuple[str, ...] = ()
+    confidence: float = 0.97
+    floor_holds: bool = True
+    fixed_seconds: float | None = None
+
+
+Report = Callable[[Progress], None]
+Seen = Callable[[Snapshot], None]
+
+
+def judged(job: Job, trial: Trial) -> tuple[Verdict, str]:
+    """The verdict that counts everywhere. A steady job that lets too little through does not hold the rate: its source
+    brings less than it was asked for, or something holds records back."""
+    throughput = None if trial.snapshot is None else trial.snapshot.throughput
+    least = job.rate * (1 - job.target.throughput_tolerance)
+    if trial.verdict is Verdict.STABLE and throughput is not None and throughput < least:
+        return (
+            Verdict.CANNOT_KEEP_UP,
+            f"steady, but only {throughput / job.rate:.1%} of the asked rate came through",
+        )
+    return trial.verdict, trial.detail
+
+
+def latency_of(job: Job, trial: Trial) -> float | None:
+    """Of a trial that holds the rate: the others have no steady value."""
+    if judged(job, trial)[0] is not Verdict.STABLE or trial.snapshot is None:
+        return None
+    latency = trial.snapshot.latency_seconds.of(job.target.statistic)
+    if latency is None:
+        raise InputError("target.statistic", "is not measured by this engine", seen=job.target.statistic,
+                         remedy="aim at another statistic")  # fmt: skip
+    return max(latency, LEAST_LATENCY)
+
+
+def fixed_seconds(snapshot: Snapshot) -> float | None:
+    """What a micro-batch takes in which no operator is busy."""
+    if snapshot.execution != "micro-batch" or snapshot.batch_seconds is None or snapshot.overhead_share is None:
+        return None
+    return snapshot.overhead_share * snapshot.batch_seconds

@@ -1,0 +1,209 @@
+"""The verdict of a tuning run in a few sentences: what holds the target, or why nothing does and what to try.
+
+Each sentence is made of what was measured. Where something is not known, nothing is said of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from autotrascale.domain.trial import Verdict
+from autotrascale.plan.sizing.floor import batch_latency, batch_seconds
+from autotrascale.plan.words import amount, listing, percent
+from autotrascale.tuning import Outcome
+from autotrascale.views.explanation import likely, mean_latency, named, probability, seconds, slots, times, trials_at
+
+LIKELIER_THAN_NOT = 0.5
+NAMED = 2  # cheaper configurations
+FAR = 2.0  # from here on a latency is so many times its target, below it is so many percent over
+
+_ENDED: Mapping[str, str] = {
+    "budget": "the trials of the budget are used up",
+    "wall-clock": "the time is used up",
+    "exhausted": "every configuration was run",
+}
+
+
+def summary(outcome: Outcome) -> str:
+    """What to take away: one sentence, and what to know or to try beside it."""
+    first = _held(outcome) if outcome.met_target else _missed(outcome)
+    return " ".join([first, *(f"{each[0].upper()}{each[1:]}." for each in advice(outcome))])
+
+
+def advice(outcome: Outcome) -> list[str]:
+    if outcome.met_target:
+        return [*_beyond_the_rule(outcome), *_cheaper(outcome)]
+    return [*_fixed_cost(outcome), *_rate(outcome), *_at_p_max(outcome), *_more_trials(outcome)]
+
+
+# --- the target is held -----------------------------------------------------------------------------------------------
+
+
+def _held(outcome: Outcome) -> str:
+    best, top = outcome.best, dict(zip(outcome.job.topology, outcome.job.upper, strict=True))
+    execution = _execution(outcome)
+    used, naive = slots(best.parallelism, execution), slots(top, execution)
+    slot = f"{used} slot{'' if used == 1 else 's'}"
+    saved = f"{slot}; P_max everywhere would take {naive}" if used < naive else slot
+    if execution == "micro-batch":
+        saved += f", and {sum(top.values())} tasks a batch instead of {sum(best.parallelism.values())}"
+    return f"{_at(outcome, 'holds')} with {named(best.parallelism)}: {_reading(outcome)}, on {saved}."
+
+
+def _reading(outcome: Outcome) -> str:
+    """`measured 134 ms twice, within the target with a probability of over 99%`."""
+    point, latency = tuple(outcome.best.parallelism.values()), outcome.best.latency_seconds
+    chance = probability(outcome, point)
+    measured = "an unknown latency" if latency is None else f"measured {seconds(latency)}"
+    measured += times(trials_at(outcome, point))
+    return measured if chance is None else f"{measured}, within the target with a probability of {likely(chance)}"
+
+
+def _beyond_the_rule(outcome: Outcome) -> Iterator[str]:
+    model = outcome.model
+    if outcome.stop_reason != "rule-unsatisfiable" or model is None:
+        return
+    resources = float(model.benefit.resources([list(outcome.best.parallelism.values())])[0])
+    needed = math.ceil(100 * (1 / resources - 1)) / 100
+    yield (
+        f"nothing that over_allocation {model.over_allocation:g} allows is likely to meet the target; this takes"
+        f" over_allocation {needed:.2f}"
+    )
+
+
+def _cheaper(outcome: Outcome) -> Iterator[str]:
+    """What was within the target with fewer instances, and why it is not the answer."""
+    best = tuple(outcome.best.parallelism.values())
+    points = {tuple(each.parallelism.values()) for each in outcome.evaluations}
+    fewer = [(probability(outcome, point), point) for point in points if sum(point) < sum(best)]
+    found = [(chance, point) for chance, point in fewer if chance is not None and chance >= LIKELIER_THAN_NOT]
+    for chance, point in sorted(found, reverse=True)[:NAMED]:
+        trials = trials_at(outcome, point)
+        if chance >= outcome.confidence or any(each.latency_seconds is None for each in trials):
+            continue
+        yield (
+            f"cheaper and likely, but not confirmed: {named(outcome.job.topology.named(point))} took"
+            f" {seconds(mean_latency(trials))}{times(trials)}, within the target with a probability of"
+            f" {likely(chance)}, and {percent(outcome.confidence)} is asked"
+        )
+
+
+# --- it is not --------------------------------------------------------------------------------------------------------
+
+
+def _missed(outcome: Outcome) -> str:
+    if outcome.stop_reason == "no-metrics":
+        said = outcome.evaluations[-1].detail or "nothing"
+        return f"{_at(outcome, 'does not hold')}: no trial gave metrics to size it by, the last said: {said}."
+    latency, target = outcome.best.latency_seconds, outcome.job.target.latency_seconds
+    if latency is not None and latency <= target:
+        return f"{_at(outcome, 'is not shown to hold')}: {_untrusted(outcome, latency)}{_why_ended(outcome)}."
+    if latency is not None:
+        count = len(outcome.evaluations)
+        which = "the only trial" if count == 1 else f"the nearest of {count} trials"
+        near = f"{which} took {seconds(latency)}, {over(latency, target)}, with {named(outcome.best.parallelism)}"
+    else:
+        near = _nearest_rate(outcome)
+    return f"{_at(outcome, 'does not hold')}: {near}{_why_ended(outcome)}."
+
+
+def _untrusted(outcome: Outcome, latency: float) -> str:
+    point = tuple(outcome.best.parallelism.values())
+    chance = probability(outcome, point)
+    doubt = "" if chance is None else f", but meets it with a probability of {likely(chance)}, and "
+    asked = "" if chance is None else f"{percent(outcome.confidence)} is asked"
+    often = times(trials_at(outcome, point), ", ")
+    return f"{named(outcome.best.parallelism)} was within the target ({seconds(latency)}{often}){doubt}{asked}"
+
+
+def _nearest_rate(outcome: Outcome) -> str:
+    carried, k = outcome.best.throughput, named(outcome.best.parallelism)
+    if carried is None:
+        return f"no trial said what it carried, the last ran {k}"
+    share = carried / outcome.job.rate
+    if share < 1:
+        return f"no trial held the rate, the nearest carried {amount(carried)} records/s ({share:.1%}) with {k}"
+    return f"no trial held the rate, the nearest fell behind at {amount(carried)} records/s with {k}"
+
+
+def over(latency: float, target: float) -> str:
+    """`24% over the target`, `3.2 times the target`."""
+    ratio = latency / target
+    return f"{amount(ratio)} times the target" if ratio >= FAR else f"{max(ratio - 1, 0.001):.1%} over the target"
+
+
+def _why_ended(outcome: Outcome) -> str:
+    ended = _ENDED.get(outcome.stop_reason)
+    if ended is None and outcome.stop_reason == "rate-out-of-reach":
+        short = outcome.sizing is not None and not outcome.sizing.reachable
+        ended = "P_max everywhere would not carry it" if short else "more instances carried no more"
+    if ended is None and outcome.stop_reason in ("running", "crashed", "interrupted", "failed", "queued"):
+        ended = f"the run is {outcome.stop_reason}"
+    return "" if ended is None else f"; {ended}"
+
+
+# --- and what to try --------------------------------------------------------------------------------------------------
+
+
+def _fixed_cost(outcome: Outcome) -> Iterator[str]:
+    """A batch that costs too much before it has a record in it: no parallelism shortens that."""
+    sizing, fixed, target = outcome.sizing, outcome.fixed_seconds, outcome.job.target.latency_seconds
+    if sizing is None or fixed is None or any(load is None for load in sizing.load):
+        return
+    least = batch_latency(batch_seconds(fixed, [load or 0.0 for load in sizing.load], sizing.upper))
+    if target < least < math.inf:
+        yield (
+            f"a batch costs {seconds(fixed)} before any record, so no parallelism up to P_max gets below"
+            f" {seconds(least)}: raise the target, or make batches cheaper (fewer stages, less state)"
+        )
+
+
+def _rate(outcome: Outcome) -> Iterator[str]:
+    sizing, job = outcome.sizing, outcome.job
+    if outcome.stop_reason != "rate-out-of-reach" or sizing is None:
+        return
+    if not sizing.reachable:
+        most = max(sizing.reach * job.rate, max(each.throughput or 0.0 for each in outcome.evaluations))
+        yield f"about {amount(most)} records/s would be carried with P_max everywhere"
+        loads = zip(sizing.operators, sizing.load, job.upper, strict=True)
+        short = [f"{name} (its work keeps {load:.3g} busy)" for name, load, most in loads if load and load > most]
+        if short and sizing.execution != "micro-batch":
+            yield f"more instances than P_max allows are needed by {listing(short)}: raise p_max or its maximum"
+        return
+    yield (
+        "something else than parallelism limits the job: a source that brings less than the rate, or a service that it"
+        " calls; ask for a rate that was carried (--rate), or remove the limit"
+    )
+
+
+def _at_p_max(outcome: Outcome) -> Iterator[str]:
+    job, best = outcome.job, outcome.best
+    if outcome.stop_reason == "rate-out-of-reach" or best.latency_seconds is None:
+        return
+    at = [name for (name, k), top in zip(best.parallelism.items(), job.upper, strict=True) if k >= top]
+    if at and best.latency_seconds > job.target.latency_seconds:
+        yield f"{listing(at)} {'runs' if len(at) == 1 else 'run'} with all that P_max allows: raise p_max, if there is more"
+
+
+def _more_trials(outcome: Outcome) -> Iterator[str]:
+    if outcome.stop_reason not in ("budget", "wall-clock") or any(_fixed_cost(outcome)):
+        return
+    latency, target = outcome.best.latency_seconds, outcome.job.target.latency_seconds
+    if latency is None and not any(each.verdict is Verdict.STABLE for each in outcome.evaluations):
+        yield "nothing has held the rate yet: give it more trials (--total-trials)"
+    elif latency is not None and latency <= target:
+        yield "more trials would settle it (--total-trials)"
+    elif latency is not None and latency < FAR * target:
+        yield "more trials may find one (--total-trials), or the target may be too low for this job"
+
+
+def _at(outcome: Outcome, verb: str) -> str:
+    job, where = outcome.job, " (simulated)" if outcome.simulated else ""
+    return f"{job.name}{where} {verb} {seconds(job.target.latency_seconds)} at {amount(job.rate)} records/s"
+
+
+def _execution(outcome: Outcome) -> str | None:
+    if outcome.model is not None and outcome.model.execution is not None:
+        return outcome.model.execution
+    return None if outcome.sizing is None else outcome.sizing.execution
