@@ -242,7 +242,8 @@ class _Run:
         """Nothing was found that holds the rate: what came nearest."""
         nearest = self._last_of(floor.parallelism)
         return Outcome(
-            self.job, self.engine.simulated, dict(floor.parallelism), self._sizing(floor), nearest, False, stop_reason, tuple(self.evaluations), None, (), self.settings.confidence, floor.holds, self._fixed,
+            self.job, self.engine.simulated, dict(floor.parallelism), self._sizing(floor), nearest, False, stop_reason,
+            tuple(self.evaluations), None, (), self.settings.confidence, floor.holds, self._fixed,
         )  # fmt: skip
 
     def _sizing(self, floor: Floor) -> Sizing | None:

@@ -17,7 +17,7 @@ from autotrascale.plan.search.acquisition import probability_met
 from autotrascale.plan.words import listing, percent
 from autotrascale.tuning import Evaluation, Outcome
 
-HARDLY_BUSY = 0.05  # instances
+BUSY_ALL_THE_TIME = 0.95  # of one instance; more is told in instances
 SURE = 0.995  # a probability beyond it is told as such: nobody knows the digits
 
 Point = tuple[int, ...]
@@ -43,17 +43,16 @@ def why(outcome: Outcome) -> list[Why]:
 
 
 def _floor_part(outcome: Outcome, name: str, load: float | None) -> str:
-    floor = outcome.floor[name]
-    what = "the least that holds the rate (floor)" if outcome.floor_holds else "the nearest to the rate that was found"
-    return f"{floor} is {what}{_needs(load)}"
+    holds = f"{outcome.floor[name]} is the least that holds the rate (floor)" if outcome.floor_holds else ""
+    return ", as ".join(part for part in (holds, _needs(load)) if part)
 
 
 def _needs(load: float | None) -> str:
     if load is None:
         return ""
-    if load < HARDLY_BUSY:  # it would read 0.0, as if nothing was measured
-        return f", as its work keeps one instance busy for {load:.1%} of the time"
-    return f", as its work keeps {load:.2g} instance{'' if load <= 1 else 's'} busy"
+    if load < BUSY_ALL_THE_TIME:  # 0.0 would read as if nothing was measured
+        return f"its work keeps one instance busy for {load:.1%} of the time"
+    return f"its work keeps {load:.1f} instances busy"
 
 
 # --- why not one fewer ------------------------------------------------------------------------------------------------
@@ -62,16 +61,16 @@ def _needs(load: float | None) -> str:
 def _fewer(outcome: Outcome, i: int) -> str:
     point, name = list(outcome.best.parallelism.values()), list(outcome.best.parallelism)[i]
     if point[i] <= outcome.job.topology.operators[name].minimum:
-        return f"fewer than {point[i]} it may not have"
+        return f"it may not have fewer than {point[i]}"
     point[i] -= 1
     fewer = tuple(point)
     if trials := trials_at(outcome, fewer):
-        return f"with {point[i]} {_measured(outcome, fewer, trials)}"
+        return f"with {point[i]}, {_measured(outcome, fewer, trials)}"
     if (short := _falls_short(outcome, fewer)) is not None:
-        return f"with {point[i]} {short}"
+        return f"with {point[i]}, {short}"
     if fewer[i] < outcome.floor[name]:
         return f"{point[i]} was not run, being below the floor"
-    return f"with {point[i]} {_expected(outcome, fewer)}"
+    return f"with {point[i]}, {_expected(outcome, fewer)}"
 
 
 def _falls_short(outcome: Outcome, point: Point) -> str | None:
@@ -99,8 +98,8 @@ def _distrust(outcome: Outcome, point: Point) -> str:
     if chance is None or chance >= outcome.confidence:
         return ""
     return (
-        f", and yet is not trusted: it meets {seconds(outcome.job.target.latency_seconds)} with a probability of"
-        f" {likely(chance)}, and {percent(outcome.confidence)} is asked"
+        f", but is not trusted: it meets {seconds(outcome.job.target.latency_seconds)} with {likely(chance)} probability,"
+        f" {percent(outcome.confidence)} is asked"
     )
 
 
@@ -112,13 +111,13 @@ def _expected(outcome: Outcome, point: Point) -> str:
     target = outcome.job.target.latency_seconds
     mean, std = model.log_ratio([point])
     latency = target * float(np.exp(mean[0]))
-    text = f"{seconds(latency)} ± {seconds(latency * float(np.sinh(std[0])))} are expected, not measured: within the"
-    text += f" target with a probability of {likely(chance)}"
+    spread = seconds(latency * float(np.sinh(std[0])))
+    text = f"{seconds(latency)} ± {spread} is expected (not run): within the target with {likely(chance)} probability"
     if not outcome.met_target:
         return text
     if chance >= outcome.confidence:
-        return f"{text}, but the search ends with the first that it can trust"
-    return f"{text}, and {percent(outcome.confidence)} is asked"
+        return f"{text}, but the search ends at the first that it can trust"
+    return f"{text}, {percent(outcome.confidence)} is asked"
 
 
 # --- what holds up a run that missed ----------------------------------------------------------------------------------
@@ -131,9 +130,9 @@ def _more(outcome: Outcome, i: int) -> str:
     point[i] += 1
     more = tuple(point)
     if trials := trials_at(outcome, more):
-        return f"with {point[i]} {_measured(outcome, more, trials)}"
+        return f"with {point[i]}, {_measured(outcome, more, trials)}"
     known = outcome.model is not None and outcome.model.kind == "latency" and point[i] > outcome.floor[name]
-    return f"with {point[i]} {_expected(outcome, more)}" if known else ""
+    return f"with {point[i]}, {_expected(outcome, more)}" if known else ""
 
 
 # --- what others say too ----------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ def after(progress: Progress) -> str:
     if done is None:
         return before(progress)
     if done.latency_seconds is None:
-        found = f"{done.verdict.value}{' – ' + done.detail if done.detail else ''}"
+        found = f"{done.verdict.value.replace('-', ' ')}{' – ' + done.detail if done.detail else ''}"
     else:
         found = seconds(done.latency_seconds)
     return f"{_head(progress)}: {found}{_best(progress)}{_left(progress)}"
@@ -27,9 +27,7 @@ def _best(progress: Progress) -> str:
     """Nothing before any trial held the rate."""
     if progress.best is None or progress.best_latency is None:
         return ""
-    itself = progress.done is not None and dict(progress.best) == dict(progress.done.parallelism)
-    what = "best so far" if itself else f"best: {named(progress.best, SHOWN)}, {seconds(progress.best_latency)}"
-    return f"  [{what}, {_meets(progress)}]"
+    return f"  [best so far {seconds(progress.best_latency)}, {_meets(progress)}]"
 
 
 def _meets(progress: Progress) -> str:

@@ -52,12 +52,12 @@ def _held(outcome: Outcome) -> str:
 
 
 def _reading(outcome: Outcome) -> str:
-    """`measured 134 ms twice, within the target with a probability of over 99%`."""
+    """`measured 134 ms 2 times, within the target with over 99% probability`."""
     point, latency = tuple(outcome.best.parallelism.values()), outcome.best.latency_seconds
     chance = probability(outcome, point)
     measured = "an unknown latency" if latency is None else f"measured {seconds(latency)}"
     measured += times(trials_at(outcome, point))
-    return measured if chance is None else f"{measured}, within the target with a probability of {likely(chance)}"
+    return measured if chance is None else f"{measured}, within the target with {likely(chance)} probability"
 
 
 def _beyond_the_rule(outcome: Outcome) -> Iterator[str]:
@@ -84,8 +84,8 @@ def _cheaper(outcome: Outcome) -> Iterator[str]:
             continue
         yield (
             f"cheaper and likely, but not confirmed: {named(outcome.job.topology.named(point))} took"
-            f" {seconds(mean_latency(trials))}{times(trials)}, within the target with a probability of"
-            f" {likely(chance)}, and {percent(outcome.confidence)} is asked"
+            f" {seconds(mean_latency(trials))}{times(trials)}, within the target with {likely(chance)} probability,"
+            f" {percent(outcome.confidence)} is asked"
         )
 
 
@@ -111,10 +111,10 @@ def _missed(outcome: Outcome) -> str:
 def _untrusted(outcome: Outcome, latency: float) -> str:
     point = tuple(outcome.best.parallelism.values())
     chance = probability(outcome, point)
-    doubt = "" if chance is None else f", but meets it with a probability of {likely(chance)}, and "
-    asked = "" if chance is None else f"{percent(outcome.confidence)} is asked"
+    asked = f"{percent(outcome.confidence)} is asked"
+    doubt = "" if chance is None else f", but meets it with {likely(chance)} probability only, {asked}"
     often = times(trials_at(outcome, point), ", ")
-    return f"{named(outcome.best.parallelism)} was within the target ({seconds(latency)}{often}){doubt}{asked}"
+    return f"{named(outcome.best.parallelism)} was within the target ({seconds(latency)}{often}){doubt}"
 
 
 def _nearest_rate(outcome: Outcome) -> str:
@@ -165,11 +165,11 @@ def _rate(outcome: Outcome) -> Iterator[str]:
         return
     if not sizing.reachable:
         most = max(sizing.reach * job.rate, max(each.throughput or 0.0 for each in outcome.evaluations))
-        yield f"about {amount(most)} records/s would be carried with P_max everywhere"
+        yield f"about {amount(most)} records/s can be carried: ask for that (--rate), or raise p_max"
         loads = zip(sizing.operators, sizing.load, job.upper, strict=True)
-        short = [f"{name} (its work keeps {load:.3g} busy)" for name, load, most in loads if load and load > most]
+        short = [f"{name} (its work keeps {load:.3g} busy)" for name, load, top in loads if load and load > top]
         if short and sizing.execution != "micro-batch":
-            yield f"more instances than P_max allows are needed by {listing(short)}: raise p_max or its maximum"
+            yield f"more instances than they may have are needed by {listing(short)}"
         return
     yield (
         "something else than parallelism limits the job: a source that brings less than the rate, or a service that it"
@@ -183,7 +183,7 @@ def _at_p_max(outcome: Outcome) -> Iterator[str]:
         return
     at = [name for (name, k), top in zip(best.parallelism.items(), job.upper, strict=True) if k >= top]
     if at and best.latency_seconds > job.target.latency_seconds:
-        yield f"{listing(at)} {'runs' if len(at) == 1 else 'run'} with all that P_max allows: raise p_max, if there is more"
+        yield f"{listing(at)} {'has' if len(at) == 1 else 'have'} all that P_max allows: raise p_max, if there is more"
 
 
 def _more_trials(outcome: Outcome) -> Iterator[str]:
