@@ -89,7 +89,7 @@ class _Run:
             self._tell(evaluation)
         while self._spent is None and (not study.finished or self._cheaper(study) is not None):
             self._second_looks += study.finished
-            self._tell(self._search_step(study))
+            self._search_step(study)
         return self._outcome(floor, study, study.stop_reason or self._spent or "budget")
 
     @property
@@ -125,11 +125,12 @@ class _Run:
             ),
         )  # fmt: skip
 
-    def _search_step(self, study: Study) -> Evaluation:
+    def _search_step(self, study: Study) -> None:
         if self.past:
-            return self._recall().evaluation
+            self._recall()
+            return
         k, phase = self._next(study)
-        return self._evaluate(phase, self.job.topology.named(k), FAILURES_IN_A_ROW).evaluation
+        self._evaluate(phase, self.job.topology.named(k), FAILURES_IN_A_ROW)
 
     def _next(self, study: Study) -> tuple[Point, Phase]:
         if (cheaper := self._cheaper(study)) is not None:
@@ -168,6 +169,7 @@ class _Run:
         fixed = None if done.trial.snapshot is None else fixed_seconds(done.trial.snapshot)
         if fixed is not None:
             self._fixed = fixed if self._fixed is None else min(self._fixed, fixed)
+        self._tell(done.evaluation)
         return done
 
     def _evaluate(self, phase: Phase, parallelism: Mapping[str, int], most_failures: int) -> JournalledTrial:
@@ -209,7 +211,7 @@ class _Run:
         return float(self.study.benefit.score(k, math.inf if latency is None else latency))
 
     def _say(self, phase: Phase, parallelism: Mapping[str, int], done: Evaluation | None) -> None:
-        best = None if self.study is None or not self.study.runs else self.study.best
+        best = None if self.study is None or not self.study.runs else self.study.answer
         left = self.settings.total_trials - len(self.evaluations)
         mean = sum(e.seconds for e in self.evaluations) / len(self.evaluations) if self.evaluations else None
         self.report(
@@ -226,7 +228,7 @@ class _Run:
     def _outcome(self, floor: Floor, study: Study, stop_reason: str) -> Outcome:
         if not study.runs:
             return self._without_study(floor, stop_reason)
-        best = study.best
+        best = study.answer
         named = self.job.topology.named(best.parallelism)
         last = self._last_of(named)
         chosen = Evaluation(

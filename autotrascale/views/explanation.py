@@ -98,8 +98,8 @@ def _distrust(outcome: Outcome, point: Point) -> str:
     if chance is None or chance >= outcome.confidence:
         return ""
     return (
-        f", but is not trusted: it meets {seconds(outcome.job.target.latency_seconds)} with {likely(chance)} probability,"
-        f" {percent(outcome.confidence)} is asked"
+        f", but is not trusted: it meets {seconds(outcome.job.target.latency_seconds)} with {likely(chance)}"
+        f" probability, {percent(outcome.confidence)} is asked"
     )
 
 

@@ -153,7 +153,7 @@ class Search:
         if not runs:
             return []
         return [
-            f"the model of {model.rate:g} records/s does not fit this rate and is left out: runs agree better without"
+            f"the model of {model.rate:g} records/s does not fit this rate and is left out, as the runs say"
             for model, rho in zip(self.sources, self._posterior(runs).correlation, strict=True)
             if rho == 0
         ]

@@ -176,15 +176,21 @@ class Study:
 
     @property
     def best(self) -> Best:
-        """The run to use: the nearest to the target until one is accepted, then that one. Who goes on asking after that
-        prefers score to certainty, and gets the best score among the runs that are likely to meet the target."""
+        """The run to use. Once one is accepted, that one. Who goes on asking prefers score to certainty: from then
+        on, and as long as none is accepted, it is the best score among the runs that are likely to meet the target."""
+        just_accepted = self._searcher.accepted(self._told()) if self._settled_after == len(self._runs) else None
+        return self._as_best(just_accepted or self._searcher.rank(self._told())[0])
+
+    @property
+    def answer(self) -> Best:
+        """The run to stop with: the nearest to the target until one can be trusted to meet it, then the best score of
+        those that can."""
+        return self._as_best(self._searcher.accepted(self._told()) or self._searcher.nearest(self._told()))
+
+    def _told(self) -> tuple[Run, ...]:
         if not self._runs:
             raise StudyError("nothing has been told yet, so there is no best; tell at least one run")
-        accepted = self._searcher.accepted(self.runs)
-        if accepted is None:
-            return self._as_best(self._searcher.nearest(self.runs))
-        went_on = self._settled_after is not None and len(self._runs) > self._settled_after
-        return self._as_best(self._searcher.rank(self.runs)[0] if went_on else accepted)
+        return self.runs
 
     def _as_best(self, run: Run) -> Best:
         latency, probability = run.latency, self._searcher.probability(self.runs, run)
