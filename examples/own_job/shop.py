@@ -3,8 +3,7 @@
 Spark's `rate` source stands for the Kafka topic that a real one would read.
 """
 
-from autotrascale.domain.topology import Operator
-from autotrascale.execute.spark.query.flow import Flow, Query, job
+from autotrascale import Flow, Operator, Query, job
 
 
 @job({"orders": Operator(), "clean": Operator(("orders",)), "totals": Operator(("clean",), stateful=True)})
