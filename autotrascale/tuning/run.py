@@ -41,11 +41,13 @@ from autotrascale.tuning.trials import (
     fixed_seconds,
     judged,
     latency_of,
+    least_latency,
 )
 
 # An engine that fails this often in a row is broken, not slow: going on would only use up the budget.
 FAILURES_IN_A_ROW = 3
 FAILURES_AT_ONE_FLOOR = 2  # … and at the same parallelism, while nothing else can be run
+HOPELESS = 1.2  # times the target: what no parallelism can better, with room for the error of a reading
 SECOND_LOOKS = 2  # windows for cheaper configurations, once one is accepted
 
 
@@ -87,10 +89,20 @@ class _Run:
         self.study = study = self._open_study(floor)
         for evaluation in self.evaluations:
             self._tell(evaluation)
-        while self._spent is None and (not study.finished or self._cheaper(study) is not None):
+        while self._spent is None and not self._is_over(floor, study):
             self._second_looks += study.finished
             self._search_step(study)
-        return self._outcome(floor, study, study.stop_reason or self._spent or "budget")
+        return self._outcome(floor, study, study.stop_reason or self._spent or "target-out-of-reach")
+
+    def _is_over(self, floor: Floor, study: Study) -> bool:
+        if study.finished:
+            return self._cheaper(study) is None
+        return self._out_of_reach(floor) and self.evaluations[-1].phase != "floor"
+
+    def _out_of_reach(self, floor: Floor) -> bool:
+        """No parallelism can meet the target, whatever is run: one trial above the floor says how near it gets."""
+        least = least_latency(floor.sizing, self._fixed)
+        return least is not None and least > HOPELESS * self.job.target.latency_seconds
 
     @property
     def _spent(self) -> str | None:

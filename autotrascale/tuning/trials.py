@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -13,6 +14,7 @@ from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.runs import LEAST_LATENCY
+from autotrascale.plan.sizing.floor import batch_latency, batch_seconds
 from autotrascale.plan.sizing.sizing import Sizing
 
 Phase = Literal["floor", "search", "confirm"]
@@ -116,6 +118,10 @@ class Outcome:
     floor_holds: bool = True
     fixed_seconds: float | None = None
 
+    @property
+    def least_latency(self) -> float | None:
+        return least_latency(self.sizing, self.fixed_seconds)
+
 
 Report = Callable[[Progress], None]
 Seen = Callable[[Snapshot], None]
@@ -143,6 +149,14 @@ def latency_of(job: Job, trial: Trial) -> float | None:
         raise InputError("target.statistic", "is not measured by this engine", seen=job.target.statistic,
                          remedy="aim at another statistic")  # fmt: skip
     return max(latency, LEAST_LATENCY)
+
+
+def least_latency(sizing: Sizing | None, fixed: float | None) -> float | None:
+    """Of a job in micro-batches, with P_max everywhere: what a batch costs beside its operators, and waiting for it."""
+    if sizing is None or fixed is None or None in sizing.load:
+        return None
+    least = batch_latency(batch_seconds(fixed, [load or 0.0 for load in sizing.load], sizing.upper))
+    return least if least < math.inf else None
 
 
 def fixed_seconds(snapshot: Snapshot) -> float | None:

@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator, Mapping
 
 from autotrascale.domain.trial import Verdict
-from autotrascale.plan.sizing.floor import batch_latency, batch_seconds
 from autotrascale.plan.words import amount, listing, percent
 from autotrascale.tuning import Outcome
 from autotrascale.views.explanation import likely, mean_latency, named, probability, seconds, slots, times, trials_at
@@ -22,6 +21,7 @@ _ENDED: Mapping[str, str] = {
     "budget": "the trials of the budget are used up",
     "wall-clock": "the time is used up",
     "exhausted": "every configuration was run",
+    "target-out-of-reach": "more trials could not change that",
 }
 
 
@@ -34,7 +34,7 @@ def summary(outcome: Outcome) -> str:
 def advice(outcome: Outcome) -> list[str]:
     if outcome.met_target:
         return [*_beyond_the_rule(outcome), *_cheaper(outcome)]
-    return [*_fixed_cost(outcome), *_rate(outcome), *_at_p_max(outcome), *_more_trials(outcome)]
+    return [*_fixed_cost(outcome)] or [*_rate(outcome), *_at_p_max(outcome), *_more_trials(outcome)]
 
 
 # --- the target is held -----------------------------------------------------------------------------------------------
@@ -61,15 +61,16 @@ def _reading(outcome: Outcome) -> str:
 
 
 def _beyond_the_rule(outcome: Outcome) -> Iterator[str]:
+    """How much more than the stop rule allows."""
     model = outcome.model
-    if outcome.stop_reason != "rule-unsatisfiable" or model is None:
+    if outcome.stop_reason == "target-met" or model is None:
         return
     resources = float(model.benefit.resources([list(outcome.best.parallelism.values())])[0])
     needed = math.ceil(100 * (1 / resources - 1)) / 100
-    yield (
-        f"nothing that over_allocation {model.over_allocation:g} allows is likely to meet the target; this takes"
-        f" over_allocation {needed:.2f}"
-    )
+    if needed > model.over_allocation:
+        hopeless = outcome.stop_reason == "rule-unsatisfiable"
+        met = "is likely to meet the target" if hopeless else "was found that can be trusted to meet the target"
+        yield f"nothing that over_allocation {model.over_allocation:g} allows {met}: this takes {needed:.2f}"
 
 
 def _cheaper(outcome: Outcome) -> Iterator[str]:
@@ -148,11 +149,8 @@ def _why_ended(outcome: Outcome) -> str:
 
 def _fixed_cost(outcome: Outcome) -> Iterator[str]:
     """A batch that costs too much before it has a record in it: no parallelism shortens that."""
-    sizing, fixed, target = outcome.sizing, outcome.fixed_seconds, outcome.job.target.latency_seconds
-    if sizing is None or fixed is None or any(load is None for load in sizing.load):
-        return
-    least = batch_latency(batch_seconds(fixed, [load or 0.0 for load in sizing.load], sizing.upper))
-    if target < least < math.inf:
+    fixed, least = outcome.fixed_seconds, outcome.least_latency
+    if fixed is not None and least is not None and least > outcome.job.target.latency_seconds:
         yield (
             f"a batch costs {seconds(fixed)} before any record, so no parallelism up to P_max gets below"
             f" {seconds(least)}: raise the target, or make batches cheaper (fewer stages, less state)"
@@ -187,7 +185,7 @@ def _at_p_max(outcome: Outcome) -> Iterator[str]:
 
 
 def _more_trials(outcome: Outcome) -> Iterator[str]:
-    if outcome.stop_reason not in ("budget", "wall-clock") or any(_fixed_cost(outcome)):
+    if outcome.stop_reason not in ("budget", "wall-clock"):
         return
     latency, target = outcome.best.latency_seconds, outcome.job.target.latency_seconds
     if latency is None and not any(each.verdict is Verdict.STABLE for each in outcome.evaluations):

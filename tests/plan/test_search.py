@@ -135,7 +135,7 @@ def test_a_source_of_shuffled_latencies_is_dropped_and_said() -> None:
     made = runs((3, 5, 4), FLOOR, (4, 7, 5))
     assert search.remarks([]) == []
     assert search.remarks(made) == [
-        "the model of rate 120/s misleads at this rate and is left out: the runs fit better without it"
+        "the model of 120 records/s does not fit this rate and is left out, as the runs say"
     ]
     assert search.accepted(made) == cold.accepted(made)
     assert search.rank(made) == cold.rank(made)

@@ -21,6 +21,7 @@ from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology, check_source_rates
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
 
+_ALL_BUSY = 0.95  # of its time: an instance so busy has none left, as well as can be measured
 _MOST_CORRECTION = 2.0  # beyond this it is not the measurement that is wrong
 
 
@@ -40,6 +41,7 @@ class Step:
     parallelism: Mapping[str, int]
     throughput: float | None
     keeps_up: bool = True
+    sizing: Sizing | None = None
 
     @property
     def instances(self) -> int:
@@ -48,8 +50,8 @@ class Step:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """`parallelism` is the floor vector k' by operator. `steps` are the runs, in order. `more_is_useless`: a run with
-    more instances carried no more, so something else than parallelism limits the job."""
+    """`parallelism` is the floor vector k' by operator. `steps` are the runs, in order. `more_is_useless`: more
+    instances of every operator that is busy all the time carried no more, so something else limits the job."""
 
     parallelism: Mapping[str, int]
     met: bool
@@ -121,9 +123,10 @@ class ThroughputSearch:
         if self._result is not None:
             raise StudyError(f"the search for the throughput floor is finished ({self._result.stop_reason})")
         ran = self._next if snapshot is None else self._observed(snapshot)
-        if snapshot is not None and isinstance(sized := self._sized(snapshot), Sizing):
-            self.sizing = sized
-        self._steps.append(Step(ran, None if snapshot is None else snapshot.throughput, keeps_up))
+        sized = None if snapshot is None else self._sized(snapshot)
+        sizing = sized if isinstance(sized, Sizing) else None
+        self.sizing = sizing or self.sizing
+        self._steps.append(Step(ran, None if snapshot is None else snapshot.throughput, keeps_up, sizing))
         if self._meets(self._steps[-1]):
             self._stop(StopReason.TARGET_MET, self._steps[-1], met=True)  # stop (a)
             return
@@ -206,8 +209,11 @@ def look_back(steps: Sequence[Step], noise: float = 0.02) -> Step:
 
 
 def _no_better(more: Step, less: Step, noise: float) -> bool:
-    """More instances somewhere, fewer nowhere, and no more carried than noise would make of it."""
-    if more.throughput is None or less.throughput is None or more.instances <= less.instances:
+    """More instances somewhere, fewer nowhere, and no more carried than noise would make of it. An operator whose
+    hottest instance has no time left, and which got no more, may still be what holds the job up."""
+    if more.throughput is None or less.throughput is None or more.sizing is None or more.instances <= less.instances:
         return False
-    nowhere_less = all(more.parallelism[name] >= k for name, k in less.parallelism.items())
-    return nowhere_less and more.throughput <= less.throughput * (1 + noise)
+    if more.throughput > less.throughput * (1 + noise):
+        return False
+    changes = zip(more.parallelism.values(), less.parallelism.values(), more.sizing.hottest, strict=True)
+    return all(k > before or (k == before and hottest < k * _ALL_BUSY) for k, before, hottest in changes)
