@@ -15,6 +15,7 @@ from autotrascale.views.explanation import likely, mean_latency, named, probabil
 
 LIKELIER_THAN_NOT = 0.5
 NAMED = 2  # cheaper configurations
+CLOSE = 0.9  # of the rate: a source or a window may round so much away
 FAR = 2.0  # from here on a latency is so many times its target, below it is so many percent over
 
 _ENDED: Mapping[str, str] = {
@@ -173,6 +174,8 @@ def _rate(outcome: Outcome) -> Iterator[str]:
         "something else than parallelism limits the job: a source that brings less than the rate, or a service that it"
         " calls; ask for a rate that was carried (--rate), or remove the limit"
     )
+    if (outcome.best.throughput or 0.0) >= CLOSE * job.rate:
+        yield "where so much is enough, set target.throughput_tolerance"
 
 
 def _at_p_max(outcome: Outcome) -> Iterator[str]:

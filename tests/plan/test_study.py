@@ -340,3 +340,52 @@ def test_numbers_of_numpy_are_as_good_as_pythons() -> None:
                 settings=SearchSettings(noise=np.float32(0.05)))  # fmt: skip
     one.tell(one.ask(), latency=np.float64(0.5))
     assert BenefitModel.from_json(one.model(np.float32(9)).to_json()).rate == 9.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_answer_is_the_nearest_until_one_is_trusted_and_then_the_best_of_those(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    one = study(seed=seed)
+    for _ in range(12):
+        k = one.ask()
+        one.tell(k, latency=latency(k) * math.exp(0.05 * rng.standard_normal()))
+        answer, latencies_ = one.answer, [run.latency for run in one.runs if run.latency is not None]
+        assert answer.probability is not None
+        assert answer.trusted == (answer.met_target and answer.probability >= one.confidence)
+        if one.stop_reason == "target-met":
+            assert answer.trusted
+        elif min(latencies_) > TARGET:
+            assert answer.latency == min(latencies_)
+
+
+def test_what_is_cheaper_is_within_the_target_asks_for_less_and_is_not_trusted() -> None:
+    one = study()
+    one.tell((2, 3), latency=0.98 * TARGET)
+    assert one.cheaper is None  # nothing is accepted that it could be cheaper than
+    one.tell((4, 6), latency=0.3 * TARGET)
+    assert one.stop_reason == "target-met"
+    assert one.answer.parallelism == (4, 6)
+    assert one.cheaper == (2, 3)
+    one.tell((2, 3), latency=0.8 * TARGET)
+    assert one.cheaper is None
+    assert one.answer.parallelism == (2, 3)
+
+
+def test_a_stop_rule_that_nothing_can_satisfy_is_given_up() -> None:
+    one = study(over_allocation=0.05, max_runs=40)
+    while not one.finished:
+        k = one.ask()
+        one.tell(k, latency=latency(k))
+    assert one.stop_reason == "rule-unsatisfiable"
+    assert one.answer.trusted
+    assert one.benefit.resources(one.answer.parallelism) < 1 / 1.05
+
+
+def test_the_papers_search_gives_up_no_rule_and_knows_no_probability() -> None:
+    one = study(faithful=True, over_allocation=0.05)
+    for _ in range(10):
+        k = one.ask()
+        one.tell(k, latency=latency(k))
+    assert one.stop_reason is None
+    assert one.answer.probability is None
+    assert one.cheaper is None

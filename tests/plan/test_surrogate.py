@@ -193,3 +193,30 @@ def test_a_job_of_one_operator() -> None:
 
 def _error(posterior: Posterior) -> float:
     return float(np.abs(posterior.log_ratio(ALL)[0] - ratio(ALL)).mean())
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    idle=st.floats(0.0, 0.3),
+    busy=st.floats(0.8, 1.0),
+    factor=st.integers(2, 12),
+    execution=st.sampled_from(["pipelined", "micro-batch"]),
+)
+def test_an_operator_with_time_to_spare_is_expected_to_change_little(
+    idle: float, busy: float, factor: int, execution: str
+) -> None:
+    """After one run, as much more of it promises less than as much more of the busy one, either way."""
+    sizing = of((3, 3), loads=[3 * idle, 3 * busy], execution=execution)
+    posterior = surrogate.fit(Readings(sizing, ((3, 3),), (1.0,), (1.0,)))
+    mean, std = posterior.log_ratio([(3, 3), (3 * factor, 3), (3, 3 * factor)])
+    assert std[1] < std[2]
+    assert mean[2] <= mean[1] + 1e-9
+
+
+def test_runs_can_say_that_an_operator_with_time_to_spare_matters() -> None:
+    sizing = of((3, 3), loads=[0.3, 2.9], execution="pipelined")
+    ks = ((3, 3), (6, 3), (12, 3), (24, 3), (3, 6), (3, 12))
+    y = (1.0, 0.4, -0.2, -0.8, 0.9, 0.9)
+    posterior = surrogate.fit(Readings(sizing, ks, y, (1.0,) * len(ks)))
+    mean, _ = posterior.log_ratio([(3, 3), (18, 3)])
+    assert mean[1] < mean[0] - 0.8

@@ -208,3 +208,30 @@ def test_it_always_ends_and_finds_the_floor_of_a_job_that_loses_with_parallelism
     if one.result.met and one.result.parallelism["map"] > start:
         fewer = one.result.parallelism["map"] - 1
         assert per_instance(fewer) * fewer < 100.0 * (1 + 1e-9)  # DS2 property 1: no overshoot
+
+
+def test_a_run_that_was_judged_to_fall_behind_is_no_floor_whatever_it_carried() -> None:
+    one = search(start={"source": 1, "map": 4}, corrections=2)
+    one.tell(ran(one.ask(), 26.0, 99.0), keeps_up=False)
+    assert not one.finished
+    assert one.ask()["map"] > 4
+    one.tell(ran(one.ask(), 26.0, 99.0))
+    assert one.result.met
+
+
+def test_more_is_useless_where_more_of_what_is_busy_carried_no_more() -> None:
+    """`map` waits for something outside: each instance is busy all the time and they carry 60/s, however many."""
+    one = search(start={"source": 1, "map": 4}, max_steps=3)
+    while not one.finished:
+        asked = one.ask()
+        one.tell(ran(asked, 60.0 / asked["map"], 60.0))
+    assert one.result.more_is_useless
+    assert one.result.parallelism == {"source": 1, "map": 4}
+
+
+def test_more_is_not_useless_where_the_busy_operator_got_none() -> None:
+    """`map` is busy all the time and only the other got more."""
+    one = search(start={"source": 1, "map": 4}, max_steps=2)
+    for asked in ({"source": 1, "map": 4}, {"source": 2, "map": 4}):
+        one.tell(chain(asked, {"source": 100.0, "map": 15.0}, 100.0, throughput=60.0, p_max=40))
+    assert not one.result.more_is_useless

@@ -7,18 +7,18 @@ import pytest
 
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
-from autotrascale.domain.topology import Topology
+from autotrascale.domain.topology import Operator, Topology
 from autotrascale.domain.trial import Verdict
 from autotrascale.testing.scripted_engine import ScriptedEngine
 from autotrascale.tuning import Evaluation, Outcome, Tuning, tune
-from autotrascale.views.explanation import seconds, slots, summary, why
+from autotrascale.views.explanation import likely, named, probability, seconds, slots, why
 
 CHAIN = Topology.chain("source", "work")
-JOB = Job("scripted", CHAIN, 8, {"source": 150.0}, Target(0.5))
+JOB = Job("scripted", CHAIN, 8, {"source": 150.0}, Target(0.28))
 
 
 def engine() -> ScriptedEngine:
-    """The floor is (2, 4), and 0.5 s take one instance of `work` more."""
+    """The floor is (2, 4), where a record takes 308 ms."""
     return ScriptedEngine(CHAIN, {"source": 100.0, "work": 40.0}, lambda k: 0.05 + 0.9 / k["source"] / k["work"] ** 0.4,
                           p_max=8)  # fmt: skip
 
@@ -26,6 +26,21 @@ def engine() -> ScriptedEngine:
 @cache
 def outcome() -> Outcome:
     return tune(JOB, engine())
+
+
+def run_at(point: dict[str, int], latency: float | None, verdict: Verdict = Verdict.STABLE) -> Outcome:
+    """The same outcome with one more trial."""
+    run = Evaluation(99, "search", point, verdict, latency, 150.0, 1.0, 0.5)
+    return replace(outcome(), evaluations=(*outcome().evaluations, run))
+
+
+def fewer(name: str, by: int = 1) -> dict[str, int]:
+    best = dict(outcome().best.parallelism)
+    return {**best, name: best[name] - by}
+
+
+def above_its_floor() -> str:
+    return next(w.operator for w in why(outcome()) if w.k > w.floor)
 
 
 def test_every_operator_is_explained_with_its_floor_and_its_load() -> None:
@@ -36,93 +51,98 @@ def test_every_operator_is_explained_with_its_floor_and_its_load() -> None:
     assert answers[0].load == pytest.approx(1.5)
     assert answers[1].load == pytest.approx(3.75)
     for answer in answers:
-        assert (
-            f"the floor that holds the rate is {answer.floor} (its load is {answer.load:.1f} instances" in answer.text
-        )
+        floor = f"{answer.floor} is the least that holds the rate (floor)"
+        assert answer.text.startswith(f"{floor}, as its work keeps {answer.load:.1f} instances busy")
 
 
 def test_an_operator_that_is_hardly_busy_is_told_as_such() -> None:
     sizing = outcome().sizing
     assert sizing is not None
     idle = replace(outcome(), sizing=replace(sizing, load=(0.004, 3.75)))
-    said = why(idle)[0].text
-    assert "(its work would keep one instance busy for 0.4% of the time)" in said
-    assert "load is 0.0" not in said
+    assert "its work keeps one instance busy for 0.4% of the time" in why(idle)[0].text
 
 
-def test_neighbours_are_what_was_measured_where_it_was_and_what_the_model_expects_elsewhere() -> None:
-    for answer in why(outcome()):
-        assert f"{answer.k + 1} " in answer.text
-        assert "for one instance more" in answer.text
-        if answer.k > answer.floor:
-            assert f"with {answer.k - 1} " in answer.text
-        else:
-            assert "latency asks for no more" in answer.text
-    texts = " ".join(answer.text for answer in why(outcome()))
-    assert "the model expects" in texts
+def test_below_the_floor_the_load_says_why_not() -> None:
+    at_the_floor = tune(replace(JOB, target=Target(2.0)), engine())
+    assert dict(at_the_floor.best.parallelism) == {"source": 2, "work": 4}
+    texts = [w.text for w in why(at_the_floor)]
+    assert texts[0].endswith("with 1, it would fall behind: its instances would have to be busy 150% of the time")
+    assert texts[1].endswith("with 3, it would fall behind: its instances would have to be busy 125% of the time")
 
 
-def test_a_neighbour_that_was_run_is_quoted_and_its_miss_said() -> None:
-    best = outcome().best.parallelism
-    more = {**best, "work": best["work"] + 1}
-    run = Evaluation(99, "search", more, Verdict.STABLE, 0.62, 150.0, 1.0, 0.5)
-    said = why(replace(outcome(), evaluations=(*outcome().evaluations, run)))[1].text
-    assert f"{more['work']} it took 620 ms when run, beyond the target of 500 ms, for one instance more" in said
-    fell = replace(run, verdict=Verdict.CANNOT_KEEP_UP, latency_seconds=None)
-    said = why(replace(outcome(), evaluations=(*outcome().evaluations, fell)))[1].text
-    assert f"{more['work']} it cannot keep up when run" in said
+def test_an_operator_at_its_least_is_said_to_be() -> None:
+    bounded = Topology({"source": Operator(minimum=2), "work": Operator(("source",))})
+    ran = ScriptedEngine(bounded, {"source": 1000.0, "work": 40.0}, lambda _: 0.1, p_max=8)
+    assert why(tune(replace(JOB, topology=bounded), ran))[0].text.endswith("it may not have fewer than 2")
 
 
-def test_at_p_max_nothing_above_is_spoken_of() -> None:
-    full = Job("scripted", CHAIN, 4, {"source": 150.0}, Target(2.0))
-    answers = why(tune(full, engine(), Tuning(initial={"source": 2, "work": 4})))
-    assert "for one instance more" in answers[0].text
-    assert "for one instance more" not in answers[1].text
+def test_one_fewer_is_what_was_measured_where_it_was_run() -> None:
+    name = above_its_floor()
+    i, point = list(CHAIN).index(name), fewer(above_its_floor())
+    said = why(run_at(point, 0.62))[i].text
+    assert f"with {point[name]}, it took" in said
+    assert "beyond the target of 280 ms" in said
+    said = why(run_at(point, None, Verdict.CANNOT_KEEP_UP))[i].text
+    assert said.endswith(f"with {point[name]}, it fell behind when run")
+    assert why(run_at(point, None, Verdict.FAILED))[i].text.endswith("it failed when run")
 
 
-def test_the_summary_of_a_target_that_is_held() -> None:
-    text = summary(outcome())
-    k = outcome().best.parallelism
-    assert text.startswith("scripted (simulated) holds 500 ms at 150 records/s with ")
-    assert f"source {k['source']}, work {k['work']}: measured {seconds(outcome().best.latency_seconds or 0)}" in text
-    used = sum(k.values())
-    assert f"on {used} slots instead of 16, {1 - used / 16:.0%} fewer at P_max everywhere." in text
-    assert "simulated" not in summary(replace(outcome(), simulated=False))
+def test_one_fewer_that_held_and_is_not_trusted_says_how_often_and_how_likely() -> None:
+    readings = iter([0.48, 0.49, 0.499, 0.499])
+    ran = ScriptedEngine(CHAIN, {"source": 100.0, "work": 40.0}, lambda k: next(readings) if k["work"] == 4 else 0.3,
+                         p_max=8)  # fmt: skip
+    ended = tune(replace(JOB, target=Target(0.5)), ran)
+    best = {**ended.best.parallelism, "work": 5, "source": 2}
+    said = why(replace(ended, best=replace(ended.best, parallelism=best)))[1].text
+    assert (
+        "with 4, it was within the target when run (490 ms, 3 times), but is not trusted: it meets 500 ms with" in said
+    )
+    assert said.endswith("probability, 97% is asked")
 
 
-def test_micro_batches_share_their_slots() -> None:
-    model = outcome().model
-    assert model is not None
-    batches = replace(outcome(), model=replace(model, sizing=replace(model.sizing, execution="micro-batch")))
-    k = outcome().best.parallelism
-    assert f"on {max(k.values())} slots instead of 8" in summary(batches)
-    assert f"{sum(k.values())} tasks a batch instead of 16" in summary(batches)
+def test_one_fewer_that_was_not_run_is_what_the_model_expects_with_its_probability() -> None:
+    ended = tune(replace(JOB, target=Target(0.16)), engine())
+    best, ran = ended.best.parallelism, [dict(e.parallelism) for e in ended.evaluations]
+    points = {name: {**best, name: k - 1} for name, k in best.items() if k > ended.floor[name]}
+    unseen = {name: tuple(point.values()) for name, point in points.items() if point not in ran}
+    assert unseen
+    for answer in [each for each in why(ended) if each.operator in unseen]:
+        chance = probability(ended, unseen[answer.operator])
+        assert chance is not None
+        assert f"is expected (not run): within the target with {likely(chance)} probability" in answer.text
+
+
+def test_a_miss_says_what_one_more_would_do_and_who_has_all_there_is() -> None:
+    missed = tune(replace(JOB, target=Target(0.1), p_max=5), engine(), Tuning(total_trials=5))
+    assert not missed.met_target
+    for answer in why(missed):
+        at_most = answer.k == 5
+        assert ("5 is all that it may have (P_max)" in answer.text) == at_most
+        assert at_most or f"with {answer.k + 1}, " in answer.text
+        assert "is asked" not in answer.text
+
+
+def test_the_papers_algorithms_know_no_probabilities() -> None:
+    faithful = tune(JOB, engine(), Tuning(faithful=True))
+    assert probability(faithful, (2, 4)) is None
+    assert all(w.text for w in why(faithful))
+
+
+def test_slots() -> None:
     assert slots({"a": 2, "b": 5}, "micro-batch") == 5
     assert slots({"a": 2, "b": 5}, "pipelined") == slots({"a": 2, "b": 5}, None) == 7
 
 
+def test_a_parallelism_is_told_by_name() -> None:
+    assert named({"source": 2, "count": 14}) == "source 2, count 14"
+    assert named({f"o{i}": i for i in range(1, 10)}, 3) == "o1 1, o2 2, o3 3 and 6 more"
+
+
 @pytest.mark.parametrize(
-    ("rate", "target", "trials", "says"),
-    [
-        (5000.0, 0.5, 20, "no parallelism up to P_max carried the rate, the best reached 320 records/s"),
-        (150.0, 0.5, 1, "none of the 1 trials of the budget was good enough to accept"),
-        (150.0, 1e-3, 3, "none of the 3 trials of the budget was good enough to accept"),
-    ],
+    ("chance", "text"), [(0.0, "under 1%"), (0.009, "under 1%"), (0.934, "93%"), (0.991, "99%"), (0.996, "over 99%")]
 )
-def test_the_summary_says_why_not(rate: float, target: float, trials: int, says: str) -> None:
-    job = Job("scripted", CHAIN, 8, {"source": rate}, Target(target))
-    ended = tune(job, engine(), Tuning(total_trials=trials))
-    assert summary(ended).startswith("scripted (simulated) does not hold ")
-    assert summary(ended).endswith(f": {says}.")
-    assert len(why(ended)) == 2
-
-
-def test_nothing_measured_at_all() -> None:
-    broken = engine()
-    broken.surprises = dict.fromkeys(range(1, 9), "no worker came up")
-    ended = tune(JOB, broken)
-    assert summary(ended).endswith("no trial gave metrics to size it by, the last said: no worker came up.")
-    assert [answer.load for answer in why(ended)] == [None, None]
+def test_nobody_is_told_that_something_is_certain(chance: float, text: str) -> None:
+    assert likely(chance) == text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from autotrascale.domain.trial import Verdict
 from autotrascale.tuning import Evaluation, Progress
-from autotrascale.views.progress import after, before, vector
+from autotrascale.views.progress import after, before
 
 K = {"source": 2, "count": 12}
 DONE = Evaluation(3, "search", K, Verdict.STABLE, 0.172, 350.0, 60.0, 0.9)
@@ -14,9 +14,19 @@ PROGRESS = Progress("search", 3, 20, K, DONE, {"source": 2, "count": 9}, 0.25, 1
 
 
 def test_one_line_says_all_of_it() -> None:
-    assert after(PROGRESS) == "search   3/20  k=(2,12) 172 ms  best (2,9) 250 ms  at most 17 min left"
-    assert before(PROGRESS) == "search   3/20  k=(2,12) running …  at most 17 min left"
+    head = "search   3/20  source 2, count 12: "
+    assert after(PROGRESS) == head + "172 ms  [best so far 250 ms, misses the target]  at most 17 min left"
+    assert before(PROGRESS) == head + "running …  at most 17 min left"
     assert after(replace(PROGRESS, done=None)) == before(PROGRESS)
+
+
+@pytest.mark.parametrize(
+    ("meets", "trusted", "text"),
+    [(False, False, "misses the target"), (True, False, "within the target, not yet trusted"),
+     (True, True, "meets the target")],
+)  # fmt: skip
+def test_the_best_so_far_says_whether_it_meets(meets: bool, trusted: bool, text: str) -> None:
+    assert f"[best so far 250 ms, {text}]" in after(replace(PROGRESS, best_meets=meets, best_trusted=trusted))
 
 
 @pytest.mark.parametrize(
@@ -29,10 +39,6 @@ def test_the_time_left_is_a_bound_and_said_when_it_is_worth_it(left: float | Non
 def test_a_trial_without_a_latency_says_what_became_of_it() -> None:
     failed = replace(DONE, verdict=Verdict.FAILED, latency_seconds=None, detail="out of memory")
     bare = replace(PROGRESS, best=None, best_latency=None, seconds_left=None)
-    assert after(replace(bare, done=failed)) == "search   3/20  k=(2,12) failed: out of memory"
+    assert after(replace(bare, done=failed)) == "search   3/20  source 2, count 12: failed – out of memory"
     behind = replace(failed, verdict=Verdict.CANNOT_KEEP_UP, detail="")
-    assert after(replace(bare, done=behind)) == "search   3/20  k=(2,12) cannot-keep-up"
-
-
-def test_a_vector_is_in_the_jobs_order() -> None:
-    assert vector({"b": 1, "a": 2}) == "(1,2)"
+    assert after(replace(bare, done=behind)) == "search   3/20  source 2, count 12: cannot keep up"

@@ -1,0 +1,132 @@
+"""The verdict of a run in words: what holds, what misses and by how much, what to try."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from autotrascale.domain.job import Job
+from autotrascale.domain.target import Target
+from autotrascale.domain.topology import Topology
+from autotrascale.domain.trial import Verdict
+from autotrascale.testing.scripted_engine import ScriptedEngine
+from autotrascale.tuning import Evaluation, Outcome, Tuning, tune
+from autotrascale.views.explanation import seconds
+from autotrascale.views.verdict import over, summary
+
+CHAIN = Topology.chain("source", "work")
+JOB = Job("scripted", CHAIN, 8, {"source": 150.0}, Target(0.5))
+
+
+def engine(**changes: object) -> ScriptedEngine:
+    """The floor is (2, 4), where a record takes 308 ms."""
+    given = {"topology": CHAIN, "capacity": {"source": 100.0, "work": 40.0}, "p_max": 8}
+    given["latency"] = lambda k: 0.05 + 0.9 / k["source"] / k["work"] ** 0.4
+    return ScriptedEngine(**{**given, **changes})  # type: ignore[arg-type]
+
+
+@cache
+def outcome() -> Outcome:
+    return tune(JOB, engine())
+
+
+def test_a_target_that_is_held() -> None:
+    text, k = summary(outcome()), outcome().best.parallelism
+    assert text.startswith("scripted (simulated) holds 500 ms at 150 records/s with ")
+    assert f"source {k['source']}, work {k['work']}: measured {seconds(outcome().best.latency_seconds or 0)}" in text
+    assert "within the target with " in text
+    assert f"on {sum(k.values())} slots; P_max everywhere would take 16." in text
+    assert "simulated" not in summary(replace(outcome(), simulated=False))
+
+
+def test_micro_batches_share_their_slots() -> None:
+    model = outcome().model
+    assert model is not None
+    batches = replace(outcome(), model=replace(model, sizing=replace(model.sizing, execution="micro-batch")))
+    k = outcome().best.parallelism
+    assert f"on {max(k.values())} slots" in summary(batches)
+    assert f"16 tasks a batch instead of {sum(k.values())}" in summary(batches)
+
+
+def test_what_is_cheaper_and_likely_is_named_with_its_probability() -> None:
+    readings = iter([0.48, 0.49, *[0.485] * 9])
+    ran = engine(latency=lambda k: next(readings) if k["work"] == 4 else 0.3)
+    text = summary(tune(JOB, ran, Tuning(total_trials=4)))
+    assert (
+        "Cheaper and likely, but not confirmed: source 2, work 4 took 485 ms 2 times, within the target with " in text
+    )
+    assert text.endswith("probability, 97% is asked.")
+
+
+def test_more_than_the_over_allocation_allows_is_said() -> None:
+    ended = tune(replace(JOB, target=Target(0.25)), engine(), Tuning(over_allocation=0.02, total_trials=30))
+    assert ended.stop_reason == "rule-unsatisfiable"
+    assert "Nothing that over_allocation 0.02 allows is likely to meet the target: this takes 0." in summary(ended)
+
+
+@pytest.mark.parametrize(
+    ("rate", "target", "trials", "says"),
+    [
+        (5000.0, 0.5, 20, "no trial held the rate, the nearest carried 320 records/s (6.4%) with source 8, work 8;"
+                          " P_max everywhere would not carry it. About 320 records/s can be carried: ask for that"
+                          " (--rate), or raise p_max. More instances than they may have are needed by source (its work"
+                          " keeps 50 busy), work (its work keeps 125 busy)."),
+        (150.0, 0.5, 1, "no trial held the rate, the nearest carried 40 records/s (26.7%) with source 1, work 1; the"
+                        " trials of the budget are used up. Nothing has held the rate yet: give it more trials"
+                        " (--total-trials)."),
+        (150.0, 1e-3, 3, "times the target, with source 8, work 8; the trials of the budget are used up. Source, work"
+                         " have all that P_max allows: raise p_max, if there is more."),
+        (150.0, 0.2, 3, "over the target, with source"),
+    ],
+)  # fmt: skip
+def test_a_miss_names_the_nearest_and_what_to_try(rate: float, target: float, trials: int, says: str) -> None:
+    ended = tune(Job("scripted", CHAIN, 8, {"source": rate}, Target(target)), engine(), Tuning(total_trials=trials))
+    text = summary(ended)
+    assert text.startswith("scripted (simulated) does not hold ")
+    assert says in text
+    assert " holds " not in text
+
+
+def test_the_nearest_miss_is_the_lowest_latency_and_not_the_best_score() -> None:
+    ended = tune(replace(JOB, target=Target(0.2)), engine(), Tuning(total_trials=8))
+    assert ended.best.latency_seconds == min(e.latency_seconds for e in ended.evaluations if e.latency_seconds)
+
+
+def test_within_the_target_and_not_trusted_is_no_success_and_no_miss_of_so_much() -> None:
+    ended = tune(JOB, engine(latency=lambda _: 0.499), Tuning(total_trials=5))
+    text = summary(ended)
+    assert text.startswith("scripted (simulated) is not shown to hold 500 ms at 150 records/s: source ")
+    assert "was within the target (499 ms" in text
+    assert "but meets it with " in text
+    assert text.endswith("More trials would settle it (--total-trials).")
+
+
+def test_what_a_batch_costs_beside_its_records_is_the_reason_where_it_is() -> None:
+    sizing = outcome().sizing
+    assert sizing is not None
+    batches = replace(
+        outcome(), met_target=False, stop_reason="target-out-of-reach", fixed_seconds=0.9,
+        best=replace(outcome().best, latency_seconds=1.6),
+        sizing=replace(sizing, execution="micro-batch", load=(0.0, 0.0)),
+    )  # fmt: skip
+    text = summary(batches)
+    assert "took 1.60 s, 3.2 times the target, with source " in text
+    assert "A batch costs 900 ms before any record, so no parallelism up to P_max gets below 1.35 s" in text
+    assert "raise p_max" not in text
+
+
+def test_no_metrics() -> None:
+    blind = replace(outcome(), met_target=False, stop_reason="no-metrics")
+    last = Evaluation(9, "floor", {"source": 1, "work": 1}, Verdict.CANNOT_KEEP_UP, None, None, 1.0, None, "silence")
+    text = summary(replace(blind, evaluations=(last,)))
+    assert "no trial gave metrics to size it by, the last said: silence." in text
+
+
+@pytest.mark.parametrize(
+    ("latency", "text"),
+    [(0.20001, "0.1% over the target"), (0.248, "24.0% over the target"), (0.5, "2.5 times the target")],
+)
+def test_how_far_beyond(latency: float, text: str) -> None:
+    assert over(latency, 0.2) == text
