@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from autotrascale.domain.errors import EngineError, InputError, RunCancelledError, RunLostError, RunStoreError
-from autotrascale.knowledge import claim, history, tags
+from autotrascale.knowledge import claim, history, json_forms, tags
 from autotrascale.knowledge import journal as journal_module
 from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.owner import Owner
@@ -380,3 +380,20 @@ def test_many_operators_do_not_fit_one_batch_and_are_all_there(embedded: Store, 
     found = embedded.client.get_run(run.info.run_id).data
     assert len(found.params) == 250
     assert found.metrics == {"b": 1.0}
+
+
+def test_outcomes_of_earlier_versions_are_read(store: Store, name: str) -> None:
+    """They knew neither how sure an answer was nor what a batch costs, and had a demand for a sizing."""
+    _, outcome = whole_run(store, name)
+    data = json_forms.outcome_to_json(outcome)
+    for later in ("confidence", "floor_holds", "fixed_seconds"):
+        del data[later]
+    read = json_forms.outcome_from_json(data, outcome.evaluations, "here")
+    assert read == outcome
+    sizing = data.pop("sizing")
+    names = list(outcome.job.topology)
+    demand = {part: dict(zip(names, sizing[of], strict=True)) for part, of in
+              (("rate", "demand"), ("capacity", "capacity"), ("load", "load"))}  # fmt: skip
+    read = json_forms.outcome_from_json({**data, "demand": {**demand, "gaps": []}}, outcome.evaluations, "here")
+    assert read.sizing is not None
+    assert list(read.sizing.load) == list(sizing["load"])

@@ -362,9 +362,9 @@ def test_what_is_cheaper_is_within_the_target_asks_for_less_and_is_not_trusted()
     one = study()
     one.tell((2, 3), latency=0.98 * TARGET)
     assert one.cheaper is None  # nothing is accepted that it could be cheaper than
-    one.tell((4, 6), latency=0.3 * TARGET)
+    one.tell((3, 4), latency=0.3 * TARGET)
     assert one.stop_reason == "target-met"
-    assert one.answer.parallelism == (4, 6)
+    assert one.answer.parallelism == (3, 4)
     assert one.cheaper == (2, 3)
     one.tell((2, 3), latency=0.8 * TARGET)
     assert one.cheaper is None

@@ -53,4 +53,4 @@ def test_an_unfinished_run_is_explained_so_far(
     assert run("explain", name) == 0
     out = capsys.readouterr().out
     assert "is interrupted: this is how things stand after 3 evaluations, and may change" in out
-    assert "the floor that holds the rate is" in out
+    assert "is the least that holds the rate (floor)" in out

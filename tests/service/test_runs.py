@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from autotrascale.domain.trial import Trial
+from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.knowledge import history
 from autotrascale.knowledge.store import Store
@@ -222,3 +222,30 @@ def test_differences_are_said_place_by_place() -> None:
         "new is new (2)",
     ]
     assert list(tuning_runs.differences(CONTENT, CONTENT)) == []
+
+
+def test_a_run_that_broke_is_failed_and_goes_on(
+    store: Store, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not finished, not a verdict: the job or its host broke, and the run is there to be resumed."""
+    path, trial = job_file(tmp_path, name), SimulatorEngine.run
+
+    def breaking(self: SimulatorEngine, k: Mapping[str, int], rates: Mapping[str, float]) -> Trial:
+        measured = trial(self, k, rates)
+        return measured if self.runs < 2 else Trial(dict(k), Verdict.FAILED, detail="the host is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SimulatorEngine, "run", breaking)
+        assert run("tune", path) == 1
+    out, err = capsys.readouterr()
+    found = history.find_run(store, name)
+    assert out == ""
+    assert f"go on with: autotrascale runs resume {found.info.run_id}" in err
+    assert err.rstrip().endswith("2 trials in a row failed, the last one so: the host is gone")
+    assert found.info.status == "FAILED"
+    summary = history.summarise(store, found)
+    assert (summary.state, summary.met_target, summary.parallelism) == ("failed", None, None)
+    assert run("explain", name) == 0  # what was measured before it broke
+    assert "does not hold" in capsys.readouterr().out
+    assert run("runs", "resume", name) == 0
+    assert history.find_run(store, name).info.status == "FINISHED"

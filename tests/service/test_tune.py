@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from autotrascale import BenefitModel
 from autotrascale.domain.errors import EngineError
-from autotrascale.domain.trial import Trial
+from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.service import cli
 from autotrascale.tuning import Tuning
@@ -110,7 +110,7 @@ def test_the_table_explains_every_operator_and_says_simulated(small: Path, capsy
     out, err = capsys.readouterr()
     assert err.startswith("tuning small, a simulated job: every figure below is simulated; 100 records/s, ")
     assert "small (simulated) holds 200 ms at 100 records/s with source " in out
-    explained = [line.split() for line in out.splitlines() if ": the floor that holds the rate is " in line]
+    explained = [line.split() for line in out.splitlines() if " is the least that holds the rate (floor), as " in line]
     assert [words[0] for words in explained] == ["source", "work"]
 
 
@@ -146,6 +146,60 @@ def test_a_rate_out_of_reach_is_exit_code_3(small: Path, capsys: pytest.CaptureF
     found = answer(capsys, small, "--rate", 1e6, code=3)
     assert found["stop_reason"] == "rate-out-of-reach"
     assert found["best"]["latency_seconds"] is None
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, *numbers: int) -> None:
+    """Trials of these numbers fail as they do when a host breaks."""
+    ran = SimulatorEngine.run
+
+    def breaks(self: SimulatorEngine, k: Mapping[str, int], rates: Mapping[str, float]) -> Trial:
+        trial = ran(self, k, rates)
+        if self.runs not in numbers:
+            return trial
+        return Trial(dict(k), Verdict.FAILED, detail="the host is gone; its log is /tmp/driver.log")
+
+    monkeypatch.setattr(SimulatorEngine, "run", breaks)
+
+
+@pytest.mark.parametrize("numbers", [(1, 2), (3, 4, 5)], ids=["floor", "search"])
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_job_that_breaks_is_one_line_and_exit_code_1(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    numbers: tuple[int, ...],
+    form: str,
+) -> None:
+    broken(monkeypatch, *numbers)
+    assert run("--format", form, job_file(tmp_path, target={"latency_seconds": 0.03})) == 1
+    out, err = capsys.readouterr()
+    assert out == ""  # no table that recommends
+    lines = [line for line in err.splitlines() if line.startswith("autotrascale: ")]
+    said = f"{len(numbers)} trials in a row failed, the last one so: the host is gone; its log is /tmp/driver.log"
+    assert lines == [f"autotrascale: {said}"]
+    assert "Traceback" not in err
+
+
+def test_one_failing_trial_among_good_ones_is_a_verdict(
+    small: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(monkeypatch, 1)
+    assert answer(capsys, small)["met_target"] is True
+
+
+def test_a_miss_recommends_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(job_file(tmp_path, target={"latency_seconds": 1e-4}), "--total-trials", 4) == 3
+    out = capsys.readouterr().out
+    assert "nearest miss" in out
+    assert "chosen" not in out
+    assert " holds 0" not in out
+
+
+def test_the_help_says_what_is_done_and_what_the_exit_codes_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "docs/glossary.md" in out
+    assert "3 no configuration can be trusted to meet it" in out
 
 
 def test_a_model_is_saved_and_started_from(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
