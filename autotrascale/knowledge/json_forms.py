@@ -17,6 +17,7 @@ from autotrascale.domain.job import Job
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.sizing.demand import Demand
 from autotrascale.plan.sizing.sizing import Sizing
+from autotrascale.plan.sizing.slowdown import Slowdown
 from autotrascale.reading import validate
 from autotrascale.tuning import Evaluation, JournalledTrial, Outcome, Tuning
 
@@ -112,7 +113,7 @@ def outcome_from_json(data: Any, evaluations: Sequence[Evaluation], place: str) 
         read.job, read.simulated, read.floor, read.sizing or _sizing_of(read), read.best, read.met_target,
         read.stop_reason, tuple(evaluations),
         None if read.model is None else _model(read.model, f"{place}: model"), read.remarks,
-        read.confidence, read.floor_holds, read.fixed_seconds,
+        read.confidence, read.floor_holds, read.fixed_seconds, read.slowdown,
     )  # fmt: skip
 
 
@@ -192,3 +193,4 @@ class _Outcome(_Versioned):
     confidence: float = 0.97  # this and what follows: earlier versions did not write it
     floor_holds: bool = True
     fixed_seconds: float | None = None
+    slowdown: Slowdown | None = None

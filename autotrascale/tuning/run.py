@@ -21,12 +21,14 @@ from itertools import groupby
 
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.domain.job import Job
+from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.engine import Engine
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.lattice import Point
 from autotrascale.plan.search.study import SearchSettings, Study
 from autotrascale.plan.sizing.sizing import Sizing
+from autotrascale.plan.sizing.slowdown import Slowdowns
 from autotrascale.tuning.floor import Floor, FloorPhase
 from autotrascale.tuning.trials import (
     Evaluation,
@@ -75,6 +77,7 @@ class _Run:
         self.evaluations: list[Evaluation] = []
         self.study: Study | None = None
         self._fixed: float | None = None  # the least of what a batch takes beside its operators
+        self._slowdowns = Slowdowns()
         self._failures = 0
         self._broken = _while_broken(past)
         self._second_looks = 0
@@ -178,11 +181,17 @@ class _Run:
 
     def _keep(self, done: JournalledTrial) -> JournalledTrial:
         self.evaluations.append(done.evaluation)
-        fixed = None if done.trial.snapshot is None else fixed_seconds(done.trial.snapshot)
-        if fixed is not None:
-            self._fixed = fixed if self._fixed is None else min(self._fixed, fixed)
+        if done.trial.snapshot is not None:
+            self._learn(done.trial.snapshot)
         self._tell(done.evaluation)
         return done
+
+    def _learn(self, snapshot: Snapshot) -> None:
+        """What a miss may be put down to."""
+        fixed = fixed_seconds(snapshot)
+        if fixed is not None:
+            self._fixed = fixed if self._fixed is None else min(self._fixed, fixed)
+        self._slowdowns.look(snapshot)
 
     def _evaluate(self, phase: Phase, parallelism: Mapping[str, int], most_failures: int) -> JournalledTrial:
         self._say(phase, parallelism, None)
@@ -249,7 +258,7 @@ class _Run:
         return Outcome(
             self.job, self.engine.simulated, dict(floor.parallelism), self._sizing(floor), chosen, best.trusted,
             stop_reason, tuple(self.evaluations), study.model(self.job.rate), tuple(study.remarks),
-            self.settings.confidence, floor.holds, self._fixed,
+            self.settings.confidence, floor.holds, self._fixed, self._slowdowns.found,
         )  # fmt: skip
 
     def _without_study(self, floor: Floor, stop_reason: str) -> Outcome:
@@ -258,6 +267,7 @@ class _Run:
         return Outcome(
             self.job, self.engine.simulated, dict(floor.parallelism), self._sizing(floor), nearest, False, stop_reason,
             tuple(self.evaluations), None, (), self.settings.confidence, floor.holds, self._fixed,
+            self._slowdowns.found,
         )  # fmt: skip
 
     def _sizing(self, floor: Floor) -> Sizing | None:

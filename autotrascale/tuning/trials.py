@@ -16,6 +16,7 @@ from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.runs import LEAST_LATENCY
 from autotrascale.plan.sizing.floor import batch_latency, batch_seconds
 from autotrascale.plan.sizing.sizing import Sizing
+from autotrascale.plan.sizing.slowdown import Slowdown
 
 Phase = Literal["floor", "search", "confirm"]
 
@@ -102,7 +103,8 @@ class Outcome:
     """`met_target`: `best` can be trusted to meet the target, with at least the probability `confidence` where the
     search knows one. Else `best` is the nearest miss. `floor_holds`: the floor was seen or computed to hold the rate;
     else it is the nearest that was found. `fixed_seconds`: the least that a batch was seen to take beside the work of
-    its operators, which no parallelism can shorten."""
+    its operators, which no parallelism can shorten. `slowdown`: how much slower instances
+    were where there were more of them."""
 
     job: Job
     simulated: bool
@@ -117,6 +119,7 @@ class Outcome:
     confidence: float = 0.97
     floor_holds: bool = True
     fixed_seconds: float | None = None
+    slowdown: Slowdown | None = None
 
     @property
     def least_latency(self) -> float | None:

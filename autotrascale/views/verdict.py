@@ -35,7 +35,7 @@ def summary(outcome: Outcome) -> str:
 def advice(outcome: Outcome) -> list[str]:
     if outcome.met_target:
         return [*_beyond_the_rule(outcome), *_cheaper(outcome)]
-    return [*_fixed_cost(outcome)] or [*_rate(outcome), *_at_p_max(outcome), *_more_trials(outcome)]
+    return [*_fixed_cost(outcome)] or [*_slowed(outcome), *_rate(outcome), *_at_p_max(outcome), *_more_trials(outcome)]
 
 
 # --- the target is held -----------------------------------------------------------------------------------------------
@@ -155,6 +155,16 @@ def _fixed_cost(outcome: Outcome) -> Iterator[str]:
         yield (
             f"a batch costs {seconds(fixed)} before any record, so no parallelism up to P_max gets below"
             f" {seconds(least)}: raise the target, or make batches cheaper (fewer stages, less state)"
+        )
+
+
+def _slowed(outcome: Outcome) -> Iterator[str]:
+    """A machine short of cores, say."""
+    slowdown = outcome.slowdown
+    if slowdown is not None:
+        yield (
+            f"an instance did {slowdown.factor:.1f} times less a second with {slowdown.many} instances in all than with"
+            f" {slowdown.few}: they share cores, or wait for each other or for what they call; more of them help little"
         )
 
 

@@ -386,7 +386,7 @@ def test_outcomes_of_earlier_versions_are_read(store: Store, name: str) -> None:
     """They knew neither how sure an answer was nor what a batch costs, and had a demand for a sizing."""
     _, outcome = whole_run(store, name)
     data = json_forms.outcome_to_json(outcome)
-    for later in ("confidence", "floor_holds", "fixed_seconds"):
+    for later in ("confidence", "floor_holds", "fixed_seconds", "slowdown"):
         del data[later]
     read = json_forms.outcome_from_json(data, outcome.evaluations, "here")
     assert read == outcome

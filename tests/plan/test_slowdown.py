@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale.plan.sizing.slowdown import Slowdowns
+from autotrascale.testing.snapshots import chain
+
+NAMES = ("source", "map", "sink")
+
+
+def look(slowdowns: Slowdowns, instances: int, capacity: float) -> None:
+    rate = 0.5 * capacity
+    slowdowns.look(chain(dict.fromkeys(NAMES, instances), dict.fromkeys(NAMES, capacity), rate, p_max=99))
+
+
+@given(st.floats(1.0, 10.0), st.integers(1, 5), st.integers(6, 30))
+def test_it_is_the_factor_by_which_instances_got_slower(factor: float, few: int, many: int) -> None:
+    slowdowns = Slowdowns()
+    look(slowdowns, few, 100.0)
+    look(slowdowns, many, 100.0 / factor)
+    found = slowdowns.found
+    if factor < 1.49:
+        assert found is None
+    elif factor > 1.51:
+        assert found is not None
+        assert found.factor == pytest.approx(factor, rel=1e-6)
+        assert (found.few, found.many) == (3 * few, 3 * many)
+
+
+def test_nothing_is_said_of_what_was_not_measured() -> None:
+    slowdowns = Slowdowns()
+    assert slowdowns.found is None
+    look(slowdowns, 3, 100.0)
+    look(slowdowns, 3, 10.0)
+    assert slowdowns.found is None
+    blind = Slowdowns()
+    for k in (1, 9):
+        blind.look(chain(dict.fromkeys(NAMES, k), {}, 100.0, p_max=99))
+    assert blind.found is None
