@@ -327,6 +327,24 @@ def test_where_more_of_what_is_busy_carries_no_more_the_look_back_is_the_nearest
     assert sum(outcome.best.parallelism.values()) == min(sum(e.parallelism.values()) for e in carried)
 
 
+def test_a_search_above_a_floor_that_held_nothing_ends_where_more_carries_no_more() -> None:
+    """The floor's own trials leave it open, and the first trial above it says that nothing helps."""
+
+    def capped(trial: Trial) -> Trial:
+        assert trial.snapshot is not None
+        carried = min(trial.snapshot.throughput or 0.0, 139.0)
+        return replace(trial, verdict=Verdict.CANNOT_KEEP_UP, snapshot=replace(trial.snapshot, throughput=carried))
+
+    numbers = {2: carrying(134.0), 3: carrying(139.0), **dict.fromkeys(range(4, 99), capped)}
+    outcome = tune(job(), engine(surprises=numbers))
+    assert outcome.stop_reason == "rate-out-of-reach"
+    assert phases(outcome).count("search") == 1
+    assert outcome.best.throughput == 139.0
+    assert sum(outcome.best.parallelism.values()) == min(
+        sum(e.parallelism.values()) for e in outcome.evaluations if e.throughput == 139.0
+    )
+
+
 # --- what is cheaper -------------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from autotrascale.domain.errors import EngineError, InputError
@@ -27,8 +28,9 @@ from autotrascale.execute.engine import Engine
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.lattice import Point
 from autotrascale.plan.search.study import SearchSettings, Study
-from autotrascale.plan.sizing.sizing import Sizing
+from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.plan.sizing.slowdown import Slowdowns
+from autotrascale.plan.sizing.throughput import Step, look_back, no_better
 from autotrascale.tuning.floor import Floor, FloorPhase
 from autotrascale.tuning.trials import (
     Evaluation,
@@ -78,6 +80,7 @@ class _Run:
         self.study: Study | None = None
         self._fixed: float | None = None  # the least of what a batch takes beside its operators
         self._slowdowns = Slowdowns()
+        self._steps: list[Step] = []  # what each trial carried
         self._failures = 0
         self._broken = _while_broken(past)
         self._second_looks = 0
@@ -95,12 +98,27 @@ class _Run:
         while self._spent is None and not self._is_over(floor, study):
             self._second_looks += study.finished
             self._search_step(study)
+        if self._nothing_carries_more(floor):
+            return self._without_study(self._look_back(floor), "rate-out-of-reach")
         return self._outcome(floor, study, study.stop_reason or self._spent or "target-out-of-reach")
+
+    def _look_back(self, floor: Floor) -> Floor:
+        """What carried most, on the fewest instances of those that noise cannot tell apart."""
+        return replace(floor, parallelism=dict(look_back(self._steps).parallelism))
 
     def _is_over(self, floor: Floor, study: Study) -> bool:
         if study.finished:
             return self._cheaper(study) is None
-        return self._out_of_reach(floor) and self.evaluations[-1].phase != "floor"
+        return self.evaluations[-1].phase != "floor" and (
+            self._out_of_reach(floor) or self._nothing_carries_more(floor)
+        )
+
+    def _nothing_carries_more(self, floor: Floor) -> bool:
+        """No trial has held the rate, and more of all that is busy than the floor has carried no more than it."""
+        if floor.holds or any(step.keeps_up for step in self._steps):
+            return False
+        least = [step for step in self._steps if step.parallelism == floor.parallelism]
+        return any(no_better(more, less) for more in self._steps for less in least)
 
     def _out_of_reach(self, floor: Floor) -> bool:
         """No parallelism can meet the target, whatever is run: one trial above the floor says how near it gets."""
@@ -182,12 +200,16 @@ class _Run:
     def _keep(self, done: JournalledTrial) -> JournalledTrial:
         self.evaluations.append(done.evaluation)
         if done.trial.snapshot is not None:
-            self._learn(done.trial.snapshot)
+            self._learn(done.evaluation, done.trial.snapshot)
         self._tell(done.evaluation)
         return done
 
-    def _learn(self, snapshot: Snapshot) -> None:
+    def _learn(self, evaluation: Evaluation, snapshot: Snapshot) -> None:
         """What a miss may be put down to."""
+        sized = size(snapshot, self.job.target)
+        sizing = sized if isinstance(sized, Sizing) else None
+        steady = evaluation.verdict is Verdict.STABLE
+        self._steps.append(Step(evaluation.parallelism, evaluation.throughput, steady, sizing))
         fixed = fixed_seconds(snapshot)
         if fixed is not None:
             self._fixed = fixed if self._fixed is None else min(self._fixed, fixed)
@@ -250,6 +272,8 @@ class _Run:
         if not study.runs:
             return self._without_study(floor, stop_reason)
         best = study.answer
+        if best.latency is None:
+            return self._without_study(self._look_back(floor), stop_reason)
         named = self.job.topology.named(best.parallelism)
         last = self._last_of(named)
         chosen = Evaluation(

@@ -194,7 +194,7 @@ class ThroughputSearch:
         return StopReason.STEP_LIMIT if len(self._steps) >= self.max_steps else None  # stop (c)
 
     def _stop(self, reason: StopReason, step: Step, *, met: bool) -> None:
-        useless = any(_no_better(other, step, self.noise) for other in self._steps)
+        useless = any(no_better(other, step, self.noise) for other in self._steps)
         self._result = SearchResult(dict(step.parallelism), met, reason, tuple(self._steps), useless)
 
 
@@ -208,7 +208,7 @@ def look_back(steps: Sequence[Step], noise: float = 0.02) -> Step:
     return min(alike, key=lambda step: step.instances)
 
 
-def _no_better(more: Step, less: Step, noise: float) -> bool:
+def no_better(more: Step, less: Step, noise: float = 0.02) -> bool:
     """More instances somewhere, fewer nowhere, and no more carried than noise would make of it. An operator whose
     hottest instance has no time left, and which got no more, may still be what holds the job up."""
     if more.throughput is None or less.throughput is None or more.sizing is None or more.instances <= less.instances:
