@@ -76,7 +76,7 @@ class Search:
         if self.accepted(runs) is not None:
             return self._argmax(self._gain(runs), runs, rng)
         k = self._argmax(self._hope(runs), runs, rng)
-        return self._argmax(self._hope_beyond(runs), runs, rng) if self._is_hopeless(k, runs, rng) else k
+        return self._argmax(self._hope_beyond(runs), runs, rng) if self._hardly_accepted(k, runs) else k
 
     def accepted(self, runs: Sequence[Run]) -> Run | None:
         """The best run that meets the stop rule and whose true latency can be trusted to."""
@@ -120,8 +120,13 @@ class Search:
             return False
         if any(self._meets_rule(run) and chances[run.parallelism] > HOPELESS for run in runs):
             return False
-        rng = np.random.default_rng(len(runs))
-        return self._is_hopeless(self._argmax(self._hope(runs), runs, rng), runs, rng)
+        posterior = self._posterior(runs)
+
+        def met(ks: Pool) -> Floats:
+            return np.where(self._allowed(ks), probability_met(*posterior.log_ratio(ks)), 0.0)
+
+        likeliest = self._argmax(met, runs, np.random.default_rng(len(runs)))
+        return likeliest is None or float(met(np.array([likeliest]))[0]) < HOPELESS
 
     def unsure(self, runs: Sequence[Run]) -> Run | None:
         chances = self._chances(runs)
@@ -170,21 +175,13 @@ class Search:
         hints = [self.lattice.lower, *(run.parallelism for run in self.rank(runs)[:HINTS])]
         return self.lattice.argmax(value, excluded={run.parallelism for run in runs}, hints=hints, rng=rng)
 
-    def _is_hopeless(self, k: Point | None, runs: Sequence[Run], rng: np.random.Generator) -> bool:
-        """`k` is the most hopeful point. Where it is hardly ever accepted, the likeliest to meet the target is looked
-        for: near the target a point may well meet it and not be shown to."""
-        if k is None or not runs:
+    def _hardly_accepted(self, k: Point | None, runs: Sequence[Run]) -> bool:
+        """Of the most hopeful point inside the rule: no run of it is likely to be the last."""
+        if k is None or not runs or not self._allowed([k])[0]:
             return False
         posterior = self._posterior(runs)
         chance = probability_accepted(*posterior.log_ratio([k]), posterior.noise, self.confidence)
-        if self._allowed([k])[0] and float(chance[0]) > HOPELESS:
-            return False
-
-        def met(ks: Pool) -> Floats:
-            return np.where(self._allowed(ks), probability_met(*posterior.log_ratio(ks)), 0.0)
-
-        likeliest = self._argmax(met, runs, rng)
-        return likeliest is None or float(met(np.array([likeliest]))[0]) < HOPELESS
+        return float(chance[0]) < HOPELESS
 
     def _allowed(self, ks: Pool | Sequence[Point]) -> NDArray[np.bool_]:
         """What the over-allocation leaves to the stop rule."""
