@@ -116,7 +116,7 @@ def test_limits_of_the_chance_to_be_accepted(mean: float, std: float, noise: flo
     accepted = float(probability_accepted(mean, std, noise, confidence))
     assert 0 <= accepted <= 1
     # a reading without noise shows what is so: accepted when the target is met
-    assert float(probability_accepted(mean, std, 1e-9, confidence)) == pytest.approx(
+    assert float(probability_accepted(mean, std, 1e-12, confidence)) == pytest.approx(
         float(probability_met(mean, std)), abs=1e-6
     )
     # a reading that says nothing leaves what is believed now
