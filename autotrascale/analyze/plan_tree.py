@@ -14,8 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import msgspec
+from msgspec import Struct
 
 from autotrascale.domain.errors import EngineError
 from autotrascale.monitor.eventlog.events import JobStage, Node, Scope
@@ -27,8 +29,7 @@ _NUMBERED = "spark_plan_"
 _scope = msgspec.json.Decoder(Scope).decode
 
 
-@dataclass(frozen=True, slots=True)
-class Rdd:
+class Rdd(Struct, frozen=True):
     """`node` is the node of the plan that made it, and `shuffle` the number of that node if it is a shuffle."""
 
     number: int
@@ -37,8 +38,7 @@ class Rdd:
     shuffle: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """As a job lists it when it starts. `parents` is None where they are not known."""
 
     number: int
@@ -142,6 +142,7 @@ class Plan:
         return next(filter(None, below), "")
 
 
+@lru_cache(maxsize=1024)  # the RDDs of one node share its scope
 def made_by(scope: str | None) -> tuple[str, int | None]:
     """The node that an RDD's scope names, and its number if it is a shuffle and numbered as the plan is: earlier
     versions of Spark count scopes on their own."""

@@ -6,9 +6,10 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from autotrascale.analyze.facts import Mark, StateFact
 from autotrascale.monitor.eventlog.events import Progress, Properties, Source
@@ -19,8 +20,7 @@ _BATCH = re.compile(r"batch = (\d{1,15})\b")
 _BEHIND = "avgOffsetsBehindLatest"  # Kafka's, over the partitions of all topics
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """One progress record. `executed` is false of idle time, which Spark reports under the number of the batch to
     come. `seconds` is trigger to commit, `offered_seconds` the input time covered, `behind` what the sources had and
     did not give when the batch was planned."""
@@ -34,7 +34,7 @@ class Report:
     input_records: int
     offered_seconds: float | None
     behind: int | None
-    marks: Mapping[str, Mark] = field(default_factory=dict)
+    marks: Mapping[str, Mark] = {}
 
 
 def report(told: Progress) -> Report:

@@ -16,7 +16,6 @@ taken from the first of their kind: a month of batches has a handful, and what s
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import Any
 
 from autotrascale.analyze.archive.columns import MARKS, Columns
@@ -68,7 +67,6 @@ PROGRESS: Columns = {
     "marks": MARKS,
 }
 APPLICATIONS: Columns = {"log": "int", "said": "string"}
-_MARK = ("n", "first", "mean", "last")
 EXECUTORS: Columns = {"log": "int", "at": "bigint", "executor": "string", "cores": "int"}
 
 
@@ -106,7 +104,7 @@ def progress(told: Progress) -> Row:
         told_of.input_records,
         told_of.offered_seconds,
         told_of.behind,
-        [(name, dict(zip(_MARK, astuple(mark), strict=True))) for name, mark in told_of.marks.items()],
+        [(name, (mark.count, mark.first, mark.mean, mark.last)) for name, mark in told_of.marks.items()],
     )
 
 

@@ -35,7 +35,7 @@ CONF = {
     "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.eventLog.enabled": "false",
     # Decoding is native and the rest is soon over: a JVM that optimises for hours to come costs more than it saves.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m -XX:NewRatio=1",
 }
 
 
