@@ -19,7 +19,7 @@ from autotrascale.analyze.sums import sum_of
 
 pytestmark = pytest.mark.spark
 
-PLACED = pa.schema([("log", pa.int32()), ("stage", pa.int32()), ("home", pa.int32())])
+PLACED = pa.schema([("log", pa.int32()), ("stage", pa.int32()), ("home", pa.int64())])
 Key = tuple[int, int, int]
 
 

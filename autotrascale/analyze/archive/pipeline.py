@@ -75,7 +75,8 @@ def read(spark: SparkSession, paths: Sequence[str], folder: str) -> Archive:
     files, unread = find_files(paths)
     staged, reports = staging.stage(spark, files, folder)
     broken = damages(reports, {file.number: file.uri for file in files})
-    stages = _kept(stages_.stages(staged), f"{folder}/stages")
+    units = _kept(stages_.units(staged), f"{folder}/units")
+    stages = _kept(stages_.stages(units, staged), f"{folder}/stages")
     names = {file.log: file.log_name for file in files}
     named = record_batch([{"log": log, "log_name": name} for log, name in names.items()], batches_.NAMES)
     logs = spark.createDataFrame(pa.Table.from_batches([named]))

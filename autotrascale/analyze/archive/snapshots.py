@@ -138,8 +138,16 @@ def _defaults(kind: Any) -> list[tuple[str, object]]:
 def _snapshots(batches: Iterable[pa.RecordBatch], p_max: int | None) -> Iterator[pa.RecordBatch]:
     """Windows become Python's objects one by one: each has thousands, and there may be thousands of windows."""
     for batch in batches:
-        windows = (batch.slice(at, 1).to_pylist()[0] for at in range(batch.num_rows))
+        windows = (_with_stages(batch.slice(at, 1).to_pylist()[0]) for at in range(batch.num_rows))
         yield record_batch([_row(window, p_max) for window in windows], _SNAPSHOTS)
+
+
+def _with_stages(row: dict[str, Any]) -> dict[str, Any]:
+    """Each of its batches with the stages of its own."""
+    of: dict[int, list[Any]] = {batch["batch"]: [] for batch in row["batches"]}
+    for stage in row["stages"]:
+        of[stage.pop("batch")].append(stage)
+    return {**row, "batches": [{**batch, "stages": of[batch["batch"]]} for batch in row["batches"]]}
 
 
 def _row(row: Mapping[str, Any], p_max: int | None) -> dict[str, Any]:

@@ -45,14 +45,13 @@ _ROLES: Columns = {
 _MOST_AT_ONCE = 100  # forms handed to Python together: each carries its plan
 
 
-def stages(staged: Staged) -> DataFrame:
+def stages(units: DataFrame, staged: Staged) -> DataFrame:
     """Only stages that completed. A query that is no stream counts only in a log without any stream."""
     completed = staged.completed.groupBy("log", "stage").agg(
         fn.max("tasks").alias("tasks"),
         fn.min("submitted_ms").alias("submitted_ms"),
         fn.max("completed_ms").alias("completed_ms"),
     )
-    units = _units(staged)
     roles_ = _roles(units, staged.patterns)
     ran = units.drop("jobs").join(roles_, "form").withColumn("stage", fn.col("first_stage") + fn.col("place"))
     run = fn.coalesce("run", fn.concat_ws("-", "query", "log")).alias("run")
@@ -60,7 +59,7 @@ def stages(staged: Staged) -> DataFrame:
     return named.join(completed, ["log", "stage"])
 
 
-def _units(staged: Staged) -> DataFrame:
+def units(staged: Staged) -> DataFrame:
     """One row for each unit: its jobs by pattern, and as text what makes the unit's form."""
     jobs = staged.jobs
     streams = jobs.where("run is not null").select("log").distinct().withColumn("streaming", fn.lit(True))

@@ -1,7 +1,7 @@
 """Staged tasks → their sums by role and instance: the last that is done for every single task.
 
     column              of an instance of a role in a window
-    log, home           which role: by the first of its stages in the window (see `windows.placed`)
+    log, home           which role in which window (see `windows.placed`)
     index               which instance
     useful_ms … written sums over its tasks, as in `staging`
 
@@ -28,7 +28,7 @@ from autotrascale.analyze.archive.staging import SUMMABLE
 from autotrascale.monitor.eventlog.files import opened
 
 _WHERE = ["log", "home", "index"]
-_SUMS: Columns = {**dict.fromkeys(_WHERE, "int"), **dict.fromkeys(SUMMABLE, "bigint")}
+_SUMS: Columns = {"log": "int", "home": "bigint", "index": "int", **dict.fromkeys(SUMMABLE, "bigint")}
 _WHOLE = pc.ScalarAggregateOptions(skip_nulls=False)  # a sum is null as soon as one part is
 _ROWS = 1 << 16  # tasks that are added up together
 

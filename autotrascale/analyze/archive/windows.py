@@ -4,7 +4,8 @@
     run, window, log, job      which
     cores                      what the executors had together at most
     operators                  the run's topology as it was seen: name, rank, stateful, upstream
-    batches                    its batches, each with its stages
+    batches                    its batches
+    stages                     their stages, each with the number of its batch
     tasks                      its tasks, summed by role and instance: as many rows as instances, however long it is
 
 A run is cut from its first trigger on; what is left at its end, if less than half a window, joins the one before.
@@ -19,32 +20,32 @@ from autotrascale.analyze.archive.staging import SUMMABLE
 
 _WINDOW = ("run", "window")
 _ROLE = ("operator", "entry", "exit")
+_RAN = ("tasks", "submitted_ms", "completed_ms")
 
 
 def cut(batches: DataFrame, seconds: float | None) -> DataFrame:
     """Gives each batch the number of its window; None makes one window of each run."""
     if seconds is None:
         return batches.withColumn("window", fn.lit(0).cast("bigint"))
-    run = Window.partitionBy("run")
-    first = fn.min("started_ms").over(run)
-    ended = fn.max(fn.col("started_ms") + fn.col("seconds") * 1000).over(run)
+    ended = fn.col("started_ms") + fn.col("seconds") * 1000
+    runs = batches.groupBy("run").agg(fn.min("started_ms").alias("first"), fn.max(ended).alias("ended"))
     width = seconds * 1000
-    last = fn.greatest(fn.lit(0.0), fn.round((ended - first) / width) - 1)
-    return batches.withColumn("window", fn.least(fn.floor((fn.col("started_ms") - first) / width), last).cast("bigint"))
+    last = fn.greatest(fn.lit(0.0), fn.round((fn.col("ended") - fn.col("first")) / width) - 1)
+    window = fn.least(fn.floor((fn.col("started_ms") - fn.col("first")) / width), last).cast("bigint")
+    return batches.join(fn.broadcast(runs), "run").select(*batches.columns, window.alias("window"))
 
 
 def placed(stages: DataFrame, batches: DataFrame) -> DataFrame:
-    """Stages with their windows. `home` stands for all stages of one role in one window: the first of them."""
-    homes = Window.partitionBy(*_WINDOW, *_ROLE)
-    return stages.join(batches.select("log", "run", "batch", "window"), ["log", "run", "batch"]).withColumn(
-        "home", fn.min("stage").over(homes)
-    )
+    """Stages with their windows. `home` stands for all stages of one role in one window, in 64 bits: that two of a
+    million are alike is a chance of one in forty million."""
+    windows = batches.select("log", "run", "batch", "window")
+    return stages.join(windows, ["log", "run", "batch"]).withColumn("home", fn.xxhash64(*_WINDOW, *_ROLE))
 
 
 def gathered(sums: DataFrame, placed: DataFrame, batches: DataFrame, cores: DataFrame) -> DataFrame:
     """One row for each window. `sums` are those of its tasks."""
-    stage = fn.struct("stage", *_ROLE, "tasks", "submitted_ms", "completed_ms")
-    by_batch = placed.groupBy("log", "run", "window", "batch").agg(fn.collect_list(stage).alias("stages"))
+    stage = fn.struct("batch", "stage", *_ROLE, *_RAN)
+    ran = placed.groupBy("log", *_WINDOW).agg(fn.collect_list(stage).alias("stages"))
     batch = fn.struct(
         "started_ms",
         "batch",
@@ -53,15 +54,13 @@ def gathered(sums: DataFrame, placed: DataFrame, batches: DataFrame, cores: Data
         "offered_seconds",
         "behind",
         fn.map_entries("marks").alias("marks"),
-        "stages",
     )
-    windows = (
-        by_batch.join(batches.drop("window"), ["log", "run", "batch"])
-        .groupBy("log", *_WINDOW)
-        .agg(fn.max("job").alias("job"), fn.max("marked").alias("marked"), fn.collect_list(batch).alias("batches"))
+    windows = batches.groupBy("log", *_WINDOW).agg(
+        fn.max("job").alias("job"), fn.max("marked").alias("marked"), fn.collect_list(batch).alias("batches")
     )
     return (
-        windows.join(_tasks(sums, placed), ["log", *_WINDOW], "left")
+        windows.join(ran, ["log", *_WINDOW])
+        .join(_tasks(sums, placed), ["log", *_WINDOW], "left")
         .join(_topologies(placed), "run")
         .join(cores, "log", "left")
     )
@@ -69,8 +68,8 @@ def gathered(sums: DataFrame, placed: DataFrame, batches: DataFrame, cores: Data
 
 def _tasks(sums: DataFrame, placed: DataFrame) -> DataFrame:
     """What each instance did in each window."""
-    homes = placed.where("stage = home").select("log", *_WINDOW, "home")
-    row = fn.struct(fn.col("home").alias("stage"), "index", *SUMMABLE)
+    homes = placed.groupBy("log", *_WINDOW, "home").agg(fn.min("stage").alias("stage"))
+    row = fn.struct("stage", "index", *SUMMABLE)
     return sums.join(homes, ["log", "home"]).groupBy("log", *_WINDOW).agg(fn.collect_list(row).alias("tasks"))
 
 
