@@ -99,7 +99,7 @@ def test_a_report_on_a_batch() -> None:
         "input_records": 38,
         "offered_seconds": 3.0,
         "behind": None,
-        "marks": [("a", {"n": 30, "first": 2.0, "mean": 2.5, "last": None})],
+        "marks": [("a", (30, 2.0, 2.5, None))],
     }
     assert progress(timestamp="2026-11-18T09:12:07.466")["started_ms"] == 1794993127466
     assert progress(batchDuration=250)["seconds"] == 0.25
@@ -139,4 +139,4 @@ def test_a_rate_that_is_no_number_says_nothing(rate: object) -> None:
 
 def test_a_progress_record_outside_of_a_log_has_its_marks_by_name() -> None:
     told = progress(observedMetrics={"op:a": {"n": 30, "first": 2_000_000, "mean": 2.5e6, "last": 3_000_000}})
-    assert told["marks"] == [("a", {"n": 30, "first": 2.0, "mean": 2.5, "last": 3.0})]
+    assert told["marks"] == [("a", (30, 2.0, 2.5, 3.0))]

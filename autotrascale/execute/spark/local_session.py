@@ -34,8 +34,11 @@ CONF = {
     # More pieces of code are generated than Spark keeps by default: a second archive would compile them all again.
     "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.eventLog.enabled": "false",
-    # Decoding is native and the rest is soon over: a JVM that optimises for hours to come costs more than it saves.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m -XX:NewRatio=1",
+    # Decoding is native and the rest is soon over: a JVM that optimises for hours to come costs more than it saves. But
+    # what it compiles for one archive after another must fit: when its 48 MB are full, it stops compiling for good.
+    # Classes must fit too, and most objects die young.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    " -XX:+UseSerialGC -XX:MetaspaceSize=256m -XX:NewRatio=1",
 }
 
 
