@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from autotrascale.plan.control.loop_state import Judged, State, Totals
+from autotrascale.plan.control.loop_state import CheckedPrediction, State, Totals
 from autotrascale.views.decisions import accuracy, clock, code, row, summary
 
 ENTRY: dict[str, Any] = {
@@ -52,8 +52,8 @@ def test_the_sentence_tells_time_in_target_rescales_and_instance_hours() -> None
 
 
 def test_predictions_are_counted_by_how_near_they_came() -> None:
-    said = accuracy((Judged(0.1, 0.01, 0.2), Judged(0.142, 0.009, 0.15)))
+    said = accuracy((CheckedPrediction(0.1, 0.01, 0.2), CheckedPrediction(0.142, 0.009, 0.15)))
     assert said == (
         "the last prediction was 142 ms ± 9 ms, observed 150 ms; 1 of 2 came within two standard deviations"
     )
-    assert accuracy(()) == "no prediction has been judged yet"
+    assert accuracy(()) == "no prediction has been compared with what came yet"
