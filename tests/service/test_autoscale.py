@@ -202,7 +202,7 @@ def test_what_waits_for_the_next_micro_batch_is_no_backlog() -> None:
     assert knobs_for_a_loop(own, Target(5.0), micro_batch=True).backlog_seconds == 2.0
 
 
-LOG = ROOT / "tests" / "spark" / "data" / "wordcount-events.jsonl"
+LOG = ROOT / "tests" / "analyze" / "data" / "wordcount-events.jsonl"
 
 
 def test_advice_on_a_job_that_somebody_else_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,12 +152,12 @@ def _future(evidence: Evidence) -> str | None:
 
 
 def _repeated(evidence: Evidence) -> str | None:
-    """The same window again. Without a time to go by, it is known by its numbers."""
+    """The same window again. Without a time to go by, or with a clock that went back, it is known by its numbers."""
     now, believed, last = _seen(evidence, None), evidence.beliefs.believed, evidence.beliefs.last
     for before in (believed, last):
-        if now is None or before is None or before.at > now.at:
+        if now is None or before is None:
             continue
-        if before.measured_at is None or now.measured_at is None:
+        if before.measured_at is None or now.measured_at is None or before.at > now.at:
             same = now.counted == before.counted
         else:
             same = now.measured_at <= before.measured_at
@@ -283,7 +283,7 @@ def _balance(evidence: Evidence) -> str | None:
     shot, before = evidence.snapshot, evidence.beliefs.believed
     if shot.backlog_records is None or shot.throughput is None or before is None or before.backlog is None:
         return None
-    came = shot.target_rate * (evidence.watched - before.backlog_at)
+    came = shot.target_rate * max(evidence.watched - before.backlog_at, shot.window_seconds)
     went = shot.throughput * shot.window_seconds
     if shot.backlog_records <= before.backlog + came - went + _inexact(shot, came, went):
         return None
