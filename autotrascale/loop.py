@@ -16,19 +16,19 @@ from autotrascale.domain.snapshot import Snapshot
 from autotrascale.execute.live import LiveJob
 from autotrascale.plan.control.loop_state import Entry, Parallelism, Rules, State
 from autotrascale.plan.control.prediction import trained
-from autotrascale.plan.control.step import Changed, Event, Instruction, Keep, Looked, Rescale, Start, step
+from autotrascale.plan.control.step import Event, Instruction, Keep, LookTaken, Rescale, RescaleEnded, Start, step
 from autotrascale.plan.search.benefit_model import BenefitModel
 
 __all__ = [
-    "Changed",
     "Event",
     "Instruction",
     "Journal",
     "Keep",
     "Library",
-    "Looked",
+    "LookTaken",
     "Loop",
     "Rescale",
+    "RescaleEnded",
     "Start",
     "step",
 ]
@@ -74,7 +74,7 @@ class Loop:
     def run(self, seconds: float | None = None) -> State:
         """The job as it is found, or as it was left; begun where it never ran. `seconds` are of the job's clock."""
         first = self.live.look() if self.rules.advise else self.live.start(self.state.observed or self.initial)
-        self.happened(Looked(first))
+        self.happened(LookTaken(first))
         begun, interval = self.state.clock.now, self.rules.knobs.interval_seconds
         while (left := math.inf if seconds is None else begun + seconds - self.state.clock.now) > ROUNDING:
             self.live.wait(min(interval, left))
@@ -85,20 +85,20 @@ class Loop:
         self.happened(self._look())
 
     def happened(self, event: Event) -> None:
-        if isinstance(event, Looked) and event.look.snapshot is not None:
+        if isinstance(event, LookTaken) and event.look.snapshot is not None:
             self.seen(event.look.snapshot)
         self.state, instructions = step(self.rules, self.state, event, event.at)
         for instruction in instructions:
             self._do(instruction, event)
 
-    def _look(self) -> Looked:
+    def _look(self) -> LookTaken:
         """An engine that cannot be reached, or a monitor that reports what cannot be, is a look without a snapshot:
         nothing is known, not even that the job stopped."""
         try:
-            return Looked(self.live.look(), self.services())
+            return LookTaken(self.live.look(), self.services())
         except (EngineError, InputError) as error:
             at = (self.state.clock.read or 0.0) + self.rules.knobs.interval_seconds
-            return Looked(Look(at, self.state.observed or self.initial, None, detail=str(error)))
+            return LookTaken(Look(at, self.state.observed or self.initial, None, detail=str(error)))
 
     def _do(self, instruction: Instruction, event: Event) -> None:
         match instruction:
@@ -107,7 +107,7 @@ class Loop:
                     self.journal.record(self.state, instruction, event)
                 self.report(self.state, instruction)
             case Rescale(parallelism):
-                self.happened(Changed(self._rescale(parallelism)))
+                self.happened(RescaleEnded(self._rescale(parallelism)))
             case Start(parallelism):
                 self._start(parallelism or self.initial)
             case Keep(rate):

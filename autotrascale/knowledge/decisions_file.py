@@ -94,7 +94,7 @@ class DecisionsFile:
 
 
 def deflated(text: str, dictionary: bytes = b"") -> bytes:
-    maker = zlib.compressobj(9, wbits=-15, zdict=dictionary) if dictionary else zlib.compressobj(9, wbits=-15)
+    maker = zlib.compressobj(wbits=-15, zdict=dictionary) if dictionary else zlib.compressobj(wbits=-15)
     return maker.compress(text.encode()) + maker.flush()
 
 

@@ -1,14 +1,15 @@
 """What the journal of decisions holds, as text and back: a loop's state, its rules, and what happened at each step.
 
-Fields that have their usual value are left out, so that a look is short. Numbers come back as they were, to the last
-bit: a step that is made again from the journal decides the same.
+Of a look, fields that have their usual value are left out, so that it is short. Numbers come back as they were, to the
+last bit: a step that is made again from the journal decides the same.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from functools import cache
 from typing import Any
 
 from autotrascale.domain.errors import InputError
@@ -19,7 +20,7 @@ from autotrascale.plan.control.memory import Memory
 from autotrascale.plan.control.plan import PlanningSettings
 from autotrascale.plan.control.prediction import Settings
 from autotrascale.plan.control.readings import RateReadings, ReadingsByRate
-from autotrascale.plan.control.step import Changed, Event, Looked
+from autotrascale.plan.control.step import Event, LookTaken, RescaleEnded
 from autotrascale.plan.policies import create
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.reading import validate
@@ -28,7 +29,8 @@ STATE_VERSION = 2
 
 
 def state_to_json(state: State) -> str:
-    return _text({"version": STATE_VERSION, **_plain(state)})
+    """Written after every step, so whole and by the encoder: leaving out what is usual would cost more than it saves."""
+    return json.dumps({"version": STATE_VERSION, **_fields(state)}, default=_fields, allow_nan=False)
 
 
 def state_from_json(text: str) -> tuple[State, str]:
@@ -46,12 +48,12 @@ def state_from_json(text: str) -> tuple[State, str]:
 
 
 def event_to_json(event: Event) -> str:
-    return _text({"looked" if isinstance(event, Looked) else "changed": _plain(event)})
+    return _text({"look" if isinstance(event, LookTaken) else "rescale_ended": _plain(event)})
 
 
 def event_from_json(text: str) -> Event:
     recorded = validate(json.loads(text), _Recorded, place="look")
-    event = recorded.looked or recorded.changed
+    event = recorded.look or recorded.rescale_ended
     if event is None:
         raise InputError("look", "is of another version", remedy="replay it with the program that wrote it")
     return event
@@ -76,8 +78,8 @@ def rules_from_json(text: str) -> Rules:
 
 @dataclass(frozen=True)
 class _Recorded:
-    looked: Looked | None = None
-    changed: Changed | None = None
+    look: LookTaken | None = None
+    rescale_ended: RescaleEnded | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,16 @@ class _RecordedRules:
 
 def _text(data: object) -> str:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    kind: Hashable = type(value)
+    return {name: getattr(value, name) for name in _names(kind)}
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind) if each.init)
 
 
 def _plain(value: Any) -> Any:

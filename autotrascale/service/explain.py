@@ -147,11 +147,11 @@ def _replay(run: str, store: Store, again: bool, at: str | None, form: Format) -
 
 
 def _show_replay(shown: Replayed | None, verdict: str) -> None:
-    from autotrascale.plan.control.step import Looked
+    from autotrascale.plan.control.step import LookTaken
     from autotrascale.views.decisions import looked_at, moved
 
     if shown is not None:
-        if isinstance(shown.event, Looked):
+        if isinstance(shown.event, LookTaken):
             for line in looked_at(shown.written["at"], shown.event.look.snapshot, shown.event.look.detail):
                 say(line)
         for what, entry in (("decided", shown.written), *((("now", shown.now),) if not shown.same else ())):

@@ -16,9 +16,10 @@ from autotrascale.domain.look import Look, Rescaled
 from autotrascale.domain.snapshot import Latency, Snapshot, Work
 from autotrascale.domain.target import Target
 from autotrascale.execute.live import measured
-from autotrascale.loop import Changed, Looked, Loop, Rescale, step
+from autotrascale.loop import LookTaken, Loop, Rescale, RescaleEnded, step
 from autotrascale.plan.control import belief
-from autotrascale.plan.control.belief import AGREEING, Beliefs, Evidence
+from autotrascale.plan.control.belief import AGREEING
+from autotrascale.plan.control.evidence import Beliefs, Evidence
 from autotrascale.plan.control.loop_state import Entry, PastRescale, Rules, State
 from autotrascale.plan.policies import create
 from autotrascale.testing.scripted_live import ScriptedLive
@@ -62,11 +63,11 @@ def test_a_day_of_rescales_is_a_day_of_wall_time() -> None:
     job.start({"source": 1, "work": 14})
     state = State(rescales=used)
     for at in (0.0, 30.0, 3 * 86_400.0):
-        state, _ = step(replace(RULES, rescales_per_day=10), state, Looked(Look(at, START, None)), at)
+        state, _ = step(replace(RULES, rescales_per_day=10), state, LookTaken(Look(at, START, None)), at)
     job.now = 3 * 86_400.0
     job.wait(30.0)
     look = job.look()
-    later, _ = step(RULES, state, Looked(look), look.at)
+    later, _ = step(RULES, state, LookTaken(look), look.at)
     assert later.rescales == ()
 
 
@@ -75,7 +76,7 @@ def test_a_clock_that_goes_back_does_not_freeze_the_budget() -> None:
     at = 1e6
     for _ in range(3000):
         at += 30.0 if at < 1.01e6 else -9e5
-        state, _ = step(RULES, state, Looked(Look(at, START, None)), at)
+        state, _ = step(RULES, state, LookTaken(Look(at, START, None)), at)
     assert state.clock.passed > 80_000
 
 
@@ -97,7 +98,7 @@ def test_a_window_is_learned_from_once_and_a_clock_may_do_anything(events: list[
         made = {"stale": at - 500.0, "future": at + 500.0}.get(event, look.measured_at)
         shown = replace(look, at=at, measured_at=made, snapshot=None if event == "nothing" else look.snapshot)
         before = state
-        state, instructions = step(replace(RULES, topology=TOPOLOGY), state, Looked(shown), at)
+        state, instructions = step(replace(RULES, topology=TOPOLOGY), state, LookTaken(shown), at)
         assert not [each for each in instructions if isinstance(each, Rescale)]
         [entry] = [each for each in instructions if isinstance(each, Entry)]
         if event in ("stale", "future", "nothing") or learned:
@@ -118,9 +119,9 @@ def test_no_pair_of_snapshots_and_no_clock_makes_a_step_raise(
         rules = replace(RULES, topology=topology)
         for shot, when in ((one, 0.0), (other, at), (one, 60.0)):
             look = Look(when, shot.parallelism, shot, measured_at)
-            state, instructions = step(rules, state, Looked(look), when)
+            state, instructions = step(rules, state, LookTaken(look), when)
             assert any(isinstance(each, Entry) for each in instructions)
-        state, _ = step(rules, state, Changed(Rescaled(at, True, other.parallelism, at)), at)
+        state, _ = step(rules, state, RescaleEnded(Rescaled(at, True, other.parallelism, at)), at)
 
 
 def test_numbers_that_no_snapshot_can_hold_are_not_measured_and_nobody_falls_over() -> None:

@@ -11,7 +11,7 @@ import pytest
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.snapshot import Work
 from autotrascale.execute.live import Look, Rescaled
-from autotrascale.loop import HOPELESS, Changed, Event, Instruction, Keep, Looked, Loop, Rescale, Start, step
+from autotrascale.loop import HOPELESS, Event, Instruction, Keep, LookTaken, Loop, Rescale, RescaleEnded, Start, step
 from autotrascale.plan.control import pace
 from autotrascale.plan.control.clock import Clock
 from autotrascale.plan.control.loop_state import Entry, PastRescale, Rules, State
@@ -195,7 +195,7 @@ def test_a_slow_service_is_named_and_no_parallelism_thrown_at_it() -> None:
             look.snapshot, backlog_records=backlog, throughput=100.0 if n < 9 else 50.0,
             latency_seconds=replace(look.snapshot.latency_seconds, mean=late_by),
         ))  # fmt: skip
-        state, instructions = step(RULES, state, Looked(look, {"payments": service}), look.at)
+        state, instructions = step(RULES, state, LookTaken(look, {"payments": service}), look.at)
         asked += instructions
     codes = {reason.code for each in asked if isinstance(each, Entry) for reason in each.reasons}
     assert "hold-external" in codes
@@ -334,6 +334,6 @@ def test_every_step_leaves_one_entry_with_a_reason_and_a_hold_changes_nothing(se
 
 
 def test_a_changed_event_without_a_question_is_survived() -> None:
-    state, [entry] = step(RULES, State(), Changed(Rescaled(10.0, True, START, 1.0)), 10.0)
+    state, [entry] = step(RULES, State(), RescaleEnded(Rescaled(10.0, True, START, 1.0)), 10.0)
     assert isinstance(entry, Entry)
     assert state.observed == START

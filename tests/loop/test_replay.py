@@ -137,7 +137,7 @@ def test_rules_and_events_come_back_as_they_were() -> None:
 
     Listening(live(lambda t: 100.0 + t), RULES, initial=START).run(1800)
     assert [event_from_json(event_to_json(event)) for event in events] == events
-    assert {type(event).__name__ for event in events} == {"Looked", "Changed"}
+    assert {type(event).__name__ for event in events} == {"LookTaken", "RescaleEnded"}
 
 
 def test_a_session_of_an_earlier_version_is_begun_anew_from_its_readings_and_says_so(tmp_path: Path) -> None:

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.look import Look
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
-from autotrascale.domain.true_rates import true_rates
+from autotrascale.plan.control.evidence import AHEAD, Beliefs, Evidence, seen_in, true_capacity
 from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.plan.words import amount, listing
 
 CODE = "hold-unbelievable"
-AHEAD = 5.0  # seconds that two machines' clocks may differ by
 SHORTEST = 0.1  # seconds: in less, nothing can be measured
 SLACK = 1.25  # times the time that there was: batches reach over the edges of a window
 FULLEST = 2.0  # times what the sources took in: windows of two counters do not begin at the same moment
@@ -34,45 +31,6 @@ WAITING = 100.0  # times what was there to wait
 UNEVEN = 0.5  # of what came and went: what a balance of records may be off by
 AGREEING = 5  # looks
 
-
-@dataclass(frozen=True)
-class Seen:
-    """What is remembered of a look, for the next ones to be compared with."""
-
-    at: float
-    measured_at: float | None
-    counted: tuple[float | None, ...]  # enough numbers of the window to know it again
-    backlog: float | None = None  # the last that was known …
-    backlog_at: float = 0.0  # … and when, in seconds watched
-    capacity: Mapping[str, float] = field(default_factory=dict)  # records per useful second, of each operator
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A look, and what it is judged by."""
-
-    look: Look
-    target: Target
-    stale_seconds: float
-    beliefs: Beliefs
-    topology: Topology | None = None  # of the job, where it is known
-    watched: float = 0.0  # seconds for which the job has been watched
-
-    @property
-    def snapshot(self) -> Snapshot:
-        assert self.look.snapshot is not None  # the first check saw to it
-        return self.look.snapshot
-
-
-@dataclass(frozen=True)
-class Beliefs:
-    """What one look leaves for the next."""
-
-    believed: Seen | None = None  # the last look that was believed
-    last: Seen | None = None  # the last look there was
-    agreeing: int = 0  # looks in a row that agree with one another, and not with what was believed
-
-
 Check = Callable[[Evidence], str | None]
 
 
@@ -80,17 +38,17 @@ def judge(evidence: Evidence) -> tuple[Beliefs, Reason | None]:
     """Why this look cannot be believed, if so, and what the next one is compared with."""
     known = evidence.beliefs
     if reason := _objection(CHECKS, evidence):
-        return replace(known, last=_seen(evidence, known.last) or known.last), reason
+        return replace(known, last=seen_in(evidence, known.last) or known.last), reason
     reason = _objection(COMPARISONS, evidence)
     if reason is None:
-        seen = _seen(evidence, known.believed)
+        seen = seen_in(evidence, known.believed)
         return Beliefs(seen, seen), None
     with_last = replace(evidence, beliefs=Beliefs(believed=known.last))
     agreeing = known.agreeing + 1 if _objection(COMPARISONS, with_last) is None else 1
-    seen = _seen(evidence, None)
-    return (
-        (Beliefs(seen, seen), None) if agreeing >= AGREEING else (replace(known, last=seen, agreeing=agreeing), reason)
-    )
+    seen = seen_in(evidence, None)
+    if agreeing >= AGREEING:
+        return Beliefs(seen, seen), None
+    return replace(known, last=seen, agreeing=agreeing), reason
 
 
 def _objection(checks: Checks, evidence: Evidence) -> Reason | None:
@@ -98,23 +56,6 @@ def _objection(checks: Checks, evidence: Evidence) -> Reason | None:
         if text := check(evidence):
             return Reason(CODE, text, {"why": why})
     return None
-
-
-def _seen(evidence: Evidence, before: Seen | None) -> Seen | None:
-    """What the next look is to be compared with; what this one does not know is taken from the one before."""
-    look, snapshot = evidence.look, evidence.look.snapshot
-    if snapshot is None or not math.isfinite(look.at):
-        return None
-    counted = (snapshot.window_seconds, snapshot.throughput, snapshot.latency_seconds.mean, snapshot.backlog_records,
-               *snapshot.source_rates.values(), *(each.total.records_in for each in snapshot.operators.values()),
-               *(each.total.useful_seconds for each in snapshot.operators.values()))  # fmt: skip
-    at, made = look.at, look.measured_at
-    known = made if made is not None and math.isfinite(made) and made <= at + AHEAD else None
-    backlog, backlog_at = snapshot.backlog_records, evidence.watched
-    if backlog is None and before is not None:
-        backlog, backlog_at = before.backlog, before.backlog_at
-    capacity = {**(before.capacity if before is not None else {}), **_capacity(snapshot)}
-    return Seen(at, known, counted, backlog, backlog_at, capacity)
 
 
 def fits(running: Mapping[str, int], topology: Topology | None) -> bool:
@@ -153,7 +94,7 @@ def _future(evidence: Evidence) -> str | None:
 
 def _repeated(evidence: Evidence) -> str | None:
     """The same window again. Without a time to go by, or with a clock that went back, it is known by its numbers."""
-    now, believed, last = _seen(evidence, None), evidence.beliefs.believed, evidence.beliefs.last
+    now, believed, last = seen_in(evidence, None), evidence.beliefs.believed, evidence.beliefs.last
     for before in (believed, last):
         if now is None or before is None:
             continue
@@ -242,7 +183,7 @@ def _sizes(evidence: Evidence) -> str | None:
 def _true_rate(evidence: Evidence) -> str | None:
     """What an instance can do does not change by ten times from one look to the next."""
     known = evidence.beliefs.believed.capacity if evidence.beliefs.believed is not None else {}
-    for name, rate in _capacity(evidence.snapshot).items():
+    for name, rate in true_capacity(evidence.snapshot).items():
         was = known.get(name, rate)
         if rate > FAR * was or was > FAR * rate:
             return f"{name} did {amount(rate)}/s for each instance, and {amount(was)}/s before"
@@ -314,8 +255,3 @@ CHECKS: Checks = (
     ("balance", _surplus),
 )
 COMPARISONS: Checks = (("true-rate", _true_rate), ("balance", _balance))
-
-
-def _capacity(snapshot: Snapshot) -> dict[str, float]:
-    rates = {name: true_rates(metrics).processing for name, metrics in snapshot.operators.items()}
-    return {name: rate / snapshot.operators[name].parallelism for name, rate in rates.items() if rate}

@@ -22,11 +22,11 @@ FORGOTTEN = 6 * 3600.0  # seconds after which a parallelism that was rejected ma
 
 
 def learn(situation: Situation) -> tuple[Situation, list[Reason]]:
-    """Forget what no longer holds, judge a rescale that was not judged yet, then look at the capacity correction."""
+    """Forget what no longer holds, judge a rescale that was not compared yet, then look at the capacity correction."""
     situation = _forget(situation)
     reasons: list[Reason] = []
-    if situation.state.unjudged is not None:
-        situation, reasons = _judge(situation, situation.state.unjudged)
+    if situation.state.before_ours is not None:
+        situation, reasons = _compare(situation, situation.state.before_ours)
     if not situation.state.going_back:
         situation = _correct(situation)
     return situation, reasons
@@ -45,7 +45,7 @@ def _forget(situation: Situation) -> Situation:
     )  # fmt: skip
 
 
-def _judge(situation: Situation, before: Measured) -> tuple[Situation, list[Reason]]:
+def _compare(situation: Situation, before: Measured) -> tuple[Situation, list[Reason]]:
     """Whatever speaks against a rescale must do so in two windows in a row: the first after a change may show anything.
     In between the job is left alone (`doubtful`)."""
     state, shot = situation.state, situation.snapshot
@@ -54,7 +54,7 @@ def _judge(situation: Situation, before: Measured) -> tuple[Situation, list[Reas
     if (worse or ineffective) and not state.doubtful:
         text = "by one window the last rescale did not do what it was for: looked at once more"
         return situation.after(doubtful=True), [Reason("hold-judging", text)]
-    situation = situation.after(unjudged=None, doubtful=False)
+    situation = situation.after(before_ours=None, doubtful=False)
     if worse:
         rejection = Rejection(situation.running, shot.throughput or 0.0, situation.now)
         return situation.after(rejected=(*state.rejected, rejection), requested=before.parallelism, going_back=True), [
@@ -63,10 +63,10 @@ def _judge(situation: Situation, before: Measured) -> tuple[Situation, list[Reas
     known = {name: each for name, each in state.ineffective.items() if not _grew(situation, before, name)}
     known |= {name: Ineffective(situation.running[name], situation.now) for name in ineffective}
     situation = _count_gain(situation.after(ineffective=known), before)
-    return situation, [*ineffective.values(), *_not_judged(situation, before)]
+    return situation, [*ineffective.values(), *_not_compared(situation, before)]
 
 
-def _not_judged(situation: Situation, before: Measured) -> list[Reason]:
+def _not_compared(situation: Situation, before: Measured) -> list[Reason]:
     if before.throughput is not None and situation.snapshot.throughput is not None:
         return []
     if situation.knobs.rollback_loss is None and situation.knobs.max_small_gains is None:

@@ -17,8 +17,8 @@ from autotrascale.domain import checks
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.topology import Topology
 from autotrascale.plan.control import manager
-from autotrascale.plan.control.belief import Beliefs
 from autotrascale.plan.control.clock import Clock
+from autotrascale.plan.control.evidence import Beliefs
 from autotrascale.plan.control.knobs import Knobs
 from autotrascale.plan.control.memory import Memory
 from autotrascale.plan.control.plan import PlanningSettings

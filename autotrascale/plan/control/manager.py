@@ -15,6 +15,7 @@ own bounds. A hold, of a gate or of the policy itself, never changes a paralleli
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -114,7 +115,7 @@ def observe(knobs: Knobs, state: State, snapshot: Snapshot, now: float) -> State
     return replace(
         state,
         last=last,
-        unjudged=state.last if ours else None,
+        before_ours=state.last if ours else None,
         doubtful=False,
         requested=None,
         going_back=False,
@@ -127,7 +128,7 @@ def observe(knobs: Knobs, state: State, snapshot: Snapshot, now: float) -> State
 
 def stood_still(state: State, seconds: float) -> State:
     """A rescale stopped the job for so long."""
-    if not seconds > 0:
+    if not 0 < seconds < math.inf:
         return state
     return replace(state, downtimes=(*state.downtimes, seconds)[-DOWNTIMES:])
 

@@ -61,11 +61,11 @@ class State:
 
     last: Measured | None = None  # the last look
     requested: Mapping[str, int] | None = None  # the last change that was asked for, until it is seen to run
-    going_back: bool = False  # … and it was a rollback, which is not judged
+    going_back: bool = False  # … and it was a rollback, which is not compared
     asked_at: float | None = None
     rescaled_at: float | None = None
     intervals_to_ignore: int = 0
-    unjudged: Measured | None = None  # the last look before a rescale of ours that nobody has judged yet
+    before_ours: Measured | None = None  # the last look before a rescale of ours that is not compared yet
     doubtful: bool = False  # … of which one window said that it made things worse
     votes: tuple[Mapping[str, int], ...] = ()  # what the policy said at the last intervals
     recommended: tuple[tuple[float, Mapping[str, int]], ...] = ()  # … and within the scale-down delay, with the time

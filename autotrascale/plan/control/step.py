@@ -17,6 +17,7 @@ from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
 from autotrascale.plan.control import belief, manager, pace, signals
 from autotrascale.plan.control.autoscaling import NAME, AutoscalingPolicy
+from autotrascale.plan.control.evidence import Evidence
 from autotrascale.plan.control.loop_state import (
     CHECKED,
     CheckedPrediction,
@@ -36,7 +37,7 @@ LEAST_BACKLOG = 0.1  # seconds of input: less is on its way
 
 
 @dataclass(frozen=True)
-class Looked:
+class LookTaken:
     look: Look
     services: Mapping[str, float] = field(default_factory=dict)  # latency of services that the job calls
 
@@ -46,7 +47,7 @@ class Looked:
 
 
 @dataclass(frozen=True)
-class Changed:
+class RescaleEnded:
     """A rescale was carried out, or failed."""
 
     rescaled: Rescaled
@@ -56,7 +57,7 @@ class Changed:
         return self.rescaled.at
 
 
-Event = Looked | Changed
+Event = LookTaken | RescaleEnded
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,11 @@ def step(rules: Rules, state: State, event: Event, now: float) -> Stepped:
     passed = clock.now - state.clock.now
     state, notes = replace(state, clock=clock, number=state.number + 1), [odd] if odd else []
     match event:
-        case Changed(rescaled):
+        case RescaleEnded(rescaled):
             return _rescaled(rules, state, rescaled, passed, notes)
-        case Looked(look, _) if look.running is None:
+        case LookTaken(look, _) if look.running is None:
             return _down(rules, state, look, passed, notes)
-        case Looked(look, services):
+        case LookTaken(look, services):
             return _looked(rules, state, look, services, passed, notes)
 
 
@@ -121,7 +122,7 @@ def _monitored(rules: Rules, state: State, look: Look) -> tuple[State, Reason | 
     """What runs, and why the look cannot be believed."""
     totals = replace(state.totals, looks=state.totals.looks + 1)
     target, now = rules.settings.target, state.clock.now
-    beliefs, doubt = belief.judge(belief.Evidence(look, target, rules.oldest, state.beliefs, rules.topology, now))
+    beliefs, doubt = belief.judge(Evidence(look, target, rules.oldest, state.beliefs, rules.topology, now))
     state = replace(state, totals=totals, beliefs=beliefs)
     if look.running is not None and belief.fits(look.running, rules.topology):
         state = _seen_running(state, _named(look.running, rules.topology))
