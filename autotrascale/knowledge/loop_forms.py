@@ -10,7 +10,7 @@ import json
 from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Topology
@@ -29,7 +29,7 @@ STATE_VERSION = 2
 
 
 def state_to_json(state: State) -> str:
-    """Written after every step, so whole and by the encoder: leaving out what is usual would cost more than it saves."""
+    """Written after every step, so whole and by the encoder: leaving out costs more than it saves."""
     return json.dumps({"version": STATE_VERSION, **_fields(state)}, default=_fields, allow_nan=False)
 
 
@@ -100,8 +100,7 @@ def _text(data: object) -> str:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    kind: Hashable = type(value)
-    return {name: getattr(value, name) for name in _names(kind)}
+    return {name: getattr(value, name) for name in _names(cast(Hashable, type(value)))}
 
 
 @cache
