@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from autotrascale.plan.control.loop_state import CheckedPrediction, State, Totals
-from autotrascale.views.decisions import accuracy, clock, code, row, summary
+from autotrascale.views.decisions import accuracy, clock, clock_seconds, code, holds, row, summary
 
 ENTRY: dict[str, Any] = {
     "number": 7, "at": 11_670.0, "action": "rescale", "rate": 4523.0, "latency_seconds": 0.775, "backlog_records": 0.0,
@@ -57,3 +59,19 @@ def test_predictions_are_counted_by_how_near_they_came() -> None:
         "the last prediction was 142 ms ± 9 ms, observed 150 ms; 1 of 2 came within two standard deviations"
     )
     assert accuracy(()) == "no prediction has been compared with what came yet"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("03:14:30", 11670.0), ("2d 00:00:01", 172801.0), ("90", 90.0)])
+def test_a_time_is_read_as_it_is_shown(text: str, seconds: float) -> None:
+    assert clock_seconds(text) == seconds
+    assert clock(seconds) == clock(clock_seconds(clock(seconds)) or -1.0)
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    assert [clock_seconds(text) for text in ("", "yesterday", "1:2", "03:14")] == [None] * 4
+
+
+def test_holds_are_counted_by_why() -> None:
+    state = State(totals=Totals(looks=10, held={"hold-settling": 1, "hold-unbelievable: stale": 3}))
+    assert holds(state) == "4 of 10 looks held: hold-unbelievable: stale 3, hold-settling 1"
+    assert holds(State(totals=Totals(looks=10))) == "none of 10 looks held"
