@@ -204,7 +204,7 @@ def test_a_planning_setting_moves_what_the_loop_does(name: str) -> None:
 
 
 def test_confidence_the_budget_and_the_age_of_metrics_move_what_the_loop_does() -> None:
-    bold, sure = (run(Rules(Settings(Target(0.15), confidence=c), BASE), UP, 5400.0) for c in (0.3, 0.99))
+    bold, sure = (run(Rules(Settings(Target(0.3), confidence=c), BASE), UP, 5400.0) for c in (0.3, 0.99))
     assert sure.asked[0][1]["work"] > bold.asked[0][1]["work"]
     swings = steps(*([100.0, 400.0] * 12), every=3600.0)
     many, few = (
