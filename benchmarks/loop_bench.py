@@ -42,9 +42,9 @@ from autotrascale.execute.simulator.schedules import DAY, Noisy, Ramp, Schedule,
 from autotrascale.execute.simulator.steady import compile_job
 from autotrascale.knowledge.decisions import Decisions, Opening
 from autotrascale.loop import Event, Loop, step
-from autotrascale.plan.control.autoscaling import PlanningSettings
 from autotrascale.plan.control.knobs import Knobs
 from autotrascale.plan.control.loop_state import Entry, Rules, State
+from autotrascale.plan.control.plan import PlanningSettings
 from autotrascale.plan.control.prediction import Settings
 from autotrascale.plan.policies import Policy, create
 
@@ -244,6 +244,8 @@ def many_jobs(jobs_kept: int = 1000, interval: float = 10.0, looks: int = 8) -> 
         decisions = Decisions(Path(folder) / "decisions.db")
         sessions = [decisions.open_session(replace(opening, job=f"job-{i}")) for i in range(jobs_kept)]
         states = [recorded[start][1] for start in starts]
+        for session in sessions:
+            session.begin(rules)
         began, wall, steps = time.process_time(), time.perf_counter(), 0
         for look in range(looks):
             for i, start in enumerate(starts):
@@ -251,7 +253,7 @@ def many_jobs(jobs_kept: int = 1000, interval: float = 10.0, looks: int = 8) -> 
                 states[i], instructions = step(rules, states[i], event, now)
                 for entry in instructions:
                     if isinstance(entry, Entry):
-                        sessions[i].record(states[i], entry)
+                        sessions[i].record(states[i], entry, event)
                 steps += 1
         cpu, wall = time.process_time() - began, time.perf_counter() - wall
         decisions.close()
@@ -274,9 +276,9 @@ def _recorded_day(interval: float) -> list[tuple[Rules, State, Event, float]]:
     seen: list[tuple[Rules, State, Event, float]] = []
 
     class Recorded(Loop):
-        def happened(self, event: Event, now: float) -> None:
-            seen.append((self.rules, self.state, event, now))
-            super().happened(event, now)
+        def happened(self, event: Event) -> None:
+            seen.append((self.rules, self.state, event, event.at))
+            super().happened(event)
 
     Recorded(live, rules, initial=case.topology.named(case.floor)).run(DAY)
     return seen

@@ -6,36 +6,27 @@ what it answers, and raises `EngineError` only where nothing can be started at a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.look import Look, Rescaled
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
 
-
-@dataclass(frozen=True)
-class Look:
-    """What can be said of the job at one moment. Times are of the job's own clock, in seconds."""
-
-    at: float
-    running: Mapping[str, int] | None  # the parallelism observed; None while the job does not run
-    snapshot: Snapshot | None  # of the time since the look before or the last change; None: too little is known
-    measured_at: float | None = None  # when the newest of its metrics was made
-    detail: str = ""  # why there is no snapshot, or why nothing runs
+__all__ = ["LiveJob", "Look", "Rescaled", "measured"]
 
 
-@dataclass(frozen=True)
-class Rescaled:
-    """How a rescale ended. A failed one leaves the job at its old parallelism, or down (`running` None)."""
-
-    at: float
-    done: bool
-    running: Mapping[str, int] | None
-    downtime_seconds: float = 0.0
-    phases: Mapping[str, float] | None = None  # seconds of each step, where they are known
-    detail: str = ""
+def measured(
+    at: float, running: Mapping[str, int], take: Callable[[], Snapshot], measured_at: float | None = None
+) -> Look:
+    """A look with the snapshot that `take` gives. Numbers that no snapshot can hold are not measured, and that is said:
+    a monitor that reports nonsense is no reason to leave a job alone for good."""
+    try:
+        return Look(at, running, take(), measured_at)
+    except InputError as error:
+        return Look(at, running, None, measured_at, f"what was measured cannot be: {error}")
 
 
 class LiveJob(Protocol):

@@ -1,8 +1,12 @@
-"""The journal of decisions: what the control loop decided and did not decide, step by step, and where it goes on from.
+"""The journal of decisions: what the control loop saw and decided, step by step, and where it goes on from.
 
 One SQLite file for all jobs, beside MLflow's store, which is too slow for a row each interval. A row is on the disk
 when `record` returns, together with the state that the step left: a loop that is killed goes on from there. While the
 file cannot be written, rows are spooled in memory and written later; the job goes on being scaled meanwhile.
+
+Looks are kept for some days, in parts: a checkpoint (the rules, and the state before the part), and the looks after it,
+each compressed with the part's first one as its dictionary. From a checkpoint on, every step can be made again
+(`replay.py`).
 """
 
 from __future__ import annotations
@@ -11,45 +15,33 @@ import json
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autotrascale.domain.errors import AuTraScaleError, DecisionJournalError, InputError
+from autotrascale.domain.errors import DecisionJournalError, InputError
 from autotrascale.domain.job import Job
-from autotrascale.knowledge import tags
-from autotrascale.knowledge.cards import Card
-from autotrascale.knowledge.library import Library
+from autotrascale.knowledge.decisions_file import DecisionsFile, deflated, inflated
+from autotrascale.knowledge.loop_forms import (
+    event_from_json,
+    event_to_json,
+    rules_from_json,
+    rules_to_json,
+    state_from_json,
+    state_to_json,
+)
 from autotrascale.knowledge.owner import Owner
-from autotrascale.plan.control.loop_state import Entry, State, as_entry
-from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.control.loop_state import Entry, Rules, State, as_entry
+from autotrascale.plan.control.step import Event
 from autotrascale.reading import validate
 
-VERSION = 1
+DAY = 86_400.0
+KEEP_LOOKS_DAYS = 7.0
+PART = 256  # looks from one checkpoint to the next
 FINISHED = "finished"  # its time was over; anything else was interrupted
 SPOOLED = 10_000  # rows kept in memory while the file is away; then the oldest are lost, and counted
-_APPLICATION = 0x41545244  # "ATRD"
-_SCHEMA = """
-CREATE TABLE session (
-    id TEXT PRIMARY KEY,
-    job TEXT NOT NULL,
-    begun REAL NOT NULL,
-    written REAL NOT NULL,
-    owner TEXT NOT NULL,
-    opening TEXT NOT NULL,
-    state TEXT NOT NULL,
-    ended TEXT
-);
-CREATE TABLE decision (
-    session TEXT NOT NULL REFERENCES session,
-    number INTEGER NOT NULL,
-    written REAL NOT NULL,
-    entry TEXT NOT NULL,
-    PRIMARY KEY (session, number)
-) WITHOUT ROWID;
-"""
 
 
 @dataclass(frozen=True)
@@ -82,20 +74,23 @@ class Past:
     owner: Owner | None
     ended: str | None
     state: State
+    renewed: str = ""  # why its state is not the one that was written
 
     @property
     def lives(self) -> bool:
         return self.ended is None and self.owner is not None and self.owner.lives(time.time() - self.written)
 
 
-class Decisions:
-    """The file. `clock` is the wall's, for when a row was written; the loop's own times are in the rows."""
+class Decisions(DecisionsFile):
+    """All sessions. `clock` is the wall's, for when a row was written; the loop's own times are in the rows."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        self.path, self.clock = path, clock
-        self._connection: sqlite3.Connection | None = None
+        super().__init__(path)
+        self.clock = clock
 
-    def open_session(self, opening: Opening, *, anew: bool = False) -> Session:
+    def open_session(
+        self, opening: Opening, *, anew: bool = False, keep_looks_days: float = KEEP_LOOKS_DAYS
+    ) -> Session:
         """The job's last one, if it is of the same thing and nobody else carries it on; else a new one. `anew`: one
         that has finished is not gone on with. Who advises stands beside who acts."""
         last = next((past for past in self.sessions(opening.job) if past.opening.advise == opening.advise), None)
@@ -104,9 +99,9 @@ class Decisions:
                              remedy="stop that one first")  # fmt: skip
         owner = Owner.me()
         if last is not None and last.opening == opening and not (anew and last.ended == FINISHED):
-            session = Session(self, last.id, owner, last.state)
+            session = Session(self, last.id, owner, last.state, keep_looks_days, last.renewed)
         else:
-            session = Session(self, uuid.uuid4().hex[:12], owner, State())
+            session = Session(self, uuid.uuid4().hex[:12], owner, State(), keep_looks_days)
         with self.changing() as connection:
             connection.execute(
                 "INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, NULL) "
@@ -121,7 +116,7 @@ class Decisions:
         """The newest first."""
         query = "SELECT id, opening, begun, written, owner, ended, state FROM session"
         where = "" if job is None else " WHERE job = ?"
-        rows = self._read(f"{query}{where} ORDER BY begun DESC", () if job is None else (job,))
+        rows = self.read(f"{query}{where} ORDER BY begun DESC", () if job is None else (job,))
         return [_past(row) for row in rows]
 
     def find(self, name: str) -> Past | None:
@@ -134,59 +129,61 @@ class Decisions:
     def entries(self, session: str, last: int | None = None) -> list[dict[str, Any]]:
         """As they were written, in order; the `last` so many of them."""
         limit = "" if last is None else f" LIMIT {int(last)}"
-        rows = self._read(f"SELECT entry FROM decision WHERE session = ? ORDER BY number DESC{limit}", (session,))
+        rows = self.read(f"SELECT entry FROM decision WHERE session = ? ORDER BY number DESC{limit}", (session,))
         return [json.loads(entry) for (entry,) in reversed(rows)]
 
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    def checkpoints(self, session: str) -> list[Checkpoint]:
+        """Where steps can be made again from, in order."""
+        rows = self.read("SELECT number, rules, state FROM checkpoint WHERE session = ? ORDER BY number", (session,))
+        return [Checkpoint(number, rules_from_json(inflated(rules)), state_from_json(inflated(state))[0])
+                for number, rules, state in rows]  # fmt: skip
 
-    @contextmanager
-    def changing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, on the disk when it ends."""
-        try:
-            connection = self._opened()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
-            self.close()
-            raise DecisionJournalError(f"{self.path}: {error}") from error
+    def looks(self, session: str, after: int, upto: int | None = None) -> Iterator[tuple[int, Event, dict[str, Any]]]:
+        """Number, what happened, and the entry that was written of it."""
+        query = ("SELECT number, sample, body, entry FROM look JOIN decision USING (session, number) "
+                 "WHERE session = ? AND number > ? AND number <= ? ORDER BY number")  # fmt: skip
+        samples: dict[int, bytes] = {}
+        for number, sample, body, entry in self.read(query, (session, after, 2**62 if upto is None else upto)):
+            text = inflated(body, samples.get(sample, b""))
+            if sample is None:
+                samples = {number: text.encode()}
+            yield number, event_from_json(text), json.loads(entry)
 
-    def _read(self, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        if self._connection is None and not self.path.exists():
-            return []
-        try:
-            return list(self._opened().execute(query, values))
-        except (sqlite3.Error, OSError) as error:
-            self.close()
-            raise DecisionJournalError(f"{self.path}: {error}") from error
 
-    def _opened(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = _connected(self.path)
-        return self._connection
+@dataclass(frozen=True)
+class Checkpoint:
+    """The rules of the steps after it, and the state before them."""
+
+    number: int
+    rules: Rules
+    state: State
 
 
 class Session:
     """One loop's journal. `state` is where it goes on from; `unrecorded` are rows that are not on the disk yet."""
 
-    def __init__(self, decisions: Decisions, id: str, owner: Owner, state: State) -> None:
+    def __init__(
+        self, decisions: Decisions, id: str, owner: Owner, state: State, keep_looks_days: float = KEEP_LOOKS_DAYS,
+        renewed: str = "",
+    ) -> None:  # fmt: skip
         self.decisions, self.id, self.owner, self.state = decisions, id, owner, state
-        self.unrecorded: list[tuple[int, float, str]] = []
+        self.keep_looks_days, self.renewed = keep_looks_days, renewed
+        self.unrecorded: list[_Rows] = []
         self.lost = 0
         self.trouble = ""  # why rows are not recorded, while they are not
+        self._rules: Rules | None = None
+        self._part: int | None = None  # the number of the last checkpoint
+        self._sample: tuple[int, bytes] | None = None  # the first look after it
 
-    def record(self, state: State, entry: Entry) -> None:
+    def begin(self, rules: Rules) -> None:
+        self._rules, self._part = rules, None
+
+    def record(self, state: State, entry: Entry, event: Event) -> None:
+        now = self.decisions.clock()
+        checkpoint = self._checkpoint(now)
         self.state = state
-        row = (entry.number, self.decisions.clock(), json.dumps(as_entry(entry), ensure_ascii=False, default=str))
-        self.unrecorded.append(row)
+        text = json.dumps(as_entry(entry), ensure_ascii=False, default=str)
+        self.unrecorded.append(_Rows((entry.number, now, text), self._look(entry.number, event), checkpoint))
         self.lost += len(self.unrecorded) > SPOOLED
         del self.unrecorded[:-SPOOLED]
         self.flush()
@@ -194,10 +191,8 @@ class Session:
     def flush(self, ended: str | None = None) -> None:
         try:
             with self.decisions.changing() as connection:
-                connection.executemany(
-                    "INSERT OR REPLACE INTO decision VALUES (?, ?, ?, ?)",
-                    [(self.id, *row) for row in self.unrecorded],
-                )
+                for rows in self.unrecorded:
+                    self._write(connection, rows)
                 connection.execute(
                     "UPDATE session SET state = ?, written = ?, ended = ? WHERE id = ?",
                     (state_to_json(self.state), self.decisions.clock(), ended, self.id),
@@ -212,83 +207,57 @@ class Session:
         self.flush(why)
         self.owner.leave()
 
+    def _checkpoint(self, now: float) -> tuple[int, float, bytes, bytes] | None:
+        """At the beginning of each part: the state before it."""
+        number = self.state.number
+        if self._rules is None or (self._part is not None and number - self._part < PART):
+            return None
+        self._part, self._sample = number, None
+        return (number, now, deflated(rules_to_json(self._rules)), deflated(state_to_json(self.state)))
 
-class Learned:
-    """Models of a running job, kept in the library; while that is away they wait."""
+    def _look(self, number: int, event: Event) -> tuple[int, int | None, bytes] | None:
+        if self._rules is None:
+            return None
+        text = event_to_json(event)
+        if self._sample is None:
+            self._sample = number, text.encode()
+            return number, None, deflated(text)
+        return number, self._sample[0], deflated(text, self._sample[1])
 
-    def __init__(self, library: Library, job: Job, *, simulated: bool) -> None:
-        self.library, self.job, self.simulated = library, job, simulated
-        self.waiting: dict[float, BenefitModel] = {}  # the newest of each rate
-        self.kept = 0
-        self.trouble = ""
+    def _write(self, connection: sqlite3.Connection, rows: _Rows) -> None:
+        if rows.checkpoint is not None:
+            connection.execute("INSERT OR REPLACE INTO checkpoint VALUES (?, ?, ?, ?, ?)", (self.id, *rows.checkpoint))
+            self._forget(connection)
+        if rows.look is not None:
+            connection.execute("INSERT OR REPLACE INTO look VALUES (?, ?, ?, ?)", (self.id, *rows.look))
+        connection.execute("INSERT OR REPLACE INTO decision VALUES (?, ?, ?, ?)", (self.id, *rows.decision))
 
-    def keep(self, model: BenefitModel) -> None:
-        self.waiting[model.rate] = model
-        try:
-            for rate, each in list(self.waiting.items()):
-                self._register(each)
-                del self.waiting[rate]
-                self.kept += 1
-            self.trouble = ""
-        except AuTraScaleError as error:
-            self.trouble = str(error)
-
-    def _register(self, model: BenefitModel) -> None:
-        store = self.library.store
-        card = Card.of(model, self.job, simulated=self.simulated)
-        told = {tags.KIND: "autoscaling", tags.JOB: self.job.name}
-        name = f"autoscaling, {card.alias}"
-        run = store.call(store.client.create_run, store.experiment(self.job.name), tags=told, run_name=name)
-        store.call(store.client.set_terminated, run.info.run_id, "FINISHED")
-        self.library.register(model, replace(card, run_id=run.info.run_id), run.info.run_id)
-
-
-# --- a state as JSON --------------------------------------------------------------------------------------------------
-
-
-def state_to_json(state: State) -> str:
-    """Without the snapshots that the manager compares with: the first look of the next process takes their place."""
-    slim = replace(state, manager=replace(state.manager, seen=None, unjudged=None))
-    return json.dumps(slim, default=vars, allow_nan=False)
+    def _forget(self, connection: sqlite3.Connection) -> None:
+        """Looks of whole parts that ended before the days for which looks are kept."""
+        before = self.decisions.clock() - self.keep_looks_days * DAY
+        with closing(connection.execute(
+            "SELECT max(number) FROM checkpoint WHERE session = ? AND written <= ?", (self.id, before)
+        )) as cursor:  # fmt: skip
+            (number,) = cursor.fetchone()
+        if number is not None:
+            connection.execute("DELETE FROM look WHERE session = ? AND number <= ?", (self.id, number))
+            connection.execute("DELETE FROM checkpoint WHERE session = ? AND number < ?", (self.id, number))
 
 
-def state_from_json(text: str) -> State:
-    data: Mapping[str, Any] = json.loads(text)
-    return validate(data, State, place="state")
+@dataclass(frozen=True)
+class _Rows:
+    """What one step leaves in the file."""
+
+    decision: tuple[int, float, str]
+    look: tuple[int, int | None, bytes] | None
+    checkpoint: tuple[int, float, bytes, bytes] | None
 
 
 def _past(row: tuple[Any, ...]) -> Past:
     id, opening, begun, written, owner, ended, state = row
     try:
-        read = state_from_json(state)
-    except (InputError, ValueError):  # of another version: what was measured is in the library, the rest is relearnt
-        read = State()
+        read, renewed = state_from_json(state)
+    except (InputError, ValueError) as error:  # what was measured is in the library, the rest is relearnt
+        read, renewed = State(), f"its state cannot be read, so it is begun anew: {error}"
     return Past(id, validate(json.loads(opening), Opening, place="opening"), begun, written,
-                Owner.read(json.loads(owner)), ended, read)  # fmt: skip
-
-
-def _connected(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
-    try:
-        connection.execute("PRAGMA journal_mode = wal")
-        connection.execute("PRAGMA synchronous = full")  # written means on the disk
-        with closing(connection.execute("PRAGMA application_id")) as cursor:
-            (whose,) = cursor.fetchone()
-        if whose == 0:
-            _make(connection)
-        elif whose != _APPLICATION:
-            raise sqlite3.DatabaseError("is a database, but not of decisions")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _make(connection: sqlite3.Connection) -> None:
-    connection.execute("BEGIN IMMEDIATE")  # two processes may come to an empty file at once
-    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        for statement in _SCHEMA.strip().split(";\n"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-    connection.execute("COMMIT")
+                Owner.read(json.loads(owner)), ended, read, renewed)  # fmt: skip

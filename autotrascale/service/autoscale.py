@@ -18,7 +18,8 @@ from autotrascale.service.tuning_output import TARGET_NOT_MET
 
 if TYPE_CHECKING:
     from autotrascale.domain.job import Job
-    from autotrascale.knowledge.decisions import Decisions, Learned, Session
+    from autotrascale.knowledge.decisions import Decisions, Session
+    from autotrascale.knowledge.learned import Learned
     from autotrascale.knowledge.store import Store
     from autotrascale.plan.control.loop_state import Entry, Rules, State
     from autotrascale.service.jobfile import JobFile
@@ -104,7 +105,8 @@ def _keep(
         opened = file.look_on(event_log) if event_log else file.open_live(engine, kept, path.parent, file.tuning.seed)
         job, live = opened
         stack.callback(live.close)
-        session = None if decisions is None else _session(decisions, job, engine, live.simulated, advise, home)
+        keep = file.autoscale.keep_looks_days
+        session = None if decisions is None else _session(decisions, job, engine, live.simulated, advise, home, keep)
         learned = _library(store, job, live.simulated)
         rules = _rules(file, job, engine, store, advise=advise)
         _opening(job, live.simulated, advise, session)
@@ -130,11 +132,14 @@ def _keep(
         return loop.state
 
 
-def _session(decisions: Decisions, job: Job, engine: str, simulated: bool, advise: bool, home: Path) -> Session:
+def _session(
+    decisions: Decisions, job: Job, engine: str, simulated: bool, advise: bool, home: Path, keep_looks_days: float
+) -> Session:
     """A simulated job whose time was over begins anew; everything else is gone on with."""
     from autotrascale.knowledge.decisions import Opening
 
-    session = decisions.open_session(Opening.of(job, engine, simulated=simulated, advise=advise), anew=simulated)
+    opening = Opening.of(job, engine, simulated=simulated, advise=advise)
+    session = decisions.open_session(opening, anew=simulated, keep_looks_days=keep_looks_days)
     if simulated and session.state.number == 0:
         (home / "simulated-job.json").unlink(missing_ok=True)
     return session
@@ -164,7 +169,7 @@ def _rules(file: JobFile, job: Job, engine: str, store: Store | None, *, advise:
 def _library(store: Store | None, job: Job, simulated: bool) -> Learned | None:
     if store is None:
         return None
-    from autotrascale.knowledge.decisions import Learned
+    from autotrascale.knowledge.learned import Learned
     from autotrascale.knowledge.library import Library
 
     return Learned(Library(store), job, simulated=simulated)
@@ -188,6 +193,8 @@ def _opening(job: Job, simulated: bool, advise: bool, session: Session | None) -
     else:
         again = f", going on after entry {session.state.number}" if session.state.number else ""
         note(f"session {session.id}{again}")
+        if session.renewed:
+            note(session.renewed)
 
 
 def _teller(
@@ -217,6 +224,6 @@ def _closing(form: Format, job: Job, state: State, simulated: bool, advise: bool
     from autotrascale.views.decisions import accuracy, summary
 
     sentence = summary(job.name, job.target.latency_seconds, state, simulated=simulated, advise=advise)
-    for line in (accuracy(state.judged), sentence) if not advise else (sentence,):
+    for line in (accuracy(state.checked), sentence) if not advise else (sentence,):
         note(line) if form is Format.json else say(line)
     sys.stdout.flush()

@@ -12,8 +12,8 @@ from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.target import Target
 from autotrascale.execute.simulator import schedules
-from autotrascale.plan.control.autoscaling import PlanningSettings
 from autotrascale.plan.control.knobs import Knobs
+from autotrascale.plan.control.plan import PlanningSettings
 
 Kind = Literal["constant", "steps", "ramp", "diurnal", "spikes", "recorded"]
 
@@ -88,12 +88,14 @@ class Autoscale:
     confidence: float = 0.75  # that a parallelism meets the target, before it is rescaled to
     rescales_per_day: int = 10
     stale_seconds: float = 0.0  # metrics older than this are not decided on; 0: three intervals
+    keep_looks_days: float = 7.0  # for so long every look is kept, so that decisions can be made again from them
     trace: TraceOf = field(default_factory=TraceOf)
 
     def __post_init__(self) -> None:
         checks.share("confidence", self.confidence)
         checks.count("rescales_per_day", self.rescales_per_day)
         checks.non_negative("stale_seconds", self.stale_seconds)
+        checks.non_negative("keep_looks_days", self.keep_looks_days)
 
 
 def knobs_for_a_loop(given: Knobs, target: Target, *, micro_batch: bool) -> Knobs:

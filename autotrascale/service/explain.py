@@ -7,7 +7,7 @@ was never tuned.
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,13 +18,24 @@ from autotrascale.service.store import StoreOption
 if TYPE_CHECKING:
     from autotrascale.knowledge.decisions import Past
     from autotrascale.knowledge.history import Record
+    from autotrascale.knowledge.replay import Replayed
     from autotrascale.knowledge.store import Store
     from autotrascale.tuning import Outcome
 
 _SHOWN = 20  # decisions of a session
 
 
-def explain(run: RunName, store: StoreOption = None, form: FormatOption = Format.table) -> None:
+def explain(
+    run: RunName,
+    store: StoreOption = None,
+    again: Annotated[
+        bool, typer.Option("--replay", help="Of an autoscaled job: decide again from the looks that were kept.")
+    ] = False,
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="With --replay: show what was seen then, as 03:14:30.")
+    ] = None,
+    form: FormatOption = Format.table,
+) -> None:
     """Say why a run ended at the parallelism that it did, operator by operator: why not one instance fewer, as measured
     or as the model expects it.
 
@@ -34,6 +45,9 @@ def explain(run: RunName, store: StoreOption = None, form: FormatOption = Format
     from autotrascale.service.store import need_store
 
     opened = need_store(store)
+    if again or at is not None:
+        _replay(run, opened, again, at, form)
+        return
     if session := _session(run, opened):
         emit(form, _decisions(*session), lambda: _show_decisions(*session))
         return
@@ -65,7 +79,7 @@ def _session(run: str, store: Store) -> tuple[Past, list[dict[str, Any]]] | None
 
 
 def _decisions(past: Past, entries: list[dict[str, Any]]) -> dict[str, Any]:
-    from autotrascale.views.decisions import accuracy, summary
+    from autotrascale.views.decisions import accuracy, holds, summary
 
     opening, state = past.opening, past.state
     return {
@@ -74,10 +88,12 @@ def _decisions(past: Past, entries: list[dict[str, Any]]) -> dict[str, Any]:
         "state": "running" if past.lives else past.ended or "killed",
         "simulated": opening.simulated,
         "latency_target": opening.latency_target,
-        "running": None if state.observed is None else dict(state.observed),
+        "running": None if state.observed is None or state.down else dict(state.observed),
         "decisions": entries,
-        "predictions": [vars(each) for each in state.judged],
-        "accuracy": accuracy(state.judged),
+        "held": dict(state.totals.held),
+        "holds": holds(state),
+        "predictions": [vars(each) for each in state.checked],
+        "accuracy": accuracy(state.checked),
         "summary": summary(opening.job, opening.latency_target, state, simulated=opening.simulated,
                            advise=opening.advise),
     }  # fmt: skip
@@ -94,8 +110,55 @@ def _show_decisions(past: Past, entries: list[dict[str, Any]]) -> None:
         for reason in entry["reasons"]:
             say(f"    {reason['code']}: {reason['text']}")
     say()
+    say(str(answer["holds"]))
     say(str(answer["accuracy"]))
     say(str(answer["summary"]))
+
+
+def _replay(run: str, store: Store, again: bool, at: str | None, form: Format) -> None:
+    """Every step again, from the journal alone: the same decisions, or the first one that differs."""
+    from autotrascale.domain.errors import InputError
+    from autotrascale.knowledge.replay import replay
+    from autotrascale.service.autoscale import decisions_beside
+    from autotrascale.views.decisions import clock, clock_seconds
+
+    wanted = None if at is None else clock_seconds(at)
+    if at is not None and (wanted is None or not again):
+        raise InputError("--at", "is a time of --replay", seen=at, remedy="give both, the time as 03:14:30")
+    decisions = decisions_beside(store)
+    past = None if decisions is None else decisions.find(run)
+    if decisions is None or past is None:
+        raise InputError(run, "was not autoscaled here", remedy="name a job, or a session that explain shows")
+    first, steps, shown, different = None, 0, None, []
+    for each in replay(decisions, past.id):
+        first, steps = first or each, steps + 1
+        different += [] if each.same else [each.number]
+        if wanted is not None and float(each.written["at"]) <= wanted:
+            shown = each
+    decisions.close()
+    verdict = "no looks are kept of this session: nothing can be decided again"
+    if first is not None:
+        verdict = f"{steps} steps since {clock(first.written['at'])} decided again: every decision is the same"
+    if different:
+        verdict = f"{len(different)} of {steps} decisions differ now, the first at entry {different[0]}"
+    told = {"session": past.id, "steps": steps, "different": different, "summary": verdict,
+            "at": shown and {"written": shown.written, "now": shown.now}}  # fmt: skip
+    emit(form, told, lambda: _show_replay(shown, verdict))
+
+
+def _show_replay(shown: Replayed | None, verdict: str) -> None:
+    from autotrascale.plan.control.step import LookTaken
+    from autotrascale.views.decisions import looked_at, moved
+
+    if shown is not None:
+        if isinstance(shown.event, LookTaken):
+            for line in looked_at(shown.written["at"], shown.event.look.snapshot, shown.event.look.detail):
+                say(line)
+        for what, entry in (("decided", shown.written), *((("now", shown.now),) if not shown.same else ())):
+            say(f"{what}: {entry['action']}: {moved(entry)}")
+            for reason in entry["reasons"]:
+                say(f"    {reason['code']}: {reason['text']}")
+    say(verdict)
 
 
 def register(app: typer.Typer) -> None:

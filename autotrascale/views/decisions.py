@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from autotrascale.plan.control.loop_state import Judged, State
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.true_rates import true_rates
+from autotrascale.plan.control.loop_state import CheckedPrediction, State
 from autotrascale.plan.words import amount, listing, percent
 from autotrascale.views.explanation import seconds
 
@@ -45,16 +48,50 @@ def code(entry: Mapping[str, Any]) -> str:
     return " ".join([entry["action"], *(reason["code"] for reason in entry["reasons"])])
 
 
-def accuracy(judged: tuple[Judged, ...]) -> str:
+def accuracy(checked: tuple[CheckedPrediction, ...]) -> str:
     """The last prediction against what came, and how many of all lay within two standard deviations."""
-    if not judged:
-        return "no prediction has been judged yet"
-    last = judged[-1]
-    near = sum(abs(each.observed - each.predicted) <= 2 * each.sd for each in judged)
+    if not checked:
+        return "no prediction has been compared with what came yet"
+    last = checked[-1]
+    near = sum(abs(each.observed - each.predicted) <= 2 * each.sd for each in checked)
     return (
         f"the last prediction was {seconds(last.predicted)} ± {seconds(last.sd)}, observed {seconds(last.observed)}; "
-        f"{near} of {len(judged)} came within two standard deviations"
+        f"{near} of {len(checked)} came within two standard deviations"
     )
+
+
+def holds(state: State) -> str:
+    """How many looks could not be decided on, and why, the most frequent first."""
+    held, looks = state.totals.held, state.totals.looks
+    if not held:
+        return f"none of {looks} looks held"
+    each = ", ".join(f"{name} {n}" for name, n in sorted(held.items(), key=lambda each: (-each[1], each[0])))
+    return f"{sum(held.values())} of {looks} looks held: {each}"
+
+
+def clock_seconds(text: str) -> float | None:
+    """The inverse of `clock`: `2d 03:14:30`, `03:14:30`, or plain seconds; None where it is none of these."""
+    found = re.fullmatch(r"(?:(\d+)d\s+)?(\d+):(\d\d):(\d\d)|(\d+(?:\.\d+)?)", text.strip())
+    if found is None:
+        return None
+    days, hours, minutes, rest, plain = found.groups()
+    return float(plain) if plain else int(days or 0) * 86_400.0 + int(hours) * 3600 + int(minutes) * 60 + int(rest)
+
+
+def looked_at(at: float, snapshot: Snapshot | None, detail: str) -> list[str]:
+    """What one look showed, a line for each operator."""
+    if snapshot is None:
+        return [f"{clock(at)}  nothing was measured: {detail}"]
+    waiting = "unknown" if snapshot.backlog_records is None else amount(snapshot.backlog_records)
+    carried = "unknown" if snapshot.throughput is None else f"{amount(snapshot.throughput)}/s"
+    lines = [f"{clock(at)}  {amount(snapshot.target_rate)}/s offered, {carried} carried, backlog {waiting}, "
+             f"window {seconds(snapshot.window_seconds)}"]  # fmt: skip
+    for name, metrics in snapshot.operators.items():
+        rate, busy = true_rates(metrics).processing, metrics.total.useful_seconds
+        each = "unknown" if rate is None else f"{amount(rate / metrics.parallelism)}/s for each instance"
+        share = "" if busy is None else f", busy {percent(busy / metrics.parallelism / snapshot.window_seconds)}"
+        lines.append(f"    {name} × {metrics.parallelism}: true rate {each}{share}")
+    return lines
 
 
 def summary(job: str, target: float, state: State, *, simulated: bool, advise: bool) -> str:

@@ -13,9 +13,10 @@ import pytest
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
-from autotrascale.knowledge.decisions import Decisions, Opening, Session, state_from_json, state_to_json
-from autotrascale.loop import Loop
-from autotrascale.plan.control.loop_state import Entry, State
+from autotrascale.knowledge.decisions import Decisions, Opening, Session
+from autotrascale.knowledge.loop_forms import state_from_json, state_to_json
+from autotrascale.loop import Event, Instruction, Loop
+from autotrascale.plan.control.loop_state import Entry
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.testing.scripted_live import ScriptedLive
 from tests.loop.scripts import RULES, START, TOPOLOGY, live
@@ -33,11 +34,6 @@ def decisions(tmp_path: Path) -> Decisions:
     return Decisions(tmp_path / "decisions.db")
 
 
-def kept(state: State) -> State:
-    """What a later process is given of it."""
-    return replace(state, manager=replace(state.manager, seen=None, unjudged=None))
-
-
 def test_every_step_is_on_the_disk_with_the_state_it_left(decisions: Decisions) -> None:
     session = decisions.open_session(OPENING)
     told: list[Entry] = []
@@ -49,13 +45,13 @@ def test_every_step_is_on_the_disk_with_the_state_it_left(decisions: Decisions) 
     assert all(each["reasons"][0]["text"] for each in entries)
     past = Decisions(decisions.path).find("scripted")
     assert past is not None
-    assert past.state == kept(loop.state)
+    assert past.state == loop.state
 
 
 def test_a_state_survives_being_written_down() -> None:
     loop = Loop(live(changing), RULES, initial=START)
     loop.run(6000)
-    assert state_from_json(state_to_json(loop.state)) == kept(loop.state)
+    assert state_from_json(state_to_json(loop.state)) == (loop.state, "")
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -95,12 +91,12 @@ class _Mortal(Loop):
         super().__init__(job, RULES, initial=START, state=session.state, journal=session)
         self.doomed, self.death, self.after, self.steps = doomed, death, after, 0
 
-    def _do(self, instruction: object) -> None:
+    def _do(self, instruction: Instruction, event: Event) -> None:
         self.steps += isinstance(instruction, Entry)
         dies = self.steps == self.doomed
         if dies and not self.after:
             raise self.death
-        super()._do(instruction)  # type: ignore[arg-type]
+        super()._do(instruction, event)
         if dies:
             raise self.death
 
@@ -131,7 +127,7 @@ def test_while_the_file_is_away_the_job_goes_on_and_the_rows_come_later(tmp_path
 
 def test_a_library_that_is_away_does_not_stop_the_loop() -> None:
     from autotrascale.domain.errors import RunStoreError
-    from autotrascale.knowledge.decisions import Learned
+    from autotrascale.knowledge.learned import Learned
 
     class Away:
         @property
@@ -188,7 +184,7 @@ def test_what_is_requested_when_the_controller_dies_is_read_off_the_job(decision
     loop = Loop(job, RULES, initial=START, journal=session)
     loop.run(900)
     wanted: Mapping[str, int] = {"source": 1, "work": 9}
-    session.state = replace(loop.state, requested=wanted)
+    session.state = replace(loop.state, manager=replace(loop.state.manager, requested=wanted))
     job.rescale(wanted)
     session.end("killed")
     again = decisions.open_session(OPENING)

@@ -12,7 +12,7 @@ from autotrascale.plan.control.rates import KEPT, Rates, nearest_rate, sizing_ra
 def heard(rates: list[float], every: float = 60.0) -> Rates:
     known = Rates()
     for i, rate in enumerate(rates):
-        known = known.hear((i + 1) * every, every, rate)
+        known = known.adding((i + 1) * every, every, rate)
     return known
 
 
@@ -38,15 +38,15 @@ def test_noise_is_no_trend(seed: int) -> None:
     known, now = Rates(), 0.0
     for _ in range(300):
         now += 30.0
-        known = known.hear(now, 30.0, 100.0 * rng.lognormvariate(0, 0.03))
+        known = known.adding(now, 30.0, 100.0 * rng.lognormvariate(0, 0.03))
         assert known.ahead(now, 3600.0, 0.0, most=3.0) < 115.0
 
 
 def test_a_jump_is_looked_at_twice_and_begins_a_line_of_its_own() -> None:
-    known = heard([100.0] * 20).hear(1260.0, 60.0, 130.0)
-    assert known.straddles
-    known = known.hear(1320.0, 60.0, 160.0)
-    assert not known.straddles
+    known = heard([100.0] * 20).adding(1260.0, 60.0, 130.0)
+    assert known.jumped
+    known = known.adding(1320.0, 60.0, 160.0)
+    assert not known.jumped
     assert known.need(1320.0, 0.0) == pytest.approx(160.0)
     assert known.lately(1320.0, 600.0, 0.0) == pytest.approx(160.0)
 

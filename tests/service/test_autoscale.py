@@ -99,6 +99,17 @@ def test_a_session_is_journalled_explained_and_its_models_are_kept(
     assert f"session {session} of {name}, finished" in text
     assert "rate-up: needs" in text
     assert text.rstrip().endswith("all the time.")
+    capsys.readouterr()
+    assert run("explain", name, "--replay", "--at", "00:10:00", "--format", "json") == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["different"] == []
+    assert again["steps"] == len(entries(out))
+    assert again["at"]["written"] == again["at"]["now"]
+    assert again["at"]["written"]["at"] <= 600
+    assert run("explain", name, "--replay", "--at", "00:10:00") == 0
+    assert "every decision is the same" in capsys.readouterr().out
+    assert run("explain", name, "--replay", "--at", "yesterday") == 1
+    assert run("explain", "nobody", "--replay") == 1
 
 
 @pytest.mark.usefixtures("store")
@@ -202,7 +213,7 @@ def test_what_waits_for_the_next_micro_batch_is_no_backlog() -> None:
     assert knobs_for_a_loop(own, Target(5.0), micro_batch=True).backlog_seconds == 2.0
 
 
-LOG = ROOT / "tests" / "spark" / "data" / "wordcount-events.jsonl"
+LOG = ROOT / "tests" / "analyze" / "data" / "wordcount-events.jsonl"
 
 
 def test_advice_on_a_job_that_somebody_else_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

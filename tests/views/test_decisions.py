@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from autotrascale.plan.control.loop_state import Judged, State, Totals
-from autotrascale.views.decisions import accuracy, clock, code, row, summary
+import pytest
+
+from autotrascale.plan.control.loop_state import CheckedPrediction, State, Totals
+from autotrascale.views.decisions import accuracy, clock, clock_seconds, code, holds, row, summary
 
 ENTRY: dict[str, Any] = {
     "number": 7, "at": 11_670.0, "action": "rescale", "rate": 4523.0, "latency_seconds": 0.775, "backlog_records": 0.0,
@@ -52,8 +54,24 @@ def test_the_sentence_tells_time_in_target_rescales_and_instance_hours() -> None
 
 
 def test_predictions_are_counted_by_how_near_they_came() -> None:
-    said = accuracy((Judged(0.1, 0.01, 0.2), Judged(0.142, 0.009, 0.15)))
+    said = accuracy((CheckedPrediction(0.1, 0.01, 0.2), CheckedPrediction(0.142, 0.009, 0.15)))
     assert said == (
         "the last prediction was 142 ms ± 9 ms, observed 150 ms; 1 of 2 came within two standard deviations"
     )
-    assert accuracy(()) == "no prediction has been judged yet"
+    assert accuracy(()) == "no prediction has been compared with what came yet"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("03:14:30", 11670.0), ("2d 00:00:01", 172801.0), ("90", 90.0)])
+def test_a_time_is_read_as_it_is_shown(text: str, seconds: float) -> None:
+    assert clock_seconds(text) == seconds
+    assert clock(seconds) == clock(clock_seconds(clock(seconds)) or -1.0)
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    assert [clock_seconds(text) for text in ("", "yesterday", "1:2", "03:14")] == [None] * 4
+
+
+def test_holds_are_counted_by_why() -> None:
+    state = State(totals=Totals(looks=10, held={"hold-settling": 1, "hold-unbelievable: stale": 3}))
+    assert holds(state) == "4 of 10 looks held: hold-unbelievable: stale 3, hold-settling 1"
+    assert holds(State(totals=Totals(looks=10))) == "none of 10 looks held"

@@ -13,23 +13,17 @@ left alone within the band below. When to act, and within which bounds, is the m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from autotrascale.domain import checks
 from autotrascale.domain.decision import Decision, Number, Reason
-from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.plan.control.prediction import (
-    GRID,
-    Prediction,
-    ReadingsByRate,
-    Settings,
-    grid_rate,
-    predict_at,
-    predict_least,
-)
-from autotrascale.plan.control.rates import Rates, sizing_rate
+from autotrascale.domain.true_rates import true_rates
+from autotrascale.plan.control.memory import MISSES, PREDICTIONS, Memory, Tried
+from autotrascale.plan.control.plan import Cause, Plan, PlanningSettings
+from autotrascale.plan.control.prediction import Prediction, Settings, predict_at, predict_least
+from autotrascale.plan.control.rates import sizing_rate
+from autotrascale.plan.control.readings import GRID, grid_rate
 from autotrascale.plan.policies.base import hold, hold_for_gaps
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.lattice import Point
@@ -37,106 +31,70 @@ from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
 from autotrascale.plan.words import amount, percent
 
 NAME = "autoscale"
-MISSES = 2  # looks in a row above the target before it is no noise …
-FAR = 1.3  # … or one that is this far above
-CALM_CHANGE = 0.1  # a window whose rate lies further from the line speaks of no rate in particular
-SMOOTH = 0.3  # weight of the newest capacity
-PLANS = 16
-PART = 0.7  # of what a scale-down would save: with less it waits
 RISING = 1.03  # ahead over now, from which on the rate is said to rise
 FARTHEST = 1.6  # times what is needed now: a trend is not believed beyond
-FORGET = 2 * 86_400.0  # seconds in which the largest allocation fades
 MOST_USELESS = 3  # scale-ups in a row that did not bring the job within its target: something else is wrong
 LEAP = 1.5  # times the instances of an operator, at most, where the rate does not ask for more
 
 
 @dataclass(frozen=True)
-class PlanningSettings:
-    """How a job is kept within its target: the `autoscale:` section's planning part."""
-
-    headroom: float = 0.04  # carry this much more than the rate that is expected
-    band: float = 1.2  # leave it alone while what it was sized for is no more than this many times what is needed
-    horizon_seconds: float = 3600.0  # size for the highest rate so far ahead, as the trend says
-    worth: float = 0.18  # what a rescale must move, as a share of the most instances of the last days
-    recall_seconds: float = 600.0  # a rate that was carried so lately may come again: it is not scaled down below
-    review_seconds: float = 3600.0  # how often a job in its band is asked whether less would do
-
-    def __post_init__(self) -> None:
-        for name in ("headroom", "worth"):
-            checks.non_negative(name, getattr(self, name))
-        for name in ("horizon_seconds", "recall_seconds", "review_seconds"):
-            checks.positive(name, getattr(self, name))
-        checks.positive("band", self.band)
-        if self.band < 1:
-            raise InputError("band", "is below 1: it would scale down what is needed", seen=self.band,
-                             remedy="1.2 is a good start")  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Tried:
-    """What ran before a scale-down, to go back to while that is not known to be good."""
-
-    k: Point
-    sized_for: float | None
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What one look leaves for the next."""
-
-    rates: Rates = field(default_factory=Rates)
-    readings: ReadingsByRate = field(default_factory=ReadingsByRate)
-    running: Point = ()
-    capacity: Mapping[str, float] = field(default_factory=dict)  # of one instance, smoothed, at this parallelism
-    sized_for: float | None = None  # the highest rate that what runs was planned for
-    missed: int = 0  # looks in a row above the target
-    good: int = 0  # … and within it, since the last change
-    useless_scale_ups: int = 0  # scale-ups for a missed target since it was last met
-    tried: Tried | None = None
-    largest: float = 0.0  # the most instances of the last days, slowly forgotten
-    plans: tuple[Prediction, ...] = ()  # made from what is known now
-    reviewed_at: float | None = None  # when it was last asked what the least would be
-
-
-@dataclass(frozen=True)
 class AutoscalingPolicy:
-    """A policy for one look. `calm`: the job has settled since its last change, so what it shows is what it is."""
+    """The policy for one look. `measured` is the look itself, which the manager's adjustments may change before the
+    policy is shown it."""
 
     settings: Settings
     planning: PlanningSettings
     memory: Memory
     now: float
+    measured: Snapshot
     models: Sequence[BenefitModel] = ()
-    may_go_down: bool = True
     name: str = NAME
-    planned: list[Prediction] = field(default_factory=list)  # new plans of this look, for the memory
 
-    def decide(self, snapshot: Snapshot) -> Decision:
+    def decide(self, snapshot: Snapshot) -> Plan:
+        """`snapshot` as the manager shows it: with a backlog as demand, a utilisation target, a corrected capacity."""
         sized = size(snapshot, self.settings.target, capacity=self.memory.capacity)
         if isinstance(sized, Unsized):
-            return hold_for_gaps(NAME, snapshot, sized)
+            return self._hold(hold_for_gaps(NAME, snapshot, sized))
         if snapshot.target_rate <= 0:
-            return hold(NAME, snapshot, [Reason("hold-no-input", "nothing arrives: nothing can be sized")])
-        if self.memory.rates.straddles:
+            text = "nothing arrives: nothing can be sized"
+            return self._hold(hold(NAME, snapshot, [Reason("hold-no-input", text)]))
+        if self.memory.rates.jumped:
             text = "the rate jumped within this window: looked at once more, to see how far"
-            return hold(NAME, snapshot, [Reason("hold-jump", text, {"rate": snapshot.target_rate})])
-        return _Look(self, snapshot).decide()
+            return self._hold(hold(NAME, snapshot, [Reason("hold-jump", text, {"rate": snapshot.target_rate})]))
+        return _Planning(self, snapshot).plan()
+
+    def expects(self, k: Point) -> Prediction | None:
+        """What a parallelism shall show at the rate of now; later compared with what it does."""
+        if self.measured.target_rate <= 0:
+            return None
+        rate = grid_rate(self.measured.target_rate)
+        sized = size(self.measured, self.settings.target, rate=rate, capacity=self.memory.capacity)
+        if isinstance(sized, Unsized):
+            return None
+        return predict_at(self.settings, self.memory.readings, self.models, sized, k)
+
+    def _hold(self, held: Decision) -> Plan:
+        return Plan(held.policy, held.parallelism, held.changed, held.reasons, hold=True, memory=self.memory)
 
 
-class _Look:
-    """One decision; the order of the rules is the order of `decide`."""
+class _Planning:
+    """One look's planning; the order of the rules is the order of `plan`."""
 
-    def __init__(self, pilot: AutoscalingPolicy, snapshot: Snapshot) -> None:
-        self.pilot, self.planning, self.memory = pilot, pilot.planning, pilot.memory
+    def __init__(self, policy: AutoscalingPolicy, snapshot: Snapshot) -> None:
+        self.policy, self.planning, self.memory = policy, policy.planning, policy.memory
         self.snapshot = snapshot
         self.running = tuple(snapshot.parallelism.values())
-        rates, now = self.memory.rates, pilot.now
+        self.capacity = _capacity(policy, snapshot)
+        # While the target is met, readings of latency say more than a capacity at another parallelism.
+        self.loss = self.memory.loss if self._is_missed() else {}
+        rates, now = self.memory.rates, policy.now
         newest = rates.windows[-1].rate if rates.windows else snapshot.target_rate
-        self.extra = max(0.0, snapshot.target_rate - newest)  # what the manager's adjustments added
+        self.extra = max(0.0, snapshot.target_rate - newest)  # what the adjustments added, and a rise within the window
         self.need = rates.need(now, self.planning.headroom) + self.extra
         self.ahead = rates.ahead(now, self.planning.horizon_seconds, self.planning.headroom, FARTHEST) + self.extra
+        self.new: list[Prediction] = []
 
-    def decide(self) -> Decision:
+    def plan(self) -> Plan:
         if short := self._below_floor():
             return short
         if self.memory.tried is not None and self._is_missed() and not self._outgrown():
@@ -161,47 +119,47 @@ class _Look:
 
     # -- the rules ----------------------------------------------------------------------------------------------------
 
-    def _below_floor(self) -> Decision | None:
+    def _below_floor(self) -> Plan | None:
         """No model and too little to carry the rate: the floor, which needs no latency to be known."""
-        if any(cell.runs for cell in self.memory.readings.cells) or self.pilot.models:
+        if any(cell.runs for cell in self.memory.readings.cells) or self.policy.models:
             return None
         sized = self._sized(sizing_rate(self.ahead, GRID))
         if all(k >= low for k, low in zip(self.running, sized.floor, strict=True)):
             return None
         wanted = tuple(max(k, low) for k, low in zip(self.running, sized.floor, strict=True))
-        self.pilot.planned.append(
-            Prediction(sized.rate, wanted, 0.0, 1.0, 0.5, "the throughput floor, no latency known")
-        )
+        floor = self._unpredicted(sized.rate, wanted, "the throughput floor, no latency known")
         text = f"nothing is known of this job yet: the floor for {amount(sized.rate)}/s first"
-        return self._wish(wanted, Reason("floor-first", text, {"rate": sized.rate}), *self._out_of_reach(sized))
+        reason = Reason("floor-first", text, {"rate": sized.rate})
+        return self._plan("floor", wanted, floor, reason, *self._out_of_reach(sized))
 
-    def _go_back(self, tried: Tried) -> Decision:
+    def _go_back(self, tried: Tried) -> Plan:
         text = "the last scale-down missed the target: back to what ran before"
-        self.pilot.planned.append(Prediction(tried.sized_for or self.need, tried.k, 0.0, 1.0, 0.5, "ran before"))
-        return self._wish(tried.k, Reason("go-back", text))
+        before = self._unpredicted(tried.sized_for or self.need, tried.k, "ran before")
+        return self._plan("back", tried.k, before, Reason("go-back", text))
 
-    def _up(self) -> Decision:
-        predicted, sized = self._plan(self._far_enough())
+    def _up(self) -> Plan:
+        predicted, sized = self._predict(self._far_enough())
         wanted = tuple(map(max, predicted.k, sized.floor))
         if sum(wanted) <= sum(self.running) and (enough := self._enough(predicted, sized)):
             return enough
         before = self.memory.sized_for or 0.0
         numbers = {"needed_rate": self.need, "sized_for": before, "planned_rate": predicted.rate}
         text = f"needs {amount(self.need)}/s and was sized for {amount(before)}/s: sized for {amount(predicted.rate)}/s"
-        return self._wish(
-            wanted, Reason("rate-up", text, numbers), self._predicted(predicted), *self._out_of_reach(sized)
-        )
+        reason = Reason("rate-up", text, numbers)
+        return self._plan("rate", wanted, predicted, reason, self._said(predicted), *self._out_of_reach(sized))
 
-    def _enough(self, predicted: Prediction, sized: Sizing) -> Decision | None:
+    def _enough(self, predicted: Prediction, sized: Sizing) -> Plan | None:
         """What runs may be good for more than it was planned for."""
         if any(k < low for k, low in zip(self.running, sized.floor, strict=True)):
             return None
-        pilot = self.pilot
-        seen = predict_at(pilot.settings, self.memory.readings, pilot.models, sized, self.running)
-        if seen.met < pilot.settings.confidence:
+        policy = self.policy
+        seen = predict_at(policy.settings, self.memory.readings, policy.models, sized, self.running)
+        if seen.met < policy.settings.confidence:
             return None
+        self.memory = replace(self.memory, sized_for=predicted.rate)
         text = f"what runs is good for {amount(predicted.rate)}/s too: it stays"
-        return self._wish(self.running, Reason("enough", text, {"planned_rate": predicted.rate}), self._predicted(seen))
+        reason = Reason("enough", text, {"planned_rate": predicted.rate})
+        return self._plan("none", self.running, seen, reason, self._said(seen))
 
     def _far_enough(self) -> float:
         """While the rate rises: so far that the next rescale is worth one too, for the rate will get there."""
@@ -210,34 +168,35 @@ class _Look:
         step = 1 + self.planning.worth * self.memory.largest / sum(self.running)
         return max(self.ahead, self.need * min(step, FARTHEST))
 
-    def _more(self) -> Decision:
+    def _more(self) -> Plan:
         """Algorithm 1 at the rate it was sized for. Where the model thinks that what runs is right, or less would do,
         it is asked for a higher rate: what was just seen says that it is wrong."""
         rate = max(self.ahead, self.memory.sized_for or 0.0)
         for _ in range(4 if self.memory.useless_scale_ups < MOST_USELESS else 0):
-            predicted, sized = self._plan(rate)
+            predicted, sized = self._predict(rate)
             most = (max(low, math.ceil(LEAP * own)) for low, own in zip(sized.floor, self.running, strict=True))
-            wanted = tuple(map(max, map(min, predicted.k, most), self.running))
+            wanted = tuple(map(max, map(min, predicted.k, most), sized.floor, self.running))
             if wanted != self.running:
                 text = f"above the target for {self.memory.missed} looks: more, sized for {amount(predicted.rate)}/s"
                 reason = Reason("target-missed", text, {"looks": self.memory.missed, "planned_rate": predicted.rate})
-                self.pilot.planned.append(replace(predicted, k=wanted))
-                return self._wish(wanted, reason, self._predicted(predicted), *self._out_of_reach(sized))
+                within = replace(predicted, k=wanted)
+                self.new.append(within)
+                return self._plan("missed", wanted, within, reason, self._said(predicted), *self._out_of_reach(sized))
             rate *= GRID**2
         text = "above the target, and no parallelism within the bounds is expected to change that"
         if self.memory.useless_scale_ups >= MOST_USELESS:
             text = f"above the target, and {MOST_USELESS} scale-ups did not change that: no more of them at this rate"
-        return self._wish(self.running, Reason("out-of-reach", text, {"looks": self.memory.missed}))
+        return self._plan("none", self.running, None, Reason("out-of-reach", text, {"looks": self.memory.missed}))
 
-    def _down(self) -> Decision | None:
+    def _down(self) -> Plan | None:
         sized_for, planning, rates = self.memory.sized_for, self.planning, self.memory.rates
-        rate = max(self.ahead, rates.lately(self.pilot.now, planning.recall_seconds, planning.headroom))
+        rate = max(self.ahead, rates.lately(self.policy.now, planning.recall_seconds, planning.headroom))
         lower = sized_for is not None and sizing_rate(rate, GRID) * planning.band <= sized_for
         reviewed = self.memory.reviewed_at
-        review = reviewed is None or self.pilot.now - reviewed >= planning.review_seconds
+        review = reviewed is None or self.policy.now - reviewed >= planning.review_seconds
         if not (lower or review) or self.memory.good < MISSES:
             return None
-        predicted, sized = self._plan(rate)
+        predicted, sized = self._predict(rate)
         wanted = tuple(
             min(max(k, low), high) for k, low, high in zip(predicted.k, sized.floor, sized.upper, strict=True)
         )
@@ -245,49 +204,57 @@ class _Look:
         if saved < planning.worth:
             return None
         numbers: dict[str, Number] = {"saved": saved, "instances": sum(wanted), "planned_rate": predicted.rate}
-        if not self.pilot.may_go_down:
-            text = f"{percent(saved)} could be saved, but the rescales of today are used up: kept for scale-ups"
-            return self._wish(self.running, Reason("budget", text, numbers))
         code = "rate-down" if lower else "over-allocated"
         text = f"{amount(predicted.rate)}/s is enough to be sized for: saves {percent(saved)} of what it takes at most"
-        return self._wish(wanted, Reason(code, text, numbers), self._predicted(predicted))
+        return self._plan("saving", wanted, predicted, Reason(code, text, numbers), self._said(predicted))
 
-    def _stay(self) -> Decision:
+    def _stay(self) -> Plan:
         sized = self.memory.sized_for
+        if self.new:
+            self.memory = replace(self.memory, reviewed_at=self.policy.now)
         if sized is None:
-            return self._wish(self.running, Reason("first-look", "not known yet what this parallelism is good for"))
-        met = "target met" if self.memory.good else "not seen settled yet"
+            text = "not known yet what this parallelism is good for"
+            return self._plan("none", self.running, None, Reason("first-look", text))
+        met = "target met" if self.memory.good else "not seen settled and measured yet"
         text = f"needs {amount(self.need)}/s, sized for {amount(sized)}/s, {met}: it stays"
-        return self._wish(self.running, Reason("in-band", text, {"needed_rate": self.need, "sized_for": sized}))
+        numbers = {"needed_rate": self.need, "sized_for": sized}
+        return self._plan("none", self.running, None, Reason("in-band", text, numbers))
 
     # -- planning -----------------------------------------------------------------------------------------------------
 
-    def _plan(self, rate: float) -> tuple[Prediction, Sizing]:
+    def _predict(self, rate: float) -> tuple[Prediction, Sizing]:
         """For the next rate of the grid, once for as long as nothing new is known."""
         rate = sizing_rate(rate, GRID)
         sized = self._sized(rate)
-        known = next((each for each in self.memory.plans if each.rate == rate), None)
+        known = next((each for each in self.memory.predictions if each.rate == rate), None)
         if known is None:
-            known = predict_least(self.pilot.settings, self.memory.readings, self.pilot.models, sized)
-            self.pilot.planned.append(known)
+            known = predict_least(self.policy.settings, self.memory.readings, self.policy.models, sized)
+            self.new.append(known)
         return known, sized
 
     def _sized(self, rate: float) -> Sizing:
-        sized = size(self.snapshot, self.pilot.settings.target, rate=rate, capacity=self.memory.capacity)
+        target = self.policy.settings.target
+        sized = size(self.snapshot, target, rate=rate, capacity=self.capacity, scaling=self.loss)
         assert isinstance(sized, Sizing)  # asked before, at another rate
         return sized
 
-    def _wish(self, k: Point, *reasons: Reason) -> Decision:
-        wanted = dict(zip(self.snapshot.operators, k, strict=True))
-        return Decision.between(NAME, self.snapshot.parallelism, wanted, *reasons)
+    def _unpredicted(self, rate: float, k: Point, basis: str) -> Prediction:
+        """Wanted for another reason than its latency."""
+        self.new.append(known := Prediction(rate, k, 0.0, 1.0, 0.5, basis))
+        return known
 
-    def _predicted(self, plan: Prediction) -> Reason:
-        target = self.pilot.settings.target.latency_seconds
-        mean, sd = plan.latency(target), plan.spread(target)
-        text = f"expected at {amount(plan.rate)}/s: {amount(mean)} ± {amount(sd)} s; from {plan.basis}"
-        return Reason(
-            "predicted", text, {"latency_seconds": mean, "sd_seconds": sd, "rate": plan.rate, "met": plan.met}
-        )
+    def _plan(self, cause: Cause, k: Point, prediction: Prediction | None, *reasons: Reason) -> Plan:
+        running, wanted = self.snapshot.parallelism, dict(zip(self.snapshot.operators, k, strict=True))
+        by_rate = {each.rate: each for each in (*self.memory.predictions, *self.new)}
+        memory = replace(self.memory, predictions=tuple(by_rate.values())[-PREDICTIONS:])
+        return Plan(NAME, wanted, wanted != running, reasons, cause=cause, prediction=prediction, memory=memory)
+
+    def _said(self, predicted: Prediction) -> Reason:
+        target = self.policy.settings.target.latency_seconds
+        mean, sd = predicted.latency(target), predicted.spread(target)
+        text = f"expected at {amount(predicted.rate)}/s: {amount(mean)} ± {amount(sd)} s; from {predicted.basis}"
+        numbers = {"latency_seconds": mean, "sd_seconds": sd, "rate": predicted.rate, "met": predicted.met}
+        return Reason("predicted", text, numbers)
 
     def _out_of_reach(self, sized: Sizing) -> list[Reason]:
         if sized.reach >= 1:
@@ -296,106 +263,11 @@ class _Look:
         return [Reason("out-of-reach", text, {"reach": sized.reach})]
 
 
-# --- what a look leaves behind ----------------------------------------------------------------------------------------
-
-
-def observed(
-    settings: Settings,
-    planning: PlanningSettings,
-    memory: Memory,
-    snapshot: Snapshot,
-    now: float,
-    *,
-    calm: bool,
-    behind: bool,
-) -> Memory:
-    """`calm`: settled and without backlog, so its latency is that of this parallelism at this rate; `behind`: it falls
-    behind."""
-    k = tuple(snapshot.parallelism.values())
-    if k != memory.running:
-        memory = _changed(memory, k)
-    faded = memory.largest * max(0.0, 1 - snapshot.window_seconds / FORGET)
-    memory = replace(memory, largest=max(float(sum(k)), faded))
-    memory = replace(memory, rates=memory.rates.hear(now, snapshot.window_seconds, snapshot.target_rate))
-    sized = size(snapshot, settings.target)
-    if isinstance(sized, Unsized) or snapshot.target_rate <= 0:
-        return memory
-    memory = replace(memory, capacity=_smooth(memory.capacity, sized))
-    latency = snapshot.latency_seconds.of(settings.target.statistic)
-    missed = behind or (latency is not None and latency > settings.target.latency_seconds)
-    if not (calm or behind) or memory.rates.straddles:
-        return memory
-    far = latency is not None and latency > FAR * settings.target.latency_seconds
-    looks = memory.missed + (MISSES if far or behind else 1) if missed else 0
-    memory = replace(memory, missed=looks, good=0 if missed else memory.good + 1)
-    if memory.good >= MISSES:
-        good_for = memory.rates.need(now, planning.headroom) if memory.sized_for is None else memory.sized_for
-        memory = replace(memory, tried=None, useless_scale_ups=0, sized_for=good_for)
-    return _told(settings, memory, snapshot, k, None if behind else latency)
-
-
-def _told(settings: Settings, memory: Memory, snapshot: Snapshot, k: Point, latency: float | None) -> Memory:
-    rate = grid_rate(snapshot.target_rate)
-    cell = memory.readings.at(rate)
-    sized = cell.sizing if cell is not None else size(snapshot, settings.target, rate=rate, capacity=memory.capacity)
-    if isinstance(sized, Unsized) or (latency is None and not memory.missed):
-        return memory
-    fresh = memory.missed == MISSES or cell is None or all(run.parallelism != k for run in cell.runs)
-    told = memory.readings.told(sized, k, latency)
-    return replace(memory, readings=told, plans=() if fresh else memory.plans)
-
-
-def half_way(decision: Decision, running: Mapping[str, int]) -> Reason | None:
-    """A scale-down of which the guards left only a part is not worth a standstill yet."""
-    wanted = next((r.numbers["instances"] for r in decision.reasons if r.code in ("rate-down", "over-allocated")), None)
-    if not decision.changed or not isinstance(wanted, int):
-        return None
-    whole, part = sum(running.values()) - wanted, sum(running.values()) - sum(decision.parallelism.values())
-    if part >= PART * whole:
-        return None
-    text = f"only {part} of the {whole} instances may be given back yet: waits until more may"
-    return Reason("half-way", text, {"instances": part, "planned": whole})
-
-
-def rescaled(memory: Memory, k: Point, now: float) -> Memory:
-    """A rescale to `k` was asked for: remember what it was planned for, and what ran before if it is a step down."""
-    fits = [plan.rate for plan in memory.plans if all(low <= own for low, own in zip(plan.k, k, strict=True))]
-    down = bool(memory.running) and sum(k) < sum(memory.running)
-    tried = Tried(memory.running, memory.sized_for) if down else None
-    return replace(memory, sized_for=max(fits, default=memory.sized_for), tried=tried, missed=0, good=0,
-                   reviewed_at=now)  # fmt: skip
-
-
-def kept(memory: Memory, pilot: AutoscalingPolicy, decision: Decision) -> Memory:
-    """The plans of this look stay until something new is known."""
-    plans = {plan.rate: plan for plan in (*memory.plans, *pilot.planned)}
-    memory = replace(memory, plans=tuple(plans.values())[-PLANS:])
-    codes = {reason.code for reason in decision.reasons}
-    if decision.changed:
-        return replace(memory, useless_scale_ups=memory.useless_scale_ups + 1 if "target-missed" in codes else 0)
-    good_for = next((r.numbers["planned_rate"] for r in decision.reasons if r.code == "enough"), None)
-    if isinstance(good_for, float):
-        memory = replace(memory, sized_for=good_for)
-    return replace(memory, reviewed_at=pilot.now) if "in-band" in codes and pilot.planned else memory
-
-
-def expected(pilot: AutoscalingPolicy, snapshot: Snapshot, k: Point) -> Prediction | None:
-    """What a parallelism shall show at the rate of now; later compared with what it does."""
-    if snapshot.target_rate <= 0:
-        return None
-    rate = grid_rate(snapshot.target_rate)
-    sized = size(snapshot, pilot.settings.target, rate=rate, capacity=pilot.memory.capacity)
-    if isinstance(sized, Unsized):
-        return None
-    return predict_at(pilot.settings, pilot.memory.readings, pilot.models, sized, k)
-
-
-def _smooth(before: Mapping[str, float], sized: Sizing) -> dict[str, float]:
-    known = {name: value for name, value in zip(sized.operators, sized.capacity, strict=True) if value}
-    return {name: before[name] + SMOOTH * (value - before[name]) if name in before else value
-            for name, value in known.items()}  # fmt: skip
-
-
-def _changed(memory: Memory, k: Point) -> Memory:
-    """Another parallelism runs, whoever asked for it."""
-    return replace(memory, running=k, capacity={}, missed=0, good=0, plans=())
+def _capacity(policy: AutoscalingPolicy, shown: Snapshot) -> dict[str, float]:
+    """As remembered, but no more than the manager corrected it to, or than a lasting backlog showed it to be."""
+    memory, measured = policy.memory, policy.measured
+    share = dict(memory.short)
+    for name in memory.capacity if shown.operators is not measured.operators else ():
+        now, was = true_rates(shown.operators[name]).processing, true_rates(measured.operators[name]).processing
+        share[name] = min(share.get(name, 1.0), now / was if now and was else 1.0)
+    return {name: value * share.get(name, 1.0) for name, value in memory.capacity.items()}

@@ -1,118 +1,23 @@
-"""The manager's guards, one small function each. `manager.py` says in which order they are applied.
+"""The manager's guards, one small function each: what becomes of the policy's answer.
 
-A gate looks at the situation and gives a reason to hold, or None. An adjustment changes what the policy is shown. A
-guard changes what the policy answered. Guards are called with a parallelism for every operator and give one back.
+Guards are called with a parallelism for every operator and give one back, and the reason that is told where the two
+differ. `manager.py` says in which order they are applied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from statistics import median_high
 
 from autotrascale.domain.decision import Number, Reason
-from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
+from autotrascale.plan.control.adjustments import faster
+from autotrascale.plan.control.quota import slots, within_quota
 from autotrascale.plan.control.situation import Situation
 from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.plan.words import amount, listing, percent
 
 Parallelism = Mapping[str, int]
-Gate = Callable[[Situation], Reason | None]
-Adjustment = Callable[[Situation, Snapshot], tuple[Snapshot, Reason | None]]
 Guard = Callable[[Situation, Parallelism], tuple[Parallelism, Reason]]
-
-
-# --- Gates: is this the moment to ask at all?
-
-
-def paused(situation: Situation) -> Reason | None:
-    return Reason("hold-paused", "paused: nothing is changed until it is resumed") if situation.knobs.paused else None
-
-
-def interval(situation: Situation) -> Reason | None:
-    """Policy interval."""
-    since = None if situation.state.asked_at is None else situation.now - situation.state.asked_at
-    if since is None or since >= situation.knobs.interval_seconds:
-        return None
-    text = f"asked {amount(since)} s ago, the policy interval is {amount(situation.knobs.interval_seconds)} s"
-    return Reason("hold-interval", text, {"since_seconds": since, "interval_seconds": situation.knobs.interval_seconds})
-
-
-def warm_up(situation: Situation) -> Reason | None:
-    left = situation.state.intervals_to_ignore
-    if not left:
-        return None
-    return Reason("hold-warm-up", f"warming up after a rescale: {left} intervals to ignore", {"intervals_left": left})
-
-
-def settling(situation: Situation) -> Reason | None:
-    """Policy running time."""
-    if situation.state.rescaled_at is None:
-        return None
-    since, whole = situation.now - situation.state.rescaled_at, situation.knobs.running_seconds
-    if since >= whole:
-        return None
-    text = f"rescaled {amount(since)} s ago, left alone for {amount(whole)} s"
-    return Reason("hold-settling", text, {"since_seconds": since, "running_seconds": whole})
-
-
-def garbage(situation: Situation) -> Reason | None:
-    """Collector pauses count as useful time, so they read as low capacity."""
-    limit = situation.knobs.max_gc_share
-    if limit is None:
-        return None
-    for name, metrics in situation.snapshot.operators.items():
-        total = metrics.total
-        share = total.gc_seconds / total.useful_seconds if total.gc_seconds and total.useful_seconds else 0.0
-        if share > limit:
-            text = f"{name}: {percent(share)} of its useful time is garbage collection, the limit is {percent(limit)}"
-            return Reason("hold-garbage", text, {"operator": name, "gc_share": share, "limit": limit})
-    return None
-
-
-# --- Lenses: what shall the policy see?
-
-
-def corrected(situation: Situation, shown: Snapshot) -> tuple[Snapshot, Reason | None]:
-    """Target rate ratio: capacity times what was learned, by way of useful time, of which it is the inverse."""
-    factor = situation.state.correction
-    if situation.knobs.target_rate_ratio is None or factor == 1.0:
-        return shown, None
-    operators = {name: _slowed(metrics, 1 / factor) for name, metrics in shown.operators.items()}
-    text = f"measured capacity was optimistic: taken times {factor:.2f}"
-    return replace(shown, operators=operators), Reason("corrected", text, {"factor": factor})
-
-
-def utilised(situation: Situation, shown: Snapshot) -> tuple[Snapshot, Reason | None]:
-    share = situation.knobs.utilisation
-    if share == 1.0:
-        return shown, None
-    rates = {name: rate / share for name, rate in shown.source_rates.items()}
-    text = f"sized to be busy {percent(share)} of the time"
-    return replace(shown, source_rates=rates), Reason("utilisation", text, {"utilisation": share})
-
-
-def with_backlog(situation: Situation, shown: Snapshot) -> tuple[Snapshot, Reason | None]:
-    """Catch-up time: the backlog is demand too, spread over the time in which it shall be worked off."""
-    backlog, within = situation.snapshot.backlog_records, situation.knobs.catch_up_seconds
-    if within is None or not backlog or not situation.catching_up:
-        return shown, None
-    extra = backlog / within
-    text = f"backlog of {amount(backlog)}: {amount(extra)}/s more to work it off in {amount(within)} s"
-    return _faster(shown, extra), Reason("backlog", text, {"backlog": backlog, "extra_rate": extra})
-
-
-def with_restart(situation: Situation, shown: Snapshot) -> tuple[Snapshot, Reason | None]:
-    """Restart time: if a rescale is due, what arrives while the job stands still is backlog as well."""
-    knobs, rate = situation.knobs, situation.snapshot.target_rate
-    if knobs.catch_up_seconds is None or not knobs.restart_seconds or not rate or not _rescale_is_due(shown):
-        return shown, None
-    extra = rate * knobs.restart_seconds / knobs.catch_up_seconds
-    text = f"a restart of {amount(knobs.restart_seconds)} s: {amount(extra)}/s more to make up for it"
-    return _faster(shown, extra), Reason("restart", text, {"extra_rate": extra})
-
-
-# --- Guards: what becomes of the answer?
 
 
 def activation(situation: Situation, wanted: Parallelism) -> tuple[Parallelism, Reason]:
@@ -152,12 +57,12 @@ def effective_only(situation: Situation, wanted: Parallelism) -> tuple[Paralleli
 
 
 def dead_band(situation: Situation, wanted: Parallelism) -> tuple[Parallelism, Reason]:
-    """Above all of its time an operator falls behind, whatever the band."""
+    """Above all of its time an operator falls behind, whatever the band; so does a job with a backlog."""
     target, band = situation.knobs.utilisation, situation.knobs.dead_band
     if not band:
         return wanted, Reason("dead-band", "")
     within = [n for n, busy in situation.busy.items() if target - band <= busy <= min(1.0, target + band)]
-    names = [name for name in within if wanted[name] != situation.running[name]]
+    names = [name for name in within if _is_small(situation, name, wanted[name])]
     kept = {name: situation.running[name] if name in names else k for name, k in wanted.items()}
     busy = ", ".join(f"{name} {percent(situation.busy[name])}" for name in names[:5])
     text = f"busy within ± {percent(band)} of {percent(target)}, left alone: {busy}"
@@ -165,15 +70,22 @@ def dead_band(situation: Situation, wanted: Parallelism) -> tuple[Parallelism, R
 
 
 def ignore_small(situation: Situation, wanted: Parallelism) -> tuple[Parallelism, Reason]:
+    """A change that small; but what falls behind falls behind by one instance, too."""
     most, running = situation.knobs.ignore_instances, situation.running
-    kept = {name: running[name] if abs(k - running[name]) <= most else k for name, k in wanted.items()}
-    names = [name for name in wanted if kept[name] != wanted[name]]
+    names = [n for n, k in wanted.items() if abs(k - running[n]) <= most and _is_small(situation, n, k)]
+    kept = {name: running[name] if name in names else k for name, k in wanted.items()}
     return kept, Reason("ignored", f"changes of ± {most} are ignored: {listing(names)}", {"ignore_instances": most})
+
+
+def _is_small(situation: Situation, name: str, k: int) -> bool:
+    """A change that may be left undone: no scale-up of a job that is behind."""
+    behind = situation.behind or situation.busy.get(name, 0.0) > 1.0
+    return k < situation.running[name] or (k > situation.running[name] and not behind)
 
 
 def delayed_down(situation: Situation, wanted: Parallelism) -> tuple[Parallelism, Reason]:
     """Scale-down delay: the largest recommendation in the window. What runs is the first in it after each rescale."""
-    largest = {name: max([k, *(wish[name] for _, wish in situation.state.wishes)]) for name, k in wanted.items()}
+    largest = {name: max([k, *(said[name] for _, said in situation.state.recommended)]) for name, k in wanted.items()}
     kept = {name: max(k, min(largest[name], situation.running[name])) for name, k in wanted.items()}
     delay = situation.knobs.scale_down_delay_seconds
     text = f"scaled down no further than the largest recommendation of the last {amount(delay)} s"
@@ -188,6 +100,37 @@ def not_down_while_behind(situation: Situation, wanted: Parallelism) -> tuple[Pa
         return _no_fewer(situation, wanted), Reason("backlog-unknown", "the backlog is not known: no scale-down")
     text = f"no scale-down while catching up with a backlog of {amount(backlog)}"
     return _no_fewer(situation, wanted), Reason("catching-up", text, {"backlog": backlog})
+
+
+def for_a_restart(situation: Situation, wanted: Parallelism) -> tuple[Parallelism, Reason]:
+    """What arrives while a rescale stops the job is a backlog. It is there once: what runs and is enough needs no more
+    because of it. Who scales up takes what works it off in time, and who scales down goes no further than that."""
+    running, extra = situation.running, _restart_rate(situation)
+    reason = Reason("restart", f"a restart of {amount(situation.restart_seconds)} s: {amount(extra)}/s more to make up "
+                    "for it", {"extra_rate": extra})  # fmt: skip
+    share = situation.knobs.utilisation
+    whole = (situation.snapshot.target_rate + extra) / share - situation.snapshot.target_rate
+    sized = size(faster(situation.snapshot, whole)) if extra else None
+    if not isinstance(sized, Sizing):
+        return wanted, reason
+    enough = sized.named_floor
+    if any(k > running[name] for name, k in wanted.items()):
+        return {name: max(k, enough[name]) for name, k in wanted.items()}, reason
+    return {name: max(k, min(enough[name], running[name])) for name, k in wanted.items()}, reason
+
+
+def _restart_rate(situation: Situation) -> float:
+    """Records per second more, for as long as a backlog may last, to make up for a restart; no more than the rate."""
+    within, rate = situation.knobs.catch_up_seconds, situation.snapshot.target_rate
+    return 0.0 if within is None else rate * min(1.0, situation.restart_seconds / within)
+
+
+def not_down(situation: Situation, wanted: Parallelism) -> tuple[Parallelism, Reason]:
+    """Whoever asks knows a reason why nothing may be given back now."""
+    reason = situation.not_down
+    if reason is None:
+        return wanted, Reason("not-down", "")
+    return _no_fewer(situation, wanted), reason
 
 
 def max_step(situation: Situation, wanted: Parallelism) -> tuple[Parallelism, Reason]:
@@ -239,6 +182,25 @@ def pinned(situation: Situation, wanted: Parallelism) -> tuple[Parallelism, Reas
     return {**wanted, **pins}, Reason("pinned", text)
 
 
+def quota(situation: Situation, wanted: Parallelism) -> tuple[Parallelism, Reason]:
+    """Above what is needed to keep up, all are cut in proportion. What is pinned or excluded keeps what it has."""
+    most, execution = situation.knobs.quota, situation.snapshot.execution
+    if most is None or slots(execution, wanted) <= most:
+        return wanted, Reason("quota", "")
+    if execution != "pipelined":
+        kept: Parallelism = {name: max(min(k, most), situation.bounds(name)[0]) for name, k in wanted.items()}
+    else:
+        fixed = {n: k for n, k in wanted.items() if n in situation.knobs.pinned or n in situation.knobs.excluded}
+        free = {name: k for name, k in wanted.items() if name not in fixed}
+        sized = size(situation.snapshot)
+        need = sized.named_floor if isinstance(sized, Sizing) else situation.running
+        shares = within_quota(free, need, max(0, most - sum(fixed.values())))
+        kept = {name: fixed.get(name, max(shares.given.get(name, 1), situation.bounds(name)[0])) for name in wanted}
+    names = [name for name in wanted if kept[name] < wanted[name]]
+    text = f"{slots(execution, wanted)} slots are wanted and the quota is {most}: {listing(names)} cut"
+    return kept, Reason("quota", text, {"wanted": slots(execution, wanted), "quota": most})
+
+
 def one_worker_count(situation: Situation, wanted: Parallelism) -> tuple[Parallelism, Reason]:
     """With shared execution all operators have the same workers: guards on single operators may not tear them apart."""
     if situation.snapshot.execution != "shared" or len(set(wanted.values())) == 1:
@@ -264,29 +226,3 @@ def _divisor(situation: Situation, name: str, k: int) -> int:
     if k < running:
         return next((d for d in divisors if k <= d < running), running)
     return next((d for d in divisors if d >= k), max([d for d in divisors if d > running], default=running))
-
-
-def _slowed(metrics: OperatorMetrics, factor: float) -> OperatorMetrics:
-    if metrics.instances:
-        return replace(
-            metrics,
-            instances=tuple(replace(w, useful_seconds=_times(w.useful_seconds, factor)) for w in metrics.instances),
-        )
-    return replace(metrics, useful_seconds=_times(metrics.useful_seconds, factor))
-
-
-def _times(value: float | None, factor: float) -> float | None:
-    return None if value is None else value * factor
-
-
-def _faster(snapshot: Snapshot, extra: float) -> Snapshot:
-    """`extra` records per second more, spread over the sources as their rates are."""
-    whole, rates = snapshot.target_rate, snapshot.source_rates
-    more = {name: extra * (rate / whole if whole else 1 / len(rates)) for name, rate in rates.items()}
-    return replace(snapshot, source_rates={name: rate + more[name] for name, rate in rates.items()})
-
-
-def _rescale_is_due(shown: Snapshot) -> bool:
-    """Judged by the floor, so that the policy is asked once only: some of them remember what they were asked."""
-    sized = size(shown)
-    return isinstance(sized, Sizing) and sized.named_floor != shown.parallelism

@@ -29,7 +29,7 @@ class Knobs:
     utilisation: float = 1.0  # how much of its time an instance shall be busy at most
     catch_up_seconds: float | None = None  # how soon a backlog shall be worked off; no scale-down until it is
     backlog_seconds: float = 0.0  # a backlog of less than this many seconds of input counts as none
-    restart_seconds: float = 0.0  # how long a rescale stops the job: what arrives then is backlog too
+    restart_seconds: float = 0.0  # a first guess of how long a rescale stops the job: what arrives then is backlog too
 
     # What becomes of its answer
     activation_intervals: int = 1  # consecutive decisions looked at before one is acted on
@@ -49,6 +49,7 @@ class Knobs:
     maximum: Mapping[str, int] = field(default_factory=dict)
     excluded: tuple[str, ...] = ()  # operators that stay as they run
     pinned: Mapping[str, int] = field(default_factory=dict)  # operators that get this parallelism and keep it
+    quota: int | None = None  # slots that the job may take, all operators together
 
     def __post_init__(self) -> None:
         for name in ("interval_seconds", "running_seconds", "backlog_seconds", "restart_seconds", "small_gain"):
@@ -59,7 +60,7 @@ class Knobs:
         checks.count("activation_intervals", self.activation_intervals)
         for name in ("max_gc_share", "target_rate_ratio", "rollback_loss", "min_effectiveness"):
             checks.optional(checks.share, name, getattr(self, name))
-        for name in ("max_step_up", "max_step_down", "max_small_gains"):
+        for name in ("max_step_up", "max_step_down", "max_small_gains", "quota"):
             if getattr(self, name) is not None:
                 checks.count(name, getattr(self, name))
         self._check_utilisation()

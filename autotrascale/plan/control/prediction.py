@@ -1,14 +1,13 @@
-"""What a running job has taught so far: readings by rate, and the parallelism that they predict_least for another rate.
+"""What a parallelism would do at a rate, predicted from the readings of a running job, and the least that would do.
 
     symbol   meaning                                                           unit
     R        the rate that the job is to be sized for                          records/s
     k', load floor and loads at that rate                                      instances
     y        log(l_r / l_t), predicted as mean ± sd                             log
 
-A tuning run stays at one rate; a running job is measured at whatever rate there is. So readings are kept in cells of a
-geometric grid of rates, each with the floor and the loads of its rate. A reading k at rate r speaks of the rate R as
-k·R/r would, which keeps its operators as busy; the further apart the rates, the less it weighs. Models of other
-sessions are sources, as in Algorithm 2, until a rate has NUM configurations of its own (then Algorithm 1).
+A reading k at rate r speaks of the rate R as k·R/r would, which keeps its operators as busy; the further apart the
+rates, the less it weighs. Models of other sessions are sources, as in Algorithm 2, until a rate has NUM configurations
+of its own (then Algorithm 1).
 
 What is asked for is the fewest instances that meet the target with `confidence`. Where the readings cannot name any,
 a study is asked, which also looks for what is worth knowing.
@@ -25,28 +24,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotrascale.domain.target import Target
-from autotrascale.plan.control.rates import nearest_rate
+from autotrascale.plan.control.readings import RateReadings, ReadingsByRate
 from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.acquisition import probability_met
 from autotrascale.plan.search.benefit_model import BenefitModel, Sample, readings_of, samples_of
 from autotrascale.plan.search.lattice import Lattice, Point, Pool
-from autotrascale.plan.search.runs import LEAST_LATENCY, Run
+from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.search.study import SearchSettings, Study
-from autotrascale.plan.sizing.floor import micro_batch
 from autotrascale.plan.sizing.sizing import Sizing
 from autotrascale.plan.words import listing
 
 Floats = NDArray[np.float64]
 
-CELLS = 60  # rates that are remembered
-RUNS = 12  # configurations of one rate
-WINDOWS = 8  # readings averaged in one configuration: later ones slowly replace the first
-SOURCES = 3  # stored models that a plan is made from
-NEAR = 10  # cells that a plan is made from, beside its own
-GRID = 1.05  # from one rate to the next
-AROUND = math.log(2.0)  # … or of that many e-folds away, for what is usual
-SPARE = 0.6  # busy share up to which an operator's queue hardly matters
+SOURCES = 3  # stored models that a prediction is made from
 LIKELY = 0.6  # the chance of meeting the target that what is usual must have
 DRIFT = 0.25  # error of log latency for each e-fold between the rate of a reading and the one it speaks of
 
@@ -62,12 +53,6 @@ class Settings:
     confidence: float = 0.75
     own_samples: int = 8  # NUM: configurations of one rate after which no other rate is asked
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class RateReadings:
-    sizing: Sizing
-    runs: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,81 +74,27 @@ class Prediction:
         return target * math.exp(self.mean) * math.expm1(self.sd)
 
 
-@dataclass(frozen=True)
-class ReadingsByRate:
-    """The most recently used cell comes last."""
-
-    cells: tuple[RateReadings, ...] = ()
-
-    def told(self, sizing: Sizing, k: Point, latency: float | None) -> ReadingsByRate:
-        """One window at `k`; None when it fell behind. Below the floor there is nothing that a model could place."""
-        cell = next((each for each in self.cells if each.sizing.rate == sizing.rate), RateReadings(sizing))
-        if latency is not None:
-            cell = replace(cell, sizing=_lowered(cell.sizing, k))
-        if any(own < low or own > high for own, low, high in zip(k, cell.sizing.floor, cell.sizing.upper, strict=True)):
-            return self
-        run = Run(k, None if latency is None else max(latency, LEAST_LATENCY))
-        before = next((each for each in cell.runs if each.parallelism == k), None)
-        merged = run if before is None else _averaged(before, run)
-        runs = (*(each for each in cell.runs if each.parallelism != k), merged)[-RUNS:]
-        others = tuple(each for each in self.cells if each.sizing.rate != sizing.rate)
-        return ReadingsByRate((*others, replace(cell, runs=runs))[-CELLS:])
-
-    def at(self, rate: float) -> RateReadings | None:
-        return next((cell for cell in self.cells if cell.sizing.rate == rate), None)
-
-    def near(self, rate: float) -> list[RateReadings]:
-        """Those of other rates, the nearest first."""
-        others = [cell for cell in self.cells if cell.sizing.rate != rate and cell.runs]
-        return sorted(others, key=lambda cell: abs(math.log(cell.sizing.rate / rate)))[:NEAR]
-
-    def usual(self, sized: Sizing, target: float) -> Point | None:
-        """What met the target at a rate around, made larger or smaller as the rates are: as busy as it was."""
-        found = []
-        for cell in self.cells:
-            if abs(math.log(sized.rate / cell.sizing.rate)) <= AROUND:
-                good = (run for run in cell.runs if run.latency is not None and run.latency <= 0.95 * target)
-                found += [_as_busy(run.parallelism, cell.sizing.rate, sized) for run in good]
-        return min(found, key=sum, default=None)
-
-
-def _as_busy(k: Point, rate: float, sized: Sizing) -> Point:
-    """`k` was right at `rate`. Batches: the least that makes no longer ones. Pipelines: each operator as busy as it
-    was; one that has much time to spare has it still."""
-    factor = sized.rate / rate
-    if sized.execution == "micro-batch":
-        busy = sum(load / factor / own for load, own in zip(sized.hottest, k, strict=True))
-        return tuple(micro_batch(sized.hottest, sized.floor, sized.upper, max(0.0, 1 - busy)))
-    scaled = [own if load / own <= SPARE and factor > 1 else math.ceil(own * factor - 0.1)
-              for own, load in zip(k, sized.hottest, strict=True)]  # fmt: skip
-    return Lattice(sized.floor, sized.upper).clip(scaled)
-
-
-def grid_rate(rate: float) -> float:
-    return nearest_rate(rate, GRID)
-
-
 def predict_least(
     settings: Settings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing
 ) -> Prediction:
     """The least that is expected to meet the target at this rate. What met it at another rate, made as much
     larger, is preferred where it takes less, or where nothing is sure; else what there is to learn from."""
-    view = _View(settings, readings, models, sized)
-    least, k = view.at(view.least()), readings.usual(sized, settings.target.latency_seconds)
-    sure, usual = least.met >= settings.confidence, None if k is None else view.at(k)
+    known = _Known(settings, readings, models, sized)
+    least, k = known.at(known.least()), readings.usual(sized, settings.target.latency_seconds)
+    sure, usual = least.met >= settings.confidence, None if k is None else known.at(k)
     if usual is not None and usual.met >= LIKELY and (not sure or sum(least.k) > sum(usual.k)):
         return usual
-    return least if sure else view.at(view.worth_knowing())
+    return least if sure else known.at(known.worth_knowing())
 
 
 def predict_at(
     settings: Settings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing, k: Point
 ) -> Prediction:
     """What one parallelism is expected to do at a rate."""
-    return _View(settings, readings, models, sized).at(k)
+    return _Known(settings, readings, models, sized).at(k)
 
 
-class _View:
+class _Known:
     """All that is known, as it looks from one rate."""
 
     def __init__(
@@ -262,19 +193,3 @@ def _as_model(cell: RateReadings, settings: Settings) -> BenefitModel:
 
 def _samples(runs: Sequence[Run]) -> list[Sample]:
     return [Sample(run.parallelism, run.latency, 0.0, run.windows) for run in runs]
-
-
-def _lowered(sized: Sizing, k: Point) -> Sizing:
-    """A parallelism that carries the rate is no less than the floor, whatever the loads said."""
-    floor = tuple(min(own, low) for own, low in zip(k, sized.floor, strict=True))
-    return sized if floor == sized.floor else replace(sized, floor=floor)
-
-
-def _averaged(before: Run, new: Run) -> Run:
-    """In the logarithm, as `Run.again`, with a bounded memory; one window that fell behind is outweighed by later ones
-    that did not, for a job that runs on meets more than one that is tried."""
-    if before.latency is None or new.latency is None:
-        return replace(new, windows=1)
-    windows = min(before.windows, WINDOWS - 1)
-    latency = math.exp((windows * math.log(before.latency) + math.log(new.latency)) / (windows + 1))
-    return Run(new.parallelism, latency, new.throughput, windows + 1)

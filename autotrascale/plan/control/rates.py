@@ -7,8 +7,8 @@
     need      the rate that must be carried until the next look, noise included     records/s
     ahead     … and until the horizon                                               records/s
 
-A window that lies far from the line is a jump: the line starts anew there, and the first window, which straddles the
-change, is not trusted to say how far it went.
+A window that lies far from the line is a jump: the line starts anew there, and the first window, which lies across
+the change, is not trusted to say how far it went.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SURE = 4.0  # standard errors of a slope: every look asks anew, and by chance o
 
 
 @dataclass(frozen=True)
-class Heard:
+class RateWindow:
     """One window: when it ended, how long it was, the rate in it, and the highest of the looks it is made of."""
 
     at: float
@@ -52,18 +52,18 @@ class Line:
 
 @dataclass(frozen=True)
 class Rates:
-    windows: tuple[Heard, ...] = ()
+    windows: tuple[RateWindow, ...] = ()
     jumped_at: float | None = None
-    straddles: bool = False  # the newest look lies across a jump
+    jumped: bool = False  # the newest look lies across a jump
     line: Line = field(default_factory=Line)  # through the windows since the last jump
 
-    def hear(self, at: float, seconds: float, rate: float) -> Rates:
+    def adding(self, at: float, seconds: float, rate: float) -> Rates:
         """One look more. Looks that are closer than `WINDOW` become one window."""
-        new, usual = Heard(at, seconds, rate, rate), self.line.at(at)
+        new, usual = RateWindow(at, seconds, rate, rate), self.line.at(at)
         far = bool(self.windows) and abs(rate - usual) > max(JUMP, 3 * self.line.scatter) * max(usual, 1e-9)
-        if far or self.straddles:  # after a jump the first whole window begins a line of its own
-            return _ruled(Rates((*self.windows, new)[-KEPT:], at, far and not self.straddles))
-        return _ruled(replace(self, windows=_joined(self.windows, new, self.jumped_at)[-KEPT:]))
+        if far or self.jumped:  # after a jump the first whole window begins a line of its own
+            return _with_line(Rates((*self.windows, new)[-KEPT:], at, far and not self.jumped))
+        return _with_line(replace(self, windows=_joined(self.windows, new, self.jumped_at)[-KEPT:]))
 
     def need(self, now: float, headroom: float) -> float:
         """What must be carried now."""
@@ -98,21 +98,21 @@ def nearest_rate(rate: float, step: float) -> float:
     return step ** round(math.log(rate) / math.log(step))
 
 
-def _ruled(rates: Rates) -> Rates:
+def _with_line(rates: Rates) -> Rates:
     recent = [each for each in rates.windows if rates.jumped_at is None or each.at >= rates.jumped_at]
     return replace(rates, line=_fit(recent[-TREND:]))
 
 
-def _joined(windows: tuple[Heard, ...], new: Heard, jumped_at: float | None) -> tuple[Heard, ...]:
+def _joined(windows: tuple[RateWindow, ...], new: RateWindow, jumped_at: float | None) -> tuple[RateWindow, ...]:
     if not windows or windows[-1].seconds + new.seconds > WINDOW or windows[-1].at == jumped_at:
         return (*windows, new)
     last = windows[-1]
     seconds = last.seconds + new.seconds
     rate = (last.rate * last.seconds + new.rate * new.seconds) / seconds
-    return (*windows[:-1], Heard(new.at, seconds, rate, max(last.highest, new.highest)))
+    return (*windows[:-1], RateWindow(new.at, seconds, rate, max(last.highest, new.highest)))
 
 
-def _fit(windows: Sequence[Heard]) -> Line:
+def _fit(windows: Sequence[RateWindow]) -> Line:
     """Least squares. Too few windows have a level and no trend; a slope that scatter explains is none."""
     if not windows:
         return Line()

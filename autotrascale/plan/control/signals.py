@@ -1,18 +1,17 @@
-"""Signals that lie: what must not be taken for a lack of parallelism, and what must not be decided on at all.
+"""What looks like a lack of parallelism and is none.
 
-    blind, stale     nothing was measured, or long ago: hold
-    skew             one instance is saturated and its siblings idle: more of them would leave the hot key where it is
-    external         the backlog follows the latency of a service that the job calls
-    clock            the job's clock went back, or leapt: time is taken to have stood still, or gone one interval on
+    hot key      one instance takes in most of the records: more of them would leave the hot key where it is
+    external     the backlog follows the latency of a service that the job calls
 
-Garbage collection is a gate of the manager's (`max_gc_share`).
+Garbage collection is a gate of the manager's (`max_gc_share`). What cannot be believed at all: `belief.py`.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from autotrascale.domain.decision import Number, Reason
 from autotrascale.domain.snapshot import Snapshot
@@ -22,7 +21,8 @@ from autotrascale.plan.words import amount, percent
 SATURATED, IDLE = 0.95, 0.5  # useful share of the window: of the hottest instance, and of the others on average
 CORRELATED = 0.7
 SLOWER = 1.5  # times its median: below, a service is not slow, whatever it correlates with
-LEAP = 10.0  # intervals beyond which a gap between two looks is the clock's doing
+HOT = 0.5  # share of an operator's records that one instance takes in …
+FAIR = 3.0  # … and times the share that would be its own
 KEPT = 40  # looks
 
 
@@ -33,7 +33,8 @@ class Services:
     backlog: tuple[float, ...] = ()
     latency: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
-    def seen(self, backlog: float | None, latency: Mapping[str, float]) -> Services:
+    def adding(self, backlog: float | None, latency: Mapping[str, float]) -> Services:
+        latency = {name: value for name, value in latency.items() if math.isfinite(value) and value >= 0}
         if backlog is None or not latency:
             return self
         series = {name: (*self.latency.get(name, ()), value)[-KEPT:] for name, value in latency.items()}
@@ -60,26 +61,6 @@ class Services:
         return None
 
 
-@dataclass(frozen=True)
-class Clock:
-    """A clock that never goes back, made from one that may. `now` is in seconds since the first look."""
-
-    now: float = 0.0
-    read: float | None = None
-
-    def tick(self, at: float, interval: float) -> tuple[Clock, Reason | None]:
-        if self.read is None:
-            return Clock(self.now, at), None
-        gone = at - self.read
-        if gone < 0:
-            text = f"the job's clock went back by {amount(-gone)} s: time is taken to have stood still"
-            return Clock(self.now, at), Reason("clock", text, {"seconds": gone})
-        if gone > max(LEAP * interval, 600.0):
-            text = f"the job's clock leapt by {amount(gone)} s: taken as one interval"
-            return Clock(self.now + interval, at), Reason("clock", text, {"seconds": gone})
-        return replace(self, now=self.now + gone, read=at), None
-
-
 def skewed(snapshot: Snapshot) -> Reason | None:
     """An operator whose hottest instance is saturated while its siblings have time to spare."""
     for name, metrics in snapshot.operators.items():
@@ -97,9 +78,14 @@ def skewed(snapshot: Snapshot) -> Reason | None:
     return None
 
 
-def too_old(at: float, measured_at: float | None, limit: float) -> Reason | None:
-    age = 0.0 if measured_at is None else at - measured_at
-    if age <= limit:
-        return None
-    text = f"the newest metric is {amount(age)} s old, the limit is {amount(limit)} s: nothing is decided on it"
-    return Reason("hold-stale", text, {"age_seconds": age, "limit_seconds": limit})
+def hot_keys(snapshot: Snapshot) -> list[Reason]:
+    """Operators of which one instance takes in most of the records: named whatever is decided."""
+    found = []
+    for name, metrics in snapshot.operators.items():
+        taken = [work.records_in for work in metrics.instances if work.records_in is not None]
+        share = max(taken, default=0.0) / (sum(taken) or 1.0)
+        if len(taken) < 2 or share < HOT or share * len(taken) < min(FAIR, 0.9 * len(taken)):
+            continue
+        text = f"{name}: one of its {len(taken)} instances takes in {percent(share)} of the records: a hot key"
+        found.append(Reason("hot-key", text, {"operator": name, "share": share}))
+    return found

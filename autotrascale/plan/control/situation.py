@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from autotrascale.domain.decision import Reason
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.plan.control.knobs import Knobs
 from autotrascale.plan.sizing.demand import Demand, measure_demand
 from autotrascale.plan.sizing.floor import busy_share
+
+ON_ITS_WAY, LARGE = 0.1, 1.0  # seconds of input: a smaller backlog grows and shrinks by chance; a larger one counts
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one look showed, as far as the next rescale is judged by it."""
+
+    parallelism: Mapping[str, int]
+    throughput: float | None = None
+    backlog: float | None = None
+    capacity: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -18,27 +32,49 @@ class Rejection:
 
     parallelism: Mapping[str, int]
     carried: float
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ineffective:
+    """A parallelism of one operator that added no capacity."""
+
+    k: int
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class Correction:
+    """Measured capacity times `factor` is the real one. One bad window teaches nothing, and what was learned is tried
+    without again after `patience` good ones; where that goes wrong, it takes twice as many the next time."""
+
+    factor: float = 1.0
+    carried: float = 0.0  # the throughput that was reached when it was learned
+    bad: float | None = None  # achieved over offered in the last window, where that was too little
+    good: int = 0  # windows in a row that reached the rate
+    patience: int = 20
 
 
 @dataclass(frozen=True)
 class State:
-    """What one step of the manager leaves for the next. Planned, requested and observed are kept apart."""
+    """What one step of the manager leaves for the next."""
 
-    seen: Snapshot | None = None  # the last snapshot: what was observed to run
-    requested: Mapping[str, int] | None = None  # the last change that was asked for
-    going_back: bool = False  # … and it was a rollback, which is not judged
+    last: Measured | None = None  # the last look
+    requested: Mapping[str, int] | None = None  # the last change that was asked for, until it is seen to run
+    going_back: bool = False  # … and it was a rollback, which is not compared
     asked_at: float | None = None
     rescaled_at: float | None = None
     intervals_to_ignore: int = 0
-    unjudged: Snapshot | None = None  # the last look before a rescale of ours that nobody has judged yet
+    before_ours: Measured | None = None  # the last look before a rescale of ours that is not compared yet
+    doubtful: bool = False  # … of which one window said that it made things worse
     votes: tuple[Mapping[str, int], ...] = ()  # what the policy said at the last intervals
-    wishes: tuple[tuple[float, Mapping[str, int]], ...] = ()  # … and within the scale-down delay, with the time
-    correction: float = 1.0  # measured capacity times this is the real one
-    corrected_at: float = 0.0  # the throughput that was reached when it was learned
+    recommended: tuple[tuple[float, Mapping[str, int]], ...] = ()  # … and within the scale-down delay, with the time
+    correction: Correction = field(default_factory=Correction)
     rejected: tuple[Rejection, ...] = ()
     small_gains: int = 0
     stalled_at: float = 0.0  # the throughput at the last small gain
-    ineffective: Mapping[str, int] = field(default_factory=dict)  # operator → parallelism that added no capacity
+    ineffective: Mapping[str, Ineffective] = field(default_factory=dict)
+    downtimes: tuple[float, ...] = ()  # seconds that the last rescales stopped the job
 
 
 @dataclass(frozen=True)
@@ -49,6 +85,8 @@ class Situation:
     state: State
     snapshot: Snapshot
     now: float
+    before: Measured | None = None  # the look before this one
+    not_down: Reason | None = None  # why nothing may be given back now
 
     @cached_property
     def running(self) -> dict[str, int]:
@@ -74,6 +112,20 @@ class Situation:
         """Whether there is a backlog worth the name; None when nobody says how large it is."""
         backlog = self.snapshot.backlog_records
         return None if backlog is None else backlog > self.knobs.backlog_seconds * self.snapshot.target_rate
+
+    @cached_property
+    def behind(self) -> bool:
+        """A backlog that is large, or grows: nothing that leaves small changes alone may hide it."""
+        backlog, rate = self.snapshot.backlog_records or 0.0, self.snapshot.target_rate
+        before = self.before.backlog if self.before else None
+        growing = before is not None and backlog > before and backlog > ON_ITS_WAY * rate
+        return growing or backlog > max(self.knobs.backlog_seconds, LARGE) * rate
+
+    @property
+    def restart_seconds(self) -> float:
+        """How long a rescale stops the job: the median of those seen, the knob being the first guess."""
+        guess = self.knobs.restart_seconds
+        return statistics.median((guess, *self.state.downtimes)) if guess else 0.0
 
     def bounds(self, name: str) -> tuple[int, int]:
         """Least and most instances: the job's own bounds and the knobs', whichever is tighter."""

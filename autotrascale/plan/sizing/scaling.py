@@ -6,7 +6,7 @@
 | γ        | scaling loss: 0 scales perfectly, 0.5 needs four times the instances to do twice the work | [0, 0.5] |
 | capacity(k) = c · (k / k0)^−γ | what one instance does at k                             | records/s |
 | load(k) = load(k0) · (k / k0)^γ | instances needed, when k of them run                  | instances |
-| w        | windows that a capacity was measured in                                      |           |
+| n        | windows that a capacity was measured in; its weight is n / (n + 1)            |           |
 
 The floor is the least k at which the job keeps up with capacity(k):
 
@@ -14,8 +14,9 @@ The floor is the least k at which the job keeps up with capacity(k):
     shared        Σ load_i(p) ≤ p
     micro-batch   h + Σ load_i(k_i) / k_i ≤ 1; each term falls as k_i^−(1 − γ_i), convex, so greedy stays optimal
 
-γ is fitted through log capacity over log k, by least squares with weights w, and drawn towards 0 as by one reading
-that says so: what a few noisy windows seem to show is not believed at once.
+γ is fitted through log capacity over log k by weighted least squares, and drawn towards 0: parallelisms that lie close
+together say little. However many windows a capacity is the mean of, it was measured at one rate and one time of day,
+and is off by that; so no weight is above 1.
 """
 
 from __future__ import annotations
@@ -45,17 +46,18 @@ class Point:
 def fit_loss(points: Sequence[Point]) -> float:
     """γ; 0 where fewer than two parallelisms were measured.
 
-    >>> round(fit_loss([Point(4, 100.0, 20.0), Point(16, 50.0, 20.0)]), 2)
-    0.5
+    >>> round(fit_loss([Point(4, 100.0, 20.0), Point(64, 25.0, 20.0)]), 2)
+    0.49
     """
     known = [point for point in points if point.capacity > 0 and point.windows > 0]
     if len({point.k for point in known}) < 2:
         return 0.0
-    whole = sum(point.windows for point in known)
-    x = sum(point.windows * math.log(point.k) for point in known) / whole
-    y = sum(point.windows * math.log(point.capacity) for point in known) / whole
-    spread = sum(point.windows * (math.log(point.k) - x) ** 2 for point in known)
-    together = sum(point.windows * (math.log(point.k) - x) * (math.log(point.capacity) - y) for point in known)
+    weights = [point.windows / (point.windows + 1) for point in known]
+    logs = [(math.log(point.k), math.log(point.capacity)) for point in known]
+    x = sum(w * log_k for w, (log_k, _) in zip(weights, logs, strict=True)) / sum(weights)
+    y = sum(w * log_c for w, (_, log_c) in zip(weights, logs, strict=True)) / sum(weights)
+    spread = sum(w * (log_k - x) ** 2 for w, (log_k, _) in zip(weights, logs, strict=True))
+    together = sum(w * (log_k - x) * (log_c - y) for w, (log_k, log_c) in zip(weights, logs, strict=True))
     return min(max(-together / (spread + (NOISE / USUAL_LOSS) ** 2), 0.0), MOST_LOSS)
 
 

@@ -1,0 +1,31 @@
+"""What a running job shows of itself: one look at it, and how a rescale of it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from autotrascale.domain.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Look:
+    """What can be said of the job at one moment. Times are of the job's own clock, in seconds."""
+
+    at: float
+    running: Mapping[str, int] | None  # the parallelism observed; None while the job does not run
+    snapshot: Snapshot | None  # of the time since the look before or the last change; None: too little is known
+    measured_at: float | None = None  # when the newest of its metrics was made; None: not known
+    detail: str = ""  # why there is no snapshot, or why nothing runs
+
+
+@dataclass(frozen=True)
+class Rescaled:
+    """How a rescale ended. A failed one leaves the job at its old parallelism, or down (`running` None)."""
+
+    at: float
+    done: bool
+    running: Mapping[str, int] | None
+    downtime_seconds: float = 0.0
+    phases: Mapping[str, float] | None = None  # seconds of each step, where they are known
+    detail: str = ""

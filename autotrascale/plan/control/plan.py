@@ -1,0 +1,66 @@
+"""What the autoscaling policy answers, and the settings it plans by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from autotrascale.domain import checks
+from autotrascale.domain.decision import Decision, Reason
+from autotrascale.domain.errors import InputError
+from autotrascale.plan.control.memory import Memory
+from autotrascale.plan.control.prediction import Prediction
+
+PART = 0.7  # of what a scale-down would save: with less it waits
+
+Cause = Literal["none", "floor", "rate", "missed", "saving", "back"]
+
+
+@dataclass(frozen=True)
+class PlanningSettings:
+    """How a job is kept within its target: the `autoscale:` section's planning part."""
+
+    headroom: float = 0.04  # carry this much more than the rate that is expected
+    band: float = 1.2  # leave it alone while what it was sized for is no more than this many times what is needed
+    horizon_seconds: float = 3600.0  # size for the highest rate so far ahead, as the trend says
+    worth: float = 0.18  # what a rescale must move, as a share of the most instances of the last days
+    recall_seconds: float = 600.0  # a rate that was carried so lately may come again: it is not scaled down below
+    review_seconds: float = 3600.0  # how often a job in its band is asked whether less would do
+
+    def __post_init__(self) -> None:
+        for name in ("headroom", "worth"):
+            checks.non_negative(name, getattr(self, name))
+        for name in ("horizon_seconds", "recall_seconds", "review_seconds"):
+            checks.positive(name, getattr(self, name))
+        checks.positive("band", self.band)
+        if self.band < 1:
+            raise InputError("band", "is below 1: it would scale down what is needed", seen=self.band,
+                             remedy="1.2 is a good start")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan(Decision):
+    """A decision, what it is for, what it is expected to bring, and what is remembered of having thought about it."""
+
+    cause: Cause = "none"
+    prediction: Prediction | None = None  # at the rate that it was sized for
+    memory: Memory = field(default_factory=Memory)
+
+    @property
+    def sized_for(self) -> float | None:
+        return None if self.prediction is None else self.prediction.rate
+
+    def waits_for_the_rest(self, running: Mapping[str, int], granted: Mapping[str, int]) -> Reason | None:
+        """A scale-down of which the guards left only a part is not worth a standstill yet."""
+        whole = sum(running.values()) - sum(self.parallelism.values())
+        part = sum(running.values()) - sum(granted.values())
+        if self.cause != "saving" or granted == running or part >= PART * whole:
+            return None
+        text = f"only {part} of the {whole} instances may be given back yet: waits until more may"
+        return Reason("half-way", text, {"instances": part, "planned": whole})
+
+    def taken(self) -> Memory:
+        """What is remembered when it is acted on."""
+        useless = self.memory.useless_scale_ups + 1 if self.cause == "missed" else 0
+        return replace(self.memory, useless_scale_ups=useless)

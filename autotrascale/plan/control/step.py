@@ -1,0 +1,304 @@
+"""One step of the control loop, pure: a state and what happened give the next state, an entry, and what to do.
+
+Monitor   what runs? can the look be believed?                                        `belief.py`
+Analyse   what does it teach? did it bring what was predicted?                        `memory.py`
+Plan      what should run: a policy, when and within which bounds                     `autoscaling.py`, `manager.py`
+Execute   rescale it, start it again, keep what was learned
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from autotrascale.domain.decision import Decision, Number, Reason
+from autotrascale.domain.look import Look, Rescaled
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.topology import Topology
+from autotrascale.plan.control import belief, manager, pace, signals
+from autotrascale.plan.control.autoscaling import NAME, AutoscalingPolicy
+from autotrascale.plan.control.evidence import Evidence
+from autotrascale.plan.control.loop_state import (
+    CHECKED,
+    CheckedPrediction,
+    Entry,
+    Parallelism,
+    PastRescale,
+    Rules,
+    State,
+)
+from autotrascale.plan.control.memory import Shows, learned
+from autotrascale.plan.control.plan import Plan
+from autotrascale.plan.control.prediction import Prediction
+from autotrascale.plan.control.readings import grid_rate
+from autotrascale.plan.policies.base import hold
+
+LEAST_BACKLOG = 0.1  # seconds of input: less is on its way
+
+
+@dataclass(frozen=True)
+class LookTaken:
+    look: Look
+    services: Mapping[str, float] = field(default_factory=dict)  # latency of services that the job calls
+
+    @property
+    def at(self) -> float:
+        return self.look.at
+
+
+@dataclass(frozen=True)
+class RescaleEnded:
+    """A rescale was carried out, or failed."""
+
+    rescaled: Rescaled
+
+    @property
+    def at(self) -> float:
+        return self.rescaled.at
+
+
+Event = LookTaken | RescaleEnded
+
+
+@dataclass(frozen=True)
+class Rescale:
+    parallelism: Parallelism
+
+
+@dataclass(frozen=True)
+class Start:
+    """The job does not run. None: it never did, so as whoever began it wanted."""
+
+    parallelism: Parallelism | None
+
+
+@dataclass(frozen=True)
+class Keep:
+    """What was learned at one rate is worth keeping."""
+
+    rate: float
+
+
+Instruction = Rescale | Start | Keep | Entry
+Stepped = tuple[State, list[Instruction]]
+
+
+def step(rules: Rules, state: State, event: Event, now: float) -> Stepped:
+    """`now` is the job's own clock, which may jump."""
+    clock, odd = state.clock.tick(now, rules.knobs.interval_seconds)
+    passed = clock.now - state.clock.now
+    state, notes = replace(state, clock=clock, number=state.number + 1), [odd] if odd else []
+    match event:
+        case RescaleEnded(rescaled):
+            return _rescaled(rules, state, rescaled, passed, notes)
+        case LookTaken(look, _) if look.running is None:
+            return _down(rules, state, look, passed, notes)
+        case LookTaken(look, services):
+            return _looked(rules, state, look, services, passed, notes)
+
+
+def _looked(
+    rules: Rules, state: State, look: Look, services: Mapping[str, float], passed: float, notes: list[Reason]
+) -> Stepped:
+    # Monitor
+    state, doubt = _monitored(rules, state, look)
+    if doubt is not None or look.snapshot is None:
+        return _held(state, [*notes, *([doubt] if doubt else [])], passed)
+    snapshot = _in_order(look.snapshot, rules.topology)
+    met = _met(rules, snapshot)
+    state = replace(state, totals=state.totals.counted(passed, met, state.observed))
+    # Analyse
+    state, checked = _analysed(rules, state, snapshot, services)
+    # Plan
+    state, decision, predicted = _planned(rules, state, snapshot, met)
+    # Execute
+    return _executed(rules, state, snapshot, decision, predicted, checked, notes)
+
+
+# --- Monitor ----------------------------------------------------------------------------------------------------------
+
+
+def _monitored(rules: Rules, state: State, look: Look) -> tuple[State, Reason | None]:
+    """What runs, and why the look cannot be believed."""
+    totals = replace(state.totals, looks=state.totals.looks + 1)
+    target, now = rules.settings.target, state.clock.now
+    beliefs, doubt = belief.judge(Evidence(look, target, rules.oldest, state.beliefs, rules.topology, now))
+    state = replace(state, totals=totals, beliefs=beliefs)
+    if look.running is not None and belief.fits(look.running, rules.topology):
+        state = _seen_running(state, _named(look.running, rules.topology))
+    return state, doubt
+
+
+def _seen_running(state: State, running: Parallelism) -> State:
+    if state.observed is not None and running != state.observed:  # somebody else rescaled it
+        memory = replace(state.memory.at_another(), sized_for=None)
+        state = replace(state, memory=memory, predicted=None, changed_at=state.clock.now)
+    return replace(state, observed=running, down=False, starts=0)
+
+
+def _met(rules: Rules, snapshot: Snapshot) -> bool | None:
+    """Whether the target is met; None while nobody knows."""
+    latency = snapshot.latency_seconds.of(rules.settings.target.statistic)
+    return None if latency is None else latency <= rules.settings.target.latency_seconds
+
+
+def _held(state: State, reasons: list[Reason], passed: float) -> Stepped:
+    """A look that teaches nothing."""
+    totals = state.totals.counted(passed, None, state.observed)
+    state = replace(state, totals=totals.holding(reasons[-1]))
+    running = state.observed
+    entry = Entry(state.number, state.clock.now, "stay", running, running, tuple(reasons), hold=True)
+    return state, [entry]
+
+
+# --- Analyse ----------------------------------------------------------------------------------------------------------
+
+
+def _analysed(
+    rules: Rules, state: State, snapshot: Snapshot, services: Mapping[str, float]
+) -> tuple[State, CheckedPrediction | None]:
+    """A job that has settled and has no backlog shows what its parallelism does at this rate."""
+    shows = _shows(rules, state, snapshot)
+    memory = learned(rules.settings, rules.planning.headroom, state.memory, snapshot, state.clock.now, shows)
+    state = replace(state, memory=memory, services=state.services.adding(snapshot.backlog_records, services))
+    return _checked(rules, state, snapshot) if shows.calm else (state, None)
+
+
+def _shows(rules: Rules, state: State, snapshot: Snapshot) -> Shows:
+    rate, backlog, since = snapshot.target_rate, snapshot.backlog_records or 0.0, state.changed_at
+    least = max(rules.knobs.backlog_seconds, LEAST_BACKLOG) * rate
+    before = state.manager.last.backlog or 0.0 if state.manager.last else 0.0
+    settled = since is None or state.clock.now - since >= rules.knobs.running_seconds
+    waiting = backlog > least
+    carried = rate * (1 - rules.settings.target.throughput_tolerance)
+    growing = waiting and backlog > before and (snapshot.throughput or 0.0) < carried
+    return Shows(calm=settled and not waiting, behind=settled and growing,
+                 flat_out=settled and waiting and before > least)  # fmt: skip
+
+
+def _checked(rules: Rules, state: State, snapshot: Snapshot) -> tuple[State, CheckedPrediction | None]:
+    """Did the last rescale bring what was predicted? At another rate nothing was."""
+    target, predicted = rules.settings.target, state.predicted
+    latency = snapshot.latency_seconds.of(target.statistic)
+    if latency is None or predicted is None or predicted.k != tuple(snapshot.parallelism.values()):
+        return state, None
+    state = replace(state, predicted=None)
+    if snapshot.target_rate <= 0 or grid_rate(snapshot.target_rate) != predicted.rate:
+        return state, None
+    seconds = target.latency_seconds
+    came = CheckedPrediction(predicted.latency(seconds), predicted.spread(seconds), latency)
+    return replace(state, checked=(*state.checked, came)[-CHECKED:]), came
+
+
+# --- Plan -------------------------------------------------------------------------------------------------------------
+
+
+def _planned(
+    rules: Rules, state: State, snapshot: Snapshot, met: bool | None
+) -> tuple[State, Decision, Prediction | None]:
+    """The decision, and what is expected of it at the rate of now."""
+    now, missed = state.clock.now, met is not True
+    state = replace(state, pace=pace.usual_pace(state, rules.knobs), rescales=pace.of_the_last_day(state))
+    knobs = pace.paced(rules.knobs, state.pace, missed)
+    if reason := _not_parallelism(rules, state, snapshot, missed):
+        managed = manager.observe(knobs, state.manager, snapshot, now)
+        return replace(state, manager=managed), hold(NAME, snapshot, [reason]), None
+    ours = AutoscalingPolicy(rules.settings, rules.planning, state.memory, now, snapshot, rules.models)
+    not_down = _latency_unknown(rules) if met is None else pace.used_up(rules, state)
+    managed, decision, answer = manager.step(knobs, rules.policy or ours, state.manager, snapshot, now, not_down)
+    state = replace(state, manager=managed)
+    if not isinstance(answer, Plan):
+        return state, decision, None
+    if waits := answer.waits_for_the_rest(snapshot.parallelism, decision.parallelism):
+        state = replace(state, manager=replace(managed, requested=None))
+        decision = replace(decision, parallelism=snapshot.parallelism, changed=False,
+                           reasons=(*decision.reasons, waits))  # fmt: skip
+    if not decision.changed:
+        return replace(state, memory=answer.memory), decision, None
+    return replace(state, memory=answer.taken()), decision, ours.expects(tuple(decision.parallelism.values()))
+
+
+def _not_parallelism(rules: Rules, state: State, snapshot: Snapshot, missed: bool) -> Reason | None:
+    """What more instances would not mend, or not now."""
+    if missed and (reason := state.services.slow() or signals.skewed(snapshot)):
+        return reason
+    return pace.after_a_failure(state, rules.knobs)
+
+
+def _latency_unknown(rules: Rules) -> Reason:
+    text = f"no {rules.settings.target.statistic} latency was measured: nothing is given back"
+    return Reason("latency-unknown", text)
+
+
+# --- Execute ----------------------------------------------------------------------------------------------------------
+
+
+def _executed(
+    rules: Rules, state: State, snapshot: Snapshot, decision: Decision, predicted: Prediction | None,
+    checked: CheckedPrediction | None, notes: list[Reason],
+) -> Stepped:  # fmt: skip
+    """What is to be done, and the entry that says so."""
+    running, wanted, rate = snapshot.parallelism, decision.parallelism, snapshot.target_rate
+    reasons = (*notes, *decision.reasons, *signals.hot_keys(snapshot))
+    totals = state.totals.holding(decision.reasons[0]) if decision.hold else state.totals
+    state = replace(state, planned=wanted, totals=totals)
+    entry = Entry(
+        state.number, state.clock.now, "stay", running, wanted, reasons, decision.hold, rate,
+        snapshot.latency_seconds.of(rules.settings.target.statistic), snapshot.backlog_records, checked=checked,
+    )  # fmt: skip
+    if not decision.changed:
+        return state, [entry]
+    if rules.advise:
+        return state, [replace(entry, action="would-rescale")]
+    keep = [Keep(grid_rate(rate))] if rules.policy is None and rate > 0 else []
+    entry = replace(entry, action="rescale", predicted=predicted)
+    return replace(state, predicted=predicted), [entry, Rescale(wanted), *keep]
+
+
+def _rescaled(rules: Rules, state: State, rescaled: Rescaled, passed: float, notes: list[Reason]) -> Stepped:
+    """What came of a rescale."""
+    now, before, wanted = state.clock.now, state.observed or {}, state.requested or {}
+    running = None if rescaled.running is None else _named(rescaled.running, rules.topology)
+    done = rescaled.done and running is not None
+    totals = replace(state.totals.counted(passed, None, before), rescales=state.totals.rescales + 1)
+    past = PastRescale(state.clock.passed, sum((running or wanted).values()) - sum(before.values()))
+    state = replace(state, totals=totals, changed_at=now, rescales=(*state.rescales, past))
+    if not done or running is None:
+        reason = Reason("rescale-failed", f"the rescale failed: {rescaled.detail or 'no reason was given'}")
+        state = replace(state, failed_at=now, predicted=None, observed=running or state.observed, down=running is None,
+                        manager=replace(state.manager, requested=None))  # fmt: skip
+        return state, [Entry(state.number, now, "failed", running, wanted, (*notes, reason))]
+    memory = state.memory.rescaled(tuple(before.values()), tuple(running.values()), now)
+    managed = manager.stood_still(state.manager, rescaled.downtime_seconds)
+    state = replace(state, memory=memory, observed=running, failed_at=None, manager=managed)
+    state = replace(state, pace=pace.back_off(state, rules.knobs))
+    numbers: dict[str, Number] = {"downtime_seconds": rescaled.downtime_seconds, **(rescaled.phases or {})}
+    reason = Reason("rescaled", f"stood still for {rescaled.downtime_seconds:.1f} s", numbers)
+    return state, [Entry(state.number, now, "rescaled", before, running, (*notes, reason))]
+
+
+def _down(rules: Rules, state: State, look: Look, passed: float, notes: list[Reason]) -> Stepped:
+    """It does not run, and it should: at what it was last seen to run with, its state kept."""
+    ran, again = state.observed is not None and not state.down, state.observed
+    totals = state.totals.counted(passed, False if ran else None, None)
+    then = "" if rules.advise else ": started again"
+    reason = Reason("down", f"the job does not run ({look.detail or 'no reason was given'}){then}")
+    state = replace(
+        state, down=True, predicted=None, totals=replace(totals, starts=totals.starts + 1), starts=state.starts + 1,
+        changed_at=state.clock.now, manager=replace(state.manager, requested=None),
+    )  # fmt: skip
+    entry = Entry(state.number, state.clock.now, "stay" if rules.advise else "start", None, again, (*notes, reason))
+    return state, [entry] if rules.advise else [entry, Start(again)]
+
+
+# --- the order of operators, which vectors rely on -------------------------------------------------------------------
+
+
+def _named(running: Parallelism, topology: Topology | None) -> dict[str, int]:
+    return {name: running[name] for name in topology or running if name in running}
+
+
+def _in_order(snapshot: Snapshot, topology: Topology | None) -> Snapshot:
+    if topology is None or list(snapshot.operators) == list(topology):
+        return snapshot
+    return replace(snapshot, operators={name: snapshot.operators[name] for name in topology})

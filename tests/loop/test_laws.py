@@ -1,0 +1,239 @@
+"""Laws of the whole loop: what is not known is never good news, time passes as it does, hot keys have names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.look import Look, Rescaled
+from autotrascale.domain.snapshot import Latency, Snapshot, Work
+from autotrascale.domain.target import Target
+from autotrascale.execute.live import measured
+from autotrascale.loop import LookTaken, Loop, Rescale, RescaleEnded, step
+from autotrascale.plan.control import belief
+from autotrascale.plan.control.belief import AGREEING
+from autotrascale.plan.control.evidence import Beliefs, Evidence
+from autotrascale.plan.control.loop_state import Entry, PastRescale, Rules, State
+from autotrascale.plan.policies import create
+from autotrascale.testing.scripted_live import ScriptedLive
+from autotrascale.testing.strategies import snapshots
+from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live
+
+EVERY_LOOK = range(1, 10_000)
+
+
+def without_latency(look: Look) -> Look:
+    return look if look.snapshot is None else replace(look, snapshot=replace(look.snapshot, latency_seconds=Latency()))
+
+
+@pytest.mark.parametrize("policy", [None, "ds2"])
+def test_a_latency_that_nobody_measures_never_lets_a_job_shrink(policy: str | None) -> None:
+    knobs = replace(KNOBS, scale_down_delay_seconds=0.0)
+    rules = replace(RULES, knobs=knobs, policy=None if policy is None else create(policy))
+    for looks, shrinks in (({}, True), (dict.fromkeys(EVERY_LOOK, without_latency), False)):
+        job = live(looks=looks)
+        loop = Loop(job, rules, initial={"source": 1, "work": 14})
+        loop.run(4 * 3600)
+        assert ((job.running or {})["work"] < 14) is shrinks
+        if not shrinks:
+            assert loop.state.memory.good == 0
+            assert loop.state.totals.within == 0
+
+
+def test_a_latency_that_is_lost_ends_what_was_good() -> None:
+    job = live(looks=dict.fromkeys(range(20, 1000), without_latency))
+    loop = Loop(job, RULES, initial={"source": 1, "work": 14})
+    loop.run(19 * 30)
+    assert loop.state.memory.good > 0
+    loop.run(60)
+    assert loop.state.memory.good == 0
+
+
+def test_a_day_of_rescales_is_a_day_of_wall_time() -> None:
+    """A process that was down for three days has its budget back."""
+    used = tuple(PastRescale(float(at), 1) for at in range(10))
+    job = live()
+    job.start({"source": 1, "work": 14})
+    state = State(rescales=used)
+    for at in (0.0, 30.0, 3 * 86_400.0):
+        state, _ = step(replace(RULES, rescales_per_day=10), state, LookTaken(Look(at, START, None)), at)
+    job.now = 3 * 86_400.0
+    job.wait(30.0)
+    look = job.look()
+    later, _ = step(RULES, state, LookTaken(look), look.at)
+    assert later.rescales == ()
+
+
+def test_a_clock_that_goes_back_does_not_freeze_the_budget() -> None:
+    state = State(rescales=(PastRescale(0.0, 1),))
+    at = 1e6
+    for _ in range(3000):
+        at += 30.0 if at < 1.01e6 else -9e5
+        state, _ = step(RULES, state, LookTaken(Look(at, START, None)), at)
+    assert state.clock.passed > 80_000
+
+
+@given(st.lists(st.sampled_from(["look", "stale", "future", "again", "back", "leap", "nothing"]), max_size=25))
+@settings(max_examples=60)
+def test_a_window_is_learned_from_once_and_a_clock_may_do_anything(events: list[str]) -> None:
+    job = live()
+    job.start(START)
+    job.wait(30.0)
+    state, at, learned = State(), 0.0, False
+    look = job.look()
+    for event in events:
+        if event in ("look", "back", "leap"):
+            job.wait(30.0)
+            by = {"back": -500.0, "leap": 9000.0}.get(event, 0.0)
+            look, learned = job.look(), False
+            look = replace(look, at=look.at + by, measured_at=look.at + by)
+        at = look.at
+        made = {"stale": at - 500.0, "future": at + 500.0}.get(event, look.measured_at)
+        shown = replace(look, at=at, measured_at=made, snapshot=None if event == "nothing" else look.snapshot)
+        before = state
+        state, instructions = step(replace(RULES, topology=TOPOLOGY), state, LookTaken(shown), at)
+        assert not [each for each in instructions if isinstance(each, Rescale)]
+        [entry] = [each for each in instructions if isinstance(each, Entry)]
+        if event in ("stale", "future", "nothing") or learned:
+            assert entry.hold
+            assert state.memory == before.memory
+            assert sum(state.totals.held.values()) == sum(before.totals.held.values()) + 1
+        learned = learned or state.memory != before.memory
+
+
+@given(snapshots(), snapshots(), st.floats(), st.one_of(st.none(), st.floats()))
+@settings(max_examples=150)
+def test_no_pair_of_snapshots_and_no_clock_makes_a_step_raise(
+    one: Snapshot, other: Snapshot, at: float, measured_at: float | None
+) -> None:
+    """Snapshots of two different jobs, at any time, with and without a topology to hold them against."""
+    state = State()
+    for topology in (None, one.topology):
+        rules = replace(RULES, topology=topology)
+        for shot, when in ((one, 0.0), (other, at), (one, 60.0)):
+            look = Look(when, shot.parallelism, shot, measured_at)
+            state, instructions = step(rules, state, LookTaken(look), when)
+            assert any(isinstance(each, Entry) for each in instructions)
+        state, _ = step(rules, state, RescaleEnded(Rescaled(at, True, other.parallelism, at)), at)
+
+
+def test_numbers_that_no_snapshot_can_hold_are_not_measured_and_nobody_falls_over() -> None:
+    def broken() -> Snapshot:
+        raise InputError("window_seconds", "must be finite", seen=math.nan)
+
+    look = measured(10.0, START, broken, 9.0)
+    assert look.snapshot is None
+    assert "must be finite" in look.detail
+
+    class Broken(ScriptedLive):
+        def look(self) -> Look:
+            raise InputError("operators.work", "must not be negative", seen=-1.0)
+
+    job = Broken(TOPOLOGY, {"source": 1000.0, "work": 50.0})
+    loop = Loop(job, RULES, initial=START)
+    loop.run(120)
+    assert loop.state.totals.held["hold-unbelievable: missing"] == 5
+    assert job.running == START
+
+
+# --- the table of checks ----------------------------------------------------------------------------------------------
+
+
+def good(at: float = 60.0, **more: Any) -> Look:
+    job = live(lambda _: 100.0)
+    job.start(START)
+    job.wait(at)
+    look = job.look()
+    assert look.snapshot is not None
+    return replace(look, snapshot=replace(look.snapshot, **more))
+
+
+def why(look: Look, before: Look | None = None) -> object:
+    beliefs = Beliefs()
+    if before is not None:
+        beliefs, _ = belief.judge(Evidence(before, Target(0.5), 90.0, beliefs, TOPOLOGY, before.at))
+    _, reason = belief.judge(Evidence(look, Target(0.5), 90.0, beliefs, TOPOLOGY, look.at))
+    return None if reason is None else reason.numbers["why"]
+
+
+def work(look: Look, **change: Any) -> Look:
+    shot = look.snapshot
+    assert shot is not None
+    changed = replace(shot.operators["work"], **change)
+    return replace(look, snapshot=replace(shot, operators={**shot.operators, "work": changed}))
+
+
+OBJECTIONS: Mapping[str, Look] = {
+    "missing": replace(good(), snapshot=None),
+    "clock": replace(good(), measured_at=math.nan),
+    "stale": replace(good(), measured_at=-60.0),
+    "future": replace(good(), measured_at=100.0),
+    "operators": replace(
+        good(), snapshot=replace(good().snapshot, operators={"source": good().snapshot.operators["source"]})
+    ),  # type: ignore[type-var,union-attr]
+    "parallelism": replace(good(), running={"source": 1, "work": 4}),
+    "window": good(window_seconds=1e-6),
+    "rate": good(source_rates={"source": 1e300}),
+    "useful-time": work(good(), useful_seconds=1e5),
+    "throughput": good(throughput=1e6),
+    "size": work(good(), records_in=1e-9),
+    "latency": good(latency_seconds=Latency(mean=1e9)),
+    "balance": good(source_rates={"source": 1e5}),
+}
+
+
+@pytest.mark.parametrize("expected", OBJECTIONS)
+def test_each_check_objects_to_what_it_is_for_and_to_nothing_else(expected: str) -> None:
+    assert why(good()) is None
+    assert why(OBJECTIONS[expected]) == expected
+
+
+def test_checks_that_compare_object_to_what_cannot_follow() -> None:
+    before, after = good(30.0), good(60.0)
+    assert why(after, before) is None
+    assert why(replace(before, at=60.0), before) == "repeated"
+    assert why(work(after, useful_seconds=0.01), before) == "true-rate"
+    assert why(replace(after, snapshot=replace(after.snapshot, backlog_records=1e6)), before) == "balance"  # type: ignore[type-var]
+    assert {name for name, _ in (*belief.CHECKS, *belief.COMPARISONS)} == {*OBJECTIONS, "repeated", "true-rate"}
+
+
+def test_a_job_that_really_changed_is_believed_after_some_looks() -> None:
+    beliefs, said = Beliefs(), []
+    for n in range(1, 12):
+        look = good(30.0 * n) if n < 3 else work(good(30.0 * n), useful_seconds=0.1 * n)
+        beliefs, reason = belief.judge(Evidence(look, Target(0.5), 90.0, beliefs, TOPOLOGY, look.at))
+        said.append(reason is None)
+    assert said == [True, True, *[False] * (AGREEING - 1), *[True] * (10 - AGREEING)]
+
+
+def test_a_hot_key_is_named_even_where_nothing_is_missed() -> None:
+    def hot(look: Look) -> Look:
+        shot = look.snapshot
+        if shot is None:
+            return look
+        parts = [Work(95.0 if i == 0 else 2.5, 95.0, 1.0) for i in range(3)]
+        split = replace(shot.operators["work"], records_in=None, records_out=None, useful_seconds=None,
+                        instances=tuple(parts))  # fmt: skip
+        return replace(look, snapshot=replace(shot, operators={**shot.operators, "work": split}))
+
+    seen: list[str] = []
+
+    def report(_: State, entry: Entry) -> None:
+        seen.extend(reason.text for reason in entry.reasons if reason.code == "hot-key")
+
+    Loop(live(looks=dict.fromkeys(EVERY_LOOK, hot)), RULES, initial=START, report=report).run(300)
+    assert "one of its 3 instances takes in 95" in seen[0]
+
+
+def test_the_restart_time_is_learned_by_the_loop() -> None:
+    job = live(lambda t: 300.0 if t >= 600 else 100.0, downtime=77.0)
+    loop = Loop(job, Rules(RULES.settings, KNOBS), initial=START)
+    loop.run(1800)
+    assert set(loop.state.manager.downtimes) == {77.0}

@@ -1,0 +1,38 @@
+"""Laws of a quota: never more than there is, never less than the need while there is enough, and every cut is named."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale.plan.control.quota import slots, within_quota
+
+asked = st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1)
+
+
+@given(asked, st.integers(1, 200))
+def test_the_quota_holds_the_need_is_met_and_cuts_are_named(who: dict[str, tuple[int, int]], quota: int) -> None:
+    wanted = {name: max(pair) for name, pair in who.items()}
+    need = {name: min(pair) for name, pair in who.items()}
+    shares = within_quota(wanted, need, quota)
+    given_, total = shares.given, sum(shares.given.values())
+    assert total <= max(quota, len(wanted))  # one slot for each is the least there is
+    assert all(1 <= given_[name] <= wanted[name] for name in wanted)
+    assert set(shares.cut) == {name for name in wanted if given_[name] < wanted[name]}
+    assert set(shares.short) == {name for name in wanted if given_[name] < need[name]}
+    if sum(need.values()) <= quota:
+        assert not shares.short
+        assert total == min(quota, sum(wanted.values()))
+
+
+@given(asked, st.integers(1, 200), st.integers(0, 50))
+def test_a_larger_quota_gives_no_less_in_all(who: dict[str, tuple[int, int]], quota: int, more: int) -> None:
+    wanted = {name: max(pair) for name, pair in who.items()}
+    need = {name: min(pair) for name, pair in who.items()}
+    less, enough = (within_quota(wanted, need, each).given for each in (quota, quota + more))
+    assert sum(less.values()) <= sum(enough.values())
+
+
+def test_stages_that_take_turns_take_the_same_slots() -> None:
+    k = {"a": 3, "b": 5}
+    assert (slots("pipelined", k), slots("micro-batch", k), slots("shared", {"a": 4, "b": 4})) == (8, 5, 4)
