@@ -14,8 +14,8 @@ from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.domain.look import Look, Rescaled
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.execute.live import LiveJob
+from autotrascale.plan.control.autoscaling.prediction import trained
 from autotrascale.plan.control.loop_state import Entry, Parallelism, Rules, State
-from autotrascale.plan.control.prediction import trained
 from autotrascale.plan.control.step import Event, Instruction, Keep, LookTaken, Rescale, RescaleEnded, Start, step
 from autotrascale.plan.search.benefit_model import BenefitModel
 

@@ -18,9 +18,9 @@ from dataclasses import replace
 
 from autotrascale.domain.target import Target
 from autotrascale.loop import Loop
-from autotrascale.plan.control.knobs import Knobs
+from autotrascale.plan.control.autoscaling.prediction import Settings
 from autotrascale.plan.control.loop_state import Rules
-from autotrascale.plan.control.prediction import Settings
+from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.policies import create
 from autotrascale.testing.bad_histories import FULLEST, INTERVAL, SECONDS, TARGET, history, start
 

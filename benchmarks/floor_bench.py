@@ -12,7 +12,7 @@ from functools import partial
 from typing import get_args
 
 from autotrascale.domain.snapshot import Execution, OperatorMetrics, Snapshot
-from autotrascale.plan.control.manager import Knobs, State, step
+from autotrascale.plan.control.manager.manager import Knobs, State, step
 from autotrascale.plan.policies import create
 from autotrascale.plan.sizing.sizing import Sizing, size
 

@@ -40,12 +40,12 @@ from autotrascale.execute.simulator.live import STEP_SECONDS, SimulatedLive
 from autotrascale.execute.simulator.presets import SPARK_STALLED, WORDCOUNT
 from autotrascale.execute.simulator.schedules import DAY, Noisy, Ramp, Schedule, Steps, day
 from autotrascale.execute.simulator.steady import compile_job
-from autotrascale.knowledge.decisions import Decisions, Opening
+from autotrascale.knowledge.decisions.journal import Decisions, Opening
 from autotrascale.loop import Event, Loop, step
-from autotrascale.plan.control.knobs import Knobs
+from autotrascale.plan.control.autoscaling.plan import PlanningSettings
+from autotrascale.plan.control.autoscaling.prediction import Settings
 from autotrascale.plan.control.loop_state import Entry, Rules, State
-from autotrascale.plan.control.plan import PlanningSettings
-from autotrascale.plan.control.prediction import Settings
+from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.policies import Policy, create
 
 SEEDS = 5

@@ -18,8 +18,8 @@ from autotrascale.service.tuning_output import TARGET_NOT_MET
 
 if TYPE_CHECKING:
     from autotrascale.domain.job import Job
-    from autotrascale.knowledge.decisions import Decisions, Session
-    from autotrascale.knowledge.learned import Learned
+    from autotrascale.knowledge.decisions.journal import Decisions, Session
+    from autotrascale.knowledge.decisions.learned import Learned
     from autotrascale.knowledge.store import Store
     from autotrascale.plan.control.loop_state import Entry, Rules, State
     from autotrascale.service.jobfile import JobFile
@@ -77,7 +77,7 @@ def _check_event_log(event_log: Path | None, advise: bool, engine: str) -> None:
 
 def decisions_beside(store: Store | None) -> Decisions | None:
     """The journal of decisions: beside an embedded store's file, in ./mlruns for a served one."""
-    from autotrascale.knowledge.decisions import Decisions
+    from autotrascale.knowledge.decisions.journal import Decisions
 
     if store is None:
         return None
@@ -136,7 +136,7 @@ def _session(
     decisions: Decisions, job: Job, engine: str, simulated: bool, advise: bool, home: Path, keep_looks_days: float
 ) -> Session:
     """A simulated job whose time was over begins anew; everything else is gone on with."""
-    from autotrascale.knowledge.decisions import Opening
+    from autotrascale.knowledge.decisions.journal import Opening
 
     opening = Opening.of(job, engine, simulated=simulated, advise=advise)
     session = decisions.open_session(opening, anew=simulated, keep_looks_days=keep_looks_days)
@@ -146,8 +146,8 @@ def _session(
 
 
 def _rules(file: JobFile, job: Job, engine: str, store: Store | None, *, advise: bool) -> Rules:
+    from autotrascale.plan.control.autoscaling.prediction import Settings
     from autotrascale.plan.control.loop_state import Rules
-    from autotrascale.plan.control.prediction import Settings
     from autotrascale.service.autoscaling import knobs_for_a_loop
     from autotrascale.service.warm_start import AUTO, wanted_by, warm_start
 
@@ -169,7 +169,7 @@ def _rules(file: JobFile, job: Job, engine: str, store: Store | None, *, advise:
 def _library(store: Store | None, job: Job, simulated: bool) -> Learned | None:
     if store is None:
         return None
-    from autotrascale.knowledge.learned import Learned
+    from autotrascale.knowledge.decisions.learned import Learned
     from autotrascale.knowledge.library import Library
 
     return Learned(Library(store), job, simulated=simulated)

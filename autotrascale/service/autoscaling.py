@@ -12,8 +12,8 @@ from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.target import Target
 from autotrascale.execute.simulator import schedules
-from autotrascale.plan.control.knobs import Knobs
-from autotrascale.plan.control.plan import PlanningSettings
+from autotrascale.plan.control.autoscaling.plan import PlanningSettings
+from autotrascale.plan.control.manager.knobs import Knobs
 
 Kind = Literal["constant", "steps", "ramp", "diurnal", "spikes", "recorded"]
 

@@ -16,9 +16,9 @@ from autotrascale.service.runs import RunName
 from autotrascale.service.store import StoreOption
 
 if TYPE_CHECKING:
-    from autotrascale.knowledge.decisions import Past
+    from autotrascale.knowledge.decisions.journal import Past
+    from autotrascale.knowledge.decisions.replay import Replayed
     from autotrascale.knowledge.history import Record
-    from autotrascale.knowledge.replay import Replayed
     from autotrascale.knowledge.store import Store
     from autotrascale.tuning import Outcome
 
@@ -118,7 +118,7 @@ def _show_decisions(past: Past, entries: list[dict[str, Any]]) -> None:
 def _replay(run: str, store: Store, again: bool, at: str | None, form: Format) -> None:
     """Every step again, from the journal alone: the same decisions, or the first one that differs."""
     from autotrascale.domain.errors import InputError
-    from autotrascale.knowledge.replay import replay
+    from autotrascale.knowledge.decisions.replay import replay
     from autotrascale.service.autoscale import decisions_beside
     from autotrascale.views.decisions import clock, clock_seconds
 

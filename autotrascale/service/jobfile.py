@@ -15,7 +15,7 @@ from autotrascale.execute.engine import Engine
 from autotrascale.execute.live import LiveJob
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.spark.settings import SparkSettings
-from autotrascale.plan.control.knobs import Knobs
+from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.reading import read_file
 from autotrascale.service.autoscaling import Autoscale
 from autotrascale.tuning import Tuning, starting_point

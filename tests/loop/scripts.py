@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.control.knobs import Knobs
+from autotrascale.plan.control.autoscaling.prediction import Settings
 from autotrascale.plan.control.loop_state import Rules
-from autotrascale.plan.control.prediction import Settings
+from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.testing.scripted_live import ScriptedLive
 
 TOPOLOGY = Topology.chain("source", "work")

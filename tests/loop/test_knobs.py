@@ -13,10 +13,10 @@ import pytest
 from autotrascale.domain.look import Look
 from autotrascale.domain.target import Target
 from autotrascale.loop import Loop
-from autotrascale.plan.control.knobs import Knobs
+from autotrascale.plan.control.autoscaling.plan import PlanningSettings
+from autotrascale.plan.control.autoscaling.prediction import Settings
 from autotrascale.plan.control.loop_state import Rules
-from autotrascale.plan.control.plan import PlanningSettings
-from autotrascale.plan.control.prediction import Settings
+from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.testing.scripted_live import ScriptedLive, late
 from tests.loop.scripts import TOPOLOGY, queue
 

@@ -17,9 +17,9 @@ from autotrascale.domain.snapshot import Latency, Snapshot, Work
 from autotrascale.domain.target import Target
 from autotrascale.execute.live import measured
 from autotrascale.loop import LookTaken, Loop, Rescale, RescaleEnded, step
-from autotrascale.plan.control import belief
-from autotrascale.plan.control.belief import AGREEING
-from autotrascale.plan.control.evidence import Beliefs, Evidence
+from autotrascale.plan.control.looks import belief
+from autotrascale.plan.control.looks.belief import AGREEING
+from autotrascale.plan.control.looks.evidence import Beliefs, Evidence
 from autotrascale.plan.control.loop_state import Entry, PastRescale, Rules, State
 from autotrascale.plan.policies import create
 from autotrascale.testing.scripted_live import ScriptedLive

@@ -13,8 +13,8 @@ import pytest
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
-from autotrascale.knowledge.decisions import Decisions, Opening, Session
-from autotrascale.knowledge.loop_forms import state_from_json, state_to_json
+from autotrascale.knowledge.decisions.forms import state_from_json, state_to_json
+from autotrascale.knowledge.decisions.journal import Decisions, Opening, Session
 from autotrascale.loop import Event, Instruction, Loop
 from autotrascale.plan.control.loop_state import Entry
 from autotrascale.plan.search.benefit_model import BenefitModel
@@ -127,7 +127,7 @@ def test_while_the_file_is_away_the_job_goes_on_and_the_rows_come_later(tmp_path
 
 def test_a_library_that_is_away_does_not_stop_the_loop() -> None:
     from autotrascale.domain.errors import RunStoreError
-    from autotrascale.knowledge.learned import Learned
+    from autotrascale.knowledge.decisions.learned import Learned
 
     class Away:
         @property

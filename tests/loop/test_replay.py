@@ -15,13 +15,13 @@ from autotrascale.domain.target import Target
 from autotrascale.execute.simulator.live import SimulatedLive
 from autotrascale.execute.simulator.presets import SPARK_STALLED
 from autotrascale.execute.simulator.schedules import day
-from autotrascale.knowledge import decisions as journal
-from autotrascale.knowledge.decisions import DAY, PART, Decisions, Opening
-from autotrascale.knowledge.loop_forms import event_from_json, event_to_json, rules_from_json, rules_to_json
-from autotrascale.knowledge.replay import replay
+from autotrascale.knowledge.decisions import journal as journal
+from autotrascale.knowledge.decisions.forms import event_from_json, event_to_json, rules_from_json, rules_to_json
+from autotrascale.knowledge.decisions.journal import DAY, PART, Decisions, Opening
+from autotrascale.knowledge.decisions.replay import replay
 from autotrascale.loop import Loop
+from autotrascale.plan.control.autoscaling.prediction import Settings
 from autotrascale.plan.control.loop_state import Entry, Rules, State
-from autotrascale.plan.control.prediction import Settings
 from autotrascale.plan.control.step import Event, Instruction
 from autotrascale.plan.policies import create
 from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live
@@ -148,7 +148,7 @@ def test_a_session_of_an_earlier_version_is_begun_anew_from_its_readings_and_say
     session.end("interrupted")
     import json
 
-    from autotrascale.knowledge.loop_forms import state_to_json
+    from autotrascale.knowledge.decisions.forms import state_to_json
 
     old = json.loads(state_to_json(loop.state))
     del old["version"]

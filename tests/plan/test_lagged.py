@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.plan.control.clock import LONGEST, Clock
-from autotrascale.plan.control.lagged import follows
-from autotrascale.plan.control.signals import Services
+from autotrascale.plan.control.looks.lagged import follows
+from autotrascale.plan.control.looks.signals import Services
 
 WAVE = [0.0, 1.0, 5.0, 9.0, 5.0, 1.0, 0.0, 0.0, 2.0, 7.0, 3.0, 0.0]
 

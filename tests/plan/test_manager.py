@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import autotrascale.plan.control.manager as manager_module
+import autotrascale.plan.control.manager.manager as manager_module
 from autotrascale.domain.decision import Decision
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.plan.control.lessons import FORGOTTEN
-from autotrascale.plan.control.manager import Knobs, State, step, stood_still
+from autotrascale.plan.control.manager.lessons import FORGOTTEN
+from autotrascale.plan.control.manager.manager import Knobs, State, step, stood_still
 from autotrascale.plan.policies import Policy, create
 from autotrascale.reading import validate
 from autotrascale.testing.snapshots import ScriptedPolicy, chain

@@ -6,8 +6,8 @@ from autotrascale.domain.target import Target
 from autotrascale.execute.simulator.case import Case
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.execute.simulator.presets import SPARK_STALLED, WORDCOUNT
-from autotrascale.plan.control.prediction import Settings, predict_at, predict_least, trained
-from autotrascale.plan.control.readings import CELLS, RUNS, WINDOWS, ReadingsByRate, grid_rate
+from autotrascale.plan.control.autoscaling.prediction import Settings, predict_at, predict_least, trained
+from autotrascale.plan.control.autoscaling.readings import CELLS, RUNS, WINDOWS, ReadingsByRate, grid_rate
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
 
 SIZED = Sizing.of_loads((2, 3), (20, 20), (1.8, 2.7), rate=grid_rate(100.0), execution="pipelined")

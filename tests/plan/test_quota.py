@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.plan.control.quota import slots, within_quota
+from autotrascale.plan.control.manager.quota import slots, within_quota
 
 asked = st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1)
 

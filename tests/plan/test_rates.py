@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.plan.control.rates import KEPT, Rates, nearest_rate, sizing_rate
+from autotrascale.plan.control.autoscaling.rates import KEPT, Rates, nearest_rate, sizing_rate
 
 
 def heard(rates: list[float], every: float = 60.0) -> Rates:

@@ -14,7 +14,7 @@ from autotrascale.domain.target import Target
 from autotrascale.execute.simulator.live import SimulatedLive
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import Store
-from autotrascale.plan.control.knobs import Knobs
+from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.service import cli
 from autotrascale.service.autoscaling import USUAL, TraceOf, knobs_for_a_loop
 from tests.knowledge.mlflow_stores import CONTENT

@@ -16,14 +16,14 @@ from typing import Any, Literal
 from autotrascale.domain import checks
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.control import manager
+from autotrascale.plan.control.autoscaling.memory import Memory
+from autotrascale.plan.control.autoscaling.plan import PlanningSettings
+from autotrascale.plan.control.autoscaling.prediction import Prediction, Settings
 from autotrascale.plan.control.clock import Clock
-from autotrascale.plan.control.evidence import Beliefs
-from autotrascale.plan.control.knobs import Knobs
-from autotrascale.plan.control.memory import Memory
-from autotrascale.plan.control.plan import PlanningSettings
-from autotrascale.plan.control.prediction import Prediction, Settings
-from autotrascale.plan.control.signals import Services
+from autotrascale.plan.control.looks.evidence import Beliefs
+from autotrascale.plan.control.looks.signals import Services
+from autotrascale.plan.control.manager import manager
+from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.policies import Policy
 from autotrascale.plan.search.benefit_model import BenefitModel
 

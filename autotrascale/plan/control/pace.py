@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autotrascale.domain.decision import Reason
-from autotrascale.plan.control.knobs import Knobs
 from autotrascale.plan.control.loop_state import PastRescale, Rules, State
+from autotrascale.plan.control.manager.knobs import Knobs
 
 DAY = 86_400.0
 HOUR = 3600.0

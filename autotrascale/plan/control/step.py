@@ -1,8 +1,8 @@
 """One step of the control loop, pure: a state and what happened give the next state, an entry, and what to do.
 
-Monitor   what runs? can the look be believed?                                        `belief.py`
-Analyse   what does it teach? did it bring what was predicted?                        `memory.py`
-Plan      what should run: a policy, when and within which bounds                     `autoscaling.py`, `manager.py`
+Monitor   what runs? can the look be believed?                                        `looks/belief.py`
+Analyse   what does it teach? did it bring what was predicted?                        `autoscaling/memory.py`
+Plan      what should run: a policy, when and within which bounds   `autoscaling/policy.py`, `manager/`
 Execute   rescale it, start it again, keep what was learned
 """
 
@@ -15,9 +15,14 @@ from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.look import Look, Rescaled
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.control import belief, manager, pace, signals
-from autotrascale.plan.control.autoscaling import NAME, AutoscalingPolicy
-from autotrascale.plan.control.evidence import Evidence
+from autotrascale.plan.control import pace
+from autotrascale.plan.control.autoscaling.memory import Shows, learned
+from autotrascale.plan.control.autoscaling.plan import Plan
+from autotrascale.plan.control.autoscaling.policy import NAME, AutoscalingPolicy
+from autotrascale.plan.control.autoscaling.prediction import Prediction
+from autotrascale.plan.control.autoscaling.readings import grid_rate
+from autotrascale.plan.control.looks import belief, signals
+from autotrascale.plan.control.looks.evidence import Evidence
 from autotrascale.plan.control.loop_state import (
     CHECKED,
     CheckedPrediction,
@@ -27,10 +32,7 @@ from autotrascale.plan.control.loop_state import (
     Rules,
     State,
 )
-from autotrascale.plan.control.memory import Shows, learned
-from autotrascale.plan.control.plan import Plan
-from autotrascale.plan.control.prediction import Prediction
-from autotrascale.plan.control.readings import grid_rate
+from autotrascale.plan.control.manager import manager
 from autotrascale.plan.policies.base import hold
 
 LEAST_BACKLOG = 0.1  # seconds of input: less is on its way

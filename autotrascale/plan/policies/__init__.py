@@ -1,7 +1,7 @@
 """Policies: one protocol, one file each, found by name.
 
 A policy looks at one snapshot and says what parallelism it wants and why. It holds (`base.hold`) when it lacks what it
-needs. When to act on its answer is for `autotrascale.plan.control.manager` to say.
+needs. When to act on its answer is for `autotrascale.plan.control.manager.manager` to say.
 
 To add one: write a class with `name` and `decide`, a `create(target, options)` beside it, and a line in `_BUILT_IN`;
 or, from a package of your own, name `create` in the entry point group `autotrascale.policies`.

@@ -9,8 +9,8 @@ from typing import Literal
 from autotrascale.domain import checks
 from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.errors import InputError
-from autotrascale.plan.control.memory import Memory
-from autotrascale.plan.control.prediction import Prediction
+from autotrascale.plan.control.autoscaling.memory import Memory
+from autotrascale.plan.control.autoscaling.prediction import Prediction
 
 PART = 0.7  # of what a scale-down would save: with less it waits
 

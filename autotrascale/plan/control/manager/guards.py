@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from statistics import median_high
 
 from autotrascale.domain.decision import Number, Reason
-from autotrascale.plan.control.adjustments import faster
-from autotrascale.plan.control.quota import slots, within_quota
-from autotrascale.plan.control.situation import Situation
+from autotrascale.plan.control.manager.adjustments import faster
+from autotrascale.plan.control.manager.quota import slots, within_quota
+from autotrascale.plan.control.manager.situation import Situation
 from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.plan.words import amount, listing, percent
 

@@ -23,8 +23,8 @@ from typing import Any
 
 from autotrascale.domain.errors import DecisionJournalError, InputError
 from autotrascale.domain.job import Job
-from autotrascale.knowledge.decisions_file import DecisionsFile, deflated, inflated
-from autotrascale.knowledge.loop_forms import (
+from autotrascale.knowledge.decisions.file import DecisionsFile, deflated, inflated
+from autotrascale.knowledge.decisions.forms import (
     event_from_json,
     event_to_json,
     rules_from_json,

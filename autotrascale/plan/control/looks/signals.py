@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from autotrascale.domain.decision import Number, Reason
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.plan.control.lagged import FEWEST, follows
+from autotrascale.plan.control.looks.lagged import FEWEST, follows
 from autotrascale.plan.words import amount, percent
 
 SATURATED, IDLE = 0.95, 0.5  # useful share of the window: of the hottest instance, and of the others on average

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autotrascale.domain.decision import Number, Reason
-from autotrascale.plan.control.adjustments import corrected
-from autotrascale.plan.control.situation import Correction, Ineffective, Measured, Rejection, Situation
+from autotrascale.plan.control.manager.adjustments import corrected
+from autotrascale.plan.control.manager.situation import Correction, Ineffective, Measured, Rejection, Situation
 from autotrascale.plan.sizing.sizing import Unsized, size
 from autotrascale.plan.words import amount, moves, percent
 

@@ -23,12 +23,12 @@ from typing import NamedTuple
 from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.plan.control import adjustments, gates, guards, lessons
-from autotrascale.plan.control.adjustments import Adjustment
-from autotrascale.plan.control.gates import Gate
-from autotrascale.plan.control.guards import Guard, Parallelism
-from autotrascale.plan.control.knobs import Knobs
-from autotrascale.plan.control.situation import Measured, Situation, State
+from autotrascale.plan.control.manager import adjustments, gates, guards, lessons
+from autotrascale.plan.control.manager.adjustments import Adjustment
+from autotrascale.plan.control.manager.gates import Gate
+from autotrascale.plan.control.manager.guards import Guard, Parallelism
+from autotrascale.plan.control.manager.knobs import Knobs
+from autotrascale.plan.control.manager.situation import Measured, Situation, State
 from autotrascale.plan.policies import Policy
 from autotrascale.plan.policies.base import hold
 from autotrascale.plan.sizing.demand import measure_demand

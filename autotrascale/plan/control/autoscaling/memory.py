@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.plan.control.prediction import Prediction, Settings
-from autotrascale.plan.control.rates import Rates
-from autotrascale.plan.control.readings import ReadingsByRate, grid_rate
+from autotrascale.plan.control.autoscaling.prediction import Prediction, Settings
+from autotrascale.plan.control.autoscaling.rates import Rates
+from autotrascale.plan.control.autoscaling.readings import ReadingsByRate, grid_rate
 from autotrascale.plan.search.lattice import Point
 from autotrascale.plan.sizing import scaling
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
-from autotrascale.plan.control.situation import Situation
+from autotrascale.plan.control.manager.situation import Situation
 from autotrascale.plan.words import amount, percent
 
 Adjustment = Callable[[Situation, Snapshot], tuple[Snapshot, Reason | None]]

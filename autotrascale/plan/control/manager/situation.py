@@ -9,7 +9,7 @@ from functools import cached_property
 
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.plan.control.knobs import Knobs
+from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.sizing.demand import Demand, measure_demand
 from autotrascale.plan.sizing.floor import busy_share
 

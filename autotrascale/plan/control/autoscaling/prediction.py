@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotrascale.domain.target import Target
-from autotrascale.plan.control.readings import RateReadings, ReadingsByRate
+from autotrascale.plan.control.autoscaling.readings import RateReadings, ReadingsByRate
 from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.acquisition import probability_met
 from autotrascale.plan.search.benefit_model import BenefitModel, Sample, readings_of, samples_of

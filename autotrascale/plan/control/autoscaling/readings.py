@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from autotrascale.plan.control.rates import nearest_rate
+from autotrascale.plan.control.autoscaling.rates import nearest_rate
 from autotrascale.plan.search.lattice import Lattice, Point
 from autotrascale.plan.search.runs import LEAST_LATENCY, Run
 from autotrascale.plan.sizing.floor import micro_batch

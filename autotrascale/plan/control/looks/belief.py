@@ -16,7 +16,7 @@ from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.control.evidence import AHEAD, Beliefs, Evidence, seen_in, true_capacity
+from autotrascale.plan.control.looks.evidence import AHEAD, Beliefs, Evidence, seen_in, true_capacity
 from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.plan.words import amount, listing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autotrascale.domain.decision import Reason
-from autotrascale.plan.control.situation import Situation
+from autotrascale.plan.control.manager.situation import Situation
 from autotrascale.plan.words import amount, percent
 
 Gate = Callable[[Situation], Reason | None]

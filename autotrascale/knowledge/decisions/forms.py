@@ -14,12 +14,12 @@ from typing import Any, cast
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.control.knobs import Knobs
+from autotrascale.plan.control.autoscaling.memory import Memory
+from autotrascale.plan.control.autoscaling.plan import PlanningSettings
+from autotrascale.plan.control.autoscaling.prediction import Settings
+from autotrascale.plan.control.autoscaling.readings import RateReadings, ReadingsByRate
 from autotrascale.plan.control.loop_state import Rules, State
-from autotrascale.plan.control.memory import Memory
-from autotrascale.plan.control.plan import PlanningSettings
-from autotrascale.plan.control.prediction import Settings
-from autotrascale.plan.control.readings import RateReadings, ReadingsByRate
+from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.control.step import Event, LookTaken, RescaleEnded
 from autotrascale.plan.policies import create
 from autotrascale.plan.search.benefit_model import BenefitModel

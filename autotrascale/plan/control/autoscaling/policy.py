@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.true_rates import true_rates
-from autotrascale.plan.control.memory import MISSES, PREDICTIONS, Memory, Tried
-from autotrascale.plan.control.plan import Cause, Plan, PlanningSettings
-from autotrascale.plan.control.prediction import Prediction, Settings, predict_at, predict_least
-from autotrascale.plan.control.rates import sizing_rate
-from autotrascale.plan.control.readings import GRID, grid_rate
+from autotrascale.plan.control.autoscaling.memory import MISSES, PREDICTIONS, Memory, Tried
+from autotrascale.plan.control.autoscaling.plan import Cause, Plan, PlanningSettings
+from autotrascale.plan.control.autoscaling.prediction import Prediction, Settings, predict_at, predict_least
+from autotrascale.plan.control.autoscaling.rates import sizing_rate
+from autotrascale.plan.control.autoscaling.readings import GRID, grid_rate
 from autotrascale.plan.policies.base import hold, hold_for_gaps
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.lattice import Point

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from autotrascale.knowledge.decisions import Checkpoint, Decisions
+from autotrascale.knowledge.decisions.journal import Checkpoint, Decisions
 from autotrascale.plan.control.loop_state import Entry, State, as_entry
 from autotrascale.plan.control.step import Event, step
 
