@@ -62,11 +62,13 @@ class Loop:
     def __init__(
         self, live: LiveJob, rules: Rules, *, initial: Parallelism, state: State | None = None,
         journal: Journal | None = None, library: Library | None = None, report: Report = lambda _, __: None,
-        services: Callable[[], Mapping[str, float]] = dict, seen: Callable[[Snapshot], None] = lambda _: None,
+        services: Callable[[], Mapping[str, float]] = dict, slots_left: Callable[[], int | None] = lambda: None,
+        seen: Callable[[Snapshot], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self.live, self.initial, self.state = live, initial, state or State()
         self.rules = rules if rules.topology is not None else replace(rules, topology=live.topology)
         self.journal, self.library, self.report, self.services = journal, library, report, services
+        self.slots_left = slots_left  # of a quota that jobs share, this one's own included
         self.seen = seen  # told of each snapshot
         if journal is not None:
             journal.begin(self.rules)
@@ -95,7 +97,7 @@ class Loop:
         """An engine that cannot be reached, or a monitor that reports what cannot be, is a look without a snapshot:
         nothing is known, not even that the job stopped."""
         try:
-            return LookTaken(self.live.look(), self.services())
+            return LookTaken(self.live.look(), self.services(), self.slots_left())
         except (EngineError, InputError) as error:
             at = (self.state.clock.read or 0.0) + self.rules.knobs.interval_seconds
             return LookTaken(Look(at, self.state.observed or self.initial, None, detail=str(error)))

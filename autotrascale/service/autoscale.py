@@ -116,7 +116,7 @@ def _keep(
         loop = Loop(
             live, rules, initial=initial, state=None if session is None else session.state, journal=session,
             library=None if advise else learned, report=_teller(form, job.target.latency_seconds, session, learned),
-            seen=meter.of(live),
+            slots_left=_slots_left(file, job, decisions), seen=meter.of(live),
         )  # fmt: skip
         ended = "interrupted"
         try:
@@ -143,6 +143,14 @@ def _session(
     if simulated and session.state.number == 0:
         (home / "simulated-job.json").unlink(missing_ok=True)
     return session
+
+
+def _slots_left(file: JobFile, job: Job, decisions: Decisions | None) -> Callable[[], int | None]:
+    """Of the quota that this job shares with others, by what their loops wrote last."""
+    quota = file.autoscale.shared_quota
+    if quota is None or decisions is None:
+        return lambda: None
+    return lambda: max(0, quota - decisions.slots_of_others(job.name))
 
 
 def _rules(file: JobFile, job: Job, engine: str, store: Store | None, *, advise: bool) -> Rules:

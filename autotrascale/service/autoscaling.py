@@ -89,9 +89,12 @@ class Autoscale:
     rescales_per_day: int = 10
     stale_seconds: float = 0.0  # metrics older than this are not decided on; 0: three intervals
     keep_looks_days: float = 7.0  # for so long every look is kept, so that decisions can be made again from them
+    shared_quota: int | None = None  # slots of all jobs together whose loops keep their journals in one store
     trace: TraceOf = field(default_factory=TraceOf)
 
     def __post_init__(self) -> None:
+        if self.shared_quota is not None:
+            checks.count("shared_quota", self.shared_quota)
         checks.share("confidence", self.confidence)
         checks.count("rescales_per_day", self.rescales_per_day)
         checks.non_negative("stale_seconds", self.stale_seconds)

@@ -119,6 +119,11 @@ class Decisions(DecisionsFile):
         rows = self.read(f"{query}{where} ORDER BY begun DESC", () if job is None else (job,))
         return [_past(row) for row in rows]
 
+    def slots_of_others(self, job: str) -> int:
+        """What other jobs take, or have asked for, that a loop keeps now. Advice takes none."""
+        others = (past for past in self.sessions() if past.opening.job != job and past.lives)
+        return sum(past.state.slots for past in others if not past.opening.advise)
+
     def find(self, name: str) -> Past | None:
         """By the beginning of its id, or the last of a job's name."""
         sessions = self.sessions()

@@ -123,6 +123,7 @@ class State:
     totals: Totals = field(default_factory=Totals)
     starts: int = 0  # in a row, without the job being seen to run
     number: int = 0  # of the last entry
+    slots: int = 0  # that the job takes, or has asked for
 
     @property
     def requested(self) -> Parallelism | None:

@@ -33,6 +33,7 @@ from autotrascale.plan.control.loop_state import (
     State,
 )
 from autotrascale.plan.control.manager import manager
+from autotrascale.plan.control.manager.quota import slots
 from autotrascale.plan.policies.base import hold
 
 LEAST_BACKLOG = 0.1  # seconds of input: less is on its way
@@ -42,6 +43,7 @@ LEAST_BACKLOG = 0.1  # seconds of input: less is on its way
 class LookTaken:
     look: Look
     services: Mapping[str, float] = field(default_factory=dict)  # latency of services that the job calls
+    slots_left: int | None = None  # of a quota that jobs share, this job's own included; None: they share none
 
     @property
     def at(self) -> float:
@@ -93,15 +95,14 @@ def step(rules: Rules, state: State, event: Event, now: float) -> Stepped:
     match event:
         case RescaleEnded(rescaled):
             return _rescaled(rules, state, rescaled, passed, notes)
-        case LookTaken(look, _) if look.running is None:
+        case LookTaken(look) if look.running is None:
             return _down(rules, state, look, passed, notes)
-        case LookTaken(look, services):
-            return _looked(rules, state, look, services, passed, notes)
+        case LookTaken():
+            return _looked(rules, state, event, passed, notes)
 
 
-def _looked(
-    rules: Rules, state: State, look: Look, services: Mapping[str, float], passed: float, notes: list[Reason]
-) -> Stepped:
+def _looked(rules: Rules, state: State, taken: LookTaken, passed: float, notes: list[Reason]) -> Stepped:
+    look = taken.look
     # Monitor
     state, doubt = _monitored(rules, state, look)
     if doubt is not None or look.snapshot is None:
@@ -110,9 +111,10 @@ def _looked(
     met = _met(rules, snapshot)
     state = replace(state, totals=state.totals.counted(passed, met, state.observed))
     # Analyse
-    state, checked = _analysed(rules, state, snapshot, services)
+    state, checked = _analysed(rules, state, snapshot, taken.services)
     # Plan
-    state, decision, predicted = _planned(rules, state, snapshot, met)
+    state, decision, predicted = _planned(_within(rules, snapshot, taken.slots_left), state, snapshot, met)
+    state = replace(state, slots=_slots(rules, snapshot, decision))
     # Execute
     return _executed(rules, state, snapshot, decision, predicted, checked, notes)
 
@@ -193,6 +195,21 @@ def _checked(rules: Rules, state: State, snapshot: Snapshot) -> tuple[State, Che
 
 
 # --- Plan -------------------------------------------------------------------------------------------------------------
+
+
+def _within(rules: Rules, snapshot: Snapshot, slots_left: int | None) -> Rules:
+    """What jobs share bounds how far one may grow. What it has is its own: to take it back would make two jobs shrink
+    and grow in turns."""
+    if slots_left is None:
+        return rules
+    most = max(slots_left, slots(snapshot.execution, snapshot.parallelism))
+    return replace(rules, knobs=replace(rules.knobs, quota=min(most, rules.knobs.quota or most)))
+
+
+def _slots(rules: Rules, snapshot: Snapshot, decision: Decision) -> int:
+    """What the job takes, or has asked for where that is more: others that share a quota with it go by this."""
+    wanted = snapshot.parallelism if rules.advise else decision.parallelism
+    return max(slots(snapshot.execution, snapshot.parallelism), slots(snapshot.execution, wanted))
 
 
 def _planned(

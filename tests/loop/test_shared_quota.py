@@ -1,0 +1,85 @@
+"""Jobs whose loops keep one journal share a quota of slots: together they never grow beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotrascale.knowledge.decisions.journal import Decisions, Opening, Session
+from autotrascale.loop import Loop
+from autotrascale.plan.control.loop_state import Entry
+from tests.loop.scripts import RULES, START, live
+from tests.loop.test_loop_journal import JOB
+
+QUOTA = 16
+
+
+class Shared:
+    """Two loops on one file, looking in turns; each job's rate rises so far that both would want more than the
+    quota."""
+
+    def __init__(self, path: Path) -> None:
+        self.decisions = Decisions(path / "decisions.db")
+        self.entries: dict[str, list[Entry]] = {"first": [], "second": []}
+        self.sessions: dict[str, Session] = {}
+        self.loops = {name: self._loop(name) for name in self.entries}
+
+    def _loop(self, name: str) -> Loop:
+        opening = Opening.of(replace(JOB, name=name), "simulator", simulated=True, advise=False)
+        self.sessions[name] = self.decisions.open_session(opening)
+        return Loop(
+            live(lambda t: 100.0 if t < 600 else 420.0), RULES, initial=START, journal=self.sessions[name],
+            report=lambda _, entry: self.entries[name].append(entry),
+            slots_left=lambda: QUOTA - self.decisions.slots_of_others(name),
+        )  # fmt: skip
+
+    def run(self, looks: int) -> Iterator[int]:
+        """The slots that both take after each round."""
+        for loop in self.loops.values():
+            loop.run(0.0)
+        for _ in range(looks):
+            for loop in self.loops.values():
+                loop.live.wait(RULES.knobs.interval_seconds)
+                loop.turn()
+            yield sum(sum((loop.state.observed or {}).values()) for loop in self.loops.values())
+
+
+def test_two_jobs_never_grow_beyond_what_they_share_and_say_so(tmp_path: Path) -> None:
+    shared = Shared(tmp_path)
+    taken = list(shared.run(120))
+    assert max(taken) <= QUOTA
+    assert taken[-1] >= QUOTA - 1  # they use it
+    alone = Loop(live(lambda t: 100.0 if t < 600 else 420.0), RULES, initial=START)
+    alone.run(120 * RULES.knobs.interval_seconds)
+    assert 2 * sum((alone.state.observed or {}).values()) > QUOTA  # each wanted more than its half
+    codes = {reason.code for entries in shared.entries.values() for entry in entries for reason in entry.reasons}
+    assert {"quota", "below-need"} & codes
+
+
+def test_what_a_job_has_is_not_taken_back(tmp_path: Path) -> None:
+    """Two that are told to make room for each other would shrink and grow in turns."""
+    shared = Shared(tmp_path)
+    list(shared.run(60))
+    before = {name: sum((loop.state.observed or {}).values()) for name, loop in shared.loops.items()}
+    for name, loop in shared.loops.items():
+        loop.slots_left = lambda: 1
+        loop.live.wait(RULES.knobs.interval_seconds)
+        loop.turn()
+        assert sum((loop.state.observed or {}).values()) == before[name]
+
+
+@pytest.mark.parametrize("advise", [True, False])
+def test_a_loop_that_ended_or_only_advises_takes_nothing_from_others(tmp_path: Path, advise: bool) -> None:
+    decisions = Decisions(tmp_path / "decisions.db")
+    opening = Opening.of(replace(JOB, name="other"), "simulator", simulated=True, advise=advise)
+    session = decisions.open_session(opening)
+    loop = Loop(live(), replace(RULES, advise=advise), initial=START, journal=session)
+    loop.live.start(START)
+    loop.run(300)
+    assert decisions.slots_of_others("mine") == (0 if advise else 4)
+    assert decisions.slots_of_others("other") == 0
+    session.end("interrupted")
+    assert decisions.slots_of_others("mine") == 0
