@@ -11,7 +11,7 @@ from autotrascale.domain.decision import Reason
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.sizing.demand import Demand, measure_demand
-from autotrascale.plan.sizing.floor import busy_share
+from autotrascale.plan.sizing.sizing import Unsized, size
 
 ON_ITS_WAY, LARGE = 0.1, 1.0  # seconds of input: a smaller backlog grows and shrinks by chance; a larger one counts
 
@@ -100,12 +100,10 @@ class Situation:
     @cached_property
     def busy(self) -> dict[str, float]:
         """Utilisation of every operator whose load is known, at the parallelism that runs. Stages and workers share."""
-        if self.snapshot.execution == "pipelined" or self.demand.gaps:
+        sized = size(self.snapshot)
+        if self.snapshot.execution == "pipelined" or isinstance(sized, Unsized):
             return {name: load / self.running[name] for name, load in self.demand.load.items() if load is not None}
-        loads = [load or 0.0 for load in self.demand.load.values()]
-        shot = self.snapshot
-        busy = busy_share(shot.execution, shot.overhead_share or 0.0, loads, list(self.running.values()))
-        return dict.fromkeys(self.running, busy)
+        return dict.fromkeys(self.running, sized.busy(tuple(self.running.values())))
 
     @cached_property
     def catching_up(self) -> bool | None:
