@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -16,7 +17,7 @@ from autotrascale.plan.control import pace
 from autotrascale.plan.control.clock import Clock
 from autotrascale.plan.control.loop_state import Entry, PastRescale, Rules, State
 from autotrascale.testing.scripted_live import ScriptedLive, blind, clock_off, late, unreachable
-from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live
+from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live, queue
 
 
 class Diary:
@@ -337,3 +338,29 @@ def test_a_changed_event_without_a_question_is_survived() -> None:
     state, [entry] = step(RULES, State(), RescaleEnded(Rescaled(10.0, True, START, 1.0)), 10.0)
     assert isinstance(entry, Entry)
     assert state.observed == START
+
+
+def test_an_operator_whose_engine_decides_is_asked_once_and_then_left() -> None:
+    """A source such as Kafka has partitions of its own, whatever it is asked to run on."""
+
+    class OwnPartitions(ScriptedLive):
+        def rescale(self, parallelism: Mapping[str, int]) -> Rescaled:
+            done = super().rescale({**parallelism, "source": 3})
+            return replace(done, running=dict(self.running or {}))
+
+    entries: list[Entry] = []
+    kafka = OwnPartitions(
+        TOPOLOGY, {"source": 50.0, "work": 50.0}, lambda t: 100.0 if t < 1500 else 400.0, queue
+    )  # two sources' worth of work at first, eight later
+    loop = Loop(kafka, RULES, initial={"source": 3, "work": 4}, report=lambda _, entry: entries.append(entry))
+    loop.run(6000)
+    said = [entry for entry in entries for reason in entry.reasons if reason.code == "engine-decides"]
+    assert len(said) == 1
+    assert dict(loop.state.fixed) == {"source": 3}
+    assert all(asked["source"] == 3 for asked in kafka.asked)
+    assert all(asked != before for before, asked in pairwise(kafka.asked))  # never the same rescale again
+    assert (loop.state.observed or {})["work"] > 4  # what can be moved is
+    kafka.running = {**(kafka.running or {}), "source": 6}  # the topic has more partitions now
+    loop.live.wait(30)
+    loop.turn()
+    assert not loop.state.fixed

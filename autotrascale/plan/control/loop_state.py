@@ -124,6 +124,7 @@ class State:
     starts: int = 0  # in a row, without the job being seen to run
     number: int = 0  # of the last entry
     slots: int = 0  # that the job takes, or has asked for
+    fixed: Mapping[str, int] = field(default_factory=dict)  # operators that ran otherwise than asked, and on how many
 
     @property
     def requested(self) -> Parallelism | None:

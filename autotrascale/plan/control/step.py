@@ -113,7 +113,7 @@ def _looked(rules: Rules, state: State, taken: LookTaken, passed: float, notes: 
     # Analyse
     state, checked = _analysed(rules, state, snapshot, taken.services)
     # Plan
-    state, decision, predicted = _planned(_within(rules, snapshot, taken.slots_left), state, snapshot, met)
+    state, decision, predicted = _planned(_bounded(rules, state, snapshot, taken.slots_left), state, snapshot, met)
     state = replace(state, slots=_slots(rules, snapshot, decision))
     # Execute
     return _executed(rules, state, snapshot, decision, predicted, checked, notes)
@@ -137,7 +137,8 @@ def _seen_running(state: State, running: Parallelism) -> State:
     if state.observed is not None and running != state.observed:  # somebody else rescaled it
         memory = replace(state.memory.at_another(), sized_for=None)
         state = replace(state, memory=memory, predicted=None, changed_at=state.clock.now)
-    return replace(state, observed=running, down=False, starts=0)
+    fixed = {name: k for name, k in state.fixed.items() if running.get(name) == k}
+    return replace(state, observed=running, down=False, starts=0, fixed=fixed)
 
 
 def _met(rules: Rules, snapshot: Snapshot) -> bool | None:
@@ -197,13 +198,16 @@ def _checked(rules: Rules, state: State, snapshot: Snapshot) -> tuple[State, Che
 # --- Plan -------------------------------------------------------------------------------------------------------------
 
 
-def _within(rules: Rules, snapshot: Snapshot, slots_left: int | None) -> Rules:
+def _bounded(rules: Rules, state: State, snapshot: Snapshot, slots_left: int | None) -> Rules:
     """What jobs share bounds how far one may grow. What it has is its own: to take it back would make two jobs shrink
-    and grow in turns."""
-    if slots_left is None:
-        return rules
-    most = max(slots_left, slots(snapshot.execution, snapshot.parallelism))
-    return replace(rules, knobs=replace(rules.knobs, quota=min(most, rules.knobs.quota or most)))
+    and grow in turns. Operators that are not ours to move are not asked to."""
+    knobs = rules.knobs
+    fixed = tuple(name for name in state.fixed if name not in (*knobs.excluded, *knobs.pinned))
+    quota = knobs.quota
+    if slots_left is not None:
+        most = max(slots_left, slots(snapshot.execution, snapshot.parallelism))
+        quota = min(most, quota or most)
+    return replace(rules, knobs=replace(knobs, excluded=(*knobs.excluded, *fixed), quota=quota))
 
 
 def _slots(rules: Rules, snapshot: Snapshot, decision: Decision) -> int:
@@ -291,9 +295,17 @@ def _rescaled(rules: Rules, state: State, rescaled: Rescaled, passed: float, not
     managed = manager.stood_still(state.manager, rescaled.downtime_seconds)
     state = replace(state, memory=memory, observed=running, failed_at=None, manager=managed)
     state = replace(state, pace=pace.back_off(state, rules.knobs))
+    apart = {name: k for name, k in wanted.items() if running.get(name, k) != k}
+    state = replace(state, fixed={**state.fixed, **{name: running[name] for name in apart}})
+    notes = [*notes, *(_engine_decides(name, running[name], k) for name, k in apart.items())]
     numbers: dict[str, Number] = {"downtime_seconds": rescaled.downtime_seconds, **(rescaled.phases or {})}
     reason = Reason("rescaled", f"stood still for {rescaled.downtime_seconds:.1f} s", numbers)
     return state, [Entry(state.number, now, "rescaled", before, running, (*notes, reason))]
+
+
+def _engine_decides(name: str, ran: int, asked: int) -> Reason:
+    text = f"{name} runs on {ran}, not on the {asked} asked for: its engine decides that, so it is left as it is"
+    return Reason("engine-decides", text, {"operator": name, "asked": asked, "running": ran})
 
 
 def _down(rules: Rules, state: State, look: Look, passed: float, notes: list[Reason]) -> Stepped:
