@@ -37,35 +37,35 @@ class Report(Struct, frozen=True):
     marks: Mapping[str, Mark] = {}
 
 
-def report(told: Progress) -> Report:
-    took = told.durationMs.get("triggerExecution", told.batchDuration)
+def report(progress: Progress) -> Report:
+    took = progress.durationMs.get("triggerExecution", progress.batchDuration)
     return Report(
-        run=told.runId,
-        batch=told.batchId,
-        executed="addBatch" in told.durationMs,
-        query=told.name,
-        started_ms=_milliseconds(told.timestamp),
+        run=progress.runId,
+        batch=progress.batchId,
+        executed="addBatch" in progress.durationMs,
+        query=progress.name,
+        started_ms=_milliseconds(progress.timestamp),
         seconds=None if took is None else took / 1000,
-        input_records=sum(source.numInputRows for source in told.sources),
-        offered_seconds=_offered_seconds(told.sources),
-        behind=_behind(told.sources),
-        marks=dict(_marks(told.observedMetrics or {})),
+        input_records=sum(source.numInputRows for source in progress.sources),
+        offered_seconds=_offered_seconds(progress.sources),
+        behind=_behind(progress.sources),
+        marks=dict(_marks(progress.observedMetrics or {})),
     )
 
 
-def phases(told: Progress) -> dict[str, float]:
+def phases(progress: Progress) -> dict[str, float]:
     """Seconds by Spark's names, but for the whole."""
-    return {name: ms / 1000 for name, ms in told.durationMs.items() if name != "triggerExecution"}
+    return {name: ms / 1000 for name, ms in progress.durationMs.items() if name != "triggerExecution"}
 
 
-def states(told: Progress) -> tuple[StateFact, ...]:
+def states(progress: Progress) -> tuple[StateFact, ...]:
     return tuple(
         StateFact(
             state.numRowsTotal,
             state.memoryUsedBytes,
             None if state.commitTimeMs is None else state.commitTimeMs / 1000,
         )
-        for state in told.stateOperators or ()
+        for state in progress.stateOperators or ()
     )
 
 

@@ -66,8 +66,8 @@ class Job:
                 first_stage + number,
                 name,
                 tuple(
-                    Rdd(first_rdd + rdd, told, node, None if shuffle is None else first_shuffle + shuffle)
-                    for rdd, told, node, shuffle in rdds
+                    Rdd(first_rdd + rdd, rdd_name, node, None if shuffle is None else first_shuffle + shuffle)
+                    for rdd, rdd_name, node, shuffle in rdds
                 ),
                 None if parents is None else tuple(first_stage + parent for parent in parents),
             )

@@ -100,8 +100,8 @@ class Library:
         """A model from elsewhere. It becomes the current one of its rate."""
         self.refuse_duplicate(card)
         client, experiment = self.store.client, self.store.experiment(card.job)
-        told = {tags.KIND: tags.IMPORT, tags.JOB: card.job}
-        run = self.store.call(client.create_run, experiment, tags=told, run_name=f"import of {card.alias}")
+        run_tags = {tags.KIND: tags.IMPORT, tags.JOB: card.job}
+        run = self.store.call(client.create_run, experiment, tags=run_tags, run_name=f"import of {card.alias}")
         self.store.call(client.set_terminated, run.info.run_id, "FINISHED")
         return self.register(model, card, run.info.run_id)
 

@@ -141,9 +141,9 @@ def _replay(run: str, store: Store, again: bool, at: str | None, form: Format) -
         verdict = f"{steps} steps since {clock(first.written['at'])} decided again: every decision is the same"
     if different:
         verdict = f"{len(different)} of {steps} decisions differ now, the first at entry {different[0]}"
-    told = {"session": past.id, "steps": steps, "different": different, "summary": verdict,
+    answer = {"session": past.id, "steps": steps, "different": different, "summary": verdict,
             "at": shown and {"written": shown.written, "now": shown.now}}  # fmt: skip
-    emit(form, told, lambda: _show_replay(shown, verdict))
+    emit(form, answer, lambda: _show_replay(shown, verdict))
 
 
 def _show_replay(shown: Replayed | None, verdict: str) -> None:

@@ -32,7 +32,9 @@ def batches(staged: Staged, stages: DataFrame, names: DataFrame) -> DataFrame:
         fn.max("marked").alias("marked"),
     )
     # A query that is no stream has nothing but its stages to tell its times.
-    rows = ran.join(_told(staged.progress), ["run", "batch"], "left").where("seconds is not null or run like 'shape-%'")
+    rows = ran.join(_reported(staged.progress), ["run", "batch"], "left").where(
+        "seconds is not null or run like 'shape-%'"
+    )
     return rows.join(fn.broadcast(_job_names(staged.applications, names)), "log").select(
         "log",
         "run",
@@ -48,14 +50,14 @@ def batches(staged: Staged, stages: DataFrame, names: DataFrame) -> DataFrame:
     )
 
 
-def _told(progress: DataFrame) -> DataFrame:
+def _reported(progress: DataFrame) -> DataFrame:
     """One row for each batch that anything reported on. Duplicate reports are merged; idle time is reported under the
     number of the batch to come, and did not execute."""
     whole, weight = fn.struct(*progress.columns[3:]), fn.struct("executed", "started_ms")
-    told = progress.groupBy("run", "batch").agg(fn.max_by(whole, weight).alias("told"))
-    return told.select("run", "batch", "told.*")
+    reports = progress.groupBy("run", "batch").agg(fn.max_by(whole, weight).alias("report"))
+    return reports.select("run", "batch", "report.*")
 
 
 def _job_names(applications: DataFrame, names: DataFrame) -> DataFrame:
-    told = applications.groupBy("log").agg(fn.max("said").alias("said"))
-    return names.join(told, "log", "left").select("log", fn.coalesce("said", "log_name").alias("application"))
+    named = applications.groupBy("log").agg(fn.max("said").alias("said"))
+    return names.join(named, "log", "left").select("log", fn.coalesce("said", "log_name").alias("application"))

@@ -44,21 +44,21 @@ def snapshot_of(row: Row, p_max: int | None = None) -> Snapshot | None:
 
 def batches_of(row: Row) -> list[BatchFact]:
     """All tasks of the window stand in its first batch: their sums do not care."""
-    told = sorted(row["batches"], key=lambda batch: (batch["started_ms"], batch["batch"]))
+    in_order = sorted(row["batches"], key=lambda batch: (batch["started_ms"], batch["batch"]))
     tasks = tuple(TaskFact(**task) for task in row["tasks"] or ())
-    return [_batch(row["run"], batch, tasks if at == 0 else ()) for at, batch in enumerate(told)]
+    return [_batch(row["run"], batch, tasks if at == 0 else ()) for at, batch in enumerate(in_order)]
 
 
-def _batch(run: str, told: Row, tasks: tuple[TaskFact, ...]) -> BatchFact:
+def _batch(run: str, row: Row, tasks: tuple[TaskFact, ...]) -> BatchFact:
     plain = ("batch", "started_ms", "seconds", "input_records", "offered_seconds", "behind")
     return BatchFact(
         run=run,
-        **{name: told[name] for name in plain},
-        marks={mark["key"]: _mark(mark["value"]) for mark in told["marks"] or ()},
-        stages=tuple(StageFact(**stage) for stage in sorted(told["stages"], key=lambda stage: stage["stage"])),
+        **{name: row[name] for name in plain},
+        marks={mark["key"]: _mark(mark["value"]) for mark in row["marks"] or ()},
+        stages=tuple(StageFact(**stage) for stage in sorted(row["stages"], key=lambda stage: stage["stage"])),
         tasks=tasks,
     )
 
 
-def _mark(told: Row) -> Mark:
-    return Mark(told["n"], told["first"], told["mean"], told["last"])
+def _mark(row: Row) -> Mark:
+    return Mark(row["n"], row["first"], row["mean"], row["last"])

@@ -92,19 +92,19 @@ def job(log: int, event: JobStart, pattern: str, first: tuple[int, int, int | No
     return log, event.job, run, batch, root, known.execution, pattern, *first
 
 
-def progress(told: Progress) -> Row:
-    told_of = report(told)
+def progress(record: Progress) -> Row:
+    batch = report(record)
     return (
-        told_of.run,
-        told_of.batch,
-        told_of.executed,
-        told_of.query,
-        told_of.started_ms,
-        told_of.seconds,
-        told_of.input_records,
-        told_of.offered_seconds,
-        told_of.behind,
-        [(name, (mark.count, mark.first, mark.mean, mark.last)) for name, mark in told_of.marks.items()],
+        batch.run,
+        batch.batch,
+        batch.executed,
+        batch.query,
+        batch.started_ms,
+        batch.seconds,
+        batch.input_records,
+        batch.offered_seconds,
+        batch.behind,
+        [(name, (mark.count, mark.first, mark.mean, mark.last)) for name, mark in batch.marks.items()],
     )
 
 

@@ -118,8 +118,8 @@ def _rows(form: dict[str, Any]) -> Iterator[dict[str, Any]]:
     found = roles([Job.of(job["stages_text"], job["plan_text"], _start(job)) for job in form["jobs"]])
     query = shape(found)
     for role in found:
-        told = asdict(role)
-        yield {"form": form["form"], "query": query, "place": told.pop("stage"), **told}
+        row = asdict(role)
+        yield {"form": form["form"], "query": query, "place": row.pop("stage"), **row}
 
 
 def _start(job: dict[str, Any]) -> tuple[int, int, int]:

@@ -79,9 +79,9 @@ def stage(spark: SparkSession, files: Iterable[LogFile], folder: str) -> tuple[S
     work = pieces(files)
     prepare(folder)
     shares = min(len(work), _SHARES * spark.sparkContext.defaultParallelism)
-    told = spark.range(0, len(work), 1, shares).mapInArrow(partial(_staged, work, folder), "report string").collect()
+    reports = spark.range(0, len(work), 1, shares).mapInArrow(partial(_staged, work, folder), "report string").collect()
     tables = {name: spark.read.schema(ddl(of)).parquet(f"{folder}/{name}") for name, of in _TABLES.items()}
-    return Staged(**tables), [msgspec.json.decode(row["report"], type=Report) for row in told]
+    return Staged(**tables), [msgspec.json.decode(row["report"], type=Report) for row in reports]
 
 
 def prepare(folder: str) -> None:
@@ -131,9 +131,9 @@ class Share:
             self._writers[table] = self._files.enter_context(writer)
         self._writers[table].write_batch(batch)
 
-    def pattern(self, told: object) -> str:
+    def pattern(self, shape: object) -> str:
         """Its name. A pattern is written when it is new here; others may write it too."""
-        text = msgspec.json.encode(told)
+        text = msgspec.json.encode(shape)
         name = self._known.get(text)
         if name is None:
             if len(self._known) >= _KNOWN:

@@ -30,8 +30,8 @@ class _Open:
 
 
 class Joiner:
-    """Puts the events of one application's log together. It forgets a batch once it has told of it. Only operators
-    with marks are told of: nobody can rescale a stage that has no name."""
+    """Puts the events of one application's log together. It forgets a batch once it has reported it. Only operators
+    with marks are reported: nobody can rescale a stage that has no name."""
 
     def __init__(self) -> None:
         self._plans: dict[int, events.Node] = {}
@@ -93,21 +93,22 @@ class Joiner:
             opened.tasks.append(event)
 
     def _progress(self, progress: events.Progress) -> Iterator[Fact]:
-        told = report(progress)
-        if (opened := self._batches.get((told.run, told.batch))) is None or told.seconds is None:
+        batch = report(progress)
+        opened = self._batches.get((batch.run, batch.batch))
+        if opened is None or batch.seconds is None:
             return  # Spark reports idle time too, under the number of a batch that did not run
-        self._forget((told.run, told.batch))
+        self._forget((batch.run, batch.batch))
         roles = {role.stage: role for role in marked_roles(opened.jobs, refuse=True)}
         yield BatchFact(
-            batch=told.batch,
-            run=told.run,
-            started_ms=told.started_ms,
-            seconds=told.seconds,
-            input_records=told.input_records,
-            offered_seconds=told.offered_seconds,
-            behind=told.behind,
+            batch=batch.batch,
+            run=batch.run,
+            started_ms=batch.started_ms,
+            seconds=batch.seconds,
+            input_records=batch.input_records,
+            offered_seconds=batch.offered_seconds,
+            behind=batch.behind,
             phases=phases(progress),
-            marks=told.marks,
+            marks=batch.marks,
             stages=tuple(_stage(opened.completed[at], roles[at]) for at in sorted(opened.completed.keys() & roles)),
             tasks=tuple(task_facts(end for end in opened.tasks if end.stage in opened.completed.keys() & roles)),
             states=states(progress),

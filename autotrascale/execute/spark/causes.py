@@ -36,8 +36,8 @@ def why(text: str) -> str:
     stripped = [line.strip().removeprefix(": ") for line in text.splitlines()]
     lines = [line for line in stripped if line and not line.startswith("at ")]
     causes = [line for line in lines if line.startswith("Caused by: ")]
-    told = [line for line in causes[::-1] + lines if not _NOISE.match(_CLASS.sub("", line))]
-    return _short(_CLASS.sub("", told[0])) if told else "no reason was given"
+    reasons = [line for line in causes[::-1] + lines if not _NOISE.match(_CLASS.sub("", line))]
+    return _short(_CLASS.sub("", reasons[0])) if reasons else "no reason was given"
 
 
 def why_ended(code: int | None, log: Path, log_from: int = 0) -> str:

@@ -35,8 +35,8 @@ class Learned:
     def _register(self, model: BenefitModel) -> None:
         store = self.library.store
         card = Card.of(model, self.job, simulated=self.simulated)
-        told = {tags.KIND: "autoscaling", tags.JOB: self.job.name}
+        run_tags = {tags.KIND: "autoscaling", tags.JOB: self.job.name}
         name = f"autoscaling, {card.alias}"
-        run = store.call(store.client.create_run, store.experiment(self.job.name), tags=told, run_name=name)
+        run = store.call(store.client.create_run, store.experiment(self.job.name), tags=run_tags, run_name=name)
         store.call(store.client.set_terminated, run.info.run_id, "FINISHED")
         self.library.register(model, replace(card, run_id=run.info.run_id), run.info.run_id)

@@ -107,8 +107,8 @@ class RunIndex:
 
     def put(self, run: Run) -> Summary | None:
         """None for what is no tuning run, or was deleted."""
-        run_id, told = run.info.run_id, run.data.tags
-        if run.info.lifecycle_stage != "active" or told.get(tags.KIND) != tags.TUNING:
+        run_id, run_tags = run.info.run_id, run.data.tags
+        if run.info.lifecycle_stage != "active" or run_tags.get(tags.KIND) != tags.TUNING:
             with self._lock:
                 self._entries.pop(run_id, None)
                 self._order = None
@@ -208,7 +208,7 @@ def _cursor(place: Place) -> str:
 
 def _read_cursor(text: str) -> Place:
     with suppress(ValueError):
-        told = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
-        if match := re.fullmatch(r"(\d{1,15}):([0-9a-f]{32})", told):
+        place = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+        if match := re.fullmatch(r"(\d{1,15}):([0-9a-f]{32})", place):
             return int(match[1]), match[2]
     raise InputError("cursor", "is none that this server gave", seen=text, remedy="start without one")

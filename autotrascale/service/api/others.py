@@ -125,11 +125,11 @@ def _job(listed: Listed) -> JobView:
 
 
 def _model(stored: Stored) -> dict[str, Any]:
-    told = {"uri": stored.uri, "version": stored.version, "aliases": list(stored.aliases)}
+    answer = {"uri": stored.uri, "version": stored.version, "aliases": list(stored.aliases)}
     if not isinstance(stored.card, Card):
-        return {**told, "job": stored.name.removeprefix(PREFIX), "problem": str(stored.card)}
+        return {**answer, "job": stored.name.removeprefix(PREFIX), "problem": str(stored.card)}
     card = asdict(stored.card)
-    return {**told, **{name: card[name] for name in card if name in ModelView.model_fields}}
+    return {**answer, **{name: card[name] for name in card if name in ModelView.model_fields}}
 
 
 def _page(items: Sequence[T], names: Sequence[str], limit: int, cursor: str | None) -> tuple[list[T], str | None]:

@@ -63,8 +63,8 @@ class ProblemResponse(Response):
         self, status: int, detail: str, errors: list[dict[str, str]] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        told = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-        content = json.dumps(told if errors is None else {**told, "errors": errors})
+        problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+        content = json.dumps(problem if errors is None else {**problem, "errors": errors})
         super().__init__(content, status, dict(headers or {}))
 
 

@@ -73,7 +73,7 @@ def create(store: Store, server: str, request: Request, file: JobFile, content: 
     `content` is the job file's digest: the worker refuses another file than the one that was asked for.
     """
     rate = sum(file.source_rates.values()) if request.rate is None else request.rate
-    told = {
+    tags_of_run = {
         tags.KIND: tags.TUNING,
         tags.JOB: file.job,
         tags.JOB_FILE: content,
@@ -87,7 +87,7 @@ def create(store: Store, server: str, request: Request, file: JobFile, content: 
         **({tags.KEY: key} if key else {}),
     }
     name = f"{file.job[:150]} at {rate:g}/s"
-    created = store.call(store.client.create_run, store.experiment(file.job), tags=told, run_name=name)
+    created = store.call(store.client.create_run, store.experiment(file.job), tags=tags_of_run, run_name=name)
     store.call(store.client.update_run, created.info.run_id, status="SCHEDULED")
     return look(store, created.info.run_id)
 
@@ -146,9 +146,9 @@ def fate(run: Run) -> Fate:
     """Of a run whose process is gone, by what it left: over, cancelled, or to be carried on."""
     if run.info.lifecycle_stage != "active" or run.info.status in ("FINISHED", "FAILED"):
         return "settled"
-    told = run.data.tags
-    ended = run.info.status == "KILLED" and told.get(tags.ENDED) == claim.CANCELLED
-    return "cancelled" if ended or told.get(tags.CANCEL) or told.get(tags.QUEUE) == UNWANTED else "wait"
+    tags_of_run = run.data.tags
+    ended = run.info.status == "KILLED" and tags_of_run.get(tags.ENDED) == claim.CANCELLED
+    return "cancelled" if ended or tags_of_run.get(tags.CANCEL) or tags_of_run.get(tags.QUEUE) == UNWANTED else "wait"
 
 
 def check_resumable(run: Run, wider: bool) -> None:
