@@ -193,3 +193,10 @@ def test_a_card_cannot_be_put_on_another_model() -> None:
     with pytest.raises(InputError, match=r"tags.latency_target: does not fit the model"):
         replace(card, latency_target=1.0).check_describes(model)
     assert isinstance(card, Card)
+
+
+def test_models_of_earlier_versions_find_their_loader() -> None:
+    """MLflow keeps the name of the module that loads a model with the model."""
+    from autotrascale.knowledge import flavour, pyfunc
+
+    assert flavour._load_pyfunc is pyfunc._load_pyfunc
