@@ -16,7 +16,6 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Latency, Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.policies import create
-from autotrascale.plan.policies.base import is_hold
 from autotrascale.plan.sizing.demand import measure_demand
 from autotrascale.plan.sizing.floor import throughput_floor
 from autotrascale.testing.snapshots import chain
@@ -68,7 +67,7 @@ def test_what_meets_the_rule_stays() -> None:
     decision = decide(running(latency=0.1))
     assert not decision.changed
     assert decision.reasons[-1].code == "target-met"
-    assert not is_hold(decision)
+    assert not decision.hold
 
 
 def test_a_reading_within_the_target_but_close_to_it_stays_too() -> None:
@@ -124,7 +123,7 @@ def test_workers_that_run_every_operator_are_of_one_number() -> None:
 
 def test_without_a_latency_only_the_floor_is_judged() -> None:
     decision = decide(running(latency=None))
-    assert is_hold(decision)
+    assert decision.hold
     assert decision.reasons[-1].code == "hold-no-latency"
     p95 = decide(running(), target=Target(0.5, "p95"))
     assert "no p95 latency" in p95.reasons[-1].text
@@ -136,7 +135,7 @@ def test_a_latency_of_zero_is_a_short_one() -> None:
 
 def test_unknown_rates_are_held() -> None:
     blind = chain({"source": 1, "map": 2}, {"source": 1000.0}, 60.0)
-    assert is_hold(decide(blind))
+    assert decide(blind).hold
 
 
 def test_a_rate_out_of_reach_is_the_floors_to_say() -> None:
@@ -169,7 +168,7 @@ def test_whatever_was_measured_the_answer_lies_within_the_bounds(
         summed = {n: replace(m, parallelism=floor.parallelism[n], instances=()) for n, m in measured.operators.items()}
         measured = replace(measured, operators=summed)
     decision = decide(measured)
-    if is_hold(decision):
+    if decision.hold:
         return
     for name, k in decision.parallelism.items():
         metrics = measured.operators[name]

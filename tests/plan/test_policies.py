@@ -18,7 +18,6 @@ from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.plan import policies
 from autotrascale.plan.policies import Policy, create, known
-from autotrascale.plan.policies.base import is_hold
 from autotrascale.plan.policies.dhalion import grown
 from autotrascale.plan.policies.drs import as_observed, erlang_b, erlang_c, sojourn
 from autotrascale.plan.policies.queueing import fewest, must_wait, paths, response, waiting
@@ -127,7 +126,7 @@ def test_every_answer_is_within_bounds_and_has_reasons(snapshot: Snapshot, name:
     assert decision.reasons
     assert decision.changed == (decision.parallelism != snapshot.parallelism)
     json.dumps(decision.as_dict(), allow_nan=False)
-    if is_hold(decision):
+    if decision.hold:
         assert decision.parallelism == snapshot.parallelism
 
 
@@ -142,7 +141,7 @@ def test_with_shared_execution_all_operators_get_the_same_workers(snapshot: Snap
 def test_nothing_measured_changes_nothing(name: str, execution: Execution) -> None:
     blind = chain({"source": 3, "map": 4}, {}, 60.0, execution=execution)
     decision = create(name, TARGET).decide(blind)
-    assert is_hold(decision)
+    assert decision.hold
     assert decision.parallelism == {"source": 3, "map": 4}
     if codes(decision) != ["hold-no-counterpart"]:
         assert any("map" in text or "source" in text for text in texts(decision))
@@ -281,8 +280,8 @@ def test_drs_observed_needs_no_useful_time() -> None:
     snapshot = job()
     quiet = replace(snapshot.operators["map"], useful_seconds=None)
     snapshot = replace(snapshot, operators={**snapshot.operators, "map": quiet})
-    assert is_hold(create("drs-true", TARGET).decide(snapshot))
-    assert not is_hold(create("drs-observed", TARGET).decide(snapshot))
+    assert create("drs-true", TARGET).decide(snapshot).hold
+    assert not create("drs-observed", TARGET).decide(snapshot).hold
 
 
 def test_drs_without_demand_needs_the_minimum_and_goes_past_operators_at_their_bound() -> None:
@@ -374,7 +373,7 @@ def test_threshold(backlog: float, wanted: int) -> None:
     assert decision.parallelism == {"source": 1, "map": wanted}
     assert codes(decision) == ["backlog", "hold-unknown-backlog"]
     assert decision.reasons[1].numbers == {"operators": "source", "field": "backlog_records"}
-    assert not is_hold(decision)
+    assert not decision.hold
 
 
 def test_threshold_ends_at_its_cap_and_at_the_minimum() -> None:
@@ -514,4 +513,4 @@ def test_every_operator_is_explained_the_kept_source_too(name: str) -> None:
 def test_a_scripted_policy_is_a_policy() -> None:
     policy: Policy = ScriptedPolicy([{"map": 3}, None])
     assert policy.decide(job()).parallelism["map"] == 3
-    assert is_hold(policy.decide(job()))
+    assert policy.decide(job()).hold

@@ -25,10 +25,6 @@ def hold(policy: str, snapshot: Snapshot, reasons: Iterable[Reason]) -> Decision
     return Decision(policy, snapshot.parallelism, changed=False, reasons=tuple(reasons), hold=True)
 
 
-def is_hold(decision: Decision) -> bool:
-    return decision.hold
-
-
 def hold_for_gaps(policy: str, snapshot: Snapshot, unsized: Unsized) -> Decision:
     return hold(
         policy,

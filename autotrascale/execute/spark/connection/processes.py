@@ -90,15 +90,6 @@ def kill_session(leader: int, spare: int = 0) -> None:
         time.sleep(0.01)
 
 
-def resident_bytes(leader: int) -> int:
-    """Memory of a host with its JVM and its workers. Pages that workers share are counted once (PSS)."""
-    total = 0
-    for process in session_members(leader):
-        with contextlib.suppress(psutil.Error):
-            total += process.memory_full_info().pss
-    return total
-
-
 def _environment(python_path: Sequence[str]) -> dict[str, str]:
     environment = dict(os.environ)
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
