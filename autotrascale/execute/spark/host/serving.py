@@ -23,7 +23,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -178,9 +178,11 @@ def end(code: int, work_dir: str = "") -> None:
 
 
 def _jvm_is_gone(spark: SparkSession, error: Exception) -> bool:
-    """A dying JVM is first seen as a connection that breaks; its process is gone a moment later."""
+    """A dying JVM is first seen as a connection that breaks or as a class that it no longer has; its process is gone a
+    moment later. What Java itself answered shows that it lives."""
     gateway: Any = spark.sparkContext._gateway
-    until = time.monotonic() + (2.0 if isinstance(error, Py4JNetworkError | OSError) else 0.0)
+    answered = isinstance(error, Py4JJavaError) or not isinstance(error, Py4JError | OSError)
+    until = time.monotonic() + (0.0 if answered else 2.0)
     while gateway.proc.poll() is None and time.monotonic() < until:
         time.sleep(0.05)
     return gateway.proc.poll() is not None
