@@ -3,11 +3,13 @@
     runs to stop   runs until a configuration is accepted, second windows of it included
     regret         best score of the lattice less that of the recommendation, both without noise
     missed         accepted configurations whose true latency is above the target
+    informed       knows the fastest frugal point, runs nothing else, and believes readings alone
     warm           at another rate, from the model of the first study; paired with a cold start and the same noise
 
 Everything is simulated (`autotrascale/execute/simulator/problems.py`); the family `recorded` is of simulated jobs
 fitted to recorded trials of a Spark job. Without `--apart` the jobs are those seen in development; with it they are
-drawn from those kept apart, by that seed. Results go to out/transfer.json, row by row, and to out/transfer.md as tables.
+drawn from those kept apart, by that seed. Results go to out/transfer.json, row by row, and to out/transfer.md as
+tables.
 
     python -m benchmarks.transfer_bench [--families total,near] [--jobs 2] [--seeds 1] [--apart SEED]
                                         [--methods autrascale,paper,…] [--parts cold,warm,wrong,law]
@@ -53,8 +55,8 @@ def rows_of(
     rows: list[Row] = []
     for done, these in enumerate(found, start=1):
         rows += these
-        print(f"\r{done} of {len(tasks)} jobs", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+        if sys.stderr.isatty():
+            print(f"\r{done} of {len(tasks)} jobs", end="\n" * (done == len(tasks)), file=sys.stderr, flush=True)
     return rows
 
 

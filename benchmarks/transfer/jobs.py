@@ -63,7 +63,7 @@ def _recorded(number: int) -> Problem:
         assert snapshot is not None
         factor = float(rng.uniform(*RATES))
         rates = {name: round(rate * factor, 1) for name, rate in _full_rates().items()}
-        aim = Aim.draw("share", rng)
+        aim = Aim.draw("share", job.noise, rng)
         problem = aimed(RECORDED, number, job, snapshot.topology, rates, SLOTS, aim)
         if problem is not None:
             return problem

@@ -24,10 +24,20 @@ from autotrascale.plan.search.study import Study
 from autotrascale.plan.sizing.sizing import Sizing
 from benchmarks.peers import peers
 from benchmarks.transfer.jobs import JobId, another, draw
-from benchmarks.transfer.searches import Judge, go_on, known, study_of, trace_of, trace_of_peer, tuned
+from benchmarks.transfer.searches import (
+    Judge,
+    go_on,
+    known,
+    study_of,
+    trace_of,
+    trace_of_informed,
+    trace_of_peer,
+    tuned,
+)
 
 OURS, PAPER = "autotrascale", "paper"
-METHODS = (OURS, PAPER, "random", "skopt-gp-ei", "optuna-tpe")
+INFORMED = "informed"
+METHODS = (OURS, PAPER, "random", "skopt-gp-ei", "optuna-tpe", INFORMED)
 PARTS = ("cold", "warm", "wrong", "law")
 FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0)
 
@@ -142,6 +152,9 @@ class _Job:
             study = study_of(self.case, self.seed, faithful=True)
             trace = trace_of(study, self.judge, self._windows(self.case, "first").measure, later=True)
             yield {"part": "cold", "method": PAPER} | asdict(trace)
+        if INFORMED in self.methods:
+            trace = trace_of_informed(self.judge, self._windows(self.case, "first").measure)
+            yield {"part": "cold", "method": INFORMED} | asdict(trace)
         for name, make in peers().items():
             if name in self.methods:
                 trace = trace_of_peer(make, self.judge, self._windows(self.case, "first").measure, self.seed)

@@ -7,10 +7,12 @@
 | aim | target |
 |---|---|
 | near-8 | 8 % above what the best frugal point can do |
-| near | 5 to 10 % above it |
-| interior | 8 to 20 % above it, where at the best point any operator alone, raised to P_max, misses the target |
-| barely | 5 % above it, and missed by every point that leaves 0.03 of the stop rule's resources unused |
-| share | met by 3 to 70 % of the frugal points, and 10 % above the best of them at least |
+| near | 1.4 to 2 times the noise of a reading above it |
+| interior | 1.6 to 4 times, where at the best point any operator alone, raised to P_max, misses the target |
+| barely | 1.6 times, and missed by every point that leaves 0.03 of the stop rule's resources unused |
+| share | met by 3 to 70 % of the frugal points, and at least twice the noise above the best of them |
+
+Nearer than that, no number of runs worth making could tell whether a configuration meets the target.
 
 Numbers are split in two by a hash: those *seen* are for development, those *kept apart* for judging. Nobody chooses:
 `seen` counts upwards, `apart` draws numbers of the other half by a seed, so that each seed gives jobs never looked at.
@@ -30,14 +32,16 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Topology
 from autotrascale.execute.simulator.case import Case, Vector, throughput_floor
 from autotrascale.execute.simulator.descent import least_latency
-from autotrascale.execute.simulator.families import FEASIBLE_SHARE, MARGIN, SLOWEST_TARGET
+from autotrascale.execute.simulator.families import FEASIBLE_SHARE, SLOWEST_TARGET
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.simulator.lattice import sample_frugal
 from autotrascale.execute.simulator.readings import UNDISTURBED, Disturbance
 from autotrascale.execute.simulator.shapes import RECIPES, Recipe, Rng, log_uniform
 from autotrascale.execute.simulator.steady import Compiled, compile_job
 
-AIMS = ("near-8", "near", "interior", "barely", "share")
+# How far above the best frugal point, in multiples of the noise.
+MARGINS = {"near": (1.4, 2.0), "interior": (1.6, 4.0), "barely": (1.6, 1.6), "share": (2.0, 2.0)}
+NEAR_8 = 0.08
 UNUSED = 0.03  # of mean(k'/k), above what the stop rule asks for
 HIGHEST_FLOOR = 0.75  # of P_max
 LARGEST_NUMBER = 1 << 31
@@ -54,11 +58,10 @@ class Aim:
     share: float = 0.0
 
     @classmethod
-    def draw(cls, kind: str, rng: Rng) -> Aim:
+    def draw(cls, kind: str, noise: float, rng: Rng) -> Aim:
         share = log_uniform(rng, *FEASIBLE_SHARE)
-        low, high = {"near-8": (0.08, 0.08), "near": (0.05, 0.10), "interior": (0.08, 0.20), "barely": (0.05, 0.05),
-                     "share": (1 / (1 - MARGIN) - 1,) * 2}[kind]  # fmt: skip
-        return cls(kind, float(rng.uniform(low, high)), share)
+        margin = NEAR_8 if kind == "near-8" else noise * float(rng.uniform(*MARGINS[kind]))
+        return cls(kind, margin, share)
 
     def target(self, case: Case) -> float | None:
         """None where the case has none of this kind."""
@@ -122,8 +125,8 @@ def draw(family: str, number: int, operators: int | None = None) -> Problem:
 
 def _attempt(family: str, recipe: Recipe, number: int, operators: int | None, rng: Rng) -> Problem | None:
     draft = recipe.draft(rng, operators)
-    aim = Aim.draw(recipe.aim, rng)
     job = draft.job()
+    aim = Aim.draw(recipe.aim, job.noise, rng)
     return aimed(family, number, job, draft.topology, draft.rates, draft.p_max, aim, recipe.disturbance(draft))
 
 
