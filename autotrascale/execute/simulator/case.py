@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from autotrascale.domain.topology import Topology
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.simulator.lattice import Ints, frugal_points, sample_frugal
+from autotrascale.execute.simulator.readings import UNDISTURBED, Disturbance, Windows
 from autotrascale.execute.simulator.steady import Compiled, Floats, compile_job
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.sizing.floor import micro_batch, pipelined
@@ -60,6 +61,7 @@ class Case:
     p_max: int = 40
     alpha: float = 0.5
     over_allocation: float = 0.5
+    disturbance: Disturbance = UNDISTURBED
 
     @cached_property
     def compiled(self) -> Compiled:
@@ -85,6 +87,10 @@ class Case:
     def measure(self, k: Vector, rng: np.random.Generator) -> float:
         """One noisy reading of the latency at k."""
         return float(self.latency(k)[0] * np.exp(self.job.noise * rng.standard_normal()))
+
+    def windows(self, seed: int) -> Windows:
+        """A series of readings, with all that disturbs them."""
+        return Windows(self.compiled, self.job.noise, self.disturbance, seed)
 
     def score(self, K: ArrayLike) -> Floats:
         """True F of each row of K."""

@@ -10,6 +10,8 @@ Notation (per operator i, per instance):
 | σ_i, κ_i | coherency, crosstalk | growth of the useful time with k_i: 1 + σ(k − 1) + κ k(k − 1) | |
 | | skew | hottest instance's load over the mean; no k > 1 escapes it | |
 | | hot_share | share of the records that one key holds: the hottest instance never gets less | |
+| | straggling | the slowest of k instances, another one in each window, takes 1 + straggling · ln k times as long | |
+| | state | what all instances together keep in memory, spread evenly over them | any |
 | L_i | external_limit | what the world behind the operator takes, whatever its k | records/s |
 | c_a², c_s² | arrival_cv2, service_cv2 | variability of arrivals and of service | |
 | | commit_seconds | micro-batch only: committing one state partition | s |
@@ -40,6 +42,8 @@ class SimulatedOperator:
     crosstalk: float = 0.0
     skew: float = 1.0
     hot_share: float = 0.0
+    straggling: float = 0.0
+    state: float = 0.0
     external_limit: float | None = None
     arrival_cv2: float = 1.0
     service_cv2: float = 1.0
@@ -49,7 +53,8 @@ class SimulatedOperator:
         checks.positive("service_seconds", self.service_seconds)
         for name in ("selectivity", "hop_seconds", "coherency", "crosstalk", "arrival_cv2", "service_cv2"):
             checks.non_negative(name, getattr(self, name))
-        checks.non_negative("commit_seconds", self.commit_seconds)
+        for name in ("commit_seconds", "straggling", "state"):
+            checks.non_negative(name, getattr(self, name))
         checks.share("hot_share", self.hot_share)
         checks.optional(checks.positive, "external_limit", self.external_limit)
         checks.positive("skew", self.skew)
@@ -67,6 +72,24 @@ class Machine:
     def __post_init__(self) -> None:
         checks.count("cores", self.cores)
         checks.non_negative("contention", self.contention)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Two steps. An instance that keeps more than `room` of its operator's state spills it, and all of them collect
+    garbage when more than `instances` run at a time: useful times grow by `spilling` and by `crowding`."""
+
+    room: float | None = None
+    spilling: float = 0.0
+    instances: int | None = None
+    crowding: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.optional(checks.positive, "room", self.room)
+        checks.non_negative("spilling", self.spilling)
+        if self.instances is not None:
+            checks.count("instances", self.instances)
+        checks.non_negative("crowding", self.crowding)
 
 
 @dataclass(frozen=True)
@@ -106,7 +129,8 @@ class SimulatedJob:
     """A streaming job that exists only as arithmetic. Figures measured on it are simulated, and must say so.
 
     `buffer_records` records travel and queue together. `channel_seconds` is what each channel between an operator's
-    instances and those of its upstreams adds to a hop. `noise` is the standard deviation of the log of a measurement.
+    instances and those of its upstreams adds to a hop, `coordination_seconds` what each instance of the whole job adds
+    to a record's way (pipelined; batches have `task_seconds`). `noise` is the standard deviation of a reading's log.
     """
 
     operators: Mapping[str, SimulatedOperator]
@@ -114,8 +138,10 @@ class SimulatedJob:
     queueing: Queueing = "pooled"
     buffer_records: float = 1.0
     channel_seconds: float = 0.0
+    coordination_seconds: float = 0.0
     noise: float = 0.05
     machine: Machine = field(default_factory=Machine)
+    memory: Memory = field(default_factory=Memory)
     batch: MicroBatch = field(default_factory=MicroBatch)
     rescale: Rescale = field(default_factory=Rescale)
 
@@ -124,6 +150,7 @@ class SimulatedJob:
             raise InputError("operators", "is empty", remedy="describe every operator of the job")
         checks.positive("buffer_records", self.buffer_records)
         checks.non_negative("channel_seconds", self.channel_seconds)
+        checks.non_negative("coordination_seconds", self.coordination_seconds)
         checks.non_negative("noise", self.noise)
 
     def check_fits(self, topology: Topology) -> None:

@@ -10,15 +10,16 @@
 | o, b | fixed cost and length of a micro-batch | s | (n,) |
 
 S_i(k) = s_i · (1 + σ_i (k_i − 1) + κ_i k_i (k_i − 1)) · (1 + γ max(0, Σk / cores − 1)), Universal Scalability Law and
-a shared machine. Pipelined jobs pay, along the slowest path, hop + channels + B·S + wait, the wait of a GI/G/k queue
-(Allen–Cunneen's (c_a² + c_s²)/2 on Sakasegawa's M/M/k) or, `partitioned`, of k queues of one server each.
-Micro-batches run stage after stage: b = o(k) / (1 − Σ load_i/k_i), mean latency 1.5·b.
+a shared machine, and the two steps of memory on top. Pipelined jobs pay, along the slowest path, hop + channels + B·S +
+wait, the wait of a GI/G/k queue (Allen–Cunneen's (c_a² + c_s²)/2 on Sakasegawa's M/M/k) or, `partitioned`, of k queues
+of one server each; and what each instance of the job costs them. Micro-batches run stage after stage:
+b = o(k) / (1 − Σ load_i/k_i), mean latency 1.5·b.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -75,6 +76,8 @@ class Compiled:
     crosstalk: Floats
     skew: Floats
     hot_share: Floats
+    straggling: Floats
+    state: Floats
     limit_seconds: Floats  # 1 / L_i, zero without a limit
     external: Floats  # λ_i / L_i
     variability: Floats  # (c_a² + c_s²) / 2
@@ -88,12 +91,19 @@ class Compiled:
     def latency(self, K: ArrayLike) -> Floats:
         return self.steady(K).latency
 
+    def slowed(self, factor: float) -> Compiled:
+        """The same job while everything takes `factor` times as long."""
+        return replace(self, service=self.service * factor)
+
     def stations(self, k: Floats, service: Floats) -> Stations:
         """The queues at k (n, N), given the useful times under contention."""
         unit = self.variability * self.job.buffer_records * service
         pooled = self.job.queueing == "pooled"
+        ways = self.hop + self.job.channel_seconds * k * _fan_in(self, k)
+        if self.job.coordination_seconds:  # paid once on every path: at its sink
+            ways[:, list(self.sinks)] += self.job.coordination_seconds * k.sum(axis=1, keepdims=True)
         return Stations(
-            prompt=self.hop + self.job.channel_seconds * k * _fan_in(self, k) + self.job.buffer_records * service,
+            prompt=ways + self.job.buffer_records * service,
             unit=unit / k if pooled else unit,
             exponent=np.sqrt(2 * (k + 1)) - 1 if pooled else np.ones_like(k),  # Sakasegawa, or one server each
             outer_unit=self.variability * self.job.buffer_records * self.limit_seconds,
@@ -122,6 +132,8 @@ def compile_job(job: SimulatedJob, topology: Topology, source_rates: Mapping[str
         crosstalk=np.array([op.crosstalk for op in operators]),
         skew=np.array([op.skew for op in operators]),
         hot_share=np.array([op.hot_share for op in operators]),
+        straggling=np.array([op.straggling for op in operators]),
+        state=np.array([op.state for op in operators]),
         limit_seconds=limit_seconds,
         external=demand * limit_seconds,
         variability=np.array([(op.arrival_cv2 + op.service_cv2) / 2 for op in operators]),
@@ -147,10 +159,20 @@ def steady_state(job: SimulatedJob, topology: Topology, K: ArrayLike, source_rat
     return compile_job(job, topology, source_rates).steady(K)
 
 
-def _contended(c: Compiled, running: Floats, share: Floats) -> Floats:
-    """S_i(k): `running` instances of each operator at a time, `share` of the machine's cores in use."""
+def _contended(c: Compiled, k: Floats, running: Floats, present: Floats) -> Floats:
+    """S_i(k): `running` instances of each operator at a time, `present` on the machine at a time, whosever they are."""
     own = 1 + (running - 1) * (c.coherency + c.crosstalk * running)
-    return c.service * own * (1 + c.job.machine.contention * np.maximum(0.0, share - 1))
+    shared = 1 + c.job.machine.contention * np.maximum(0.0, present / c.job.machine.cores - 1)
+    return np.asarray(c.service * own * shared * _memory_steps(c, k, present))
+
+
+def _memory_steps(c: Compiled, k: Floats, present: Floats) -> Floats:
+    memory, factor = c.job.memory, np.ones_like(k)
+    if memory.room is not None:
+        factor = factor * np.where(c.state / k > memory.room, 1 + memory.spilling, 1.0)
+    if memory.instances is not None:
+        factor = factor * np.where(present > memory.instances, 1 + memory.crowding, 1.0)
+    return factor
 
 
 def hottest(c: Compiled, k: Floats) -> Floats:
@@ -158,10 +180,16 @@ def hottest(c: Compiled, k: Floats) -> Floats:
     return np.maximum(np.minimum(c.skew, k), np.maximum(1.0, c.hot_share * k))
 
 
+def slowest(c: Compiled, k: Floats) -> Floats:
+    """Time of the slowest instance over the mean: the hottest one, or the one that straggles. Counts of records do not
+    show the latter."""
+    return hottest(c, k) * (1 + c.straggling * np.log(k))
+
+
 def _pipeline(c: Compiled, k: Floats) -> SteadyState:
-    service = _contended(c, k, k.sum(axis=1, keepdims=True) / c.job.machine.cores)
+    service = _contended(c, k, k, k.sum(axis=1, keepdims=True))
     load = c.demand * service
-    rho = load / k * hottest(c, k)
+    rho = load / k * slowest(c, k)
     tightest = np.maximum(rho, c.external).max(axis=1)
     keeps_up = tightest < 1
     # Saturated rows are computed as if idle, then overwritten: no warnings, no branches.
@@ -209,10 +237,10 @@ def _slowest_path(c: Compiled, each: Floats) -> Floats:
 def _batches(c: Compiled, k: Floats) -> SteadyState:
     batch = c.job.batch
     running = np.minimum(k, batch.slots)
-    service = _contended(c, running, running / c.job.machine.cores)
+    service = _contended(c, k, running, running)
     load = c.demand * service
-    # The last task of a stage ends the stage: the hottest one, or the last wave, whichever is later.
-    stage = np.maximum(load / k * np.maximum(hottest(c, k), np.ceil(k / batch.slots)), c.external)
+    # The last task of a stage ends the stage: the slowest one, or the last wave, whichever is later.
+    stage = np.maximum(load / k * np.maximum(slowest(c, k), np.ceil(k / batch.slots)), c.external)
     busy = stage.sum(axis=1)
     keeps_up = busy < 1
     fixed = batch.planning_seconds + (k * (batch.task_seconds + c.commit)).sum(axis=1) + c.hop.sum()

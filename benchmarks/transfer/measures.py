@@ -1,0 +1,186 @@
+"""What is measured on one job: searches from nothing, from a model, from a wrong model, and the law of going on.
+
+Each search is one row. Warm and cold searches at a rate are handed the same noise, window by window, so that they make
+pairs. The model that a warm search starts from is that of the first study, as far as it came until it stopped.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import asdict, replace
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from autotrascale.execute.simulator.case import Case
+from autotrascale.execute.simulator.problems import Problem
+from autotrascale.execute.simulator.readings import Windows
+from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.search.study import Study
+from autotrascale.plan.sizing.sizing import Sizing
+from benchmarks.peers import peers
+from benchmarks.transfer.jobs import JobId, another, draw
+from benchmarks.transfer.searches import (
+    Judge,
+    go_on,
+    known,
+    study_of,
+    trace_of,
+    trace_of_informed,
+    trace_of_peer,
+    tuned,
+)
+
+OURS, PAPER = "autotrascale", "paper"
+INFORMED = "informed"
+METHODS = (OURS, PAPER, "random", "skopt-gp-ei", "optuna-tpe", INFORMED)
+PARTS = ("cold", "warm", "wrong", "law")
+FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0)
+
+Row = dict[str, Any]
+
+
+def measure(job: JobId, seed: int, methods: Sequence[str], parts: Sequence[str]) -> list[Row]:
+    """All rows of one job. `seed` is of the noise and of the searches."""
+    warnings.simplefilter("ignore")
+    problem = draw(*job)
+    case = problem.case
+    about = {
+        "family": job[0], "number": job[1], "seed": seed, "operators": len(case.floor),
+        "execution": case.job.execution,
+    }  # fmt: skip
+    with threadpool_limits(1):
+        return [about | row for row in _Job(problem, job, seed, methods, parts).rows()]
+
+
+class _Job:
+    def __init__(self, problem: Problem, job: JobId, seed: int, methods: Sequence[str], parts: Sequence[str]) -> None:
+        self.problem, self.case, self.job, self.seed = problem, problem.case, job, seed
+        self.methods, self.parts = methods, parts
+        self.judge = Judge(self.case)
+        self.sizing = known(self.case, self._of("sizing"))
+
+    def rows(self) -> Iterator[Row]:
+        if OURS in self.methods:
+            first, windows = study_of(self.case, self.seed, sizing=self.sizing), self._windows(self.case, "first")
+            yield from self._first(first, windows)
+        if "cold" in self.parts:
+            yield from self._cold_others()
+        if PAPER in self.methods and "warm" in self.parts:
+            yield from self._warm_paper()
+
+    # -- the first study, and what follows from it --------------------------------------------------------------------
+
+    def _first(self, study: Study, windows: Windows) -> Iterator[Row]:
+        trace = trace_of(study, self.judge, windows.measure)
+        model, stopped = study.model(self.case.rate), math.isfinite(trace.stop)
+        if "law" in self.parts and stopped:
+            yield self._law(study, windows, model)
+        if "warm" in self.parts or "wrong" in self.parts:
+            yield from self._changed_rates(model)
+        if "cold" not in self.parts:
+            return
+        go_on(study, windows.measure, windows.count)
+        later = self.judge.regret(study.best.parallelism)
+        yield {"part": "cold", "method": OURS} | asdict(replace(trace, regret_later=later))
+        if "law" in self.parts and stopped:
+            yield self._law(study, windows, study.model(self.case.rate))
+
+    def _law(self, first: Study, windows: Windows, model: BenefitModel) -> Row:
+        """A study from the model of the very same job, rate and target, beside the first one going on: both are told
+        one more window of what the new one asks for."""
+        warm, on = study_of(self.case, self.seed, sizing=self.sizing, source=model), deepcopy(first)
+        accepted, k = on.answer.parallelism, warm.ask()
+        latency = deepcopy(windows).measure(k)
+        for study in (warm, on):
+            study.tell(k, latency=latency) if math.isfinite(latency) else study.tell(k, failed=True)
+        return {
+            "part": "law",
+            "runs": windows.count,
+            "same": k == accepted,
+            "accepts": warm.stop_reason == "target-met",
+            "goes_on": on.stop_reason == "target-met",
+        }
+
+    def _changed_rates(self, model: BenefitModel) -> Iterator[Row]:
+        starts: dict[str, BenefitModel | None] = {"cold": None}
+        if "warm" in self.parts:
+            starts["warm"] = model
+        if "wrong" in self.parts:
+            starts |= {"other": self._of_another_job(), "shuffled": self._of_shuffled_operators()}
+        for factor in FACTORS:
+            case = self.problem.at_rate(factor)
+            if case is None:
+                continue
+            judge, sizing = Judge(case), known(case, self._of(f"sizing at {factor}"))
+            for start, source in starts.items():
+                study = study_of(case, self.seed, sizing=sizing, source=source)
+                trace = trace_of(study, judge, self._windows(case, f"at {factor}").measure)
+                yield {"part": "changed", "method": OURS, "start": start, "factor": factor} | asdict(trace)
+
+    def _of_another_job(self) -> BenefitModel:
+        """Its latencies are scaled to this job's target, so that it might be taken for this one at sight."""
+        other = another(*self.job, len(self.case.floor)).case
+        study = study_of(
+            replace(other, latency_target=self.case.latency_target), self.seed, sizing=known(other, self._of("other"))
+        )
+        windows, scale = self._windows(other, "other"), self.case.latency_target / other.latency_target
+        tuned(study, lambda k: scale * windows.measure(k))
+        return study.model(self.case.rate)
+
+    def _of_shuffled_operators(self) -> BenefitModel:
+        """This job's, each operator taken for the one after it."""
+        case = self.case
+        turned = replace(case, floor=_turn(case.floor))
+        loads = None if self.sizing is None else list(_turn(self.sizing.hottest))
+        overhead = 0.0 if self.sizing is None else self.sizing.overhead
+        sizing = Sizing.of_loads(
+            turned.floor, [case.p_max] * len(case.floor), loads, execution=case.job.execution, overhead=overhead
+        )
+        study, windows = study_of(turned, self.seed, sizing=sizing), self._windows(case, "first")
+        tuned(study, lambda k: windows.measure((*k[1:], k[0])))
+        return study.model(case.rate)
+
+    # -- the others ---------------------------------------------------------------------------------------------------
+
+    def _cold_others(self) -> Iterator[Row]:
+        if PAPER in self.methods:
+            study = study_of(self.case, self.seed, faithful=True)
+            trace = trace_of(study, self.judge, self._windows(self.case, "first").measure, later=True)
+            yield {"part": "cold", "method": PAPER} | asdict(trace)
+        if INFORMED in self.methods:
+            trace = trace_of_informed(self.judge, self._windows(self.case, "first").measure)
+            yield {"part": "cold", "method": INFORMED} | asdict(trace)
+        for name, make in peers().items():
+            if name in self.methods:
+                trace = trace_of_peer(make, self.judge, self._windows(self.case, "first").measure, self.seed)
+                yield {"part": "cold", "method": name} | asdict(trace)
+
+    def _warm_paper(self) -> Iterator[Row]:
+        """Algorithm 2 from the model of Algorithm 1."""
+        first = study_of(self.case, self.seed, faithful=True)
+        tuned(first, self._windows(self.case, "first").measure)
+        model = first.model(self.case.rate)
+        for factor in FACTORS:
+            case = self.problem.at_rate(factor)
+            if case is None:
+                continue
+            for start, source in (("cold", None), ("warm", model)):
+                study = study_of(case, self.seed, faithful=True, source=source)
+                trace = trace_of(study, Judge(case), self._windows(case, f"at {factor}").measure)
+                yield {"part": "changed", "method": PAPER, "start": start, "factor": factor} | asdict(trace)
+
+    def _windows(self, case: Case, purpose: str) -> Windows:
+        return case.windows(self._of(purpose))
+
+    def _of(self, purpose: str) -> int:
+        """A seed of its own for each purpose."""
+        return zlib.crc32(f"{self.job}/{self.seed}/{purpose}".encode())
+
+
+def _turn(values: Sequence[Any]) -> tuple[Any, ...]:
+    return (*values[-1:], *values[:-1])

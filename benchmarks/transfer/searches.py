@@ -1,0 +1,162 @@
+"""How each search goes on one case: what it runs, when it stops, and how good its recommendation truly is.
+
+A run is one window. Ours runs what a tuning run would: a second window where one reading is too close to the target,
+and second looks at what is cheaper once a configuration is accepted. All of them count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any
+
+from autotrascale.domain.target import Target
+from autotrascale.execute.simulator import descent
+from autotrascale.execute.simulator.case import Case
+from autotrascale.execute.simulator.engine import SimulatorEngine
+from autotrascale.plan.search.study import SearchSettings, Study
+from autotrascale.plan.sizing.sizing import Sizing, size
+from autotrascale.tuning.run import SECOND_LOOKS
+from autotrascale.tuning.trials import Tuning
+from benchmarks.peers import Maker
+
+BUDGET = 20  # runs; whoever has not stopped by then counts as never
+GOES_ON = 10  # runs after which the recommendation is judged once more
+WINDOWS = Tuning().windows
+
+Measure = Callable[[tuple[int, ...]], float]  # one noisy reading, in seconds; infinite where the job falls behind
+
+
+@dataclass(frozen=True)
+class Trace:
+    """`stop`: runs until a configuration is accepted, infinite when none was; `ended`: until a tuning run would end.
+    Regrets are those of the recommendation: the best score of the lattice less its own, both without noise."""
+
+    stop: float
+    ended: float
+    reason: str | None
+    missed: bool  # what was accepted truly misses the target
+    regret_at_stop: float
+    regret_later: float | None
+
+
+class Judge:
+    """The truth about a case."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+
+    @cached_property
+    def best(self) -> float:
+        return descent.optimum(self.case).best.score
+
+    def regret(self, k: tuple[int, ...]) -> float:
+        return self.best - float(self.case.score([k])[0])
+
+    def misses(self, k: tuple[int, ...]) -> bool:
+        return bool(self.case.latency([k])[0] > self.case.latency_target)
+
+
+def known(case: Case, seed: int) -> Sizing | None:
+    """What the floor phase of a tuning run leaves behind: one noisy window at the floor, sized."""
+    with SimulatorEngine(case.job, case.topology, p_max=case.p_max, seed=seed) as engine:
+        snapshot = engine.run(case.topology.named(case.floor), case.source_rates).snapshot
+    sized = None if snapshot is None else size(snapshot, Target(case.latency_target))
+    return sized.above(case.floor) if isinstance(sized, Sizing) else None
+
+
+def study_of(case: Case, seed: int, **options: Any) -> Study:
+    return Study(
+        floor=case.floor, p_max=case.p_max, latency_target=case.latency_target, alpha=case.alpha,
+        over_allocation=case.over_allocation, seed=seed, **options,
+    )  # fmt: skip
+
+
+def tuned(study: Study, measure: Measure) -> tuple[float, int]:
+    """Runs `study` as a tuning run does. Runs until one was accepted, and in all."""
+    stop, looks = math.inf, 0
+    for run in range(1, BUDGET + 1):
+        looks += study.finished
+        tell(study, _next(study), measure)
+        if math.isinf(stop) and study.stop_reason == "target-met":
+            stop = run
+        if study.finished and (study.stop_reason != "target-met" or study.cheaper is None or looks >= SECOND_LOOKS):
+            return stop, run
+    return stop, BUDGET
+
+
+def _next(study: Study) -> tuple[int, ...]:
+    """As `tuning/run.py` has it."""
+    if study.finished:
+        assert study.cheaper is not None
+        return study.cheaper
+    unsure = study.unsure
+    if unsure is not None and next(run.windows for run in study.runs if run.parallelism == unsure) < WINDOWS:
+        return unsure
+    return study.ask()
+
+
+def tell(study: Study, k: tuple[int, ...], measure: Measure) -> None:
+    latency = measure(k)
+    if math.isfinite(latency):
+        study.tell(k, latency=latency)
+    else:
+        study.tell(k, failed=True)
+
+
+def trace_of(study: Study, judge: Judge, measure: Measure, *, later: bool = False) -> Trace:
+    """`later`: goes on until ten runs are told, where it stopped before."""
+    stop, ended = tuned(study, measure)
+    answer, reason = study.answer.parallelism, study.stop_reason
+    missed = math.isfinite(stop) and judge.misses(answer)
+    at_stop = judge.regret(answer)
+    if later:
+        go_on(study, measure, ended)
+    return Trace(stop, ended, reason, missed, at_stop, judge.regret(study.best.parallelism) if later else None)
+
+
+def go_on(study: Study, measure: Measure, runs: int) -> None:
+    """Asks for more than it takes to stop, until ten runs are told."""
+    for _ in range(runs, GOES_ON):
+        if len(study.runs) < study.lattice.size:
+            tell(study, study.ask(), measure)
+
+
+def trace_of_informed(judge: Judge, measure: Measure) -> Trace:
+    """What nobody can better who believes readings alone: it knows which frugal point is the fastest, runs nothing
+    else, and accepts it when so many readings mean that the target is met, with the confidence that we ask for."""
+    case = judge.case
+    k = descent.least_latency(case, case.resource_limit).parallelism
+    spare = []
+    for run in range(1, BUDGET + 1):
+        spare.append(math.log(case.latency_target / measure(k)))
+        certainty = NormalDist().cdf(sum(spare) / run / case.job.noise * math.sqrt(run))
+        if certainty >= SearchSettings().confidence:
+            return Trace(run, run, "target-met", judge.misses(k), judge.regret(k), judge.regret(k))
+    return Trace(math.inf, BUDGET, "budget", False, judge.regret(k), judge.regret(k))
+
+
+def trace_of_peer(make: Maker, judge: Judge, measure: Measure, seed: int) -> Trace:
+    """A peer accepts as Algorithm 1 does, on one reading, and recommends the run of the highest measured score."""
+    case = judge.case
+    peer = make(case.floor, (case.p_max,) * len(case.floor), seed)
+    stop, missed, at_stop, later, best, top = math.inf, False, math.nan, math.nan, case.floor, -1.0
+    for run in range(1, BUDGET + 1):
+        k = peer.ask()
+        latency = measure(k)
+        score = float(case.benefit.score(k, latency))
+        peer.tell(k, score)
+        if score > top:
+            best, top = k, score
+        if math.isinf(stop) and case.benefit.satisfied(k, latency):
+            stop, missed, at_stop = run, judge.misses(k), judge.regret(k)
+        if run == GOES_ON:
+            later = judge.regret(best)
+        if math.isfinite(stop) and run >= GOES_ON:
+            break
+    accepted = math.isfinite(stop)
+    reason = "target-met" if accepted else "budget"
+    return Trace(stop, min(stop, BUDGET), reason, missed, at_stop if accepted else judge.regret(best), later)
