@@ -93,7 +93,7 @@ def _known(case: Case, seed: int) -> dict[str, Any]:
     loads = (case.compiled.steady(floor).load * hottest(case.compiled, floor))[0]  # of the hottest instance
     loads = loads * np.exp(NOISE * rng.standard_normal(len(loads)))
     upper = [case.p_max] * len(case.floor)
-    return {"sizing": Sizing.of_loads(case.floor, upper, loads.tolist(), execution=case.job.execution)}
+    return {"sizing": Sizing.of_loads(case.floor, upper, loads.tolist(), rate=case.rate, execution=case.job.execution)}
 
 
 def _ours(case: Case, seed: int, runs: int, **options: Any) -> Trace:

@@ -589,7 +589,9 @@ def test_a_model_that_misleads_is_left_out_and_said() -> None:
     lies = tune(job(target=0.5), engine(latency=wild), Tuning(total_trials=14))
     assert lies.model is not None
     outcome = tune(job(), engine(), Tuning(total_trials=10), sources=[lies.model])
-    assert outcome.remarks == ("the model of 150 records/s does not fit this rate and is left out, as the runs say",)
+    assert outcome.remarks == (
+        "the model of 150 records/s does not fit this job and is left out, as what was measured says",
+    )
     assert outcome.met_target
 
 

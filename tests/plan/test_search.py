@@ -135,7 +135,7 @@ def test_a_source_of_shuffled_latencies_is_dropped_and_said() -> None:
     made = runs((3, 5, 4), FLOOR, (4, 7, 5))
     assert search.remarks([]) == []
     assert search.remarks(made) == [
-        "the model of 120 records/s does not fit this rate and is left out, as the runs say"
+        "the model of 120 records/s does not fit this job and is left out, as what was measured says"
     ]
     assert search.accepted(made) == cold.accepted(made)
     assert search.rank(made) == cold.rank(made)
@@ -153,7 +153,7 @@ def test_the_family_of_sources_is_bounded_and_each_is_there_once() -> None:
     assert [member.rate for member in search.sources] == [20.0, 10.0]
     many = [model(float(rate), made) for rate in range(1, 8)]
     assert len(Search(LATTICE, BENEFIT, many).sources) == 7  # what was handed in is used
-    grand = Search(LATTICE, BENEFIT, many[:3]).model(made, 9.0)
+    grand = Search(LATTICE, BENEFIT, many[:6]).model(made, 9.0)
     assert len(Search(LATTICE, BENEFIT, [grand]).sources) == ANCESTORS
 
 

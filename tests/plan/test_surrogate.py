@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.search import surrogate
+from autotrascale.plan.search.acquisition import probability_met
 from autotrascale.plan.search.benefit_model import Sample, readings_of
 from autotrascale.plan.search.lattice import Lattice
 from autotrascale.plan.search.surrogate import Posterior, Readings
@@ -75,15 +77,15 @@ def test_the_error_is_what_the_doubt_says() -> None:
 
 def test_a_second_window_makes_surer() -> None:
     once = surrogate.fit(readings())
-    twice = surrogate.rebuild(readings(weight=(0.5, 1.0, 1.0, 1.0)), (), once.kernel.theta, ())
-    assert (twice.log_ratio(ALL)[1] <= once.log_ratio(ALL)[1] + 1e-12).all()
+    twice = surrogate.fit(readings(weight=(0.5, 1.0, 1.0, 1.0)))
     assert twice.log_ratio([FEW[0]])[1] < 0.8 * once.log_ratio([FEW[0]])[1]
 
 
-def test_another_run_never_adds_doubt_at_the_same_hyperparameters() -> None:
-    before = surrogate.fit(readings())
-    after = surrogate.rebuild(readings((*FEW, (4, 7))), (), before.kernel.theta, ())
-    assert (after.log_ratio(ALL)[1] <= before.log_ratio(ALL)[1] + 1e-9).all()
+def test_another_run_leaves_less_doubt_where_it_was_made_and_elsewhere_mostly() -> None:
+    """m is linear only around β̂, which moves with every run: elsewhere doubt may grow a little."""
+    before, after = surrogate.fit(readings()), surrogate.fit(readings((*FEW, (4, 7))))
+    assert after.log_ratio([(4, 7)])[1] < before.log_ratio([(4, 7)])[1]
+    assert np.median(after.log_ratio(ALL)[1] / before.log_ratio(ALL)[1]) <= 1
 
 
 @settings(max_examples=5)
@@ -102,8 +104,7 @@ def test_the_order_of_the_runs_says_nothing(order: list[int], failed: bool) -> N
 def test_a_failed_run_pushes_away_and_less_so_from_afar() -> None:
     samples = [Sample(k, 0.2 * float(np.exp(ratio(k))), 0.5) for k in FEW[:3]]
     fine = surrogate.fit(readings_of(samples, 0.2, PIPELINED))
-    failed = Sample((2, 4), None, 0.4)
-    pushed = surrogate.rebuild(readings_of([*samples, failed], 0.2, PIPELINED), (), fine.kernel.theta, ())
+    pushed = surrogate.fit(readings_of([*samples, Sample((2, 4), None, 0.4)], 0.2, PIPELINED))
     rise = pushed.log_ratio(ALL)[0] - fine.log_ratio(ALL)[0]
     at = {tuple(k): value for k, value in zip(ALL.tolist(), rise.tolist(), strict=True)}
     assert at[2, 4] > 0
@@ -111,48 +112,74 @@ def test_a_failed_run_pushes_away_and_less_so_from_afar() -> None:
     assert at[2, 4] > at[5, 5]
 
 
+def test_a_failed_run_says_so_much_or_more() -> None:
+    """Where the physics expects worse than what a failure stands for, it is no evidence that things are better."""
+    sizing = of((3, 3), loads=[3.4, 2.9], execution="pipelined")  # the first can never keep up at three
+    failed = readings_of([Sample((3, 3), None, 0.4)], 0.2, sizing)
+    told, untold = surrogate.fit(failed), surrogate.fit(Readings(sizing))
+    assert told.log_ratio([(3, 4)])[0] >= untold.log_ratio([(3, 4)])[0] - 1e-9
+    assert told.log_ratio([(3, 4)])[1] < untold.log_ratio([(3, 4)])[1]
+
+
 def test_one_saturated_run_does_not_bend_the_surface() -> None:
-    """Ten times the target or ten thousand times: far off is far off."""
-    theta = surrogate.fit(readings()).kernel.theta
-    far = [surrogate.rebuild(readings(log_ratio=(*ratio(FEW[:3]).tolist(), y)), (), theta, ()) for y in (3.0, 9.0)]
+    """Twenty times the target or ten thousand times: far off is far off."""
+    far = [surrogate.fit(readings(log_ratio=(*ratio(FEW[:3]).tolist(), y))) for y in (3.0, 9.0)]
     assert np.array_equal(far[0].log_ratio(ALL)[0], far[1].log_ratio(ALL)[0])
 
 
 # --- sources -----------------------------------------------------------------------------------------------------
 
 
-def test_a_source_speaks_before_the_first_run() -> None:
-    """With no run at the present rate its answer is the source's own; the doubt about the transfer is added."""
-    alone = surrogate.fit(readings())
-    moved = surrogate.fit(Readings(of(FLOOR)), [readings()])
-    assert moved.correlation == (surrogate.EXPECTED_CORRELATION,)
-    mean, std = moved.log_ratio(ALL)
-    assert np.abs(mean - alone.log_ratio(ALL)[0]).mean() < 0.1
-    assert (std > alone.log_ratio(ALL)[1]).mean() > 0.9
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(ALL.tolist()), st.integers(1, 10), st.sampled_from(["pipelined", "micro-batch", None]))
+def test_the_runs_of_another_session_count_as_ones_own(
+    ks: list[list[int]], runs: int, execution: Execution | None
+) -> None:
+    """The same job, rate and target: a study that starts from the runs knows what the one knew that made them."""
+    sizing = of(FLOOR, rate=100.0, loads=[1.1, 1.3], execution=execution)
+    made = readings(ks[:runs], noise=0.05, sizing=sizing)
+    own, moved = surrogate.fit(made), surrogate.fit(Readings(sizing), [made])
+    assert moved.doubts == (0.0,)
+    for one, other in zip(own.log_ratio(ALL), moved.log_ratio(ALL), strict=True):
+        assert np.allclose(one, other, atol=1e-6)
 
 
-def test_a_source_is_read_by_the_ratio_to_its_own_floor() -> None:
-    """The same use of every operator at double the floor is the same run."""
-    doubled = Readings(of((4, 6)), tuple((2 * a, 2 * b) for a, b in FEW), tuple(ratio(FEW).tolist()), (1.0,) * 4)
-    batches = [replace(each, sizing=replace(each.sizing, execution="micro-batch")) for each in (readings(), doubled)]
-    present = Readings(replace(of(FLOOR), execution="micro-batch"))
-    same, moved = (surrogate.fit(present, [source]) for source in batches)
-    assert np.allclose(same.log_ratio(ALL)[0], moved.log_ratio(ALL)[0])
+@pytest.mark.parametrize("factor", [0.5, 0.8, 1.25, 2.0])
+def test_distance_in_rate_adds_doubt(factor: float) -> None:
+    near = surrogate.fit(Readings(of(FLOOR, rate=100.0)), [readings(sizing=of(FLOOR, rate=100.0))])
+    far = surrogate.fit(Readings(of(FLOOR, rate=100.0)), [readings(sizing=of(FLOOR, rate=100.0 * factor))])
+    assert far.log_ratio(FEW)[1].mean() > near.log_ratio(FEW)[1].mean()
+
+
+def test_a_higher_rate_is_later_at_the_same_parallelism() -> None:
+    sizing = of((4, 5), rate=100.0, loads=[3.3, 4.2], execution="pipelined")
+    posterior = surrogate.fit(Readings(sizing, ((5, 6), (8, 9)), (0.1, -0.3), (1.0, 1.0)))
+    means = [float(posterior.log_ratio([(6, 7)], math.log(rate / 100))[0][0]) for rate in (50, 80, 100, 120, 140)]
+    assert means == sorted(means)
+
+
+def test_a_source_of_other_capacities_is_recognised_before_the_first_run() -> None:
+    """Its loads at its rate are not what this job's would be there."""
+    sizing = of((6, 2, 9), rate=100.0, loads=[5.3, 1.4, 8.2], execution="pipelined")
+    turned = of((9, 6, 2), rate=100.0, loads=[8.2, 5.3, 1.4], execution="pipelined")
+    same = of((8, 3, 12), rate=140.0, loads=[7.4, 2.0, 11.5], execution="pipelined")
+    for source, doubt in ((turned, None), (same, 0.0)):
+        made = Readings(source, (source.floor, tuple(k + 2 for k in source.floor)), (0.4, -0.1), (1.0, 1.0))
+        assert surrogate.fit(Readings(sizing), [made]).doubts == (doubt,)
 
 
 def test_runs_that_agree_with_the_source_keep_it() -> None:
     source = readings(ALL[::4], noise=0.02)
     kept = surrogate.fit(readings(FEW[:2]), [source])
-    assert kept.correlation[0] >= 0.8
+    assert kept.doubts[0] is not None
     without = surrogate.fit(readings(FEW[:2]))
     assert _error(kept) < 0.5 * _error(without)
 
 
 def test_a_source_that_misleads_is_dropped_and_leaves_no_trace() -> None:
-    """ρ = 0 is no source: not in the level, not in the hyperparameters."""
     opposite = readings(ALL[::4], log_ratio=tuple((2.0 - 3 * ratio(ALL[::4])).tolist()), weight=(1.0,) * len(ALL[::4]))
     fitted = surrogate.fit(readings(), [opposite])
-    assert fitted.correlation == (0.0,)
+    assert fitted.doubts == (None,)
     for one, other in zip(fitted.log_ratio(ALL), surrogate.fit(readings()).log_ratio(ALL), strict=True):
         assert np.array_equal(one, other)
 
@@ -160,21 +187,8 @@ def test_a_source_that_misleads_is_dropped_and_leaves_no_trace() -> None:
 def test_one_of_two_sources_may_be_dropped() -> None:
     opposite = readings(ALL[::4], log_ratio=tuple((2.0 - 3 * ratio(ALL[::4])).tolist()), weight=(1.0,) * len(ALL[::4]))
     fitted = surrogate.fit(readings(), [opposite, readings(ALL[1::4], noise=0.02)])
-    assert fitted.correlation[0] == 0
-    assert fitted.correlation[1] >= 0.8
-    rebuilt = surrogate.rebuild(readings(), [opposite, readings(ALL[1::4], noise=0.02)], fitted.kernel.theta,
-                                fitted.correlation)  # fmt: skip
-    for one, other in zip(fitted.log_ratio(ALL), rebuilt.log_ratio(ALL), strict=True):
-        assert np.array_equal(one, other)
-
-
-@pytest.mark.parametrize("sources", [0, 1])
-def test_a_posterior_is_rebuilt_from_its_hyperparameters_to_the_bit(sources: int) -> None:
-    given_ = [readings(ALL[::4], noise=0.02)][:sources]
-    fitted = surrogate.fit(readings(), given_)
-    rebuilt = surrogate.rebuild(readings(), given_, tuple(fitted.kernel.theta), fitted.correlation)
-    for one, other in zip(fitted.log_ratio(ALL), rebuilt.log_ratio(ALL), strict=True):
-        assert np.array_equal(one, other)
+    assert fitted.doubts[0] is None
+    assert fitted.doubts[1] is not None
 
 
 def test_many_windows_of_one_run_leave_a_variance() -> None:
@@ -205,11 +219,12 @@ def _error(posterior: Posterior) -> float:
 def test_an_operator_with_time_to_spare_is_expected_to_change_little(
     idle: float, busy: float, factor: int, execution: str
 ) -> None:
-    """After one run, as much more of it promises less than as much more of the busy one, either way."""
+    """After one run, as much more of it is likelier to be in vain than as much more of the busy one."""
     sizing = of((3, 3), loads=[3 * idle, 3 * busy], execution=execution)
     posterior = surrogate.fit(Readings(sizing, ((3, 3),), (1.0,), (1.0,)))
     mean, std = posterior.log_ratio([(3, 3), (3 * factor, 3), (3, 3 * factor)])
-    assert std[1] < std[2]
+    promise = probability_met(mean - mean[0] + 0.3, std)  # of a quarter less latency
+    assert promise[1] <= promise[2] + 1e-9
     assert mean[2] <= mean[1] + 1e-9
 
 

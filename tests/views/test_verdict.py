@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 
@@ -63,7 +64,8 @@ def test_what_is_cheaper_and_likely_is_named_with_its_probability() -> None:
 def test_more_than_the_over_allocation_allows_is_said() -> None:
     ended = tune(replace(JOB, target=Target(0.25)), engine(), Tuning(over_allocation=0.02, total_trials=30))
     assert ended.stop_reason == "rule-unsatisfiable"
-    assert "Nothing that over_allocation 0.02 allows is likely to meet the target: this takes 0." in summary(ended)
+    text = summary(ended)
+    assert re.search(r"Nothing that over_allocation 0\.02 allows is likely to meet the target: this takes \d\.\d\d\.", text)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,8 @@ def test_a_miss_names_the_nearest_and_what_to_try(rate: float, target: float, tr
 
 
 def test_the_nearest_miss_is_the_lowest_latency_and_not_the_best_score() -> None:
-    ended = tune(replace(JOB, target=Target(0.2)), engine(), Tuning(total_trials=8))
+    ended = tune(replace(JOB, target=Target(0.09)), engine(), Tuning(total_trials=8))
+    assert not ended.met_target
     assert ended.best.latency_seconds == min(e.latency_seconds for e in ended.evaluations if e.latency_seconds)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
 Floats = NDArray[np.float64]
 
@@ -44,10 +44,15 @@ def probability_accepted(mean: ArrayLike, std: ArrayLike, noise: float, confiden
     One reading of standard deviation ν moves the mean by N(0, σ⁴/(σ² + ν²)) and leaves σν/√(σ² + ν²) of doubt.
     A configuration just within the target is likely to meet it, and unlikely to be shown to.
     """
+    return np.exp(log_probability_accepted(mean, std, noise, confidence))
+
+
+def log_probability_accepted(mean: ArrayLike, std: ArrayLike, noise: float, confidence: float) -> Floats:
+    """Its logarithm, which still tells one hopeless configuration from a more hopeless one."""
     mu, sigma = np.asarray(mean, dtype=float), np.asarray(std, dtype=float)
     spread = np.sqrt(sigma**2 + noise**2)
     doubt = sigma * noise / spread
-    return np.asarray(ndtr((-mu - ndtri(confidence) * doubt) / (sigma**2 / spread)))
+    return np.asarray(log_ndtr((-mu - ndtri(confidence) * doubt) / (sigma**2 / spread)))
 
 
 def improvement_of_benefit(mean: ArrayLike, std: ArrayLike, resources: ArrayLike, best: float, alpha: float) -> Floats:

@@ -5,7 +5,11 @@
     θ         log hyperparameters of the process          as its kernel orders them
     ρ         worth of each source model                  one each
 
-A model is its samples and its hyperparameters, no more: loading one computes, it never runs code from the artefact.
+A model is its runs, at its own rate and, in its ancestors, at the other rates of the job: so it answers for any rate.
+Loading one computes, it never runs code from the artefact.
+
+θ and ρ are read by programs before 0.2, whose kernel had hyperparameters and which weighed sources by a correlation.
+Of θ only the noise is still used, and models of kind score use all of theirs.
 """
 
 from __future__ import annotations
@@ -36,8 +40,9 @@ from autotrascale.plan.sizing.sizing import Sizing
 Floats = NDArray[np.float64]
 
 VERSION = 1
+LEAST_NOISE, MOST_NOISE = 1e-4, 1.0  # below, readings are as good as exact
 LARGEST_THETA = 16  # e^16 is a thousand times the widest bound of any hyperparameter
-ANCESTORS = 3  # models that a model carries along: enough to span the rates around it, and bounded
+ANCESTORS = 6  # other rates, or earlier sessions, whose runs a model carries along: enough to span them, and bounded
 
 # A run that failed has no latency. It says "far beyond the target", roughly: hence a value and a large variance.
 FAILED_RATIO = 4.0
@@ -132,9 +137,21 @@ class BenefitModel:
             return self._process.predict(ks)
         return benefit_moments(*self.log_ratio(ks), self.benefit.resources(ks), self.alpha)
 
-    def log_ratio(self, ks: ArrayLike) -> tuple[Floats, Floats]:
-        """μ and σ of log(l_r / l_t), for models of kind latency."""
-        return self._posterior.log_ratio(ks)
+    def log_ratio(self, ks: ArrayLike, rate: float | None = None) -> tuple[Floats, Floats]:
+        """μ and σ of log(l_r / l_t) at this model's rate, or at another; for models of kind latency."""
+        if rate is None:
+            return self._posterior.log_ratio(ks)
+        checks.positive("rate", rate)
+        return self._posterior.log_ratio(ks, math.log(rate / self.rate))
+
+    @property
+    def noise(self) -> float:
+        """ν of one reading, which stands last in θ."""
+        return min(max(math.exp(self.theta[-1]), LEAST_NOISE), MOST_NOISE)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(Run(sample.k, sample.latency, windows=sample.windows) for sample in self.samples)
 
     @cached_property
     def readings(self) -> Readings:
@@ -145,7 +162,7 @@ class BenefitModel:
     def _posterior(self) -> Posterior:
         sources = [ancestor.towards(self.latency_target).readings for ancestor in self.ancestors]
         with _as_input_error():
-            return surrogate.rebuild(self.readings, sources, self.theta, self.correlation)
+            return surrogate.fit(self.readings, sources, noise=self.noise)
 
     @cached_property
     def _process(self) -> score_process.ScoreProcess:
@@ -178,6 +195,17 @@ class BenefitModel:
         return _model(data, "model")
 
 
+def older_theta(operators: int, noise: float) -> tuple[float, ...]:
+    """θ at the medians that earlier programs start from: amplitudes, joint effect, length scales, noise."""
+    medians = [0.4] * operators + [0.6, 1.35] + [1.0] * operators + [noise]
+    return tuple(math.log(each) for each in medians)
+
+
+def older_correlation(doubt: float) -> float:
+    """ρ of a source that counts as one's own, or with a doubt."""
+    return 0.99 if doubt == 0 else 0.8
+
+
 def readings_of(samples: Sequence[Sample], latency_target: float, sizing: Sizing) -> Readings:
     """Samples → y and the weight of each, in the order told."""
     y = [None if s.latency is None else math.log(s.latency) - math.log(latency_target) for s in samples]
@@ -187,6 +215,7 @@ def readings_of(samples: Sequence[Sample], latency_target: float, sizing: Sizing
         ks=tuple(s.k for s in samples),
         log_ratio=tuple(failed if each is None else each for each in y),
         weight=tuple(FAILED_WEIGHT if s.latency is None else 1 / s.windows for s in samples),
+        failed=tuple(s.latency is None for s in samples),
     )
 
 

@@ -4,11 +4,12 @@
     μ, σ     posterior of y = log(l_r / l_t)                                  (n,)
     r        resource term (1/N) Σ k'_i / k_i, known                          (n,)
     P        P(y ≤ 0), the chance that a configuration truly meets the target (n,)
+    A        the chance that one run of it ends the search                    (n,)
     F⁺       score of the best run that can be trusted
 
 Two phases. Until a run is accepted, the next one is where acceptance is likely and, of those, resources are few:
 
-    hope(k) = P · (r − 1/(1+w) + ε)          inside the stop rule
+    hope(k) = ln[ A · (r − 1/(1+w) + ε) ]    inside the stop rule
 
 From then on, where the score is likely to improve and can be trusted:
 
@@ -28,10 +29,18 @@ from numpy.typing import NDArray
 
 from autotrascale.domain import checks
 from autotrascale.plan.search import surrogate
-from autotrascale.plan.search.acquisition import improvement_of_benefit, probability_accepted, probability_met
+from autotrascale.plan.search.acquisition import (
+    improvement_of_benefit,
+    log_probability_accepted,
+    probability_accepted,
+    probability_met,
+)
 from autotrascale.plan.search.benefit_model import (
     ANCESTORS,
+    LEAST_NOISE,
     BenefitModel,
+    older_correlation,
+    older_theta,
     readings_of,
     samples_of,
 )
@@ -45,9 +54,8 @@ Floats = NDArray[np.float64]
 Value = Callable[[Pool], Floats]
 
 FIRST_RATIO = 0.75  # mean(k'/k) of the very first run: generous enough to be accepted often, not more
-EPSILON_WARM = 0.5  # … and when a source model has explored already, so that a run may as well be the last
-EPSILON = 0.2  # ε: what acceptance is worth by itself, beside the resources saved
-LEAST_NOISE = 1e-4  # below, readings are as good as exact
+EPSILON_WARM = 2.0  # … and when a source model has explored already, so that a run may as well be the last
+EPSILON = 0.4  # ε: what acceptance is worth by itself, beside the resources saved
 LIKELY = 0.6  # a run is preferred for its score among those this likely to meet the target
 HINTS = 3  # the best runs so far, around which the next one is looked for too
 BEYOND_RULE = 0.005  # worth of meeting the target outside the stop rule: for when hardly anything inside it can
@@ -71,8 +79,8 @@ class Search:
     def propose(self, runs: Sequence[Run], rng: np.random.Generator) -> Point | None:
         if len(runs) >= self.lattice.size:
             return None
-        if not runs and not self.sources:
-            return self._first()
+        if not runs and (first := self._first()) is not None:
+            return first
         if self.accepted(runs) is not None:
             return self._argmax(self._gain(runs), runs, rng)
         k = self._argmax(self._hope(runs), runs, rng)
@@ -146,25 +154,38 @@ class Search:
         return sorted(runs, key=key, reverse=True)
 
     def model(self, runs: Sequence[Run], rate: float) -> BenefitModel:
-        posterior = self._posterior(runs)
+        doubts = self._posterior(runs).doubts
+        kept = [(model, doubt) for model, doubt in zip(self.sources, doubts, strict=True) if doubt is not None]
         return BenefitModel(
             kind="latency", rate=rate, sizing=self.sizing.in_short(rate), latency_target=self.benefit.latency_target,
             alpha=self.benefit.alpha, over_allocation=self.benefit.over_allocation,
-            samples=samples_of(runs, self.benefit), theta=tuple(float(x) for x in posterior.kernel.theta),
-            correlation=posterior.correlation, ancestors=tuple(model.alone() for model in self.sources),
+            samples=samples_of(runs, self.benefit), theta=older_theta(len(self.sizing.floor), self.noise),
+            correlation=tuple(older_correlation(doubt) for _, doubt in kept),
+            ancestors=tuple(model.alone() for model, _ in kept),
         )  # fmt: skip
 
     def remarks(self, runs: Sequence[Run]) -> list[str]:
-        if not runs:
-            return []
         return [
-            f"the model of {model.rate:g} records/s does not fit this rate and is left out, as the runs say"
-            for model, rho in zip(self.sources, self._posterior(runs).correlation, strict=True)
-            if rho == 0
+            f"the model of {model.rate:g} records/s does not fit this job and is left out, as what was measured says"
+            for model, doubt in zip(self.sources, self._posterior(runs).doubts, strict=True)
+            if doubt is None
         ]
 
-    def _first(self) -> Point:
-        """Every operator at the same multiple of its floor; rounding must not fall outside the stop rule."""
+    def _first(self) -> Point | None:
+        """What a source accepted under these very conditions. Without sources that count, every operator at the same
+        multiple of its floor. None where the sources say where to begin."""
+        posterior = self._posterior(())
+        if not posterior.informed:
+            return self._balanced()
+        here = [run for model in self.sources if model.rate == self.sizing.rate for run in model.runs
+                if run.parallelism in self.lattice and self._meets_rule(run)]  # fmt: skip
+        chances = probability_met(*posterior.log_ratio([run.parallelism for run in here])) if here else ()
+        trusted = [run for run, chance in zip(here, chances, strict=True) if chance >= self.confidence]
+        scores = {run: float(self.benefit.score(run.parallelism, run.latency or math.inf)) for run in trusted}
+        return max(trusted, key=lambda run: scores[run]).parallelism if trusted else None
+
+    def _balanced(self) -> Point:
+        """Rounding must not fall outside the stop rule."""
         lower, upper = np.array(self.lattice.lower), np.array(self.lattice.upper)
         k = np.clip(np.rint(lower / FIRST_RATIO).astype(np.int64), lower, upper)
         while self.benefit.resources(k) < 1 / (1 + self.benefit.over_allocation) and np.any(k > lower):
@@ -192,21 +213,21 @@ class Search:
         posterior = self._posterior(runs)
 
         def value(ks: Pool) -> Floats:
-            chance = probability_accepted(*posterior.log_ratio(ks), posterior.noise, self.confidence)
-            return np.asarray(chance * self.benefit.resources(ks))
+            chance = log_probability_accepted(*posterior.log_ratio(ks), posterior.noise, self.confidence)
+            return np.asarray(chance + np.log(self.benefit.resources(ks)))
 
         return value
 
     def _hope(self, runs: Sequence[Run]) -> Value:
         posterior, limit = self._posterior(runs), 1 / (1 + self.benefit.over_allocation)
-        epsilon = EPSILON_WARM if self.sources else EPSILON
+        epsilon = EPSILON_WARM if posterior.informed else EPSILON
 
         def value(ks: Pool) -> Floats:
             mean, std = posterior.log_ratio(ks)
-            chance = probability_accepted(mean, std, posterior.noise, self.confidence)
+            chance = log_probability_accepted(mean, std, posterior.noise, self.confidence)
             resources = self.benefit.resources(ks)
             worth = np.where(self._allowed(ks), resources - limit + epsilon, BEYOND_RULE * resources)
-            return np.asarray(chance * worth)
+            return np.asarray(chance + np.log(worth))
 
         return value
 

@@ -1,239 +1,256 @@
-"""The surrogate: a Gaussian process over log latency, fitted to the runs at this rate and those of source models.
+"""The surrogate: what is known of a job's physics, and a Gaussian process over what the physics leaves unexplained.
 
-    symbol  meaning                                                         shape
-    y       log(l_r / l_t): below zero the target is met                    (T,)
-    φ       log(k_i / k'_i), every run relative to the floor of its rate    (T, N)
-    μ, σ    posterior of the true y, without the noise of a reading         (n,)
-    θ       log hyperparameters of `LatencyKernel`, found as the mode of likelihood × prior
+    symbol  meaning                                                                        shape
+    y       log(l_r / l_t): below zero the target is met                                   (T,)
+    m, β    the expected log latency and its numbers (see `physics`), β ~ N(β₀, Σ₀)
+    φ       log(k_i / load_i) at the rate of the run, and the log of that rate             (T, N + 1)
+    κ       covariance of what m leaves: A² M(‖φ − φ'‖ / L), and D_s² + d² more within source s
+    d       doubt that comes with distance: FAR for each e-fold between the rates
+    ν, v, S relative noise of a reading; of a measured load; how far the machine's speed may drift between sessions
+    μ, σ    posterior of the true y, without the noise of a reading                        (n,)
 
-Two choices carry most of the weight. Latency is modelled rather than the score, because the resource term is known
-exactly. And configurations are compared by k/k': a run at another rate that used its operators equally is the same
-run, so that a source model says something before the first run at a new rate (§III-F, l. 9).
+All that was run is one set of data, whatever the rate and whenever: y = m(k, q; β) + what m leaves + noise. β stands
+where the posterior is highest; m is taken as linear around it, so that doubt about β is doubt about latency:
+
+    μ(x) = m(x; β̂) + κ(x)ᵀ K⁻¹ (y − m),    σ² = κ − κᵀ K⁻¹ κ + h V hᵀ,    h = ∂m/∂β(x) − κ(x)ᵀ K⁻¹ ∂m/∂β
+
+Runs of a source, which another tuning run made, count as one's own for as long as the evidence is for it. Else they
+count with a doubt D_s; and where even that is too much to believe, not at all. The loads that a source measured are
+evidence too, so that the model of another job is recognised before the first run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
-from scipy.optimize import minimize
-from sklearn.gaussian_process import GaussianProcessRegressor
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from autotrascale.plan.search import expectation
-from autotrascale.plan.search.kernel import LatencyKernel, Layout
 from autotrascale.plan.search.lattice import Point
 from autotrascale.plan.search.one_thread import on_one_thread
+from autotrascale.plan.search.physics import LEAST_LOAD, Physics
 from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
 
-# Priors of the hyperparameters: median and spread (of the logarithm). They matter, as ten runs cannot tell twenty
-# numbers. Medians: effects of an operator fade over a factor of e in k; its own effect is a factor of e^0.4.
-Prior = tuple[Any, float]  # median and spread; the median may be an array, one for each operator
+AMPLITUDE, LENGTH = 0.15, 1.5  # A, L
+FAR = 0.1  # d
+NOISE_OF_LOADS, SPEED = 0.06, 0.15  # v, S
 
-_PRIORS: dict[str, tuple[float, float]] = {
-    "amplitude": (0.4, 1.0),
-    "joint_amplitude": (0.6, 0.5),
-    "joint_scale": (1.35, 0.5),
-    "length_scale": (1.0, 1.0),
-    "noise": (0.05, 0.3),
-}
-_PIECE = 128
-_ITERATIONS = 15  # the mode is flat: more iterations change the hyperparameters, not the answers
+# Readings this far above the target, or above the best of them where none is near it, only have to say "far off":
+# without a bound one saturated run bends the whole surface.
+FARTHEST = 3.0
 
-# An operator that is hardly busy at its floor has hardly any latency to give: more of it is not worth a run, until runs
-# say otherwise. Its length scale grows as the square of how much less busy it is than the busiest, this much at most.
-_LEAST_BUSY = 0.05
+Doubt = float | None
+# D_s, and −log of what each is worth before any run has tested it: as one's own; somewhat different; another job.
+DOUBTS: tuple[tuple[Doubt, float], ...] = ((0.0, 0.0), (0.15, 1.5), (None, 2.5))
 
-# Readings far off the target only have to say "far off": without a bound one saturated run bends the whole surface.
-_FARTHEST = 3.0
-
-CORRELATIONS = (0.0, 0.5, 0.8, 0.95, 0.99)  # what a source may be worth; 0 drops it
-EXPECTED_CORRELATION = 0.95  # … and what it is worth before any run has tested it
+STEPS = 25  # towards β̂, at most
+SETTLED = 1e-4  # a step that gains less is the last
 
 
 @dataclass(frozen=True)
 class Readings:
-    """Runs made at one rate, with what places them: the job's sizing at that rate."""
+    """Runs of one session, with what places them: the job's sizing at the session's rate. `rates` where they were made
+    at several."""
 
     sizing: Sizing
     ks: tuple[Point, ...] = ()
     log_ratio: tuple[float, ...] = ()  # y
     weight: tuple[float, ...] = ()  # variance of a reading in units of ν²: 1/windows, more for a failed run
+    failed: tuple[bool, ...] = ()
+    rates: tuple[float, ...] = ()
 
     @property
     def floor(self) -> Point:
         return self.sizing.floor
 
-    def features(self, ks: ArrayLike) -> Floats:
-        return np.asarray(np.log(np.asarray(ks, dtype=float) / np.asarray(self.floor, dtype=float)))
 
-    def shapes(self, ks: ArrayLike) -> Floats:
-        return expectation.shapes(self.sizing, ks)
+@dataclass(frozen=True, eq=False)
+class Data:
+    """All runs that count, as arrays, for the physics of the present job."""
 
-    @property
-    def y(self) -> Floats:
-        return np.asarray(np.clip(np.asarray(self.log_ratio, dtype=float), -_FARTHEST, _FARTHEST))
+    ks: Floats  # (T, N)
+    log_q: Floats
+    y: Floats
+    weight: Floats
+    at_least: NDArray[np.bool_]  # readings that only say "so much or more"
+    session: NDArray[np.int64]  # 0: the present one
+    loads_at: Floats  # (S, N) the floors at which sources measured loads
+    loads_log_q: Floats
+    log_loads: Floats  # (S, N)
+
+    @cached_property
+    def loads_chol(self) -> Floats:
+        """Of the covariance of one source's measured loads: v² 1[i = j] + S²."""
+        operators = self.ks.shape[1]
+        return np.linalg.cholesky(NOISE_OF_LOADS**2 * np.eye(operators) + SPEED**2)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Posterior:
-    """What the runs say about the latency of any configuration at the present rate."""
+    """What the runs say about the latency of any configuration, at the present rate or another."""
 
-    present: Readings
-    kernel: LatencyKernel
-    rows: Floats
-    chol: Floats
-    alpha: Floats
-    level: float
+    physics: Physics
+    data: Data
+    beta: Floats
+    curvature: Floats  # Cholesky factor of V⁻¹
+    chol: Floats  # L: K = L Lᵀ
+    residual: Floats  # L⁻¹ (y − m)
+    slopes: Floats  # −L⁻¹ ∂m/∂β
+    evidence: float
+    noise: float
+    doubts: tuple[Doubt, ...]
 
     @on_one_thread
-    def log_ratio(self, ks: ArrayLike) -> tuple[Floats, Floats]:
+    def log_ratio(self, ks: ArrayLike, log_q: float = 0.0) -> tuple[Floats, Floats]:
         """μ and σ of y."""
-        ks = np.atleast_2d(np.asarray(ks))
-        shapes = self.present.shapes(ks)
-        rows = self.kernel.layout.rows(self.present.features(ks), shapes, 0, np.ones(len(ks)))
-        mean = self.level + shapes.mean(axis=-1)
-        variance = self.kernel.diag(rows)
-        if len(self.rows):
-            # In pieces that stay in the processor's cache: the kernel makes n × T × N numbers on its way.
-            cross = np.concatenate([self.kernel(rows[i : i + _PIECE], self.rows) for i in range(0, len(rows), _PIECE)])
-            mean = mean + cross @ self.alpha
+        ks = np.atleast_2d(np.asarray(ks, dtype=float))
+        rates = np.full(len(ks), log_q)
+        mean, h = self.physics.latency(ks, rates, self.beta)
+        variance = np.full(len(ks), AMPLITUDE**2)
+        if len(self.data.y):
+            cross = AMPLITUDE**2 * _matern(features(self.physics, ks, rates), self._phi)
             half = solve_triangular(self.chol, cross.T, lower=True, check_finite=False)
-            variance = variance - np.einsum("ij,ij->j", half, half)
-        # Rounding may leave a tiny negative variance at a point that was run many times.
-        return mean, np.sqrt(np.maximum(variance, 1e-10))
+            mean = mean + half.T @ self.residual
+            variance = np.maximum(variance - np.einsum("ij,ij->j", half, half), 0.0)
+            h = h + half.T @ self.slopes
+        doubt = solve_triangular(self.curvature, h.T, lower=True, check_finite=False)
+        # Rounding may leave no variance at a point that was run many times.
+        return mean, np.sqrt(np.maximum(variance + np.einsum("ij,ij->j", doubt, doubt), 1e-10))
 
     @property
-    def correlation(self) -> tuple[float, ...]:
-        """ρ_s: how much each source was found to be worth."""
-        return tuple(self.kernel.correlation)
+    def informed(self) -> bool:
+        """Whether any source counts."""
+        return any(doubt is not None for doubt in self.doubts)
 
-    @property
-    def noise(self) -> float:
-        return float(self.kernel.noise)
+    @cached_property
+    def _phi(self) -> Floats:
+        return features(self.physics, self.data.ks, self.data.log_q)
 
 
 @on_one_thread
 def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0.05) -> Posterior:
-    """The posterior after the runs. θ is looked for from the medians of its prior, always: so it depends on the runs
-    and not on what was fitted before."""
-    layout = Layout(len(present.floor), present.shapes([present.floor]).shape[1])
-    priors = _PRIORS | {"noise": (noise, _PRIORS["noise"][1]), "length_scale": _length_scales(present.sizing)}
-    kernel = _prior_kernel(layout, priors, len(sources))
-    rows, residual, level = _stack(layout, (present, *sources))
-    if len(rows) == 0:
-        return Posterior(present, kernel, rows, np.empty((0, 0)), np.empty(0), level)
-    process = GaussianProcessRegressor(kernel, alpha=1e-8, optimizer=None).fit(rows, residual)
-    correlation = _weigh_sources(process, len(present.ks))
-    kernel = _with_correlation(kernel, correlation)
-    rows, residual, level = _stack(layout, (present, *_kept(sources, correlation)))
-    process = GaussianProcessRegressor(kernel, alpha=1e-8, optimizer=_posterior_mode(layout, priors))
-    process.fit(rows, residual)
-    return Posterior(present, process.kernel_, rows, process.L_, process.alpha_, level)
+    """The posterior after the runs, each source in turn with the doubt that the evidence gives it."""
+    physics = Physics.of(present.sizing)
+    parts = [present, *sources]
+    doubts: list[Doubt] = [0.0] * len(sources)
+    best = _fit(physics, parts, doubts, noise)
+    for s, source in enumerate(sources):
+        weighed = []
+        for doubt, price in DOUBTS:
+            tried = [*doubts[:s], doubt, *doubts[s + 1 :]]
+            fitted = best if tried == doubts else _fit(physics, parts, tried, noise)
+            apart = _evidence_alone(source, noise) if doubt is None else 0.0
+            weighed.append((fitted.evidence + apart - price, -price, tried, fitted))
+        _, _, doubts, best = max(weighed, key=lambda each: each[:2])
+    return best
 
 
-@on_one_thread
-def rebuild(present: Readings, sources: Sequence[Readings], theta: Sequence[float], rho: Sequence[float]) -> Posterior:
-    """The posterior with hyperparameters as they were stored: nothing is searched, so the answers are the same."""
-    layout = Layout(len(present.floor), present.shapes([present.floor]).shape[1])
-    kernel = _prior_kernel(layout, _PRIORS, len(sources)).clone_with_theta(np.asarray(theta, dtype=float))
-    kernel = _with_correlation(kernel, tuple(rho))
-    rows, residual, level = _stack(layout, (present, *_kept(sources, rho)))
-    process = GaussianProcessRegressor(kernel, alpha=1e-8, optimizer=None).fit(rows, residual)
-    return Posterior(present, process.kernel_, rows, process.L_, process.alpha_, level)
+@lru_cache(maxsize=64)
+def _evidence_alone(source: Readings, noise: float) -> float:
+    """Of a source as a job of its own."""
+    return _fit(Physics.of(source.sizing), [source], [], noise).evidence
 
 
-def _with_correlation(kernel: LatencyKernel, correlation: tuple[float, ...]) -> LatencyKernel:
-    fresh: LatencyKernel = kernel.clone_with_theta(kernel.theta)
-    fresh.correlation = correlation
-    return fresh
-
-
-def _kept(sources: Sequence[Readings], correlation: Sequence[float]) -> tuple[Readings, ...]:
-    """The sources, those worth nothing emptied: left in, they would still move the level and θ."""
-    return tuple(
-        source if rho > 0 else Readings(source.sizing) for source, rho in zip(sources, correlation, strict=True)
+def _fit(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt], noise: float) -> Posterior:
+    data = _gathered(physics, parts, [0.0, *doubts])
+    phi = features(physics, data.ks, data.log_q)
+    covariance = AMPLITUDE**2 * _matern(phi, phi) + np.diag(noise**2 * data.weight)
+    for s, doubt in enumerate(doubts, start=1):
+        same = data.session == s
+        far = FAR * float(data.log_q[same].mean()) if same.any() else 0.0
+        covariance += ((doubt or 0.0) ** 2 + far**2) * np.outer(same, same)
+    chol = np.linalg.cholesky(covariance) if len(data.y) else covariance
+    beta, errors, slopes = _highest(physics, data, chol)
+    curvature = np.linalg.cholesky(slopes.T @ slopes)
+    evidence = -0.5 * errors @ errors - sum(
+        np.log(each).sum() for each in (np.diag(chol), np.diag(curvature), physics.spread)
+    ) - len(data.log_loads) * np.log(np.diag(data.loads_chol)).sum()  # fmt: skip
+    runs = len(data.y)
+    return Posterior(
+        physics, data, beta, curvature, chol, errors[:runs], slopes[:runs], float(evidence), noise, tuple(doubts)
     )
 
 
-def _stack(layout: Layout, readings: Sequence[Readings]) -> tuple[Floats, Floats, float]:
-    """All runs as rows, what is left of y after the expected shape, and the level taken off it."""
-    rows, residual = [np.empty((0, layout.operators + layout.shapes + 2))], [np.empty(0)]
-    for source, part in enumerate(readings):
-        if part.ks:
-            # By the present execution: one row has one number of shapes, and a source may not have known its own.
-            shapes = replace(part, sizing=replace(part.sizing, execution=readings[0].sizing.execution)).shapes(part.ks)
-            rows.append(layout.rows(part.features(part.ks), shapes, source, np.asarray(part.weight)))
-            residual.append(part.y - shapes.mean(axis=-1))
-    stacked = np.concatenate(residual)
-    level = float(stacked.mean()) if len(stacked) else 0.0
-    return np.concatenate(rows), stacked - level, level
+def _highest(physics: Physics, data: Data, chol: Floats) -> tuple[Floats, Floats, Floats]:
+    """β̂ by Levenberg and Marquardt's steps, with the errors and slopes there."""
+    beta, damping = physics.centre, 0.0
+    errors, slopes = _errors(physics, data, chol, beta)
+    for _ in range(STEPS):
+        damped = slopes.T @ slopes + damping * np.diag(1 / physics.spread**2)
+        step = -cho_solve(cho_factor(damped, lower=True, check_finite=False), slopes.T @ errors, check_finite=False)
+        tried = beta + np.clip(step, -2 * physics.spread, 2 * physics.spread)
+        found = _errors(physics, data, chol, tried)
+        gain = 0.5 * float(errors @ errors - found[0] @ found[0])
+        if gain <= 0:
+            damping = max(4 * damping, 1.0)
+            continue
+        beta, (errors, slopes), damping = tried, found, damping / 4
+        if gain < SETTLED:
+            break
+    return beta, errors, slopes
 
 
-def _weigh_sources(process: GaussianProcessRegressor, runs: int) -> tuple[float, ...]:
-    """ρ_s by evidence, one source after the other: a source that misleads explains the runs worse than none would."""
-    kernel: LatencyKernel = process.kernel_
-    chosen = list(kernel.correlation)
-    if runs == 0:
-        return tuple(chosen)
-    for s in range(len(chosen)):
-        evidence = []
-        for rho in CORRELATIONS:
-            kernel.correlation = (*chosen[:s], rho, *chosen[s + 1 :])
-            evidence.append(process.log_marginal_likelihood(kernel.theta, clone_kernel=False))
-        chosen[s] = CORRELATIONS[int(np.argmax(evidence))]
-    return tuple(chosen)
+def _errors(physics: Physics, data: Data, chol: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    """What β leaves unexplained, in standard deviations: of latencies, of loads, of β itself. And ∂/∂β of it."""
+    mean, slope = physics.latency(data.ks, data.log_q, beta)
+    residual = data.y - mean
+    white = np.column_stack([np.where(data.at_least & (residual < 0), 0.0, residual), -slope])
+    if len(chol):
+        white = solve_triangular(chol, white, lower=True, check_finite=False)
+    expected, rows = physics.log_loads(data.loads_at, data.loads_log_q, beta)
+    loads = np.concatenate([(data.log_loads - expected)[:, :, None], -rows], axis=2)
+    loads = np.linalg.solve(data.loads_chol, loads).reshape(-1, 1 + len(beta))
+    own = np.column_stack([(beta - physics.centre) / physics.spread, np.diag(1 / physics.spread)])
+    every = np.concatenate([white, loads, own])
+    return every[:, 0], every[:, 1:]
 
 
-def _prior_kernel(layout: Layout, priors: Mapping[str, Prior], sources: int) -> LatencyKernel:
-    return LatencyKernel(
-        layout,
-        amplitude=np.full(layout.operators, priors["amplitude"][0]),
-        joint_amplitude=priors["joint_amplitude"][0],
-        joint_scale=priors["joint_scale"][0],
-        length_scale=np.full(layout.operators, priors["length_scale"][0]),
-        noise=priors["noise"][0],
-        correlation=(EXPECTED_CORRELATION,) * sources,
+def _gathered(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt]) -> Data:
+    present, n = parts[0].sizing, len(physics.floor)
+    kept = [(s, part) for s, part in enumerate(parts) if doubts[s] is not None]
+    # A source at this rate with these loads speaks of the very window that the present ones were measured in.
+    loaded = [part.sizing for s, part in kept if s > 0 and part.sizing.measured
+              and (part.sizing.rate, part.sizing.hottest) != (present.rate, present.hottest)]  # fmt: skip
+    y = np.array([each for _, part in kept for each in part.log_ratio], dtype=float)
+    failed = [bad for _, part in kept for bad in part.failed or (False,) * len(part.ks)]
+    log_q = [_log_rate(part.sizing, present, rate) for _, part in kept
+             for rate in part.rates or (part.sizing.rate,) * len(part.ks)]  # fmt: skip
+    loads = np.array([each.hottest for each in loaded], dtype=float).reshape(-1, n)
+    farthest = FARTHEST + max(0.0, float(y.min()) if len(y) else 0.0)
+    return Data(
+        ks=np.array([k for _, part in kept for k in part.ks], dtype=float).reshape(-1, n),
+        log_q=np.array(log_q, dtype=float),
+        y=np.clip(y, -FARTHEST, farthest),
+        weight=np.array([each for _, part in kept for each in part.weight], dtype=float),
+        at_least=np.array(failed, dtype=bool) | (y >= farthest),
+        session=np.array([s for s, part in kept for _ in part.ks], dtype=np.int64),
+        loads_at=np.array([each.floor for each in loaded], dtype=float).reshape(-1, n),
+        loads_log_q=np.array([_log_rate(each, present, each.rate) for each in loaded], dtype=float),
+        log_loads=np.log(np.maximum(loads, LEAST_LOAD)),
     )
 
 
-def _length_scales(sizing: Sizing) -> Prior:
-    """ℓ_i: the same for all where no load was measured."""
-    median, spread = _PRIORS["length_scale"]
-    busy = np.asarray(sizing.hottest, dtype=float) / np.asarray(sizing.floor, dtype=float)
-    if not sizing.measured or busy.max() <= 0:
-        return median, spread
-    return median / np.maximum((busy / busy.max()) ** 2, _LEAST_BUSY), spread
+def _log_rate(sizing: Sizing, present: Sizing, rate: float) -> float:
+    """ln q. Where a study was not told its rate, the floors say it roughly."""
+    if sizing is present or sizing.rate == present.rate:
+        return float(np.log(rate / present.rate)) if rate != present.rate else 0.0
+    if rate > 0 and present.rate > 0:
+        return float(np.log(rate / present.rate))
+    return float(np.median(np.log(np.asarray(sizing.floor) / np.asarray(present.floor))))
 
 
-Objective = Callable[[Floats], tuple[float, Floats]]
+def features(physics: Physics, ks: Floats, log_q: Floats) -> Floats:
+    """φ."""
+    return np.column_stack([np.log(ks) - np.log(physics.loads) - log_q[:, None], log_q])
 
 
-def _posterior_mode(layout: Layout, priors: Mapping[str, Prior]) -> Callable[..., tuple[Floats, float]]:
-    """An optimiser for scikit-learn that adds the log prior of θ to the log likelihood it is handed."""
-    centre = np.log(_by_element(layout, priors, 0))
-    spread = _by_element(layout, priors, 1)
-
-    def search(negative_likelihood: Objective, start: Floats, **_bounds: object) -> tuple[Floats, float]:
-        def objective(theta: Floats) -> tuple[float, Floats]:
-            value, slope = negative_likelihood(theta)
-            z = (theta - centre) / spread
-            return value + 0.5 * float(z @ z), slope + z / spread
-
-        # scikit-learn's own bounds are wider. Within three spreads: beyond, only a diverging line search would go.
-        box = list(zip(centre - 3 * spread, centre + 3 * spread, strict=True))
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": _ITERATIONS})
-        return found.x, float(found.fun)
-
-    return search
-
-
-def _by_element(layout: Layout, priors: Mapping[str, Prior], part: int) -> Floats:
-    """Prior medians or spreads laid out as θ is: alphabetical, the per-operator ones N times."""
-    sizes = {"amplitude": layout.operators, "length_scale": layout.operators}
-    return np.concatenate([np.full(sizes.get(name, 1), priors[name][part]) for name in sorted(priors)])
+def _matern(a: Floats, b: Floats) -> Floats:
+    """M(r) = (1 + √5 r + 5r²/3) e^{−√5 r} of the distances between the rows, in lengths."""
+    squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None, :] - 2 * a @ b.T
+    r = np.sqrt(5.0 * np.maximum(squares, 0.0)) / LENGTH
+    return np.asarray((1 + r + r * r / 3) * np.exp(-r))

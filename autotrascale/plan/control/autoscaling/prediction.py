@@ -5,8 +5,8 @@
     k', load floor and loads at that rate                                      instances
     y        log(l_r / l_t), predicted as mean ± sd                             log
 
-A reading k at rate r speaks of the rate R as k·R/r would, which keeps its operators as busy; the further apart the
-rates, the less it weighs. Models of other sessions are sources, as in Algorithm 2, until a rate has NUM configurations
+A reading at any rate speaks of the rate R through the job's physics; the further apart the rates, the less it weighs.
+Models of other sessions are sources, as in Algorithm 2, until a rate has NUM configurations
 of its own (then Algorithm 1).
 
 What is asked for is the fewest instances that meet the target with `confidence`. Where the readings cannot name any,
@@ -27,7 +27,7 @@ from autotrascale.domain.target import Target
 from autotrascale.plan.control.autoscaling.readings import RateReadings, ReadingsByRate
 from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.acquisition import probability_met
-from autotrascale.plan.search.benefit_model import BenefitModel, Sample, readings_of, samples_of
+from autotrascale.plan.search.benefit_model import BenefitModel, Sample, older_theta, readings_of, samples_of
 from autotrascale.plan.search.lattice import Lattice, Point, Pool
 from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
@@ -142,19 +142,24 @@ class _Known:
         return study.best.parallelism if exhausted or (self.runs and study.finished) else study.ask()
 
     def _readings(self) -> surrogate.Readings:
-        """Those of this rate, and those of the rates around it as they speak of this one."""
+        """Those of this rate, and those of the rates around it."""
         settings, sized = self.settings, self.sized
-        target = settings.target.latency_seconds
-        here = readings_of(_samples(self.runs), target, sized)
-        ks, y, weight = [*here.ks], [*here.log_ratio], [*here.weight]
+        here = self._of(self.runs, sized)
+        ks, y, weight, failed = [*here.ks], [*here.log_ratio], [*here.weight], [*here.failed]
+        rates = [sized.rate] * len(ks)
         for cell in self.cells:
-            factor = sized.rate / cell.sizing.rate
-            there = readings_of(_samples(cell.runs), target, cell.sizing)
-            doubt = (DRIFT * math.log(factor) / settings.noise) ** 2  # in units of the variance of one reading
-            ks += [tuple(own * factor for own in k) for k in there.ks]  # type: ignore[misc]  # as busy, and no whole number
+            there = self._of(cell.runs, cell.sizing)
+            doubt = (DRIFT * math.log(sized.rate / cell.sizing.rate) / settings.noise) ** 2  # in variances of a reading
+            ks += there.ks
             y += there.log_ratio
             weight += [each + doubt for each in there.weight]
-        return replace(here, ks=tuple(ks), log_ratio=tuple(y), weight=tuple(weight))
+            failed += there.failed
+            rates += [cell.sizing.rate] * len(there.ks)
+        return replace(here, ks=tuple(ks), log_ratio=tuple(y), weight=tuple(weight), failed=tuple(failed),
+                       rates=tuple(rates))  # fmt: skip
+
+    def _of(self, runs: Sequence[Run], sizing: Sizing) -> surrogate.Readings:
+        return readings_of(_samples(runs), self.settings.target.latency_seconds, sizing)
 
     @property
     def _basis(self) -> str:
@@ -165,7 +170,7 @@ class _Known:
 
 
 def trained(settings: Settings, cell: RateReadings) -> BenefitModel | None:
-    """The benefit model of one rate, to be kept: with hyperparameters of its own, from its own runs."""
+    """The benefit model of one rate, to be kept: from its own runs."""
     lattice = Lattice(cell.sizing.floor, cell.sizing.upper)
     runs = [run for run in cell.runs if run.parallelism in lattice]
     if not runs:
@@ -182,12 +187,12 @@ def trained(settings: Settings, cell: RateReadings) -> BenefitModel | None:
 
 @lru_cache(maxsize=256)
 def _as_model(cell: RateReadings, settings: Settings) -> BenefitModel:
-    """A cell as a source. Only the readings of a source count, so nothing is fitted: θ stands at its prior."""
+    """A cell as a source."""
     sized, target = cell.sizing, settings.target.latency_seconds
     benefit = Benefit(sized.floor, target, settings.alpha, settings.over_allocation)
     return BenefitModel(
         "latency", sized.rate, sized, target, settings.alpha, settings.over_allocation,
-        samples_of(cell.runs, benefit), (0.0,) * (2 * len(sized.floor) + 3),
+        samples_of(cell.runs, benefit), older_theta(len(sized.floor), settings.noise),
     )  # fmt: skip
 
 

@@ -1,0 +1,227 @@
+"""What latency ought to do: a job as queues or as batches, with numbers of its own that the runs have to teach.
+
+One function m(k, q; β) says log latency for every parallelism and every rate, so that a run at any rate speaks of any
+other. With its derivatives it is the mean of the surrogate's process, and doubt about β is part of its doubt.
+
+    symbol    meaning                                                                            prior
+    k, k', K  parallelism, floor, and Σ k_i / Σ k'_i
+    q         the rate, over the present one
+    load_i    instances that i needs at the floor and the present rate, times e^{e_i}            as measured
+    g_i       what its useful time grows by: (1 − p_i + p_i k_i/k'_i) (1 − P + P K)               p, P small
+    ρ_i       q · load_i · g_i / k_i, the share of its time that an instance of i is busy
+    c, κ      level of log latency; what it gains for each e-fold of the rate                     κ near 0
+    f, t, s   what a record pays whatever k is; … that grows with K (tasks); … with K² (pairs)    weights e^f, e^t, e^s
+    a_i       log share of operator i in the latency, over its share in the work
+    w, u      weight of waiting; u → 0: one queue for all instances of an operator, → 1: one for each
+
+Pipelined (Sakasegawa's M/M/k where u = 0, k queues where u = 1):
+
+    m = c + κ ln q + ln[ e^f + e^t K + e^s K² + Σ_i e^{a_i} g_i (load_i / Σ load) (1 + e^w W_i) ]
+    W_i = ρ_i^{(1−u)(√(2(k_i+1)) − 1) + u} / (k_i^{1−u} (1 − ρ_i))
+
+Micro-batches, whose stages take turns and whose partitions cost something each:
+
+    m = c + κ ln q + ln[ e^f + (1/N) Σ_i e^{a_i} k_i/k'_i ] − ln(1 − Σ_i ρ_i)
+
+p, P and u lie in (0, 1), and β holds their logits: more instances never make an operator's work less. Beyond saturation
+1 − ρ is bent so that it stays above zero: what cannot keep up is very late, and the more so the more it lacks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from autotrascale.domain.snapshot import Execution
+from autotrascale.plan.sizing.sizing import Sizing
+
+Floats = NDArray[np.float64]
+
+SOFT = 0.03  # how close to saturation 1 − ρ begins to bend
+MEASURED, GUESSED = 0.06, 0.35  # spread of e: of loads that a window measured, of loads guessed from a floor
+LEAST_LOAD = 1e-3
+LEAST_OVERHEAD, MOST_OVERHEAD = 0.05, 0.95  # a batch whose overhead nobody measured has some, and does some work
+
+# Median and spread of the numbers in β, those that come once for each operator first. `experiments/search_choices` fits
+# them to many simulated jobs, each run at a hundred points: these are what came out, rounded.
+Prior = tuple[float, float]
+EACH: Mapping[str, Prior] = {"load": (0.0, MEASURED), "growth": (-2.4, 1.1), "share": (0.0, 0.7)}
+ONCE: Mapping[str, Prior] = {"crowding": (-4.0, 1.5), "level": (0.0, 1.5), "rate": (0.0, 0.1)}
+PIPELINED: Mapping[str, Prior] = {
+    "always": (1.0, 1.1), "tasks": (-2.9, 0.8), "pairs": (-3.5, 1.4), "waiting": (0.4, 1.2), "apart": (-0.8, 1.5),
+}  # fmt: skip
+BATCHES: Mapping[str, Prior] = {"fixed": (1.0, 1.0)}
+MIXED: Prior = (0.5, 0.35)  # weight of the pipelined picture where nobody knows which one holds
+
+
+@dataclass(frozen=True)
+class Physics:
+    """Of one job, relative to its floor and loads at the present rate. `turns` are the loads that the floor leads to
+    expect if stages take turns; they count where neither loads nor execution model are known."""
+
+    execution: Execution | None
+    floor: tuple[int, ...]
+    loads: tuple[float, ...]
+    turns: tuple[float, ...]
+    measured: bool
+
+    @classmethod
+    def of(cls, sizing: Sizing) -> Physics:
+        loads = tuple(max(each, LEAST_LOAD) for each in sizing.hottest)
+        turns = batch_loads(sizing.floor, sizing.overhead)
+        execution: Execution | None = "pipelined" if sizing.execution == "shared" else sizing.execution
+        if execution is None and sizing.measured:
+            busy = sum(load / k for load, k in zip(loads, sizing.floor, strict=True))
+            execution = "micro-batch" if busy <= 1 else "pipelined"
+        if execution == "micro-batch" and not sizing.measured:
+            loads = turns
+        return cls(execution, sizing.floor, loads, turns, sizing.measured)
+
+    # -- β ------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def priors(self) -> dict[str, Prior]:
+        own = {**EACH, "load": (0.0, MEASURED if self.measured else GUESSED), **ONCE}
+        pipelined = PIPELINED if self.execution != "micro-batch" else {}
+        batches = BATCHES if self.execution in (None, "micro-batch") else {}
+        return {**own, **pipelined, **batches, **({"mixed": MIXED} if self.execution is None else {})}
+
+    @cached_property
+    def places(self) -> dict[str, slice]:
+        """Where in β each of them stands."""
+        at, places = 0, {}
+        for name in self.priors:
+            size = len(self.floor) if name in EACH else 1
+            places[name] = slice(at, at + size)
+            at += size
+        return places
+
+    @cached_property
+    def centre(self) -> Floats:
+        return self._laid_out(0)
+
+    @cached_property
+    def spread(self) -> Floats:
+        return self._laid_out(1)
+
+    def _laid_out(self, part: int) -> Floats:
+        sizes = [place.stop - place.start for place in self.places.values()]
+        return np.repeat([prior[part] for prior in self.priors.values()], sizes)
+
+    # -- loads --------------------------------------------------------------------------------------------------------
+
+    def log_loads(self, ks: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats]:
+        """ln(q · load_i · g_i) (n, N), and its derivatives (n, N, P)."""
+        own, total = self._relative(ks)
+        at, operators = self.places, np.arange(len(self.floor))
+        grown, by_growth = _grown(own, beta[at["growth"]])
+        crowded, by_crowding = _grown(total, beta[at["crowding"]])
+        rows = np.zeros((len(ks), len(self.floor), len(beta)))
+        rows[:, operators, at["load"].start + operators] = 1.0
+        rows[:, operators, at["growth"].start + operators] = by_growth
+        rows[:, :, at["crowding"].start] = by_crowding
+        return np.log(self.loads) + log_q[:, None] + beta[at["load"]] + grown + crowded, rows
+
+    def _relative(self, ks: Floats) -> tuple[Floats, Floats]:
+        """k_i/k'_i and K."""
+        floor = np.asarray(self.floor, dtype=float)
+        return ks / floor, (ks.sum(axis=1) / floor.sum())[:, None]
+
+    # -- latency ------------------------------------------------------------------------------------------------------
+
+    def latency(self, ks: ArrayLike, log_q: ArrayLike, beta: Floats) -> tuple[Floats, Floats]:
+        """m (n,) and ∂m/∂β (n, P)."""
+        k, q = np.asarray(ks, dtype=float), np.asarray(log_q, dtype=float)
+        at = self.places
+        if self.execution == "micro-batch":
+            value, slope = self._batches(k, q, beta)
+        elif self.execution == "pipelined":
+            value, slope = self._pipelined(k, q, beta)
+        else:
+            (one, by_one), (two, by_two) = self._pipelined(k, q, beta), self._batches(k, q, beta)
+            weight = float(beta[at["mixed"]][0])
+            value, slope = weight * one + (1 - weight) * two, weight * by_one + (1 - weight) * by_two
+            slope[:, at["mixed"].start] = one - two
+        slope[:, at["level"].start] = 1.0
+        slope[:, at["rate"].start] = q
+        return value + beta[at["level"]] + beta[at["rate"]] * q, slope
+
+    def _pipelined(self, k: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats]:
+        at, (own, total) = self.places, self._relative(k)
+        always, tasks, pairs, waiting, logit = (float(beta[at[name]][0]) for name in PIPELINED)
+        apart = 1 / (1 + math.exp(-logit))
+        load, _ = self.log_loads(k, log_q, beta)
+        (grown, by_growth), (crowded, by_crowding) = self._growth(own, total, beta)
+        log_rho = load - np.log(k)
+        spare, steepness = _spare(np.exp(log_rho))
+        pooled = np.sqrt(2 * (k + 1)) - 1
+        wait = waiting + (1 - apart) * (pooled * log_rho - np.log(k)) + apart * log_rho - spare
+        served = np.exp(beta[at["share"]] + grown + crowded) * np.asarray(self.loads) / sum(self.loads)
+        waited = served * np.exp(np.clip(wait, -50.0, 50.0))
+        both = served + waited
+        parts = np.exp([always, tasks, pairs]) * np.column_stack([np.ones(len(k)), total, total**2])
+        whole = parts.sum(axis=1) + both.sum(axis=1)
+        busier = waited * ((1 - apart) * pooled + apart + np.exp(log_rho) * steepness)  # ∂/∂ log load, through ρ
+        slope = np.zeros((len(k), len(beta)))
+        slope[:, at["load"]] = busier
+        slope[:, at["growth"]] = (busier + both) * by_growth
+        slope[:, at["crowding"].start] = ((busier + both) * by_crowding).sum(axis=1)
+        slope[:, at["share"]] = both
+        slope[:, at["always"].start : at["pairs"].stop] = parts
+        slope[:, at["waiting"].start] = waited.sum(axis=1)
+        slope[:, at["apart"].start] = (
+            apart * (1 - apart) * (waited * ((1 - pooled) * log_rho + np.log(k))).sum(axis=1)
+        )
+        return np.log(whole), slope / whole[:, None]
+
+    def _batches(self, k: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats]:
+        at, (own, total) = self.places, self._relative(k)
+        load, _ = self.log_loads(k, log_q, beta)
+        if self.execution is None:
+            load = load + np.log(self.turns) - np.log(self.loads)
+        (_, by_growth), (_, by_crowding) = self._growth(own, total, beta)
+        rho = np.exp(load) / k
+        spare, steepness = _spare(rho.sum(axis=1))
+        fixed = np.exp(float(beta[at["fixed"]][0]))
+        each = np.exp(beta[at["share"]]) * own / len(self.floor)
+        whole = fixed + each.sum(axis=1)
+        busier = rho * steepness[:, None]
+        slope = np.zeros((len(k), len(beta)))
+        slope[:, at["load"]] = busier
+        slope[:, at["growth"]] = busier * by_growth
+        slope[:, at["crowding"].start] = (busier * by_crowding).sum(axis=1)
+        slope[:, at["share"]] = each / whole[:, None]
+        slope[:, at["fixed"].start] = fixed / whole
+        return np.log(whole) - spare, slope
+
+    def _growth(self, own: Floats, total: Floats, beta: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        return _grown(own, beta[self.places["growth"]]), _grown(total, beta[self.places["crowding"]])
+
+
+def batch_loads(floor: tuple[int, ...], overhead: float) -> tuple[float, ...]:
+    """k'_i ∝ √load_i with h + Σ load_i/k'_i ≈ 1, solved for the loads: load_i = (1 − h) k'_i² / Σ k'."""
+    share = 1 - min(max(overhead, LEAST_OVERHEAD), MOST_OVERHEAD)
+    return tuple(share * k**2 / sum(floor) for k in floor)
+
+
+def _grown(ratio: Floats, logit: Floats) -> tuple[Floats, Floats]:
+    """ln(1 − p + p r), and its derivative by the logit of p."""
+    p = 1 / (1 + np.exp(-logit))
+    whole = 1 - p + p * ratio
+    return np.log(whole), p * (1 - p) * (ratio - 1) / whole
+
+
+def _spare(busy: Floats) -> tuple[Floats, Floats]:
+    """ln(1 − ρ), bent to SOFT · softplus((1 − ρ)/SOFT), and −∂/∂ρ of it."""
+    scaled = (1 - busy) / SOFT
+    near = np.clip(scaled, -30.0, 30.0)  # above, softplus is its argument; below, e to the power of it
+    soft = np.logaddexp(0.0, near)
+    idle = scaled > 30
+    log_bent = np.log(SOFT) + np.where(idle, np.log(np.maximum(scaled, 1.0)), np.log(soft) + np.minimum(scaled - near, 0))
+    slope = np.where(idle, 1 / np.maximum(1 - busy, SOFT), 1 / (SOFT * (1 + np.exp(-near)) * soft))
+    return log_bent, slope
