@@ -1,9 +1,10 @@
 """What each choice of the default search is worth: the same jobs again with one choice undone.
 
-    python -m experiments.search_choices.run [--seeds 10] [--jobs 2]
+    python -m experiments.search_choices.run [--jobs 2] [--processes 2]
 
-Development families only, simulated, 5 % noise; the held-apart ones stay out of every choice. Prints one JSON object
-for each variant, `kept` first.
+The jobs seen in development of all families of `benchmarks/transfer_bench.py`, simulated; those kept apart stay out of
+every choice. Cold starts, starts from the job's own model at 0.7 and 1.4 times the rate, and from another job's. One
+JSON object for each variant, `kept` first.
 """
 
 from __future__ import annotations
@@ -12,30 +13,45 @@ import argparse
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from typing import Any
 from unittest import mock
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from autotrascale.execute.simulator import DEVELOPMENT, draw
-from autotrascale.plan.search import expectation, kernel, search, surrogate
-from autotrascale.plan.search.acquisition import improvement_of_benefit, probability_met
+from autotrascale.plan.search import physics, search, surrogate
+from autotrascale.plan.search.acquisition import improvement_of_benefit
 from autotrascale.plan.search.bootstrap import bootstrap_set
+from autotrascale.plan.search.physics import Physics
 from autotrascale.plan.search.search import Search
-from autotrascale.plan.search.study import SearchSettings
-from benchmarks.search_bench import COLD_RUNS, _known, _ours
+from benchmarks.transfer import measures
+from benchmarks.transfer.jobs import FAMILIES, JobId, chosen
+
+RATES = (0.7, 1.4)
+BUDGET = 20
+
+_LATENCY, _PRIORS, _PROPOSE = Physics.latency, Physics.priors, Search.propose
 
 
-def _flat(*_: Any) -> Any:
-    ks = np.asarray(_[-1], dtype=float)
-    return np.zeros((*ks.shape[:-1], 1))
+def _flat(self: Physics, ks: Any, log_q: Any, beta: Any) -> Any:
+    """A level, and nothing that follows from k."""
+    value, slope = _LATENCY(self, ks, log_q, beta)
+    at = self.places["level"]
+    level = np.zeros_like(slope)
+    level[:, at] = 1.0
+    return np.full(len(value), float(beta[at][0])), level
 
 
-def _linear_features(_: surrogate.Readings, ks: Any) -> Any:
-    return np.asarray(ks, dtype=float) / 20
+def _without(numbers: Mapping[str, physics.Prior]) -> Any:
+    """Priors that leave nothing to learn of these numbers."""
+
+    def priors(self: Physics) -> dict[str, physics.Prior]:
+        kept: dict[str, physics.Prior] = _PRIORS.func(self)
+        return {name: numbers.get(name, prior) for name, prior in kept.items()}
+
+    return mock.patch.object(Physics, "priors", property(priors))
 
 
 def _bootstrap_first(self: Search, runs: Any, rng: Any) -> Any:
@@ -44,87 +60,86 @@ def _bootstrap_first(self: Search, runs: Any, rng: Any) -> Any:
     return waiting[0] if waiting else _PROPOSE(self, runs, rng)
 
 
-def _plain_gain(power: float) -> Callable[[Search, Any], Any]:
-    def gain(self: Search, runs: Any) -> Any:
-        posterior, best = self._posterior(runs), self._scores(runs)[self.rank(runs)[0].parallelism]
+def _plain_gain(self: Search, runs: Any) -> Any:
+    posterior, best = self._posterior(runs), self._scores(runs)[self.rank(runs)[0].parallelism]
 
-        def value(ks: Any) -> Any:
-            mean, std = posterior.log_ratio(ks)
-            improvement = improvement_of_benefit(mean, std, self.benefit.resources(ks), best, self.benefit.alpha)
-            return improvement * probability_met(mean, std) ** power
+    def value(ks: Any) -> Any:
+        mean, std = posterior.log_ratio(ks)
+        return improvement_of_benefit(mean, std, self.benefit.resources(ks), best, self.benefit.alpha)
 
-        return value
-
-    return gain
+    return value
 
 
-_PROPOSE = Search.propose
-_PRIORS = surrogate._PRIORS
+def _set(module: Any, name: str, value: Any) -> Any:
+    return mock.patch.object(module, name, value)
+
+
+_NOTHING = {"growth": (-9.0, 0.01), "crowding": (-9.0, 0.01), "tasks": (-9.0, 0.01), "pairs": (-9.0, 0.01)}
 
 VARIANTS: dict[str, list[Any]] = {
     "kept": [],
-    "no expected shape": [mock.patch.object(expectation, "shapes", _flat)],
-    "features k, not log(k/k')": [mock.patch.object(surrogate.Readings, "features", _linear_features)],
-    "joint term only": [
-        mock.patch.object(surrogate, "_PRIORS", _PRIORS | {"amplitude": (0.01, 0.1), "joint_amplitude": (1.0, 0.5)})
+    "no physics, a process with an amplitude of 0.4": [
+        _set(Physics, "latency", _flat), _set(surrogate, "AMPLITUDE", 0.4),
     ],
-    "sum over operators only": [mock.patch.object(surrogate, "_PRIORS", _PRIORS | {"joint_amplitude": (0.01, 0.1)})],
-    "hyperparameters not fitted": [mock.patch.object(surrogate, "_ITERATIONS", 0)],
-    "expected shape trusted fully": [mock.patch.object(kernel, "TRUST", 0.0)],
-    "bootstrap set first": [mock.patch.object(Search, "propose", _bootstrap_first)],
-    "gain: EI alone": [mock.patch.object(Search, "_gain", _plain_gain(0.0))],
-    "gain: EI x P": [mock.patch.object(Search, "_gain", _plain_gain(1.0))],
-    "accept at 90 %": [],
-    "best only above 95 %": [mock.patch.object(search, "LIKELY", 0.95)],
-}
-OPTIONS: dict[str, dict[str, Any]] = {"accept at 90 %": {"settings": SearchSettings(confidence=0.90)}}
+    "nothing grows with more instances": [_without(_NOTHING)],
+    "shares in the latency as in the work": [_without({"share": (0.0, 0.01)})],
+    "waiting as it is in theory": [_without({"waiting": (0.0, 0.01), "apart": (-0.8, 0.01)})],
+    "no process beside the physics": [_set(surrogate, "AMPLITUDE", 0.01)],
+    "a process of twice the amplitude": [_set(surrogate, "AMPLITUDE", 0.3)],
+    "effects fade twice as fast": [_set(surrogate, "LENGTH", 0.75)],
+    "no doubt from distance in rate": [_set(surrogate, "FAR", 0.0)],
+    "loads of a source are no evidence": [_set(surrogate, "SPEED", 5.0), _set(surrogate, "NOISE_OF_LOADS", 5.0)],
+    "a source always counts": [_set(surrogate, "DOUBTS", ((0.0, 0.0),))],
+    "a warm run as frugal as a cold one": [_set(search, "EPSILON_WARM", search.EPSILON)],
+    "acceptance is worth half as much": [_set(search, "EPSILON", search.EPSILON / 2)],
+    "the paper's bootstrap set first": [_set(Search, "propose", _bootstrap_first)],
+    "gain without √P": [_set(Search, "_gain", _plain_gain)],
+}  # fmt: skip
 
 
-@contextmanager
-def _varied(name: str) -> Iterator[None]:
-    for patch in VARIANTS[name]:
-        patch.start()
-    try:
-        yield
-    finally:
-        for patch in VARIANTS[name]:
-            patch.stop()
-
-
-def one(name: str, family: str, seed: int) -> tuple[float, bool, float]:
-    """Runs to stop, whether what was accepted misses, regret after the last run."""
+def one(name: str, job: JobId) -> list[measures.Row]:
     warnings.simplefilter("ignore")
-    case = draw(family, seed)
-    with _varied(name):
-        trace = _ours(case, seed, COLD_RUNS, **_known(case, seed), **OPTIONS.get(name, {}))
-    return trace.stop, trace.missed, trace.regret[-1]
+    with ExitStack() as stack:
+        for patch in [*VARIANTS[name], _set(measures, "FACTORS", RATES)]:
+            stack.enter_context(patch)
+        return measures.measure(job, 0, (measures.OURS,), ("cold", "warm", "wrong"))
 
 
-def table(seeds: int, jobs: int) -> Iterator[dict[str, Any]]:
-    cases = [(family, seed) for family in DEVELOPMENT for seed in range(seeds)]
+def table(jobs: int, processes: int) -> Iterator[dict[str, Any]]:
+    drawn = chosen(FAMILIES, jobs, None)
     for name in VARIANTS:
-        rows = Parallel(jobs)(delayed(one)(name, family, seed) for family, seed in cases)
-        stops = [stop for stop, _, _ in rows]
-        accepted = [missed for stop, missed, _ in rows if math.isfinite(stop)]
-        yield {
-            "variant": name,
-            "jobs": len(cases),
-            "runs_to_stop_mean": round(float(np.mean(np.minimum(stops, COLD_RUNS + 1))), 2),
-            "missed_share": round(sum(accepted) / max(len(accepted), 1), 3),
-            "regret_after_10_mean": round(float(np.mean([regret for _, _, regret in rows])), 4),
-        }
+        found = Parallel(processes)(delayed(one)(name, job) for job in drawn)
+        yield {"variant": name, "jobs": len(drawn)} | _figures([row for rows in found for row in rows])
+
+
+def _figures(rows: list[measures.Row]) -> dict[str, Any]:
+    cold = [row for row in rows if row["part"] == "cold"]
+    started = {
+        start: [row for row in rows if row.get("start") == start] for start in ("cold", "warm", "other", "shuffled")
+    }
+    wrong = list(zip(started["other"] + started["shuffled"], 2 * started["cold"], strict=True))
+    accepted = [row for row in rows if math.isfinite(row["stop"])]
+    return {
+        "cold_runs_mean": round(float(np.mean([min(row["stop"], BUDGET) for row in cold])), 2),
+        "cold_regret_at_stop_mean": round(float(np.mean([row["regret_at_stop"] for row in cold])), 4),
+        "warm_runs_mean": round(float(np.mean([min(row["stop"], BUDGET) for row in started["warm"]])), 2),
+        "warm_at_first_run": round(float(np.mean([row["stop"] == 1 for row in started["warm"]])), 3),
+        "wrong_within_cold_and_one": round(float(np.mean([w["stop"] <= c["stop"] + 1 for w, c in wrong])), 3),
+        "missed_share": round(sum(row["missed"] for row in accepted) / max(len(accepted), 1), 3),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=10, help="jobs of each of the three families")
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--jobs", type=int, default=2, help="of each family")
+    parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
-    for row in table(arguments.seeds, arguments.jobs):
+    for row in table(arguments.jobs, arguments.processes):
         print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":
+    # By its own name, for the worker processes to find what they are sent.
     from experiments.search_choices.run import main as run
 
     run()

@@ -65,7 +65,8 @@ def test_more_than_the_over_allocation_allows_is_said() -> None:
     ended = tune(replace(JOB, target=Target(0.25)), engine(), Tuning(over_allocation=0.02, total_trials=30))
     assert ended.stop_reason == "rule-unsatisfiable"
     text = summary(ended)
-    assert re.search(r"Nothing that over_allocation 0\.02 allows is likely to meet the target: this takes \d\.\d\d\.", text)
+    assert "Nothing that over_allocation 0.02 allows is likely to meet the target: " in text
+    assert re.search(r": this takes \d\.\d\d\.", text)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_more_than_the_over_allocation_allows_is_said() -> None:
         (150.0, 0.5, 1, "no trial held the rate, the nearest carried 40 records/s (26.7%) with source 1, work 1; the"
                         " trials of the budget are used up. Nothing has held the rate yet: give it more trials"
                         " (--total-trials)."),
-        (150.0, 1e-3, 3, "times the target, with source 8, work 8; the trials of the budget are used up. Source, work"
+        (150.0, 1e-3, 8, "times the target, with source 8, work 8; the trials of the budget are used up. Source, work"
                          " have all that P_max allows: raise p_max, if there is more."),
         (150.0, 0.2, 3, "over the target, with source"),
     ],

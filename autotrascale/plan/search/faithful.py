@@ -44,6 +44,11 @@ class Algorithm1:
         ks, scores = self._data(runs)
         return self._argmax_ei(ks, scores, told, rng)
 
+    def expected(self, runs: Sequence[Run], k: Point) -> Run:
+        """The paper runs one at a time. Taken for as late as the latest, what is not back yet draws nothing to it."""
+        known = [run.latency for run in runs if run.latency is not None]
+        return Run(k, max(known, default=2 * self.benefit.latency_target))
+
     def accepted(self, runs: Sequence[Run]) -> Run | None:
         """Alg. 1, l. 8: looked at once the model is trained, and then for every run made."""
         told = {run.parallelism for run in runs}

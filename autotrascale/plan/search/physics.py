@@ -174,9 +174,7 @@ class Physics:
         slope[:, at["share"]] = both
         slope[:, at["always"].start : at["pairs"].stop] = parts
         slope[:, at["waiting"].start] = waited.sum(axis=1)
-        slope[:, at["apart"].start] = (
-            apart * (1 - apart) * (waited * ((1 - pooled) * log_rho + np.log(k))).sum(axis=1)
-        )
+        slope[:, at["apart"].start] = apart * (1 - apart) * (waited * ((1 - pooled) * log_rho + np.log(k))).sum(axis=1)
         return np.log(whole), slope / whole[:, None]
 
     def _batches(self, k: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats]:
@@ -221,7 +219,7 @@ def _spare(busy: Floats) -> tuple[Floats, Floats]:
     scaled = (1 - busy) / SOFT
     near = np.clip(scaled, -30.0, 30.0)  # above, softplus is its argument; below, e to the power of it
     soft = np.logaddexp(0.0, near)
-    idle = scaled > 30
-    log_bent = np.log(SOFT) + np.where(idle, np.log(np.maximum(scaled, 1.0)), np.log(soft) + np.minimum(scaled - near, 0))
+    idle, log_soft = scaled > 30, np.log(soft) + np.minimum(scaled - near, 0.0)
+    log_bent = np.log(SOFT) + np.where(idle, np.log(np.maximum(scaled, 1.0)), log_soft)
     slope = np.where(idle, 1 / np.maximum(1 - busy, SOFT), 1 / (SOFT * (1 + np.exp(-near)) * soft))
     return log_bent, slope

@@ -56,6 +56,7 @@ Value = Callable[[Pool], Floats]
 FIRST_RATIO = 0.75  # mean(k'/k) of the very first run: generous enough to be accepted often, not more
 EPSILON_WARM = 2.0  # … and when a source model has explored already, so that a run may as well be the last
 EPSILON = 0.4  # ε: what acceptance is worth by itself, beside the resources saved
+LEAST_MISS = 0.01  # log ratio that a run is taken to have while it is not back
 LIKELY = 0.6  # a run is preferred for its score among those this likely to meet the target
 HINTS = 3  # the best runs so far, around which the next one is looked for too
 BEYOND_RULE = 0.005  # worth of meeting the target outside the stop rule: for when hardly anything inside it can
@@ -85,6 +86,11 @@ class Search:
             return self._argmax(self._gain(runs), runs, rng)
         k = self._argmax(self._hope(runs), runs, rng)
         return self._argmax(self._hope_beyond(runs), runs, rng) if self._hardly_accepted(k, runs) else k
+
+    def expected(self, runs: Sequence[Run], k: Point) -> Run:
+        """Its mean, and at least a little over the target: what is not back yet is not to end the search."""
+        mean = float(self._posterior(tuple(runs)).log_ratio([k])[0][0])
+        return Run(k, self.benefit.latency_target * math.exp(min(max(mean, LEAST_MISS), surrogate.FARTHEST)))
 
     def accepted(self, runs: Sequence[Run]) -> Run | None:
         """The best run that meets the stop rule and whose true latency can be trusted to."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, overload
 
 import numpy as np
 
@@ -37,6 +37,10 @@ class Searcher(Protocol):
 
     def propose(self, runs: Sequence[Run], rng: np.random.Generator) -> Point | None:
         """The next configuration, never one of the runs; None when none is left."""
+        ...
+
+    def expected(self, runs: Sequence[Run], k: Point) -> Run:
+        """What a run of `k`, which is not back yet, is expected to come out as."""
         ...
 
     def accepted(self, runs: Sequence[Run]) -> Run | None:
@@ -129,16 +133,42 @@ class Study:
         self._runs: Runs = {}
         self._settled_after: int | None = None  # runs told when the first of them was accepted
 
-    def ask(self) -> Point:
-        """The configuration to run next: inside [floor, p_max], never one already told.
+    @overload
+    def ask(self, n: None = None, *, running: Sequence[Sequence[int]] = ()) -> Point: ...
 
-        A finished study can be asked for more: each further run may find a better configuration.
+    @overload
+    def ask(self, n: int, *, running: Sequence[Sequence[int]] = ()) -> tuple[Point, ...]: ...
+
+    def ask(self, n: int | None = None, *, running: Sequence[Sequence[int]] = ()) -> Point | tuple[Point, ...]:
+        """The configuration to run next: inside [floor, p_max], never one already told, nor one of those `running`.
+
+        `ask(3)`: up to three to run side by side, fewer where no more are left. They may be told in any order, as they
+        come; whoever asks again before all are told names the others as `running`. A finished study can be asked for
+        more: each further run may find a better configuration.
         """
-        rng = np.random.default_rng([self.seed, len(self._runs)])
-        k = self._searcher.propose(self.runs, rng)
-        if k is None:
-            raise StudyError(f"every one of the {self.lattice.size} configurations has been run; see `best`")
-        return k
+        if n is not None:
+            checks.count("n", n)
+        waiting = [self.lattice.check(k) for k in running]
+        found: list[Point] = []
+        while len(found) < (n or 1):
+            rng = np.random.default_rng([self.seed, len(self._runs) + len(waiting) + len(found)])
+            k = self._searcher.propose(self._as_if_run([*waiting, *found]), rng)
+            if k is None:
+                break
+            found.append(k)
+        if not found:
+            raise StudyError(
+                f"every one of the {self.lattice.size} configurations has been run or is running; see `best`"
+            )
+        return found[0] if n is None else tuple(found)
+
+    def _as_if_run(self, waiting: Sequence[Point]) -> tuple[Run, ...]:
+        """The runs told, and those that are not back yet as they are expected to come out."""
+        runs = list(self.runs)
+        for k in waiting:
+            if k not in self._runs:
+                runs.append(self._searcher.expected(runs, k))
+        return tuple(runs)
 
     def tell(
         self, k: Sequence[int], latency: float | None = None, *, throughput: float | None = None, failed: bool = False

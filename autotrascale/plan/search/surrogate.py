@@ -87,7 +87,7 @@ class Data:
     def loads_chol(self) -> Floats:
         """Of the covariance of one source's measured loads: v² 1[i = j] + S²."""
         operators = self.ks.shape[1]
-        return np.linalg.cholesky(NOISE_OF_LOADS**2 * np.eye(operators) + SPEED**2)
+        return _cholesky(NOISE_OF_LOADS**2 * np.eye(operators) + SPEED**2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,9 +164,9 @@ def _fit(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt], n
         same = data.session == s
         far = FAR * float(data.log_q[same].mean()) if same.any() else 0.0
         covariance += ((doubt or 0.0) ** 2 + far**2) * np.outer(same, same)
-    chol = np.linalg.cholesky(covariance) if len(data.y) else covariance
+    chol = _cholesky(covariance)
     beta, errors, slopes = _highest(physics, data, chol)
-    curvature = np.linalg.cholesky(slopes.T @ slopes)
+    curvature = _cholesky(slopes.T @ slopes)
     evidence = -0.5 * errors @ errors - sum(
         np.log(each).sum() for each in (np.diag(chol), np.diag(curvature), physics.spread)
     ) - len(data.log_loads) * np.log(np.diag(data.loads_chol)).sum()  # fmt: skip
@@ -247,6 +247,10 @@ def _log_rate(sizing: Sizing, present: Sizing, rate: float) -> float:
 def features(physics: Physics, ks: Floats, log_q: Floats) -> Floats:
     """φ."""
     return np.column_stack([np.log(ks) - np.log(physics.loads) - log_q[:, None], log_q])
+
+
+def _cholesky(matrix: Floats) -> Floats:
+    return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
 
 
 def _matern(a: Floats, b: Floats) -> Floats:
