@@ -130,7 +130,8 @@ class Loop:
                 raise
 
     def _keep(self, rate: float) -> None:
-        cell = self.state.memory.readings.at(rate)
-        model = None if self.library is None or cell is None else trained(self.rules.settings, cell)
-        if self.library is not None and model is not None:
+        if self.library is None:
+            return
+        model = trained(self.rules.settings, self.state.memory.readings, rate)
+        if model is not None:
             self.library.keep(model)

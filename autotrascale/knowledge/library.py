@@ -1,7 +1,8 @@
 """The library of benefit models: MLflow's registry, one registered model `autotrascale.<job>` for each job.
 
-Each version is what one tuning run learned at one rate. Its tags say what of (`Card`); the alias `rate-<R>` names the
-newest version of a rate. A model is JSON: reading one computes, and runs no code of the artefact's.
+A version is what is known of the job after a tuning run or a while of autoscaling: the runs at its own rate, and those
+at other rates that it was learned together with. Its tags say what of (`Card`); the alias `rate-<R>` names the newest
+version of a rate. A model is JSON: reading one computes, and runs no code of the artefact's.
 """
 
 from __future__ import annotations

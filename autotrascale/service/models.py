@@ -173,7 +173,9 @@ def _show(stored: Stored, model: BenefitModel) -> None:
     _show_list([stored])
     if isinstance(stored.card, Card):
         say(f"operators {', '.join(stored.card.operators)}; run {stored.card.run_id or 'unknown'}")
-    say(f"floor {model.floor}, P_max {model.p_max}, {len(model.samples)} samples, {len(model.ancestors)} ancestors")
+    say(f"floor {model.floor}, P_max {model.p_max}, {len(model.samples)} samples at {model.rate:g}/s")
+    for other in model.ancestors:
+        say(f"learned together with {len(other.samples)} samples at {other.rate:g}/s")
     table(
         ("k", "latency", "score", "windows"),
         [

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autotrascale.domain.target import Target
@@ -100,12 +102,13 @@ def test_later_windows_replace_the_earlier_ones() -> None:
     assert cell.runs[0].latency == pytest.approx(0.3, rel=0.01)
 
 
-def test_a_cell_is_a_benefit_model_for_the_library() -> None:
-    known = ReadingsByRate().adding(SIZED, (4, 6), 0.2)
-    cell = known.at(SIZED.rate)
-    assert cell is not None
-    model = trained(Settings(Target(0.25)), cell)
+def test_a_rate_is_a_benefit_model_for_the_library_and_carries_the_rates_around_it() -> None:
+    faster = replace(SIZED, rate=1.3 * SIZED.rate, load=tuple(1.3 * (load or 0) for load in SIZED.load))
+    known = ReadingsByRate().adding(SIZED, (4, 6), 0.2).adding(faster, (6, 8), 0.21)
+    assert trained(Settings(Target(0.25)), known, 7.0) is None
+    model = trained(Settings(Target(0.25)), known, SIZED.rate)
     assert model is not None
+    assert [ancestor.rate for ancestor in model.ancestors] == [faster.rate]
     assert (model.rate, model.floor) == (SIZED.rate, SIZED.floor)
     mean, _ = model.log_ratio([(4, 6)])
     assert mean[0] < 0

@@ -27,7 +27,7 @@ from autotrascale.domain.target import Target
 from autotrascale.plan.control.autoscaling.readings import RateReadings, ReadingsByRate
 from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.acquisition import probability_met
-from autotrascale.plan.search.benefit_model import BenefitModel, Sample, older_theta, readings_of, samples_of
+from autotrascale.plan.search.benefit_model import ANCESTORS, BenefitModel, Sample, older_theta, readings_of, samples_of
 from autotrascale.plan.search.lattice import Lattice, Point, Pool
 from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
@@ -169,8 +169,10 @@ class _Known:
         return ", ".join([own, *([f"readings at {listing(others, 3)}"] if others else []), *stored])
 
 
-def trained(settings: Settings, cell: RateReadings) -> BenefitModel | None:
-    """The benefit model of one rate, to be kept: from its own runs."""
+def trained(settings: Settings, readings: ReadingsByRate, rate: float) -> BenefitModel | None:
+    """The job's benefit model as it is known at this rate, to be kept, with what was read at the rates around it."""
+    if (cell := readings.at(rate)) is None:
+        return None
     lattice = Lattice(cell.sizing.floor, cell.sizing.upper)
     runs = [run for run in cell.runs if run.parallelism in lattice]
     if not runs:
@@ -178,6 +180,7 @@ def trained(settings: Settings, cell: RateReadings) -> BenefitModel | None:
     study = Study(
         cell.sizing.floor, cell.sizing.upper, settings.target.latency_seconds, settings.alpha,
         settings.over_allocation, settings.seed, sizing=cell.sizing,
+        source=[_as_model(other, settings) for other in readings.near(rate)[:ANCESTORS]],
         settings=SearchSettings(settings.noise, settings.confidence),
     )  # fmt: skip
     for run in runs:
