@@ -34,9 +34,8 @@ _GAIN = 1e-12  # less is rounding
 
 def about_least_latency(case: Case, r_min: float) -> float:
     """At least what `least_latency` finds, and much faster: for draws that are likely to be thrown away."""
-    _, V = _sweep(
-        lambda K: _allowed(case, K, r_min, -case.latency(K)), _starts(case, r_min)[:2], case.floor, case.p_max
-    )
+    starts = _starts(case, r_min, samples=100)
+    _, V = _sweep(lambda K: _allowed(case, K, r_min, -case.latency(K)), starts, case.floor, case.p_max)
     return -float(V.max())
 
 
@@ -125,9 +124,9 @@ def _moves(k: Ints, floor: Sequence[int], p_max: int, together: int) -> Ints:
     return np.asarray(flat[inside], dtype=np.int64)
 
 
-def _starts(case: Case, r_min: float) -> Ints:
+def _starts(case: Case, r_min: float, samples: int = SAMPLES) -> Ints:
     """The floor, and of a sample those of the lowest latency and those of the best score."""
-    K = sample_frugal(case.floor, case.p_max, r_min, SAMPLES, np.random.default_rng(case.seed))
+    K = sample_frugal(case.floor, case.p_max, r_min, samples, np.random.default_rng(case.seed))
     latency = case.latency(K)
     fast = np.argsort(latency)[: STARTS // 2]
     good = np.argsort(-case.benefit.score(K, latency))[: STARTS // 2]
