@@ -101,6 +101,7 @@ class _Job:
             study.tell(k, latency=latency) if math.isfinite(latency) else study.tell(k, failed=True)
         return {
             "part": "law",
+            "method": OURS,
             "runs": windows.count,
             "same": k == accepted,
             "accepts": warm.stop_reason == "target-met",
