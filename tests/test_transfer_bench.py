@@ -15,8 +15,9 @@ from autotrascale.execute.simulator.problems import kept_apart, sustains
 from autotrascale.plan.search.study import Study
 from benchmarks import transfer_bench
 from benchmarks.transfer import jobs, searches
+from benchmarks.transfer.figures import POOLED, figures_of
 from benchmarks.transfer.measures import INFORMED, OURS, PARTS, Row, measure
-from benchmarks.transfer.report import POOLED, figures_of, markdown
+from benchmarks.transfer.tables import markdown
 
 TOTAL = jobs.chosen(("total",), 1, None)[0]
 
@@ -130,7 +131,7 @@ class TestFigures:
         assert found["pairs"] == 2
         assert found["within_cold_share"] == 0.5
         assert found["first_run_accepted_share"] == 0.5
-        assert found["first_run_accepted_share_cold"] == 0
+        assert found["cold_first_run_accepted_share"] == 0
 
     def test_what_is_asked_for_must_exist(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
         monkeypatch.setattr("sys.argv", ["transfer_bench", "--families", "total,nonsense"])

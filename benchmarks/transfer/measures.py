@@ -39,6 +39,7 @@ OURS, PAPER = "autotrascale", "paper"
 INFORMED = "informed"
 METHODS = (OURS, PAPER, "random", "skopt-gp-ei", "optuna-tpe", INFORMED)
 PARTS = ("cold", "warm", "wrong", "law")
+WRONG = ("other", "shuffled")  # models: of another job, and of this one with its operators mistaken
 FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0)
 PAPER_FACTORS = (0.7, 1.4)  # its searches take many runs, and each of them long
 
