@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from benchmarks import transfer_bench
 from benchmarks.transfer import jobs, searches
 from benchmarks.transfer.figures import POOLED, figures_of
 from benchmarks.transfer.measures import INFORMED, OURS, PARTS, Row, measure
+from benchmarks.transfer.record import record, recorded
 from benchmarks.transfer.tables import markdown
 
 TOTAL = jobs.chosen(("total",), 1, None)[0]
@@ -132,6 +134,14 @@ class TestFigures:
         assert found["within_cold_share"] == 0.5
         assert found["first_run_accepted_share"] == 0.5
         assert found["cold_first_run_accepted_share"] == 0
+
+    def test_rows_come_back_as_they_were_written(self, tmp_path: Path) -> None:
+        path, never = tmp_path / "out" / "rows.jsonl", cold(math.inf)
+        assert [*record(path, {"apart": 3}, [*rows(), never])] == [*rows(), never]
+        assert recorded(path) == ({"apart": 3}, [*rows(), never])
+        whole = path.read_text()
+        path.write_text(whole[:-5])
+        assert recorded(path)[1] == [*rows()], "the line that was cut off is left out"
 
     def test_what_is_asked_for_must_exist(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
         monkeypatch.setattr("sys.argv", ["transfer_bench", "--families", "total,nonsense"])
