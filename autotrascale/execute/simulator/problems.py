@@ -70,9 +70,9 @@ class Aim:
         least = least_latency(case, case.resource_limit)
         if not np.isfinite(least.latency):
             return None
-        target = least.latency * (1 + self.margin)
+        target = _rounded(least.latency * (1 + self.margin))
         if self.kind == "share":
-            target = max(target, self._quantile(case))
+            target = max(target, _rounded(self._quantile(case)))
             if target > SLOWEST_TARGET * least.latency:
                 return None
         if self.kind == "interior" and not _interior(case, least.parallelism, target):
@@ -149,7 +149,7 @@ def aimed(
     target = aim.target(case)
     if target is None or case.latency(floor)[0] <= target:
         return None
-    return Problem(replace(case, latency_target=_rounded(target)), aim)
+    return Problem(replace(case, latency_target=target), aim)
 
 
 def _rounded(target: float) -> float:
