@@ -72,7 +72,8 @@ class Aim:
             return None
         target = _rounded(least.latency * (1 + self.margin))
         if self.kind == "share":
-            target = max(target, _rounded(self._quantile(case)))
+            share = self._quantile(case)
+            target = max(target, _rounded(share) if np.isfinite(share) else share)
             if target > SLOWEST_TARGET * least.latency:
                 return None
         if self.kind == "interior" and not _interior(case, least.parallelism, target):
