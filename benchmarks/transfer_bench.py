@@ -8,65 +8,63 @@
 
 Everything is simulated (`autotrascale/execute/simulator/problems.py`); the family `recorded` is of simulated jobs
 fitted to recorded trials of a Spark job. Without `--apart` the jobs are those seen in development; with it they are
-drawn from those kept apart, by that seed. Results go to out/transfer.json, row by row, and to out/transfer.md as
-tables.
+drawn from those kept apart, by that seed. Each row goes to out/transfer.jsonl when it is measured, the figures to
+out/transfer.json, and as tables to out/transfer.md.
 
     python -m benchmarks.transfer_bench [--families total,near] [--jobs 2] [--seeds 1] [--apart SEED]
-                                        [--methods autrascale,paper,…] [--parts cold,warm,wrong,law]
+                                        [--methods autotrascale,paper,…] [--parts cold,warm,wrong,law]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, delayed
 
 from benchmarks import search_bench
+from benchmarks.transfer.figures import figures_of
 from benchmarks.transfer.jobs import FAMILIES, JobId, chosen
 from benchmarks.transfer.measures import METHODS, OURS, PARTS, Row, measure
-from benchmarks.transfer.report import figures_of, markdown
+from benchmarks.transfer.record import record, recorded
+from benchmarks.transfer.tables import markdown
 
 PUBLISHED = 20_261_119  # the seed of the jobs kept apart that documents quote; take any other to check
 JOBS, PROCESSES = 8, 2
-OUT = Path("out")
+ROWS = Path("out/transfer.jsonl")  # beside it .json and .md
 
 
 def figures(apart: int | None = PUBLISHED, jobs: int = JOBS) -> dict[str, Any]:
-    rows = rows_of(chosen(FAMILIES, jobs, apart), 1, METHODS, PARTS)
-    found = {"simulated": True, "apart": apart, **figures_of(rows), "tell_ask_seconds": search_bench.speed()}
-    _write(rows, found)
-    return found
+    rows = _rows(chosen(FAMILIES, jobs, apart), 1, METHODS, PARTS, PROCESSES)
+    return _told({"apart": apart}, list(record(ROWS, {"apart": apart}, rows)), speed=True)
 
 
-def rows_of(
-    jobs: Sequence[JobId], seeds: int, methods: Sequence[str], parts: Sequence[str], processes: int = PROCESSES
-) -> list[Row]:
+def _rows(
+    jobs: Sequence[JobId], seeds: int, methods: Sequence[str], parts: Sequence[str], processes: int
+) -> Iterator[Row]:
     tasks = [(job, seed) for job in jobs for seed in range(seeds)]
     found = Parallel(processes, return_as="generator")(
         delayed(measure)(job, seed, methods, parts) for job, seed in tasks
     )
-    rows: list[Row] = []
     for done, these in enumerate(found, start=1):
-        rows += these
         if sys.stderr.isatty():
             print(f"\r{done} of {len(tasks)} jobs", end="\n" * (done == len(tasks)), file=sys.stderr, flush=True)
-    return rows
+        yield from these
 
 
-def _write(rows: Sequence[Row], found: dict[str, Any]) -> None:
-    OUT.mkdir(parents=True, exist_ok=True)
-    # JSON knows no infinity: whoever never stopped has null runs to the stop.
-    plain = [{name: None if value == float("inf") else value for name, value in row.items()} for row in rows]
-    text = json.dumps({**found, "rows": plain}, indent=1, allow_nan=False)
-    (OUT / "transfer.json").write_text(text + "\n", encoding="utf-8")
-    (OUT / "transfer.md").write_text(markdown(found), encoding="utf-8")
+def _told(about: dict[str, Any], rows: Sequence[Row], speed: bool) -> dict[str, Any]:
+    """The figures, which are written beside the rows."""
+    found = {"simulated": True, **about, **figures_of(rows)}
+    if speed:
+        found["tell_ask_seconds"] = search_bench.speed()
+    ROWS.with_suffix(".json").write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    ROWS.with_suffix(".md").write_text(markdown(found), encoding="utf-8")
+    return found
 
 
 def main() -> None:
@@ -77,20 +75,23 @@ def main() -> None:
     parser.add_argument("--apart", type=int, metavar="SEED", help="jobs kept apart, drawn by this seed")
     parser.add_argument("--methods", default=OURS, help=f"of {','.join(METHODS)}")
     parser.add_argument("--parts", default="cold,warm", help=f"of {','.join(PARTS)}")
+    parser.add_argument("--speed", action="store_true", help="time tell and ask too, beside scikit-optimize")
     parser.add_argument("--processes", type=int, default=PROCESSES)
+    parser.add_argument("--read", type=Path, metavar="ROWS", help="measure nothing: the tables of rows written before")
     arguments = parser.parse_args()
     families, methods, parts = (
         _some(parser, name, getattr(arguments, name), known)
         for name, known in (("families", FAMILIES), ("methods", METHODS), ("parts", PARTS))
     )
-    began, cpu = time.perf_counter(), os.times()
-    rows = rows_of(chosen(families, arguments.jobs, arguments.apart), arguments.seeds, methods, parts,
-                   arguments.processes)  # fmt: skip
-    found = {"simulated": True, "apart": arguments.apart, **figures_of(rows)}
-    _write(rows, found)
-    print(markdown(found))
-    spent = os.times().children_user - cpu.children_user
-    print(f"{time.perf_counter() - began:.0f} s, {spent:.0f} s of CPU", file=sys.stderr)
+    if arguments.read:
+        about, rows = recorded(arguments.read)
+        print(markdown(about | figures_of(rows)))
+        return
+    began, jobs = time.perf_counter(), chosen(families, arguments.jobs, arguments.apart)
+    about = {"apart": arguments.apart, "jobs": len(jobs), "seeds": arguments.seeds}
+    found = _rows(jobs, arguments.seeds, methods, parts, arguments.processes)
+    print(markdown(_told(about, list(record(ROWS, about, found)), arguments.speed)))
+    print(f"{len(jobs)} jobs, {time.perf_counter() - began:.0f} s", file=sys.stderr)
 
 
 def _some(parser: argparse.ArgumentParser, name: str, text: str, known: Sequence[str]) -> tuple[str, ...]:

@@ -39,7 +39,9 @@ OURS, PAPER = "autotrascale", "paper"
 INFORMED = "informed"
 METHODS = (OURS, PAPER, "random", "skopt-gp-ei", "optuna-tpe", INFORMED)
 PARTS = ("cold", "warm", "wrong", "law")
+WRONG = ("other", "shuffled")  # models: of another job, and of this one with its operators mistaken
 FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0)
+PAPER_FACTORS = (0.7, 1.4)  # its searches take many runs, and each of them long
 
 Row = dict[str, Any]
 
@@ -100,6 +102,7 @@ class _Job:
             study.tell(k, latency=latency) if math.isfinite(latency) else study.tell(k, failed=True)
         return {
             "part": "law",
+            "method": OURS,
             "runs": windows.count,
             "same": k == accepted,
             "accepts": warm.stop_reason == "target-met",
@@ -165,7 +168,7 @@ class _Job:
         first = study_of(self.case, self.seed, faithful=True)
         tuned(first, self._windows(self.case, "first").measure)
         model = first.model(self.case.rate)
-        for factor in FACTORS:
+        for factor in PAPER_FACTORS:
             case = self.problem.at_rate(factor)
             if case is None:
                 continue

@@ -31,7 +31,7 @@ import numpy as np
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Topology
 from autotrascale.execute.simulator.case import Case, Vector, throughput_floor
-from autotrascale.execute.simulator.descent import least_latency
+from autotrascale.execute.simulator.descent import about_least_latency, least_latency
 from autotrascale.execute.simulator.families import FEASIBLE_SHARE, SLOWEST_TARGET
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.simulator.lattice import sample_frugal
@@ -65,12 +65,15 @@ class Aim:
 
     def target(self, case: Case) -> float | None:
         """None where the case has none of this kind."""
+        if self.kind == "barely" and self._surely_not_barely(case):
+            return None
         least = least_latency(case, case.resource_limit)
         if not np.isfinite(least.latency):
             return None
-        target = least.latency * (1 + self.margin)
+        target = _rounded(least.latency * (1 + self.margin))
         if self.kind == "share":
-            target = max(target, self._quantile(case))
+            share = self._quantile(case)
+            target = max(target, _rounded(share) if np.isfinite(share) else share)
             if target > SLOWEST_TARGET * least.latency:
                 return None
         if self.kind == "interior" and not _interior(case, least.parallelism, target):
@@ -78,6 +81,11 @@ class Aim:
         if self.kind == "barely" and least_latency(case, case.resource_limit + UNUSED).latency <= target:
             return None
         return target
+
+    def _surely_not_barely(self, case: Case) -> bool:
+        """A point that is cheap enough is about as fast as any."""
+        fastest = about_least_latency(case, case.resource_limit)
+        return about_least_latency(case, case.resource_limit + UNUSED) <= fastest * (1 + self.margin)
 
     def _quantile(self, case: Case) -> float:
         rng = np.random.default_rng(case.seed)
@@ -142,7 +150,7 @@ def aimed(
     target = aim.target(case)
     if target is None or case.latency(floor)[0] <= target:
         return None
-    return Problem(replace(case, latency_target=_rounded(target)), aim)
+    return Problem(replace(case, latency_target=target), aim)
 
 
 def _rounded(target: float) -> float:

@@ -285,7 +285,7 @@ RECIPES: Mapping[str, Recipe] = {
     "overheads": Recipe((overheads,), executions=BATCHES),
     "interior": Recipe((own, total), "interior", PIPELINED),
     "near": Recipe((some,), "near"),
-    "barely": Recipe((some,), "barely"),
+    "barely": Recipe((some,), "barely", noise=0.03),
     "wide": Recipe((some,), operators=(WIDE, MOST)),
     "mixed": Recipe((many,)),
 }
