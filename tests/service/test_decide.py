@@ -100,8 +100,8 @@ def test_the_target_that_limits_a_batch_is_said(tmp_path: Path, capsys: pytest.C
     batches = {**WORD_COUNT, "execution": "micro-batch", "overhead_share": 0.1, "batch_seconds": 3.0}
     path = tmp_path / "batches.json"
     path.write_text(json.dumps(batches))
-    for target, said in {"1.2": "with batches of 1.2 s at most: the target on mean latency",
-                         "0.2": "batches as short as the target of 0.2 s are out of reach"}.items():  # fmt: skip
+    for target, said in {"1.2": "with batches of 1.20 s at most: the target on mean latency",
+                         "0.2": "batches as short as the target of 200 ms are out of reach"}.items():  # fmt: skip
         assert run("decide", "--policy", "ds2", "--latency-target", target, "--format", "json", str(path)) == 0
         (batch,) = [reason for reason in json.loads(capsys.readouterr().out)["reasons"] if reason["code"] == "batch"]
         assert said in batch["text"]

@@ -40,7 +40,7 @@ from autotrascale.plan.policies.reasons import (
 )
 from autotrascale.plan.policies.stations import Station, spread, stations
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
-from autotrascale.plan.words import amount
+from autotrascale.plan.words import amount, seconds
 
 Rates = Literal["true", "observed"]
 
@@ -203,7 +203,7 @@ def _explain(name: str, servers: Servers) -> Reason:
     busy = station.offered / k
     text = (
         f"{name}: {amount(station.arrivals)}/s over {amount(station.service)}/s per instance, "
-        f"{amount(servers.sojourn)} s on {k}"
+        f"{seconds(servers.sojourn) if math.isfinite(servers.sojourn) else 'a queue without end'} on {k}"
     )
     numbers: dict[str, Number] = {"operator": name, "wanted": k, "utilisation": busy, "visits": station.visits}
     if math.isfinite(servers.sojourn):

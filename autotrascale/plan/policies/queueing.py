@@ -43,7 +43,7 @@ from autotrascale.plan.policies.reasons import (
 )
 from autotrascale.plan.policies.stations import WORKERS, Station, assumed, running, spread, stations
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
-from autotrascale.plan.words import amount
+from autotrascale.plan.words import seconds
 
 Scope = Literal["function", "path"]
 Stations = Mapping[str, Station]
@@ -199,16 +199,16 @@ def _moved(name: str, running: int, wanted: int, response: float) -> Reason:
     numbers: dict[str, Number] = {"operator": name, "running": running, "wanted": wanted}
     if math.isfinite(response):  # JSON cannot carry infinity
         numbers["response_seconds"] = response
-    takes = f"takes {amount(response)} s on" if math.isfinite(response) else "is saturated on"
+    takes = f"takes {seconds(response)} on" if math.isfinite(response) else "is saturated on"
     if wanted == running:
         return Reason("kept", f"{name}: {takes} {running}, kept", numbers)
     code, word = ("slowest", "slow") if wanted > running else ("fastest", "quick")
     return Reason(code, f"{name}: {takes} {running}, the {code} of a {word} path → {wanted}", numbers)
 
 
-def _slowest_path(seconds: float, target: Target) -> Reason:
+def _slowest_path(expected: float, target: Target) -> Reason:
     numbers: dict[str, Number] = {"target_seconds": target.latency_seconds}
-    if math.isinf(seconds):
+    if math.isinf(expected):
         return Reason("latency", "the slowest path is saturated as it runs", numbers)
-    text = f"the slowest path takes {amount(seconds)} s as it runs, the target is {amount(target.latency_seconds)} s"
-    return Reason("latency", text, numbers | {"predicted_seconds": seconds})
+    text = f"the slowest path takes {seconds(expected)} as it runs, the target is {seconds(target.latency_seconds)}"
+    return Reason("latency", text, numbers | {"predicted_seconds": expected})
