@@ -41,7 +41,7 @@ from autotrascale.plan.policies.reasons import (
     speaks_of_the_mean,
     still_behind,
 )
-from autotrascale.plan.policies.stations import WORKERS, Station, assumed, running, spread, stations
+from autotrascale.plan.policies.stations import WORKERS, Station, assumed, running, spread, stations, unknown_stations
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
 from autotrascale.plan.words import seconds
 
@@ -73,7 +73,9 @@ class Queueing:
         if isinstance(sized, Unsized):
             return hold_for_gaps(self.name, snapshot, sized)
         wanted, reasons = self._in_batches(snapshot, sized) if in_batches else self._in_queues(snapshot, sized)
-        return answer(self.name, snapshot, wanted, [*reasons, *speaks_of_the_mean(self.target)], sized)
+        reasons = [*reasons, *speaks_of_the_mean(self.target)]
+        unmeasured = unknown_stations(snapshot, sized) if self.scope == "path" else ()
+        return answer(self.name, snapshot, wanted, reasons, sized, unmeasured)
 
     def _in_batches(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
         k, reasons = batches.one_step(snapshot, sized, self.target, self.alpha)

@@ -24,7 +24,7 @@ def unknown_signal(signal: str, field: str, operators: Sequence[str]) -> Reason:
 def not_given_back(missing: Sequence[str]) -> Reason:
     """Unknown is never good news: what was not measured may be why so much runs."""
     fields = " and ".join(missing)
-    text = f"holding: not known: {fields}; operators share their time with it, so nothing is given back"
+    text = f"holding: not known: {fields}; what is needed depends on it, so nothing is given back"
     return Reason("hold-unmeasured", text, {"missing": fields})
 
 
