@@ -1,4 +1,4 @@
-"""No test is timed: on a busy machine a generated case may take any time, and says nothing about the program by that."""
+"""No test is timed: on a busy machine a generated case may take any time, which says nothing about the program."""
 
 from __future__ import annotations
 
