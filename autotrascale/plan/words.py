@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 
 def amount(value: float) -> str:
     """`16,667` from a hundred up, three significant digits below."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def seconds(value: float) -> str:
+    """`0.33 ms`, `12 ms`, `1.20 s`, `300 s`."""
+    if value >= 100:
+        return f"{value:,.0f} s"
+    if value >= 0.9995:  # what would round to 1000 ms
+        return f"{value:.2f} s"
+    return f"{value * 1000:.0f} ms" if value >= 0.01 else f"{value * 1000:.2g} ms"
+
+
+def instances(load: float) -> str:
+    """`2.8`, `2.04`, `18.002`: a load that takes another instance does not read as if it took none."""
+    shown = next((d for d in (1, 2) if math.ceil(round(load, d)) == math.ceil(load)), 3)
+    return f"{load:,.{shown}f}"
 
 
 def percent(share: float) -> str:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from autotrascale.knowledge.decisions.learned import Learned
     from autotrascale.knowledge.store import Store
     from autotrascale.plan.control.loop_state import Entry, Rules, State
+    from autotrascale.plan.policies import Policy
     from autotrascale.service.jobfile import JobFile
 
 A_DAY = 86_400.0
@@ -37,6 +39,9 @@ def autoscale(
         float | None,
         typer.Option("--for", metavar="SECONDS", help="How long; else for ever, or one simulated day.", min=1.0),
     ] = None,
+    policy: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who decides, of those that decide knows; else the loop itself.")
+    ] = None,
     event_log: Annotated[
         Path | None,
         typer.Option("--event-log", metavar="FOLDER", help="With --advise: of a Spark job that somebody else runs."),
@@ -46,6 +51,7 @@ def autoscale(
     form: FormatOption = Format.table,
 ) -> None:
     """Keep a running job at its latency target with the least parallelism, while its rate goes up and down."""
+    from autotrascale.plan.policies import create
     from autotrascale.service import tuning_output
     from autotrascale.service.jobfile import read_job_file
     from autotrascale.service.store import open_store
@@ -53,9 +59,10 @@ def autoscale(
     file = read_job_file(job_file)
     name = file.engine_name(None if engine is None else engine.value)
     _check_event_log(event_log, advise, name)
+    chosen = None if policy is None else create(policy, file.target)
     limit = A_DAY if seconds is None and name == "simulator" else seconds
     with tuning_output.ending_cleanly():
-        state = _keep(file, job_file, name, open_store(store), advise, event_log, limit, form, metrics)
+        state = _keep(file, job_file, name, open_store(store), advise, event_log, limit, form, metrics, chosen)
     if state.memory.missed:
         raise typer.Exit(TARGET_NOT_MET)
 
@@ -88,7 +95,7 @@ def decisions_beside(store: Store | None) -> Decisions | None:
 
 def _keep(
     file: JobFile, path: Path, engine: Any, store: Store | None, advise: bool, event_log: Path | None,
-    limit: float | None, form: Format, metrics: str | None,
+    limit: float | None, form: Format, metrics: str | None, policy: Policy | None,
 ) -> State:  # fmt: skip
     from autotrascale.loop import Loop
     from autotrascale.service.metering import metering
@@ -108,7 +115,7 @@ def _keep(
         keep = file.autoscale.keep_looks_days
         session = None if decisions is None else _session(decisions, job, engine, live.simulated, advise, home, keep)
         learned = _library(store, job, live.simulated)
-        rules = _rules(file, job, engine, store, advise=advise)
+        rules = replace(_rules(file, job, engine, store, advise=advise), policy=policy)
         _opening(job, live.simulated, advise, session)
         initial = starting_point(job, file.tuning.initial)
         if advise and live.simulated:  # nothing of it runs before somebody starts it
@@ -191,7 +198,7 @@ def _safe(name: str) -> str:
 
 
 def _opening(job: Job, simulated: bool, advise: bool, session: Session | None) -> None:
-    from autotrascale.views.explanation import seconds
+    from autotrascale.plan.words import seconds
 
     what = "a simulated job: every figure below is simulated" if simulated else "a real Spark job"
     does = "advising on" if advise else "autoscaling"

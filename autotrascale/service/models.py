@@ -14,6 +14,8 @@ from autotrascale.service.store import StoreOption
 from autotrascale.service.tune import EngineChoice
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from autotrascale.knowledge.cards import Stored
     from autotrascale.knowledge.library import Library
     from autotrascale.plan.search.benefit_model import BenefitModel
@@ -149,7 +151,7 @@ def _as_dict(stored: Stored) -> dict[str, Any]:
 
 def _show_list(found: list[Stored]) -> None:
     from autotrascale.knowledge.cards import Card
-    from autotrascale.views.explanation import seconds
+    from autotrascale.plan.words import seconds
 
     if not found:
         say("no models yet; an accepted tuning run leaves one")
@@ -168,18 +170,26 @@ def _show_list(found: list[Stored]) -> None:
 
 def _show(stored: Stored, model: BenefitModel) -> None:
     from autotrascale.knowledge.cards import Card
-    from autotrascale.views.explanation import seconds
+    from autotrascale.plan.words import seconds
+    from autotrascale.views.explanation import named
 
     _show_list([stored])
+    operators = tuple(f"operator {i + 1}" for i in range(len(model.floor)))
     if isinstance(stored.card, Card):
-        say(f"operators {', '.join(stored.card.operators)}; run {stored.card.run_id or 'unknown'}")
-    say(f"floor {model.floor}, P_max {model.p_max}, {len(model.samples)} samples at {model.rate:g}/s")
+        operators = tuple(stored.card.operators)
+        say(f"from run {stored.card.run_id or 'unknown'}")
+
+    def by_name(k: Sequence[int]) -> str:
+        return named(dict(zip(operators, k, strict=True)))
+
+    say(f"floor: {by_name(model.floor)}; P_max: {by_name(model.p_max)}")
+    say(f"{len(model.samples)} parallelisms were measured at {model.rate:g}/s")
     for other in model.ancestors:
-        say(f"learned together with {len(other.samples)} samples at {other.rate:g}/s")
+        say(f"learned together with {len(other.samples)} at {other.rate:g}/s")
     table(
-        ("k", "latency", "score", "windows"),
+        ("parallelism", "latency", "benefit score", "windows"),
         [
-            (sample.k, "failed" if sample.latency is None else seconds(sample.latency), f"{sample.score:.3f}",
+            (by_name(sample.k), "failed" if sample.latency is None else seconds(sample.latency), f"{sample.score:.3f}",
              sample.windows) for sample in model.samples
         ],
     )  # fmt: skip

@@ -95,7 +95,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _show_list(found: list[Summary], limit: int) -> None:
-    from autotrascale.views.explanation import seconds
+    from autotrascale.plan.words import seconds
 
     if not found:
         say("no runs yet; the first comes with: autotrascale tune JOB.yaml")
@@ -149,8 +149,8 @@ def _show(record: Record) -> None:
 
 
 def _row(evaluation: Evaluation) -> tuple[object, ...]:
-    from autotrascale.plan.words import amount
-    from autotrascale.views.explanation import named, seconds
+    from autotrascale.plan.words import amount, seconds
+    from autotrascale.views.explanation import named
 
     return (
         evaluation.number,

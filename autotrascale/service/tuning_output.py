@@ -56,8 +56,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG00
 
 
 def _opening(job: Job, simulated: bool, warm: WarmStart) -> None:
-    from autotrascale.plan.words import amount
-    from autotrascale.views.explanation import seconds
+    from autotrascale.plan.words import amount, seconds
 
     what = "a simulated job: every figure below is simulated" if simulated else "a real Spark job"
     target = seconds(job.target.latency_seconds)

@@ -9,8 +9,7 @@ from typing import Any
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.true_rates import true_rates
 from autotrascale.plan.control.loop_state import CheckedPrediction, State
-from autotrascale.plan.words import amount, listing, percent
-from autotrascale.views.explanation import seconds
+from autotrascale.plan.words import amount, listing, percent, seconds
 
 
 def row(entry: Mapping[str, Any], target: float) -> str:

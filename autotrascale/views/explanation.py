@@ -14,7 +14,7 @@ import numpy as np
 
 from autotrascale.domain.trial import Verdict
 from autotrascale.plan.search.acquisition import probability_met
-from autotrascale.plan.words import listing, percent
+from autotrascale.plan.words import instances, listing, percent, seconds
 from autotrascale.tuning import Evaluation, Outcome
 
 BUSY_ALL_THE_TIME = 0.95  # of one instance; more is told in instances
@@ -52,7 +52,7 @@ def _needs(load: float | None) -> str:
         return ""
     if load < BUSY_ALL_THE_TIME:  # 0.0 would read as if nothing was measured
         return f"its work keeps one instance busy for {load:.1%} of the time"
-    return f"its work keeps {load:.1f} instances busy"
+    return f"its work keeps {instances(load)} instances busy"
 
 
 # --- why not one fewer ------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def _fewer(outcome: Outcome, i: int) -> str:
     if (short := _falls_short(outcome, fewer)) is not None:
         return f"with {point[i]}, {short}"
     if fewer[i] < outcome.floor[name]:
-        return f"{point[i]} was not run, being below the floor"
+        return f"{point[i]} was not run, {_below_the_floor(outcome, i, point[i])}"
     return f"with {point[i]}, {_expected(outcome, fewer)}"
 
 
@@ -80,6 +80,18 @@ def _falls_short(outcome: Outcome, point: Point) -> str | None:
     if outcome.sizing.execution == "micro-batch":
         return f"it would fall behind: batches as long as may be would take {percent(busy)} of their time"
     return f"it would fall behind: its instances would have to be busy {percent(busy)} of the time"
+
+
+def _below_the_floor(outcome: Outcome, i: int, k: int) -> str:
+    """The floor is sized anew after each of its trials, and the last may have measured a little more than those."""
+    name = list(outcome.best.parallelism)[i]
+    less = {each: k if each == name else outcome.floor[each] for each in outcome.best.parallelism}
+    if any(each.verdict is Verdict.CANNOT_KEEP_UP for each in trials_at(outcome, tuple(less.values()))):
+        return f"being below the floor: {named(less)} fell behind"
+    load = None if outcome.sizing is None else outcome.sizing.load[i]
+    if outcome.sizing is not None and outcome.sizing.execution == "pipelined" and load is not None and load <= k:
+        return "being below the floor; by the last measurement it might just do"
+    return "being below the floor"
 
 
 def _measured(outcome: Outcome, point: Point, trials: Sequence[Evaluation]) -> str:
@@ -164,19 +176,7 @@ def named(parallelism: Mapping[str, int], most: int = 1000) -> str:
     return listing((f"{name} {k}" for name, k in parallelism.items()), most)
 
 
-def slots(parallelism: Mapping[str, int], execution: str | None) -> int:
-    """What the job occupies: Σ k_i where every operator owns its instances, max k_i where the stages of a batch take
-    turns on the same slots."""
-    return max(parallelism.values()) if execution == "micro-batch" else sum(parallelism.values())
-
-
 def likely(chance: float) -> str:
     if chance > SURE:
         return "over 99%"
     return "under 1%" if chance < 0.01 else f"{chance:.0%}"
-
-
-def seconds(value: float) -> str:
-    if value >= 0.9995:  # what would round to 1000 ms
-        return f"{value:.2f} s"
-    return f"{value * 1000:.0f} ms" if value >= 0.01 else f"{value * 1000:.2g} ms"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from autotrascale.plan.words import seconds
 from autotrascale.tuning import Progress
-from autotrascale.views.explanation import named, seconds
+from autotrascale.views.explanation import named
 
 SHOWN = 8  # operators: a line should fit a screen
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from autotrascale.domain.snapshot import Execution
 from autotrascale.domain.trial import Verdict
-from autotrascale.plan.words import amount, listing, percent
+from autotrascale.plan.sizing.sizing import slots
+from autotrascale.plan.words import amount, instances, listing, percent, seconds
 from autotrascale.tuning import Outcome
-from autotrascale.views.explanation import likely, mean_latency, named, probability, seconds, slots, times, trials_at
+from autotrascale.views.explanation import likely, mean_latency, named, probability, times, trials_at
 
 LIKELIER_THAN_NOT = 0.5
 NAMED = 2  # cheaper configurations
@@ -44,7 +46,7 @@ def advice(outcome: Outcome) -> list[str]:
 def _held(outcome: Outcome) -> str:
     best, top = outcome.best, dict(zip(outcome.job.topology, outcome.job.upper, strict=True))
     execution = _execution(outcome)
-    used, naive = slots(best.parallelism, execution), slots(top, execution)
+    used, naive = slots(execution, best.parallelism), slots(execution, top)
     slot = f"{used} slot{'' if used == 1 else 's'}"
     saved = f"{slot}; P_max everywhere would take {naive}" if used < naive else slot
     if execution == "micro-batch":
@@ -176,7 +178,7 @@ def _rate(outcome: Outcome) -> Iterator[str]:
         most = max(sizing.reach * job.rate, max(each.throughput or 0.0 for each in outcome.evaluations))
         yield f"about {amount(most)} records/s can be carried: ask for that (--rate), or raise p_max"
         loads = zip(sizing.operators, sizing.load, job.upper, strict=True)
-        short = [f"{name} (its work keeps {load:.3g} busy)" for name, load, top in loads if load and load > top]
+        short = [f"{name} (its work keeps {instances(load)} busy)" for name, load, top in loads if load and load > top]
         if short and sizing.execution != "micro-batch":
             yield f"more instances than they may have are needed by {listing(short)}"
         return
@@ -214,7 +216,7 @@ def _at(outcome: Outcome, verb: str) -> str:
     return f"{job.name}{where} {verb} {seconds(job.target.latency_seconds)} at {amount(job.rate)} records/s"
 
 
-def _execution(outcome: Outcome) -> str | None:
+def _execution(outcome: Outcome) -> Execution | None:
     if outcome.model is not None and outcome.model.execution is not None:
         return outcome.model.execution
     return None if outcome.sizing is None else outcome.sizing.execution

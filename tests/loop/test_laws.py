@@ -20,7 +20,7 @@ from autotrascale.loop import LookTaken, Loop, Rescale, RescaleEnded, step
 from autotrascale.plan.control.looks import belief
 from autotrascale.plan.control.looks.belief import AGREEING
 from autotrascale.plan.control.looks.evidence import Beliefs, Evidence
-from autotrascale.plan.control.loop_state import Entry, PastRescale, Rules, State
+from autotrascale.plan.control.loop_state import Entry, PastRescale, State
 from autotrascale.plan.policies import create
 from autotrascale.testing.scripted_live import ScriptedLive
 from autotrascale.testing.strategies import snapshots
@@ -204,6 +204,80 @@ def test_checks_that_compare_object_to_what_cannot_follow() -> None:
     assert {name for name, _ in (*belief.CHECKS, *belief.COMPARISONS)} == {*OBJECTIONS, "repeated", "true-rate"}
 
 
+BACKLOGS = st.floats(100.0, 1e6)
+
+
+@given(BACKLOGS, BACKLOGS, st.floats(10.0, 500.0), st.integers(1, 8), st.integers(1, 20))
+@settings(max_examples=80)
+def test_a_backlog_goes_no_faster_than_it_can_be_worked_off(
+    first: float, then: float, rate: float, k: int, looks: int
+) -> None:
+    """150 records a second at most with three instances: what is gone beyond that was never measured right."""
+    job = live(lambda _: rate)
+    job.start({"source": 1, "work": k})
+    job.backlog = first
+    job.wait(30.0)
+    before, gone = job.look(), 30.0 * looks
+    shown = before.snapshot
+    assert shown is not None
+    waited = shown.backlog_records or 0.0
+    job.wait(gone)
+    after = job.look()
+    assert why(after, before) is None  # honest
+    lied = replace(after, snapshot=replace(after.snapshot, backlog_records=then))  # type: ignore[type-var]
+    least = waited + (rate - 1.25 * max(50.0 * k, job._carried(rate))) * gone - rate
+    if then < least - 1e-6 * waited:
+        assert why(lied, before) in ("balance", "latency")
+
+
+@given(st.lists(st.floats(1.0, 400.0), min_size=3, max_size=6), st.floats(0.0, 90.0), st.integers(0, 100_000))
+@settings(max_examples=10)
+def test_a_monitor_that_tells_the_truth_is_believed(levels: list[float], downtime: float, backlog: int) -> None:
+    """Whatever the rate does, and however long rescales last. The scripted job tells the rate at the end of a window,
+    and carried what came at its beginning: a window in which the rate changes adds up for nobody."""
+    job = live(lambda t: levels[min(len(levels) - 1, int(t // 600))], downtime=downtime)
+    job.start(START)
+    job.backlog = float(backlog)
+    loop = Loop(job, RULES, initial=START)
+    loop.run(600.0 * len(levels))
+    doubts = {name: n for name, n in loop.state.totals.held.items() if "unbelievable" in name}
+    assert doubts.pop("hold-unbelievable: balance", 0) <= AGREEING * (len(levels) - 1)
+    assert set(doubts) <= {"hold-unbelievable: missing"}, doubts  # before the first window, and within a rescale
+
+
+def test_a_backlog_that_is_not_measured_any_more_still_waits() -> None:
+    """Its latency is not that of the parallelism, and nobody scales up for it again and again."""
+
+    def unknown(look: Look) -> Look:
+        return look if look.snapshot is None else replace(look, snapshot=replace(look.snapshot, backlog_records=None))
+
+    for looks in ({}, dict.fromkeys(range(4, 1000), unknown)):
+        job = live(lambda _: 140.0, looks=looks)
+        job.start(START)
+        job.backlog = 50_000.0
+        loop = Loop(job, replace(RULES, policy=None, advise=True), initial=START)
+        loop.run(900)
+        assert loop.state.memory.missed == 0
+        assert not any(run for cell in loop.state.memory.readings.cells for run in cell.runs)
+
+
+def test_a_source_that_is_not_measured_in_one_window_is_sized_by_what_is_known_of_it() -> None:
+    """20 of 50 records a second wait for the source: more of `work` alone would bring nothing."""
+
+    def without_source(look: Look) -> Look:
+        shot = look.snapshot
+        if shot is None:
+            return look
+        source = replace(shot.operators["source"], records_in=None, records_out=None, useful_seconds=None)
+        return replace(look, snapshot=replace(shot, operators={**shot.operators, "source": source}))
+
+    for looks in ({}, dict.fromkeys(range(20, 1000), without_source)):
+        job = live(lambda t: 100.0 if t < 300 else 2500.0, looks=looks, p_max=80)
+        loop = Loop(job, RULES, initial=START)
+        loop.run(900)
+        assert (job.running or {})["source"] >= 3, looks
+
+
 def test_a_job_that_really_changed_is_believed_after_some_looks() -> None:
     beliefs, said = Beliefs(), []
     for n in range(1, 12):
@@ -232,8 +306,14 @@ def test_a_hot_key_is_named_even_where_nothing_is_missed() -> None:
     assert "one of its 3 instances takes in 95" in seen[0]
 
 
-def test_the_restart_time_is_learned_by_the_loop() -> None:
-    job = live(lambda t: 300.0 if t >= 600 else 100.0, downtime=77.0)
-    loop = Loop(job, Rules(RULES.settings, KNOBS), initial=START)
-    loop.run(1800)
-    assert set(loop.state.manager.downtimes) == {77.0}
+def test_the_restart_time_is_learned_by_the_loop_without_a_first_guess() -> None:
+    """The first rescale tells how long one lasts, and the next one makes up for it."""
+    ended = []
+    for downtime in (2.0, 150.0):
+        job = live(lambda t: 100.0 if t < 600 else 250.0 if t < 2400 else 600.0, downtime=downtime, p_max=80)
+        loop = Loop(job, replace(RULES, policy=create("ds2")), initial=START)
+        loop.run(3600)
+        assert set(loop.state.manager.downtimes) == {downtime}
+        ended.append([each["work"] for each in job.asked])
+    assert ended[0][0] == ended[1][0]
+    assert max(ended[1]) > max(ended[0])

@@ -180,7 +180,7 @@ def test_ds2_explains_every_operator_with_numbers() -> None:
 def test_ds2_explains_what_operators_share_and_where_bounds_end() -> None:
     batches = create("ds2").decide(job(execution="micro-batch", overhead_share=0.1))
     assert texts(batches)[1:] == [
-        "map: demand 60/s over 10/s per instance is 6.0 s of work in each second, 0.75 s on 8",
+        "map: demand 60/s over 10/s per instance is 6.00 s of work in each second, 750 ms on 8",
         "the stages of a batch and its overhead are busy 91% of the time",
     ]
     assert "all operators together need 6.1 workers → 7" in texts(create("ds2").decide(job(execution="shared")))

@@ -193,6 +193,19 @@ def test_what_is_not_measured_gives_no_instance_back(
         assert less.parallelism[operator] >= min(running, whole.parallelism[operator]), operator
 
 
+@given(whole_snapshots("pipelined"), targets, st.sampled_from(("drs-true", "queueing-path")))
+def test_a_latency_that_lacks_a_source_gives_no_instance_back(snapshot: Snapshot, target: Target, name: str) -> None:
+    """The time that a record takes there is in no sum, so what is predicted is too good."""
+    first = snapshot.topology.sources[0]
+    source = _less_of(snapshot.operators[first], set(), {"useful_seconds"})
+    less = replace(snapshot, operators={**snapshot.operators, first: source})
+    decision = create(name, target).decide(less)
+    for operator, running in snapshot.parallelism.items():
+        metrics = snapshot.operators[operator]
+        assert decision.parallelism[operator] >= min(running, metrics.maximum or running)
+    assert f"useful_seconds of {first}" in str([reason.numbers for reason in decision.reasons]) or decision.changed
+
+
 @given(st.data(), whole_snapshots(max_operators=3), targets, st.sampled_from(ALL))
 def test_whatever_is_missing_there_is_an_answer_within_bounds(
     data: st.DataObject, snapshot: Snapshot, target: Target, name: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.plan.control.manager.quota import slots, within_quota
+from autotrascale.plan.control.manager.quota import within_quota
+from autotrascale.plan.sizing.sizing import slots
 
 asked = st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1)
 
@@ -35,4 +36,5 @@ def test_a_larger_quota_gives_no_less_in_all(who: dict[str, tuple[int, int]], qu
 
 def test_stages_that_take_turns_take_the_same_slots() -> None:
     k = {"a": 3, "b": 5}
+    assert slots(None, k) == 8
     assert (slots("pipelined", k), slots("micro-batch", k), slots("shared", {"a": 4, "b": 4})) == (8, 5, 4)

@@ -43,6 +43,21 @@ def entries(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
+def test_another_policy_may_decide(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each by what it goes by: DS2 names the demand, and threshold the backlog that pipelined operators do not tell."""
+    monkeypatch.chdir(tmp_path)
+    for policy, code in {"ds2": "demand", "threshold": "hold-unknown-backlog"}.items():
+        path = job_file(tmp_path, policy)
+        assert run("autoscale", path, "--for", "3600", "--policy", policy, "--format", "json") in (0, 3)
+        codes = {reason["code"] for each in entries(capsys.readouterr().out) for reason in each["reasons"]}
+        assert code in codes
+        assert not codes & {"rate-up", "first-look", "in-band"}
+    assert run("autoscale", path, "--policy", "best") == 1
+    assert "policy: is not known (seen: 'best'); use one of autrascale, ds2, " in capsys.readouterr().err
+
+
 def test_a_day_as_json_is_one_decision_a_line_and_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,8 @@ def test_the_target_that_limits_a_batch_is_said(tmp_path: Path, capsys: pytest.C
     batches = {**WORD_COUNT, "execution": "micro-batch", "overhead_share": 0.1, "batch_seconds": 3.0}
     path = tmp_path / "batches.json"
     path.write_text(json.dumps(batches))
-    for target, said in {"1.2": "with batches of 1.2 s at most: the target on mean latency",
-                         "0.2": "batches as short as the target of 0.2 s are out of reach"}.items():  # fmt: skip
+    for target, said in {"1.2": "with batches of 1.20 s at most: the target on mean latency",
+                         "0.2": "batches as short as the target of 200 ms are out of reach"}.items():  # fmt: skip
         assert run("decide", "--policy", "ds2", "--latency-target", target, "--format", "json", str(path)) == 0
         (batch,) = [reason for reason in json.loads(capsys.readouterr().out)["reasons"] if reason["code"] == "batch"]
         assert said in batch["text"]
@@ -238,15 +239,25 @@ def test_ctrl_c_ends_quietly_with_130(
     assert capsys.readouterr() == ("", "")
 
 
+def opened_by_its_reader(fifo: Path) -> int:
+    """The writing end, once somebody waits at the other: before, it cannot be opened."""
+    for _ in range(6000):
+        with suppress(OSError):
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        time.sleep(0.01)
+    raise AssertionError("nobody reads it")
+
+
 def test_ctrl_c_in_a_process_of_its_own(tmp_path: Path) -> None:
     fifo = tmp_path / "never.json"
     os.mkfifo(fifo)
     command = [sys.executable, "-m", "autotrascale.service.cli", "decide", "--policy", "ds2", str(fifo)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(1.0)  # it waits for somebody to write to the pipe
+        writer = opened_by_its_reader(fifo)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         assert process.stderr.read() == ""
+        os.close(writer)
     assert process.returncode == 130
 
 

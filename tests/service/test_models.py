@@ -42,7 +42,9 @@ def test_models_are_listed_and_shown(store: Store, name: str, capsys: pytest.Cap
     assert (shown["floor"], shown["p_max"]) == ([4, 8], [24, 24])
     assert [sample["k"] for sample in shown["samples"]] == [[4, 8], [5, 10]]
     assert run("models", "show", uri) == 0
-    assert "floor (4, 8), P_max (24, 24), 2 samples" in capsys.readouterr().out
+    assert (
+        "floor: source 4, count 8; P_max: source 24, count 24\n2 parallelisms were measured" in capsys.readouterr().out
+    )
     assert run("models", "show", "nonsense") == 1
     assert "is no reference to a stored model" in capsys.readouterr().err
 

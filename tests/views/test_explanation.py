@@ -9,9 +9,10 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.domain.trial import Verdict
+from autotrascale.plan.words import seconds
 from autotrascale.testing.scripted_engine import ScriptedEngine
 from autotrascale.tuning import Evaluation, Outcome, Tuning, tune
-from autotrascale.views.explanation import likely, named, probability, seconds, slots, why
+from autotrascale.views.explanation import likely, named, probability, why
 
 CHAIN = Topology.chain("source", "work")
 JOB = Job("scripted", CHAIN, 8, {"source": 150.0}, Target(0.28))
@@ -126,11 +127,6 @@ def test_the_papers_algorithms_know_no_probabilities() -> None:
     faithful = tune(JOB, engine(), Tuning(faithful=True))
     assert probability(faithful, (2, 4)) is None
     assert all(w.text for w in why(faithful))
-
-
-def test_slots() -> None:
-    assert slots({"a": 2, "b": 5}, "micro-batch") == 5
-    assert slots({"a": 2, "b": 5}, "pipelined") == slots({"a": 2, "b": 5}, None) == 7
 
 
 def test_a_parallelism_is_told_by_name() -> None:

@@ -12,9 +12,9 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.domain.trial import Verdict
+from autotrascale.plan.words import seconds
 from autotrascale.testing.scripted_engine import ScriptedEngine
 from autotrascale.tuning import Evaluation, Outcome, Tuning, tune
-from autotrascale.views.explanation import seconds
 from autotrascale.views.verdict import over, summary
 
 CHAIN = Topology.chain("source", "work")
@@ -75,7 +75,7 @@ def test_more_than_the_over_allocation_allows_is_said() -> None:
         (5000.0, 0.5, 20, "no trial held the rate, the nearest carried 320 records/s (6.4%) with source 8, work 8;"
                           " P_max everywhere would not carry it. About 320 records/s can be carried: ask for that"
                           " (--rate), or raise p_max. More instances than they may have are needed by source (its work"
-                          " keeps 50 busy), work (its work keeps 125 busy)."),
+                          " keeps 50.0 busy), work (its work keeps 125.0 busy)."),
         (150.0, 0.5, 1, "no trial held the rate, the nearest carried 40 records/s (26.7%) with source 1, work 1; the"
                         " trials of the budget are used up. Nothing has held the rate yet: give it more trials"
                         " (--total-trials)."),

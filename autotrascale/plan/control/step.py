@@ -33,8 +33,8 @@ from autotrascale.plan.control.loop_state import (
     State,
 )
 from autotrascale.plan.control.manager import manager
-from autotrascale.plan.control.manager.quota import slots
 from autotrascale.plan.policies.base import hold
+from autotrascale.plan.sizing.sizing import slots
 
 LEAST_BACKLOG = 0.1  # seconds of input: less is on its way
 
@@ -170,7 +170,9 @@ def _analysed(
 
 
 def _shows(rules: Rules, state: State, snapshot: Snapshot) -> Shows:
-    rate, backlog, since = snapshot.target_rate, snapshot.backlog_records or 0.0, state.changed_at
+    rate, since = snapshot.target_rate, state.changed_at
+    named = snapshot.backlog_records
+    backlog = state.beliefs.still_waiting if named is None else named
     least = max(rules.knobs.backlog_seconds, LEAST_BACKLOG) * rate
     before = state.manager.last.backlog or 0.0 if state.manager.last else 0.0
     settled = since is None or state.clock.now - since >= rules.knobs.running_seconds

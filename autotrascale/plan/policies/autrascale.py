@@ -20,7 +20,7 @@ from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.runs import LEAST_LATENCY
 from autotrascale.plan.search.study import SearchSettings, Study
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
-from autotrascale.plan.words import amount
+from autotrascale.plan.words import amount, moves, seconds
 
 Step = tuple[Mapping[str, int] | None, list[Reason]]  # None holds
 
@@ -82,7 +82,7 @@ class AuTraScale:
             "latency_seconds": measured, "target_seconds": target.latency_seconds, "score": study.best.score,
             "threshold": study.benefit.threshold,
         }  # fmt: skip
-        read = f"{target.statistic} latency {amount(measured)} s against {amount(target.latency_seconds)} s"
+        read = f"{target.statistic} latency {seconds(measured)} against {seconds(target.latency_seconds)}"
         score = f"score {study.best.score:.3f} against {study.benefit.threshold:.3f}"
         if study.stop_reason == "target-met" or study.unsure is not None:
             return running, [Reason("target-met", f"{read}, {score}: the stop rule is met, it stays", numbers)]
@@ -97,7 +97,7 @@ class AuTraScale:
         mean, _ = study.model(max(snapshot.target_rate, 1e-9)).predict([tuple(wanted.values())])
         numbers["predicted_score"] = float(mean[0])
         remarks = [Reason("model-left-out", remark) for remark in study.remarks]
-        text = f"{read}, {score}: try {tuple(wanted.values())}, expected score {mean[0]:.3f}"
+        text = f"{read}, {score}: try {moves(running, wanted)}, expected score {mean[0]:.3f}"
         found = [*remarks, Reason(code, text, numbers)]
         return (wanted, found) if snapshot.throughput is not None else _without_throughput(wanted, running, found)
 

@@ -42,19 +42,21 @@ def answer(
     wanted: Mapping[str, int],
     reasons: Sequence[Reason],
     sized: Sizing | None = None,
+    unmeasured: Sequence[str] = (),
 ) -> Decision:
     """`wanted` within the bounds. With shared execution every worker runs all operators: the largest wish counts.
 
     Where `sized` lacks a part of the time that operators share, more may be asked for, but nothing is given back, and
-    that what runs is enough is not decided.
+    that what runs is enough is not decided. `unmeasured` are fields that the policy's own prediction lacks.
     """
+    unmeasured = (*(sized.unmeasured if sized is not None else ()), *unmeasured)
     running, limits = snapshot.parallelism, zip(*bounds(snapshot), strict=True)
     bound = dict(zip(snapshot.operators, limits, strict=True))
     within = {name: clip(k, *bound[name]) for name, k in wanted.items()}
-    if sized is not None and sized.unmeasured:
+    if unmeasured:
         kept = {name: clip(max(k, running[name]), *bound[name]) for name, k in within.items()}
         if kept != within or kept == running:
-            reasons = [*reasons, not_given_back(sized.unmeasured)]
+            reasons = [*reasons, not_given_back(unmeasured)]
         if kept == running:
             return hold(policy, snapshot, reasons)
         within = kept

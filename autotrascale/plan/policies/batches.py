@@ -23,7 +23,7 @@ from autotrascale.domain.target import Target
 from autotrascale.plan.policies.reasons import demands, latency_reached, rate_out_of_reach, still_behind
 from autotrascale.plan.sizing.floor import batch_latency, micro_batch
 from autotrascale.plan.sizing.sizing import Sizing, Vector
-from autotrascale.plan.words import amount, percent
+from autotrascale.plan.words import percent, seconds
 
 STUCK = "the bounds leave no instance that would lower it enough"
 
@@ -51,10 +51,10 @@ def fewest(sized: Sizing, target: Target) -> Vector:
 
 def explain(snapshot: Snapshot, sized: Sizing, k: Vector, target: Target) -> list[Reason]:
     """Why k, stage by stage, and what it predicts."""
-    seconds = latency(sized, k)
-    if seconds is None:
+    expected = latency(sized, k)
+    if expected is None:
         return [*demands(snapshot, sized, k), unpredictable(), *rate_out_of_reach(sized)]
-    return [*demands(snapshot, sized, k), _length(sized, k), latency_reached(seconds, target, STUCK)]
+    return [*demands(snapshot, sized, k), _length(sized, k), latency_reached(expected, target, STUCK)]
 
 
 def unpredictable() -> Reason:
@@ -66,15 +66,15 @@ def one_step(snapshot: Snapshot, sized: Sizing, target: Target, alpha: float) ->
     """Elastic Pulsar's rule by path (§4.2.2), where all operators are one path: above R_max the longest stage gets one
     more, below α R_max the shortest gives one back, unless that would lead above R_max."""
     k = running = tuple(snapshot.parallelism.values())
-    seconds = latency(sized, running)
-    late = sized.busy(running) > 1 if seconds is None else seconds > target.latency_seconds
+    expected = latency(sized, running)
+    late = sized.busy(running) > 1 if expected is None else expected > target.latency_seconds
     if late and (step := _longest(sized, running)) is not None:
         k = _moved(running, step, 1)
-    elif seconds is not None and seconds < alpha * target.latency_seconds:
+    elif expected is not None and expected < alpha * target.latency_seconds:
         step = _shortest(sized, running)
         less = running if step is None else _moved(running, step, -1)
         k = less if (latency(sized, less) or 0.0) <= target.latency_seconds else running
-    found = unpredictable() if seconds is None else _as_it_runs(seconds, target)
+    found = unpredictable() if expected is None else _as_it_runs(expected, target)
     return k, [*demands(snapshot, sized, k), found, *still_behind(sized, k)]
 
 
@@ -111,14 +111,14 @@ def _moved(k: Vector, at: int, by: int) -> Vector:
 
 def _length(sized: Sizing, k: Vector) -> Reason:
     busy, fixed = sum(sized.stages(k)), sized.fixed_seconds or 0.0
-    text = f"the stages of a batch need {percent(busy)} of the time, and each batch {amount(fixed)} s beside them"
+    text = f"the stages of a batch need {percent(busy)} of the time, and each batch {seconds(fixed)} beside them"
     numbers: dict[str, Number] = {"busy": busy, "fixed_seconds": fixed}
     return Reason("batch", text, numbers)
 
 
-def _as_it_runs(seconds: float, target: Target) -> Reason:
+def _as_it_runs(expected: float, target: Target) -> Reason:
     numbers: dict[str, Number] = {"target_seconds": target.latency_seconds}
-    if math.isinf(seconds):
+    if math.isinf(expected):
         return Reason("latency", "batches grow without end as it runs", numbers)
-    text = f"a record takes {amount(seconds)} s as it runs, the target is {amount(target.latency_seconds)} s"
-    return Reason("latency", text, numbers | {"predicted_seconds": seconds})
+    text = f"a record takes {seconds(expected)} as it runs, the target is {seconds(target.latency_seconds)}"
+    return Reason("latency", text, numbers | {"predicted_seconds": expected})

@@ -38,9 +38,9 @@ from autotrascale.plan.policies.reasons import (
     no_counterpart,
     speaks_of_the_mean,
 )
-from autotrascale.plan.policies.stations import Station, spread, stations
+from autotrascale.plan.policies.stations import Station, spread, stations, unknown_stations
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
-from autotrascale.plan.words import amount
+from autotrascale.plan.words import amount, seconds
 
 Rates = Literal["true", "observed"]
 
@@ -71,7 +71,8 @@ class DRS:
             if snapshot.execution == "micro-batch"
             else self._in_queues(snapshot, sized)
         )
-        return answer(self.name, snapshot, wanted, [*reasons, *speaks_of_the_mean(self.target)], sized)
+        reasons = [*reasons, *speaks_of_the_mean(self.target)]
+        return answer(self.name, snapshot, wanted, reasons, sized, unknown_stations(snapshot, sized))
 
     def _in_queues(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
         found = {name: Servers(station) for name, station in stations(snapshot, sized).items()}
@@ -203,7 +204,7 @@ def _explain(name: str, servers: Servers) -> Reason:
     busy = station.offered / k
     text = (
         f"{name}: {amount(station.arrivals)}/s over {amount(station.service)}/s per instance, "
-        f"{amount(servers.sojourn)} s on {k}"
+        f"{seconds(servers.sojourn) if math.isfinite(servers.sojourn) else 'a queue without end'} on {k}"
     )
     numbers: dict[str, Number] = {"operator": name, "wanted": k, "utilisation": busy, "visits": station.visits}
     if math.isfinite(servers.sojourn):

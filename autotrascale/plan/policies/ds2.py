@@ -11,7 +11,7 @@ from autotrascale.plan.policies import Options
 from autotrascale.plan.policies.base import answer, hold_for_gaps, read_options
 from autotrascale.plan.policies.reasons import demands, rate_out_of_reach
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
-from autotrascale.plan.words import amount, percent
+from autotrascale.plan.words import instances, percent, seconds
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def explain_floor(snapshot: Snapshot, sized: Sizing, target: Target | None) -> l
     reasons = demands(snapshot, sized, sized.floor)
     if snapshot.execution == "shared":
         total, workers = sum(sized.known_loads), max(sized.floor)
-        text = f"all operators together need {total:,.1f} workers → {workers}"
+        text = f"all operators together need {instances(total)} workers → {workers}"
         reasons.append(Reason("workers", text, {"load": total, "workers": workers}))
     if snapshot.execution == "micro-batch":
         reasons.append(_batch(sized, target))
@@ -52,9 +52,9 @@ def _batch(sized: Sizing, target: Target | None) -> Reason:
     if not sized.overhead_known:
         text += ", as far as is known: overhead_share and batch_seconds are not both known"
     elif target is not None and sized.batch_limit is not None:
-        text += f", with batches of {amount(sized.batch_limit)} s at most: the target on {target.statistic} latency"
+        text += f", with batches of {seconds(sized.batch_limit)} at most: the target on {target.statistic} latency"
         numbers["batch_limit_seconds"] = sized.batch_limit
     elif target is not None:
-        text += f"; batches as short as the target of {amount(target.latency_seconds)} s are out of reach"
+        text += f"; batches as short as the target of {seconds(target.latency_seconds)} are out of reach"
         numbers["target_seconds"] = target.latency_seconds
     return Reason("batch", text, numbers)

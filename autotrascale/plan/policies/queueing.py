@@ -41,9 +41,9 @@ from autotrascale.plan.policies.reasons import (
     speaks_of_the_mean,
     still_behind,
 )
-from autotrascale.plan.policies.stations import WORKERS, Station, assumed, running, spread, stations
+from autotrascale.plan.policies.stations import WORKERS, Station, assumed, running, spread, stations, unknown_stations
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
-from autotrascale.plan.words import amount
+from autotrascale.plan.words import seconds
 
 Scope = Literal["function", "path"]
 Stations = Mapping[str, Station]
@@ -73,7 +73,9 @@ class Queueing:
         if isinstance(sized, Unsized):
             return hold_for_gaps(self.name, snapshot, sized)
         wanted, reasons = self._in_batches(snapshot, sized) if in_batches else self._in_queues(snapshot, sized)
-        return answer(self.name, snapshot, wanted, [*reasons, *speaks_of_the_mean(self.target)], sized)
+        reasons = [*reasons, *speaks_of_the_mean(self.target)]
+        unmeasured = unknown_stations(snapshot, sized) if self.scope == "path" else ()
+        return answer(self.name, snapshot, wanted, reasons, sized, unmeasured)
 
     def _in_batches(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
         k, reasons = batches.one_step(snapshot, sized, self.target, self.alpha)
@@ -199,16 +201,16 @@ def _moved(name: str, running: int, wanted: int, response: float) -> Reason:
     numbers: dict[str, Number] = {"operator": name, "running": running, "wanted": wanted}
     if math.isfinite(response):  # JSON cannot carry infinity
         numbers["response_seconds"] = response
-    takes = f"takes {amount(response)} s on" if math.isfinite(response) else "is saturated on"
+    takes = f"takes {seconds(response)} on" if math.isfinite(response) else "is saturated on"
     if wanted == running:
         return Reason("kept", f"{name}: {takes} {running}, kept", numbers)
     code, word = ("slowest", "slow") if wanted > running else ("fastest", "quick")
     return Reason(code, f"{name}: {takes} {running}, the {code} of a {word} path → {wanted}", numbers)
 
 
-def _slowest_path(seconds: float, target: Target) -> Reason:
+def _slowest_path(expected: float, target: Target) -> Reason:
     numbers: dict[str, Number] = {"target_seconds": target.latency_seconds}
-    if math.isinf(seconds):
+    if math.isinf(expected):
         return Reason("latency", "the slowest path is saturated as it runs", numbers)
-    text = f"the slowest path takes {amount(seconds)} s as it runs, the target is {amount(target.latency_seconds)} s"
-    return Reason("latency", text, numbers | {"predicted_seconds": seconds})
+    text = f"the slowest path takes {seconds(expected)} as it runs, the target is {seconds(target.latency_seconds)}"
+    return Reason("latency", text, numbers | {"predicted_seconds": expected})

@@ -9,7 +9,7 @@ from autotrascale.domain.decision import Number, Reason
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.sizing.sizing import Sizing, limits
-from autotrascale.plan.words import amount, listing, percent
+from autotrascale.plan.words import amount, instances, listing, percent, seconds
 
 HOT = 0.5  # an instance that takes in this much beside its even part holds a hot key
 _ROUNDING = 1e-9  # busier than 1 by no more is a sum added up in another order
@@ -24,7 +24,7 @@ def unknown_signal(signal: str, field: str, operators: Sequence[str]) -> Reason:
 def not_given_back(missing: Sequence[str]) -> Reason:
     """Unknown is never good news: what was not measured may be why so much runs."""
     fields = " and ".join(missing)
-    text = f"holding: not known: {fields}; operators share their time with it, so nothing is given back"
+    text = f"holding: not known: {fields}; what is needed depends on it, so nothing is given back"
     return Reason("hold-unmeasured", text, {"missing": fields})
 
 
@@ -82,10 +82,10 @@ def latency_reached(predicted: float, target: Target, stuck: str) -> Reason:
     if math.isinf(predicted):  # not a number that JSON can carry
         return Reason("out-of-reach", "predicts a queue without end: the bounds do not carry the offered rate", numbers)
     numbers["predicted_seconds"] = predicted
-    wanted = f"{amount(target.latency_seconds)} s"
+    wanted = seconds(target.latency_seconds)
     if predicted > target.latency_seconds:
-        return Reason("out-of-reach", f"predicts {amount(predicted)} s for a target of {wanted}: {stuck}", numbers)
-    return Reason("latency", f"predicts {amount(predicted)} s, within the target of {wanted}", numbers)
+        return Reason("out-of-reach", f"predicts {seconds(predicted)} for a target of {wanted}: {stuck}", numbers)
+    return Reason("latency", f"predicts {seconds(predicted)}, within the target of {wanted}", numbers)
 
 
 def no_counterpart(execution: str, why: str, instead: Iterable[str]) -> Reason:
@@ -111,11 +111,11 @@ def _demand(snapshot: Snapshot, sized: Sizing, at: int, k: int, stage: float) ->
 def _needs(snapshot: Snapshot, load: float, k: int, stage: float) -> str:
     match snapshot.execution:
         case "pipelined":
-            return f"needs {load:,.1f} → {k}"
+            return f"needs {instances(load)} → {k}"
         case "shared":
-            return f"needs {load:,.1f} of the workers"
+            return f"needs {instances(load)} of the workers"
         case "micro-batch":
-            return f"is {load:,.1f} s of work in each second, {amount(stage)} s on {k}"
+            return f"is {seconds(load)} of work in each second, {seconds(stage)} on {k}"
 
 
 def _bound(snapshot: Snapshot, name: str, load: float, k: int) -> str:
@@ -131,7 +131,7 @@ def _hot_key(name: str, running: int, skew: float, alone: float, load: float) ->
     share = skew / running
     text = (
         f"{name}: one of {running} instances takes in {percent(share)} of the records, and more instances do not "
-        f"divide one key: it alone has {amount(load * alone)} s of work in each second"
+        f"divide one key: it alone has {seconds(load * alone)} of work in each second"
     )
     numbers: dict[str, Number] = {"operator": name, "running": running, "hottest_share": share, "skew": skew}
     return Reason("skew", text, {**numbers, "hot_share": alone, "busy_alone": load * alone})

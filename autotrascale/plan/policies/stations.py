@@ -60,6 +60,13 @@ def stations(snapshot: Snapshot, sized: Sizing) -> dict[str, Station]:
     return found
 
 
+def unknown_stations(snapshot: Snapshot, sized: Sizing) -> list[str]:
+    """Fields without which the way of a record is longer than it looks: a source that does not say how long it works
+    is no station, and its time is in no sum. What operators share, `Sizing.unmeasured` names."""
+    unknown = [name for name, load in sized.named_load.items() if load is None]
+    return [f"useful_seconds of {name}" for name in unknown] if snapshot.execution == "pipelined" else []
+
+
 def running(snapshot: Snapshot, known: Mapping[str, Station]) -> dict[str, int]:
     """What each station runs on; with shared execution the most that any operator reports."""
     if snapshot.execution == "shared":

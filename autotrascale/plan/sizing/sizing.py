@@ -220,6 +220,12 @@ def bounds(snapshot: Snapshot) -> tuple[Vector, Vector]:
     return lower, upper
 
 
+def slots(execution: Execution | None, k: Mapping[str, int]) -> int:
+    """What a parallelism takes. The stages of a micro-batch, and the operators of a worker, take turns on the same.
+    Of an engine that does not say, as if every operator owned its instances."""
+    return sum(k.values()) if execution in ("pipelined", None) else max(k.values(), default=0)
+
+
 def limits(snapshot: Snapshot, name: str) -> tuple[int, int]:
     """Least and most instances that one operator may have."""
     metrics: OperatorMetrics = snapshot.operators[name]
@@ -241,10 +247,10 @@ def _overhead_known(snapshot: Snapshot, target: Target | None) -> bool:
 
 
 def _with_capacity(demand: Demand, capacity: Mapping[str, float]) -> Demand:
-    """The same demand over other capacities, where both are known."""
+    """The same demand over other capacities. A source whose rate this one window does not say has the one known."""
     if not capacity:
         return demand
-    known = {name: each for name, each in capacity.items() if each > 0 and demand.load.get(name)}
+    known = {name: each for name, each in capacity.items() if each > 0 and demand.rate.get(name)}
     load = {name: (demand.rate[name] or 0.0) / known[name] if name in known else each
             for name, each in demand.load.items()}  # fmt: skip
     return replace(demand, capacity={**demand.capacity, **known}, load=load)

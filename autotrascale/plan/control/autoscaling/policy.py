@@ -28,7 +28,7 @@ from autotrascale.plan.policies.base import hold, hold_for_gaps
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.lattice import Point
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
-from autotrascale.plan.words import amount, percent
+from autotrascale.plan.words import amount, percent, seconds
 
 NAME = "autoscale"
 RISING = 1.03  # ahead over now, from which on the rate is said to rise
@@ -252,7 +252,7 @@ class _Planning:
     def _said(self, predicted: Prediction) -> Reason:
         target = self.policy.settings.target.latency_seconds
         mean, sd = predicted.latency(target), predicted.spread(target)
-        text = f"expected at {amount(predicted.rate)}/s: {amount(mean)} ± {amount(sd)} s; from {predicted.basis}"
+        text = f"expected at {amount(predicted.rate)}/s: {seconds(mean)} ± {seconds(sd)}; from {predicted.basis}"
         numbers = {"latency_seconds": mean, "sd_seconds": sd, "rate": predicted.rate, "met": predicted.met}
         return Reason("predicted", text, numbers)
 

@@ -16,7 +16,7 @@ from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.control.looks.evidence import AHEAD, Beliefs, Evidence, seen_in, true_capacity
+from autotrascale.plan.control.looks.evidence import AHEAD, Beliefs, Evidence, Seen, seen_in, true_capacity
 from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.plan.words import amount, listing
 
@@ -42,7 +42,7 @@ def judge(evidence: Evidence) -> tuple[Beliefs, Reason | None]:
     reason = _objection(COMPARISONS, evidence)
     if reason is None:
         seen = seen_in(evidence, known.believed)
-        return Beliefs(seen, seen), None
+        return Beliefs(seen, seen, still_waiting=still_waiting(evidence)), None
     with_last = replace(evidence, beliefs=Beliefs(believed=known.last))
     agreeing = known.agreeing + 1 if _objection(COMPARISONS, with_last) is None else 1
     seen = seen_in(evidence, None)
@@ -232,6 +232,38 @@ def _balance(evidence: Evidence) -> str | None:
             f"came and {amount(went)} were carried")  # fmt: skip
 
 
+def _worked_off(evidence: Evidence) -> str | None:
+    """What waited and could not be carried since still waits."""
+    shot, least = evidence.snapshot, still_waiting(evidence)
+    if shot.backlog_records is None or shot.backlog_records >= least - shot.target_rate:
+        return None
+    before = evidence.beliefs.believed.backlog if evidence.beliefs.believed is not None else None
+    return (f"of a backlog of {amount(before or 0.0)} at least {amount(least)} must be left by what the instances can "
+            f"do, and {amount(shot.backlog_records)} are said to wait")  # fmt: skip
+
+
+def still_waiting(evidence: Evidence) -> float:
+    """What is left at least of the backlog that was known last."""
+    shot, before = evidence.snapshot, evidence.beliefs.believed
+    most = None if before is None or not before.backlog else _most_carried(shot, before)
+    if before is None or not before.backlog or most is None:
+        return 0.0
+    seconds = max(evidence.watched - before.backlog_at, evidence.look.at - before.at, shot.window_seconds)
+    busy = seconds + (shot.batch_seconds or 0.0)  # a batch may have begun before the window
+    return max(0.0, before.backlog + min(before.rate, shot.target_rate) * seconds - SLACK * most * busy)
+
+
+def _most_carried(shot: Snapshot, before: Seen) -> float | None:
+    """Records per second at full speed, by what instances did in this look or, where that was more, in the one before:
+    in large batches they do more."""
+    fastest = {name: max(rate, before.capacity.get(name, rate)) for name, rate in true_capacity(shot).items()}
+    sized = size(shot, capacity=fastest)
+    if not isinstance(sized, Sizing) or sized.unmeasured:
+        return None
+    busy = sized.busy(tuple(shot.parallelism.values())) - sized.overhead
+    return max(sized.rate / busy, shot.throughput or 0.0) if busy > 0 else None
+
+
 def _inexact(shot: Snapshot, came: float, went: float) -> float:
     """Counters of two places are not read at the same moment, and batches reach over the edges of a window."""
     return 2 * UNEVEN * min(came, went) + shot.target_rate
@@ -254,4 +286,4 @@ CHECKS: Checks = (
     ("latency", _latency),
     ("balance", _surplus),
 )
-COMPARISONS: Checks = (("true-rate", _true_rate), ("balance", _balance))
+COMPARISONS: Checks = (("true-rate", _true_rate), ("balance", _balance), ("balance", _worked_off))

@@ -24,6 +24,7 @@ class Seen:
     counted: tuple[float | None, ...]  # enough numbers of the window to know it again
     backlog: float | None = None  # the last that was known …
     backlog_at: float = 0.0  # … and when, in seconds watched
+    rate: float = 0.0  # that was offered then
     capacity: Mapping[str, float] = field(default_factory=dict)  # records per useful second, of each operator
 
 
@@ -51,6 +52,7 @@ class Beliefs:
     believed: Seen | None = None  # the last look that was believed
     last: Seen | None = None  # the last look there was
     agreeing: int = 0  # looks in a row that agree with one another, and not with what was believed
+    still_waiting: float = 0.0  # records at the last look that was believed, at least, whether it named them or not
 
 
 def seen_in(evidence: Evidence, before: Seen | None) -> Seen | None:
@@ -63,11 +65,11 @@ def seen_in(evidence: Evidence, before: Seen | None) -> Seen | None:
                *(each.total.useful_seconds for each in snapshot.operators.values()))  # fmt: skip
     at, made = look.at, look.measured_at
     known = made if made is not None and math.isfinite(made) and made <= at + AHEAD else None
-    backlog, backlog_at = snapshot.backlog_records, evidence.watched
+    backlog, backlog_at, rate = snapshot.backlog_records, evidence.watched, snapshot.target_rate
     if backlog is None and before is not None:
-        backlog, backlog_at = before.backlog, before.backlog_at
+        backlog, backlog_at, rate = before.backlog, before.backlog_at, before.rate
     capacity = {**(before.capacity if before is not None else {}), **true_capacity(snapshot)}
-    return Seen(at, known, counted, backlog, backlog_at, capacity)
+    return Seen(at, known, counted, backlog, backlog_at, rate, capacity)
 
 
 def true_capacity(snapshot: Snapshot) -> dict[str, float]:

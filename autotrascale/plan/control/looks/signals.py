@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from autotrascale.domain.decision import Number, Reason
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.plan.control.looks.lagged import FEWEST, follows
-from autotrascale.plan.words import amount, percent
+from autotrascale.plan.words import percent, seconds
 
 SATURATED, IDLE = 0.95, 0.5  # useful share of the window: of the hottest instance, and of the others on average
 CORRELATED = 0.7
@@ -49,7 +49,7 @@ class Services:
                 continue
             text = (
                 f"the backlog follows the latency of {name} ({percent(found.correlation)} at a lag of {found.lag} "
-                f"looks), which takes {amount(series[-1])} s: more instances would wait for it too"
+                f"looks), which takes {seconds(series[-1])}: more instances would wait for it too"
             )
             numbers: dict[str, Number] = {
                 "service": name,

@@ -11,9 +11,9 @@ from statistics import median_high
 
 from autotrascale.domain.decision import Number, Reason
 from autotrascale.plan.control.manager.adjustments import faster
-from autotrascale.plan.control.manager.quota import slots, within_quota
+from autotrascale.plan.control.manager.quota import within_quota
 from autotrascale.plan.control.manager.situation import Situation
-from autotrascale.plan.sizing.sizing import Sizing, size
+from autotrascale.plan.sizing.sizing import Sizing, size, slots
 from autotrascale.plan.words import amount, listing, percent
 
 Parallelism = Mapping[str, int]

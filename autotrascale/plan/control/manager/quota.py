@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from autotrascale.domain.snapshot import Execution
-
 
 @dataclass(frozen=True)
 class Shares:
@@ -40,11 +38,6 @@ def within_quota(wanted: Mapping[str, int], need: Mapping[str, int], quota: int)
         given = _shared(least, {name: w - least[name] for name, w in wanted.items()}, quota)
     cut = tuple(name for name, w in wanted.items() if given[name] < w)
     return Shares(given, cut, tuple(name for name in cut if given[name] < need.get(name, 1)))
-
-
-def slots(execution: Execution, k: Mapping[str, int]) -> int:
-    """What a parallelism takes. The stages of a micro-batch, and the operators of a worker, take turns on the same."""
-    return sum(k.values()) if execution == "pipelined" else max(k.values(), default=0)
 
 
 def _shared(base: Mapping[str, int], more: Mapping[str, int], quota: int) -> dict[str, int]:

@@ -122,8 +122,8 @@ class Situation:
     @property
     def restart_seconds(self) -> float:
         """How long a rescale stops the job: the median of those seen, the knob being the first guess."""
-        guess = self.knobs.restart_seconds
-        return statistics.median((guess, *self.state.downtimes)) if guess else 0.0
+        guess = (self.knobs.restart_seconds,) if self.knobs.restart_seconds else ()
+        return statistics.median(known) if (known := (*guess, *self.state.downtimes)) else 0.0
 
     def bounds(self, name: str) -> tuple[int, int]:
         """Least and most instances: the job's own bounds and the knobs', whichever is tighter."""
