@@ -47,8 +47,9 @@ MEASURED, GUESSED = 0.06, 0.35  # spread of e: of loads that a window measured, 
 LEAST_LOAD = 1e-3
 LEAST_OVERHEAD, MOST_OVERHEAD = 0.05, 0.95  # a batch whose overhead nobody measured has some, and does some work
 
-# Median and spread of the numbers in β, those that come once for each operator first. `experiments/search_choices` fits
-# them to many simulated jobs, each run at a hundred points: these are what came out, rounded.
+# Median and spread of the numbers in β, those that come once for each operator first. They are near to what
+# `experiments/search_choices/priors.py` finds on many simulated jobs. Where they are narrower (crowding, rate), wider
+# ones made starts from a model of another rate worse (`benchmarks/transfer_bench.py`).
 Prior = tuple[float, float]
 EACH: Mapping[str, Prior] = {"load": (0.0, MEASURED), "growth": (-2.4, 1.1), "share": (0.0, 0.7)}
 ONCE: Mapping[str, Prior] = {"crowding": (-4.0, 1.5), "level": (0.0, 1.5), "rate": (0.0, 0.1)}
@@ -161,11 +162,13 @@ class Physics:
         spare, steepness = _spare(np.exp(log_rho))
         pooled = np.sqrt(2 * (k + 1)) - 1
         wait = waiting + (1 - apart) * (pooled * log_rho - np.log(k)) + apart * log_rho - spare
-        served = np.exp(beta[at["share"]] + grown + crowded) * np.asarray(self.loads) / sum(self.loads)
-        waited = served * np.exp(np.clip(wait, -50.0, 50.0))
+        served = beta[at["share"]] + grown + crowded + np.log(self.loads) - np.log(sum(self.loads))
+        log_total = np.log(total)
+        parts = np.hstack([np.full_like(total, always), tasks + log_total, pairs + 2 * log_total])
+        # In logarithms: what waits at a saturated operator is beyond what numbers hold.
+        value = np.logaddexp.reduce(np.hstack([parts, served, served + wait]), axis=1)
+        parts, served, waited = (np.exp(each - value[:, None]) for each in (parts, served, served + wait))
         both = served + waited
-        parts = np.exp([always, tasks, pairs]) * np.column_stack([np.ones(len(k)), total, total**2])
-        whole = parts.sum(axis=1) + both.sum(axis=1)
         busier = waited * ((1 - apart) * pooled + apart + np.exp(log_rho) * steepness)  # ∂/∂ log load, through ρ
         slope = np.zeros((len(k), len(beta)))
         slope[:, at["load"]] = busier
@@ -174,8 +177,9 @@ class Physics:
         slope[:, at["share"]] = both
         slope[:, at["always"].start : at["pairs"].stop] = parts
         slope[:, at["waiting"].start] = waited.sum(axis=1)
-        slope[:, at["apart"].start] = apart * (1 - apart) * (waited * ((1 - pooled) * log_rho + np.log(k))).sum(axis=1)
-        return np.log(whole), slope / whole[:, None]
+        by_apart = (waited * ((1 - pooled) * log_rho + np.log(k))).sum(axis=1)
+        slope[:, at["apart"].start] = apart * (1 - apart) * by_apart
+        return value, slope
 
     def _batches(self, k: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats]:
         at, (own, total) = self.places, self._relative(k)
