@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.transfer.measures import FACTORS, METHODS, OURS, WRONG, Row
+from benchmarks.transfer.measures import FACTORS, INFORMED, METHODS, OURS, WRONG, Row
 
 POOLED = "all"
 TAIL = 0.9
@@ -31,6 +31,7 @@ def figures_of(rows: Sequence[Row]) -> Figures:
             if (pairs := [pair for pair in _pairs(rows, OURS, ("warm",)) if pair[0]["factor"] == factor])
         },
         "wrong": {start: _by_family(pairs, _paired) for start in WRONG if (pairs := _pairs(rows, OURS, (start,)))},
+        "informed": _by_family(_pairs(rows, OURS, (INFORMED,)), _paired),
         "law": _by_family(law, _law),
     }
 

@@ -55,6 +55,8 @@ def markdown(figures: Figures) -> str:
         sections.append(table("From a model of the same job, by rate", "times its rate", by_rate, PAIRED))
     for start, by_family in figures["wrong"].items():
         sections.append(table(f"From a model of {WRONG_TITLES[start]}", "family", by_family, PAIRED))
+    if figures["informed"]:
+        sections.append(table("Knowing the answer, at the same rates", "family", figures["informed"], PAIRED))
     if figures["law"]:
         sections.append(table("From a model of the same job, rate and target", "family", figures["law"], LAW))
     return "\n\n".join(filter(None, sections)) + "\n"
