@@ -49,6 +49,8 @@ def _cold(rows: Sequence[Row]) -> Figures:
         "runs_in_all_median": _quantile([row["ended"] for row in rows], 0.5),
         "runs_in_all_90": _quantile([row["ended"] for row in rows], TAIL),
         "stopped_share": _share(math.isfinite(row["stop"]) for row in rows),
+        # Every job has a point that the stop rule takes: whoever says that there is none is wrong.
+        "gave_up_share": _share(row["reason"] == "rule-unsatisfiable" for row in rows),
         "first_run_accepted_share": _share(row["stop"] == 1 for row in rows),
         "missed_share": _share(row["missed"] for row in accepted),
         "regret_at_stop_median": _quantile([row["regret_at_stop"] for row in rows], 0.5, 4),

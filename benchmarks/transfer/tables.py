@@ -16,6 +16,7 @@ COLD: Columns = (
     ("runs to stop, median (90 %)", ("runs_to_stop_median", "runs_to_stop_90")),
     ("with second looks", ("runs_in_all_median", "runs_in_all_90")),
     ("stopped", ("stopped_share",)),
+    ("wrongly gave up", ("gave_up_share",)),
     ("at the first run", ("first_run_accepted_share",)),
     ("accepted that truly miss", ("missed_share",)),
     ("regret at the stop", ("regret_at_stop_median", "regret_at_stop_90")),
