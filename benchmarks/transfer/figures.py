@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.transfer.measures import FACTORS, METHODS, OURS, WRONG, Row
+from benchmarks.transfer.measures import FACTORS, INFORMED, METHODS, OURS, WRONG, Row
 
 POOLED = "all"
 TAIL = 0.9
@@ -31,6 +31,7 @@ def figures_of(rows: Sequence[Row]) -> Figures:
             if (pairs := [pair for pair in _pairs(rows, OURS, ("warm",)) if pair[0]["factor"] == factor])
         },
         "wrong": {start: _by_family(pairs, _paired) for start in WRONG if (pairs := _pairs(rows, OURS, (start,)))},
+        "informed": _by_family(_pairs(rows, OURS, (INFORMED,)), _paired),
         "law": _by_family(law, _law),
     }
 
@@ -48,6 +49,8 @@ def _cold(rows: Sequence[Row]) -> Figures:
         "runs_in_all_median": _quantile([row["ended"] for row in rows], 0.5),
         "runs_in_all_90": _quantile([row["ended"] for row in rows], TAIL),
         "stopped_share": _share(math.isfinite(row["stop"]) for row in rows),
+        # Every job has a point that the stop rule takes: whoever says that there is none is wrong.
+        "gave_up_share": _share(row["reason"] == "rule-unsatisfiable" for row in rows),
         "first_run_accepted_share": _share(row["stop"] == 1 for row in rows),
         "missed_share": _share(row["missed"] for row in accepted),
         "regret_at_stop_median": _quantile([row["regret_at_stop"] for row in rows], 0.5, 4),

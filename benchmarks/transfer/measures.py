@@ -124,6 +124,9 @@ class _Job:
                 study = study_of(case, self.seed, sizing=sizing, source=source)
                 trace = trace_of(study, judge, self._windows(case, f"at {factor}").measure)
                 yield {"part": "changed", "method": OURS, "start": start, "factor": factor} | asdict(trace)
+            if INFORMED in self.methods:
+                trace = trace_of_informed(judge, self._windows(case, f"at {factor}").measure)
+                yield {"part": "changed", "method": OURS, "start": INFORMED, "factor": factor} | asdict(trace)
 
     def _of_another_job(self) -> BenefitModel:
         """Its latencies are scaled to this job's target, so that it might be taken for this one at sight."""

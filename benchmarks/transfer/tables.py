@@ -16,6 +16,7 @@ COLD: Columns = (
     ("runs to stop, median (90 %)", ("runs_to_stop_median", "runs_to_stop_90")),
     ("with second looks", ("runs_in_all_median", "runs_in_all_90")),
     ("stopped", ("stopped_share",)),
+    ("wrongly gave up", ("gave_up_share",)),
     ("at the first run", ("first_run_accepted_share",)),
     ("accepted that truly miss", ("missed_share",)),
     ("regret at the stop", ("regret_at_stop_median", "regret_at_stop_90")),
@@ -55,6 +56,8 @@ def markdown(figures: Figures) -> str:
         sections.append(table("From a model of the same job, by rate", "times its rate", by_rate, PAIRED))
     for start, by_family in figures["wrong"].items():
         sections.append(table(f"From a model of {WRONG_TITLES[start]}", "family", by_family, PAIRED))
+    if figures["informed"]:
+        sections.append(table("Knowing the answer, at the same rates", "family", figures["informed"], PAIRED))
     if figures["law"]:
         sections.append(table("From a model of the same job, rate and target", "family", figures["law"], LAW))
     return "\n\n".join(filter(None, sections)) + "\n"

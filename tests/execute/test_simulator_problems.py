@@ -26,7 +26,7 @@ from autotrascale.execute.simulator.steady import steady_state
 from autotrascale.reading import validate
 
 draw = cache(problems.draw)  # a problem is the same each time: draw it once
-JOBS = 3
+JOBS = 2  # of those seen, and one more of those kept apart
 SMALL = 60_000  # points that enumeration takes in a moment
 
 
