@@ -1,11 +1,12 @@
 """Starting from a stored model against starting cold, through the command line, store and library included.
 
     python -m experiments.warm_start.run                     # the simulated word count
-    python -m experiments.warm_start.run --engine spark      # the real one on this machine, once: a quarter of an hour
+    python -m experiments.warm_start.run --engine spark      # three real jobs on this machine: an hour and more
+    python -m experiments.warm_start.run --engine spark --job wordcount
 
-Each job is tuned cold at its first rate and leaves a model. Then, at each of the other rates, it is tuned from that
-model (`--warm-start auto`) and cold. Every tuning run is a process of its own with a store of its own to look into:
-the warm ones find the first rate's model there and no other. Prints one JSON object for each run, then the sums.
+A sequence: each job is tuned cold at its first rate, and then at three others, one after the other, from what the runs
+before it left in the store (`--warm-start auto`), and beside it cold, with an empty store. Every run is a process
+of its own. Prints one JSON object for each run, then the sums.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -24,26 +24,28 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-JOBS = {
-    "simulator": ("wordcount-simulated.yaml", 350_000.0, (455_000.0, 280_000.0, 245_000.0)),
-    "spark": ("wordcount.yaml", 1000.0, (1300.0, 700.0)),
+SEQUENCES: dict[str, dict[str, tuple[float, ...]]] = {
+    "simulator": {"wordcount-simulated": (350_000.0, 455_000.0, 280_000.0, 245_000.0)},
+    "spark": {
+        "wordcount": (1000.0, 1300.0, 700.0, 850.0),
+        "nexmark-q2": (1500.0, 2000.0, 1000.0, 1250.0),
+        "nexmark-q5": (800.0, 1000.0, 600.0, 700.0),
+    },
 }
 NO_TARGET = 3  # exit code: done, but the target is not met
 
 
-def runs_of(engine: str, seed: int, folder: Path) -> Iterator[dict[str, Any]]:
-    file, first, others = JOBS[engine]
-    job, learned = ROOT / "configs" / file, folder / "first"
-    yield {"start": "cold, first", **tuned(job, first, seed, learned)}
+def runs_of(name: str, rates: Sequence[float], seed: int, folder: Path) -> Iterator[dict[str, Any]]:
+    job, learned = ROOT / "configs" / f"{name}.yaml", folder / "learned"
+    first, *others = rates
+    yield {"job": name, "start": "cold, first", **tuned(job, first, seed, learned)}
     for rate in others:
-        warm = folder / f"warm-{rate:g}"
-        shutil.copytree(learned, warm)
-        yield {"start": "warm", **tuned(job, rate, seed, warm)}
-        yield {"start": "cold", **tuned(job, rate, seed, folder / f"cold-{rate:g}", "none")}
+        yield {"job": name, "start": "cold", **tuned(job, rate, seed, folder / f"cold-{rate:g}", "none")}
+        yield {"job": name, "start": "warm", **tuned(job, rate, seed, learned)}
 
 
 def tuned(job: Path, rate: float, seed: int, store: Path, warm_start: str = "auto") -> dict[str, Any]:
-    """One tuning run as a user has it. The store is a folder with relative artefacts, so that it can be copied."""
+    """One tuning run as a user has it."""
     command = [
         sys.executable, "-m", "autotrascale.service.cli", "tune", str(job), "--rate", str(rate), "--seed", str(seed),
         "--store", f"sqlite:///{store}/mlflow.db", "--warm-start", warm_start, "--format", "json",
@@ -70,9 +72,10 @@ def tuned(job: Path, rate: float, seed: int, store: Path, warm_start: str = "aut
 
 
 def sums(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for rate, start in dict.fromkeys((run["rate"], run["start"]) for run in runs):
-        these = [run for run in runs if (run["rate"], run["start"]) == (rate, start)]
+    for name, rate, start in dict.fromkeys((run["job"], run["rate"], run["start"]) for run in runs):
+        these = [run for run in runs if (run["job"], run["rate"], run["start"]) == (name, rate, start)]
         yield {
+            "job": name,
             "rate": rate,
             "start": start,
             "runs": len(these),
@@ -86,16 +89,21 @@ def sums(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--engine", choices=list(JOBS), default="simulator")
+    parser.add_argument("--engine", choices=list(SEQUENCES), default="simulator")
+    parser.add_argument("--job", help="one of the engine's sequences; all of them")
     parser.add_argument("--seeds", type=int, help="how many; two on the simulator, one on Spark")
     arguments = parser.parse_args()
     runs: list[dict[str, Any]] = []
     print(json.dumps({"machine": {"cores": os.cpu_count(), "load": os.getloadavg()[0]}}), flush=True)
+    sequences = SEQUENCES[arguments.engine]
+    if arguments.job not in (None, *sequences):
+        parser.error(f"--job: no such as {arguments.job}; there are {', '.join(sequences)}")
     for seed in range(arguments.seeds or (2 if arguments.engine == "simulator" else 1)):
-        with tempfile.TemporaryDirectory() as name:
-            for run in runs_of(arguments.engine, seed, Path(name)):
-                runs.append(run)
-                print(json.dumps(run), flush=True)
+        for name in [arguments.job] if arguments.job else sequences:
+            with tempfile.TemporaryDirectory() as folder:
+                for run in runs_of(name, sequences[name], seed, Path(folder)):
+                    runs.append(run)
+                    print(json.dumps(run), flush=True)
     for line in sums(runs):
         print(json.dumps(line))
 
