@@ -30,6 +30,9 @@ class CheckpointFolder:
         oldest = min(batches, default=0)
         return Checkpoint(planned, tuple(_newest(self._numbers("commits"))), tuple(self._stores(oldest)))
 
+    def newest_commit(self) -> int | None:
+        return max(self._numbers("commits"), default=None)
+
     def forget(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             self._files.delete(self._path(f"{entry.folder}/{entry.batch}"), False)

@@ -53,6 +53,7 @@ from autotrascale.execute.spark.connection.messages import (
 from autotrascale.execute.spark.connection.processes import kill_session
 from autotrascale.execute.spark.host import session
 from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
+from autotrascale.execute.spark.host.file_sinks import name_every_batch
 from autotrascale.execute.spark.host.loading import load_job
 from autotrascale.execute.spark.host.sources import not_replayable, waits
 from autotrascale.execute.spark.host.state_partitions import repartition_state
@@ -122,6 +123,7 @@ class Host:
         if missing := [name for name in self.job.topology if name not in flow.marked]:
             remedy = "make it with flow.load, flow.source or flow.operator"
             raise InputError(f"job {self.job.name}", f"declares {missing[0]!r} and never builds it", remedy=remedy)
+        name_every_batch(self.spark, writer, message.checkpoint)
         return flow, writer.option("checkpointLocation", message.checkpoint)
 
     def _stop(self) -> None:
