@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import statistics
@@ -102,32 +103,31 @@ def fire(job: str, folder: Path, chance: random.Random, *, on_cluster: bool) -> 
             at.close()
 
 
-def rescales(times: int, work: Path, seed: int) -> dict[str, object]:
-    """A burst fills the state; then it is moved, and compared, again and again."""
+def rescales(times: int, work: Path, seed: int, until: float) -> dict[str, object]:
+    """The first file fills the state; then it is moved, and compared, again and again. On a busy machine a rescale may
+    fail, and goes back; it does not count as one."""
     work.mkdir(parents=True)
-    burst = ((0.0, 40.0), (20.0, 40.0), (20.0, 1.0))  # (seconds, factor)
-    at = Fire("keyed", work / "job", random.Random(seed), shape=burst)
-    at.up()
-    time.sleep(30.0)
-    total, seconds, phases, done = Outcome(Kill("keyed", "", "")), list[float](), defaultdict[str, list[float]](list), 0
-    for number in range(times):
-        before = at.parallelism
+    at = Fire("keyed", work / "job", random.Random(seed), first=_KEYS)
+    total = Outcome(Kill("keyed", "", "nobody"), down=at.up().running is None)
+    seconds, phases, failed = list[float](), defaultdict[str, list[float]](list), list[str]()
+    while len(seconds) < times and time.time() < until and not total.down:
         up = at.rescale()
-        if up.running is None or up.running == before:
-            total.down, total.detail = up.running is None, up.detail
-            break
-        done += 1
+        total.down, total.detail = up.running is None, up.detail
+        if up.detail:
+            failed.append(up.detail)
+            continue
         seconds.append(up.standstill)
         for phase, took in up.phases.items():
             phases[phase].append(took)
-        if number % 5 == 4 or number == times - 1:
+        if len(seconds) % 5 == 0 or len(seconds) == times:
             at.check(total)
-            say(f"{done} rescales, {total.records} records, lost {total.lost}, doubled {total.doubled}")
+            say(f"{len(seconds)} rescales, {total.records} records, lost {total.lost}, doubled {total.doubled}")
             if total.lost or total.doubled:
                 break
     left = at.close()
     return {
-        "rescales": done,
+        "rescales": len(seconds),
+        "failed_and_went_back": len(failed),
         "keys": min(total.records, _KEYS),
         "records": total.records,
         "lost": total.lost,
@@ -136,7 +136,7 @@ def rescales(times: int, work: Path, seed: int) -> dict[str, object]:
         "processes_left": left,
         "standstill_seconds": {"median": _rounded(statistics.median(seconds)), "most": _rounded(max(seconds))},
         "phases": {phase: _rounded(statistics.median(took)) for phase, took in phases.items()},
-        **({"detail": total.detail} if total.detail else {}),
+        "why_failed": sorted(set(failed)),
     }
 
 
@@ -175,18 +175,18 @@ def _sums(outcomes: list[Outcome]) -> dict[str, object]:
     }
 
 
-def figures(kills: int = 200, times: int = 50, seed: int = 0, until: float | None = None) -> dict[str, object]:
+def figures(kills: int = 200, times: int = 50, seed: int = 0, until: float = math.inf) -> dict[str, object]:
     """JSON-able. `until` is when to stop, in seconds of Unix time, whatever is left to do."""
     found: dict[str, object] = {"seed": seed, "cores": os.cpu_count()}
     with tempfile.TemporaryDirectory(prefix="kill-bench-", ignore_cleanup_errors=True) as folder:
         if times:
-            found["rescales"] = rescales(times, Path(folder, "rescales"), seed)
+            found["rescales"] = rescales(times, Path(folder, "rescales"), seed, until)
             say(json.dumps(found["rescales"]))
         outcomes: list[Outcome] = []
         for outcome in series(drawn(kills, seed), Path(folder), seed):
             outcomes.append(outcome)
             say(_line(outcome, sum(each.kills for each in outcomes)))
-            if sum(each.kills for each in outcomes) >= kills or (until and time.time() > until):
+            if sum(each.kills for each in outcomes) >= kills or time.time() > until:
                 break
         found["kills"] = table(outcomes)
     return {**found, "goal": "200 kills: none down for good, nothing lost, nothing doubled, no process left"}
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, help="stop after so long, whatever is left to do")
     arguments = parser.parse_args()
-    until = time.time() + 60 * arguments.minutes if arguments.minutes else None
+    until = time.time() + 60 * arguments.minutes if arguments.minutes else math.inf
     print(json.dumps(figures(arguments.kills, arguments.rescales, arguments.seed, until), indent=2))
 
 

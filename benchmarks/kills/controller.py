@@ -4,7 +4,6 @@ is in, and can be made to wait there until somebody has been killed."""
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autotrascale.domain.errors import AuTraScaleError
-from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
+from autotrascale.execute.spark.connection.connection import Connection
 from autotrascale.execute.spark.connection.messages import Message
 from autotrascale.execute.spark.live import LiveSpark
 from autotrascale.execute.spark.query.query import Query
@@ -51,11 +50,11 @@ class Reached:
     host: int
 
 
-def control(pipe: Pipe, settings: SparkSettings, rate: float, home: Path, k: dict[str, int], pause: str) -> None:
+def control(pipe: Pipe, settings: SparkSettings, home: Path, k: dict[str, int], pause: str) -> None:
     """Starts the job, and does what it is told until the pipe breaks. `pause` is a phase of coming up."""
     os.setpgid(0, 0)
     hooks = _Hooks(pipe)
-    with LiveSpark(settings, {"source": rate}, home) as live:
+    with LiveSpark(settings, {"source": 1.0}, home) as live:
         hooks.pause(pause)
         hooks.install()
         pipe.send(_up(live, k))
@@ -67,10 +66,8 @@ def control(pipe: Pipe, settings: SparkSettings, rate: float, home: Path, k: dic
                     done = live.rescale(asked.parallelism)
                     hooks.pause("")
                     pipe.send(_up(live, k, done.detail, done.downtime_seconds, dict(done.phases or {})))
-                case "rest":
-                    pipe.send(_at_rest(live, k))
-                    if live._query is not None:
-                        live._query.release_load()
+                case "look":
+                    pipe.send(_up(live, k))
                 case "close":
                     return
 
@@ -95,24 +92,6 @@ def _up(
         except AuTraScaleError as error:
             detail = f"{detail} | {error}"
     return Up(None, 0, detail)
-
-
-def _at_rest(live: LiveSpark, k: dict[str, int]) -> int | Up:
-    """The records that were taken in. The load goes on afterwards."""
-    try:
-        records = live.come_to_rest()["source"]
-        query, connection = live._query, live._hosting.connection
-        assert query is not None
-        assert connection is not None
-        until = time.monotonic() + 60
-        while not (connection.watch.batches and query.has_come_to_rest(connection.watch.batches[-1])):
-            connection.poll()
-            if time.monotonic() > until:
-                return Up(None, 0, "it does not come to rest")
-            time.sleep(0.1)
-    except (AuTraScaleError, QueryFailedError, HostLostError) as error:
-        return _up(live, k, f"it broke while it came to rest: {error}")
-    return records
 
 
 class _Hooks:

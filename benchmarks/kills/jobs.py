@@ -1,11 +1,13 @@
-"""Three small jobs whose results say whether a record was lost or taken twice, and what they must be.
+"""Small jobs whose results say whether a record was lost or taken twice, and what the results must be.
 
-    stateless   every number, once                                  files that Spark writes, by batch numbers
-    stateful    every number that was not seen before               the same; state lost shows as a number twice
-    two-states  … and how often they came, by group                 counts; either state lost shows as a wrong count
-    keyed       how often each of many keys came                    counts
+    stateless    every number, once                             files that Spark writes, by batch numbers
+    stateful     every number that was not seen before          the same; state lost shows as a number twice
+    two-states   … and how many of them there are, by group     counts; either state lost shows as a wrong count
+    keyed        how often each of many keys came               counts
 
-Numbers come again after a while (`number`), so that later batches need the state of earlier ones.
+Records are numbers, in files that appear in `folder`/in; results go to `folder`/out. Numbers come again after a while
+(`number`), so that later batches need the state of earlier ones. Nothing is written in Python that runs in workers: to
+start them would take most of the time.
 """
 
 from __future__ import annotations
@@ -17,34 +19,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.spark.query.flow import Flow, Query
-from autotrascale.jobs.chance import Ints
-from autotrascale.jobs.wordcount import WordCount, read_results
 
-_BLOCK = 400  # records; in each, numbers come that are new, and then the same again
+_BLOCK = 400  # records
 _GROUPS = 40
 
 
 @dataclass(frozen=True)
 class Stateless:
-    """`results` is a folder of which the job has `out` to itself."""
-
-    results: str
+    folder: str
 
     name: ClassVar[str] = "stateless"
     topology: ClassVar[Topology] = Topology.chain("source", "scale")
 
     def build(self, flow: Flow) -> Query:
-        numbers = flow.load("source", "n bigint", lambda numbers: [numbers])
-        scaled = flow.operator("scale", numbers, do=lambda df: df.select((fn.col("n") * 2).alias("n")))
-        return scaled.writeStream.format("json").outputMode("append").option("path", f"{self.results}/out")
+        scaled = flow.operator("scale", _records(flow, self.folder), do=lambda df: df.withColumn("n", fn.col("n") * 2))
+        return _files(scaled, self.folder)
 
     def found(self) -> Counter[int]:
-        return Counter(line["n"] // 2 for line in lines(Path(self.results, "out")))
+        return Counter(line["n"] // 2 for line in lines(Path(self.folder, "out")))
 
     def expected(self, records: int) -> Counter[int]:
         return Counter(range(records))
@@ -52,26 +49,24 @@ class Stateless:
 
 @dataclass(frozen=True)
 class Stateful:
-    results: str
+    folder: str
 
     name: ClassVar[str] = "stateful"
     topology: ClassVar[Topology] = Topology({"source": Operator(), "first": Operator(("source",), stateful=True)})
 
     def build(self, flow: Flow) -> Query:
-        numbers = flow.load("source", "n bigint", lambda numbers: [number(numbers)])
-        first = flow.operator("first", numbers, do=lambda df: df.select("n").dropDuplicates(["n"]), by=["n"])
-        return first.writeStream.format("json").outputMode("append").option("path", f"{self.results}/out")
+        return _files(_first(flow, self.folder), self.folder)
 
     def found(self) -> Counter[int]:
-        return Counter(line["n"] for line in lines(Path(self.results, "out")))
+        return Counter(line["n"] for line in lines(Path(self.folder, "out")))
 
     def expected(self, records: int) -> Counter[int]:
-        return Counter(set(number(np.arange(records)).tolist()))
+        return Counter({number(record) for record in range(records)})
 
 
 @dataclass(frozen=True)
 class TwoStates:
-    results: str
+    folder: str
 
     name: ClassVar[str] = "two-states"
     topology: ClassVar[Topology] = Topology(
@@ -79,45 +74,34 @@ class TwoStates:
             "source": Operator(),
             "first": Operator(("source",), stateful=True),
             "count": Operator(("first",), stateful=True),
-            "sink": Operator(("count",)),
         }
     )
 
     def build(self, flow: Flow) -> Query:
-        numbers = flow.load("source", "n bigint", lambda numbers: [number(numbers)])
-        first = flow.operator("first", numbers, do=lambda df: df.select("n").dropDuplicates(["n"]), by=["n"])
-        group = (fn.col("n") % _GROUPS).cast("string").alias("word")
-        count = flow.operator("count", first.select(group), do=lambda df: df.groupBy("word").count(), by=["word"])
-        sink = flow.operator("sink", count, do=WordCount(results=self.results)._sink)
-        return sink.writeStream.format("noop").outputMode("update")
+        groups = _first(flow, self.folder).select((fn.col("n") % _GROUPS).alias("key"))
+        return _counts(flow, groups, self.folder)
 
     def found(self) -> Counter[int]:
-        return Counter({int(word): count for word, count in read_results(self.results).items()})
+        return _largest(self.folder)
 
     def expected(self, records: int) -> Counter[int]:
-        return Counter(n % _GROUPS for n in set(number(np.arange(records)).tolist()))
+        return Counter(n % _GROUPS for n in {number(record) for record in range(records)})
 
 
 @dataclass(frozen=True)
 class Keyed:
-    results: str
+    folder: str
     keys: int = 100_000
 
     name: ClassVar[str] = "keyed"
-    topology: ClassVar[Topology] = Topology(
-        {"source": Operator(), "count": Operator(("source",), stateful=True), "sink": Operator(("count",))}
-    )
+    topology: ClassVar[Topology] = Topology({"source": Operator(), "count": Operator(("source",), stateful=True)})
 
     def build(self, flow: Flow) -> Query:
-        keys = self.keys
-        numbers = flow.load("source", "n bigint", lambda numbers: [numbers % keys])
-        word = fn.col("n").cast("string").alias("word")
-        count = flow.operator("count", numbers.select(word), do=lambda df: df.groupBy("word").count(), by=["word"])
-        sink = flow.operator("sink", count, do=WordCount(results=self.results)._sink)
-        return sink.writeStream.format("noop").outputMode("update")
+        keys = _records(flow, self.folder).select((fn.col("n") % self.keys).alias("key"))
+        return _counts(flow, keys, self.folder)
 
     def found(self) -> Counter[int]:
-        return Counter({int(word): count for word, count in read_results(self.results).items()})
+        return _largest(self.folder)
 
     def expected(self, records: int) -> Counter[int]:
         whole, rest = divmod(records, self.keys)
@@ -128,10 +112,10 @@ Job = Stateless | Stateful | TwoStates | Keyed
 JOBS: dict[str, type[Job]] = {job.name: job for job in (Stateless, Stateful, TwoStates, Keyed)}
 
 
-def number(records: Ints) -> Ints:
-    """Of a record: each block brings half as many new numbers as it has records, and then brings them once more."""
+def number(record: int) -> int:
+    """Each block of records brings half as many new numbers, and then the same once more."""
     half = _BLOCK // 2
-    return records // _BLOCK * half + records % half
+    return record // _BLOCK * half + record % half
 
 
 def lines(folder: Path) -> Iterator[dict[str, int]]:
@@ -147,7 +131,38 @@ def lines(folder: Path) -> Iterator[dict[str, int]]:
                 yield from (json.loads(line) for line in file.read_text().splitlines())
 
 
-def difference(job: Job, records: int) -> tuple[int, int]:
-    """How many records' worth are missing in the results, and how many are there too often."""
-    found, expected = job.found(), job.expected(records)
-    return (expected - found).total(), (found - expected).total()
+def _records(flow: Flow, folder: str) -> DataFrame:
+    read = flow.spark.readStream.schema("n bigint").option("maxFilesPerTrigger", 20).json(f"{folder}/in")
+    return flow.source("source", read.withColumn("at", fn.current_timestamp()), arrival="at").select("n")
+
+
+def _first(flow: Flow, folder: str) -> DataFrame:
+    half = _BLOCK // 2
+    new = (fn.floor(fn.col("n") / _BLOCK) * half + fn.col("n") % half).alias("n")
+    numbers = _records(flow, folder).select(new)
+    return flow.operator("first", numbers, do=lambda df: df.dropDuplicates(["n"]), by=["n"])
+
+
+def _files(df: DataFrame, folder: str) -> Query:
+    writer = df.writeStream.format("json").outputMode("append").option("path", f"{folder}/out")
+    return writer.trigger(processingTime="200 milliseconds")
+
+
+def _counts(flow: Flow, df: DataFrame, folder: str) -> Query:
+    """A batch that comes again overwrites what it wrote."""
+    counts = flow.operator("count", df, do=lambda df: df.groupBy("key").count(), by=["key"])
+
+    def write(batch: DataFrame, number: int) -> None:
+        batch.write.mode("overwrite").json(f"{folder}/out/{number}")
+
+    return counts.writeStream.foreachBatch(write).outputMode("update").trigger(processingTime="200 milliseconds")
+
+
+def _largest(folder: str) -> Counter[int]:
+    """The last count of each key: counts only grow, so the largest is the last."""
+    counts: Counter[int] = Counter()
+    for file in Path(folder, "out").glob("*/*.json"):
+        for line in file.read_text().splitlines():
+            found = json.loads(line)
+            counts[found["key"]] = max(counts[found["key"]], found["count"])
+    return counts

@@ -7,6 +7,7 @@ import contextlib
 import os
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,10 +21,11 @@ import psutil
 from autotrascale.execute.spark.connection.processes import session_members
 from autotrascale.execute.spark.settings import Patience, SparkSettings
 from benchmarks.kills.controller import Reached, Rescale, Up, control
-from benchmarks.kills.jobs import JOBS, Job, difference
+from benchmarks.kills.jobs import JOBS, Job
 
 PATIENCE = Patience(start=150.0, command=90.0, first_batch=120.0)
-RATE = 200.0
+_EVERY, _RECORDS = 0.25, 40  # a file with so many records, every so many seconds
+_TAKEN_WITHIN = 180.0
 _UP_WITHIN = 420.0  # seconds, on a busy machine
 _GONE_WITHIN = 20.0
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -72,14 +74,13 @@ class Fire:
     chance: random.Random
     master: str = "local[4]"
     conf: dict[str, str] = field(default_factory=dict)
-    rate: float = RATE
-    shape: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
+    first: int = _RECORDS  # in the first file
     executors: Callable[[], list[int]] = list
 
     def __post_init__(self) -> None:
-        (self.folder / "results").mkdir(parents=True)
-        (self.folder / "work").mkdir()
-        options = {"results": str(self.folder / "results")}
+        for part in ("in", "work"):
+            (self.folder / part).mkdir(parents=True)
+        options = {"folder": str(self.folder)}
         self.job: Job = JOBS[self.job_name](**options)
         self.settings = SparkSettings(
             job=f"benchmarks.kills.jobs:{type(self.job).__name__}",
@@ -91,13 +92,13 @@ class Fire:
             prime_batches=2,
             patience=PATIENCE,
             work_dir=str(self.folder / "work"),
-            load_shape=self.shape,
         )
         self.host, self.hosts = 0, set[int]()
         self.parallelism = self.drawn({})
         self.process: Any = None
         self.pipe: Pipe
         self._fork("")
+        self.feeder = Feeder(self.folder / "in", self.first)
 
     def drawn(self, other_than: dict[str, int]) -> dict[str, int]:
         """State goes to another number of partitions each time."""
@@ -130,19 +131,19 @@ class Fire:
         return up
 
     def check(self, outcome: Outcome) -> None:
-        """Brings it to rest, and compares."""
-        for _ in range(3):
-            self.pipe.send("rest")
-            said = self._said()
-            if isinstance(said, int):
-                outcome.records = said
-                outcome.lost, outcome.doubled = difference(self.job, said)
-                return
-            self._noted(said)
-            outcome.down, outcome.detail = said.running is None, said.detail
-            if outcome.down:
-                return
-        outcome.down, outcome.detail = True, "it never came to rest"
+        """Gives it no more records until it has taken all there are, and compares."""
+        outcome.records = outcome.lost = records = self.feeder.pause()
+        until = time.monotonic() + _TAKEN_WITHIN
+        while not outcome.down:
+            with contextlib.suppress(OSError, ValueError):  # a file that is just being written
+                outcome.lost, outcome.doubled = difference(self.job, records)
+            if not outcome.lost or outcome.doubled or time.monotonic() > until:
+                break
+            time.sleep(0.5)
+            self.pipe.send("look")
+            up = self.up()
+            outcome.down, outcome.detail = up.running is None, up.detail or outcome.detail
+        self.feeder.go_on()
 
     def under_fire(self, kill: Kill) -> Outcome:
         began, outcome = time.monotonic(), Outcome(kill)
@@ -165,6 +166,7 @@ class Fire:
 
     def close(self) -> int:
         """The processes that are left when all is over."""
+        self.feeder.end()
         with contextlib.suppress(OSError):
             self.pipe.send("close")
         self.process.join(60)
@@ -232,7 +234,7 @@ class Fire:
         """A forked controller has its libraries loaded: it is there at once."""
         fork = get_context("fork")
         ours, theirs = fork.Pipe()
-        arguments = (theirs, self.settings, self.rate, self.folder / "home", self.parallelism, pause)
+        arguments = (theirs, self.settings, self.folder / "home", self.parallelism, pause)
         self.process = fork.Process(target=control, args=arguments, daemon=True)
         self.process.start()
         theirs.close()
@@ -246,6 +248,47 @@ class Fire:
         except (EOFError, OSError):
             return Up(None, 0, "the controller ended by itself")
         return None if within < _UP_WITHIN else Up(None, 0, f"nothing was heard of it for {within:.0f} s")
+
+
+class Feeder:
+    """Brings records, file after file."""
+
+    def __init__(self, folder: Path, first: int) -> None:
+        self._folder, self._records = folder, 0
+        self._paused, self._over = threading.Lock(), threading.Event()
+        self._bring(first)
+        self._thread = threading.Thread(target=self._feed, daemon=True)
+        self._thread.start()
+
+    def pause(self) -> int:
+        """How many there are."""
+        self._paused.acquire()
+        return self._records
+
+    def go_on(self) -> None:
+        self._paused.release()
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _feed(self) -> None:
+        while not self._over.wait(_EVERY):
+            with self._paused:
+                self._bring(_RECORDS)
+
+    def _bring(self, count: int) -> None:
+        numbers = range(self._records, self._records + count)
+        draft = self._folder / f".{self._records}.part"
+        draft.write_text("".join(f'{{"n":{number}}}\n' for number in numbers))
+        draft.rename(self._folder / f"{self._records}.json")
+        self._records += count
+
+
+def difference(job: Job, records: int) -> tuple[int, int]:
+    """How many are missing in the results, and how many are there too often."""
+    found, expected = job.found(), job.expected(records)
+    return (expected - found).total(), (found - expected).total()
 
 
 def _named(process: psutil.Process) -> str:
