@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.kills.archive import JAVA, quick_java
 from benchmarks.kills.cluster import CONF, cluster
 from benchmarks.kills.run import PHASES, VICTIMS, WITHOUT_STATE, Fire, Kill, Outcome
 
@@ -53,7 +54,7 @@ def drawn(count: int, seed: int) -> list[Kill]:
     return kills[:count]
 
 
-def series(kills: list[Kill], work: Path, seed: int) -> Iterator[Outcome]:
+def series(kills: list[Kill], work: Path, seed: int, java: str = JAVA) -> Iterator[Outcome]:
     """The kills of one job one after the other in one home; those of executors on a cluster."""
     chance = random.Random(seed)
     batches: dict[tuple[str, bool], list[list[Kill]]] = defaultdict(list)
@@ -65,7 +66,7 @@ def series(kills: list[Kill], work: Path, seed: int) -> Iterator[Outcome]:
     homes = [(key, batch) for key, group in batches.items() for batch in group]
     chance.shuffle(homes)
     for number, ((job, on_cluster), batch) in enumerate(homes):
-        with fire(job, work / f"{number}", chance, on_cluster=on_cluster) as at:
+        with fire(job, work / f"{number}", chance, java, on_cluster=on_cluster) as at:
             yield from at_one_home(at, batch)
 
 
@@ -86,28 +87,28 @@ def at_one_home(fire: Fire, kills: list[Kill]) -> Iterator[Outcome]:
 
 
 @contextmanager
-def fire(job: str, folder: Path, chance: random.Random, *, on_cluster: bool) -> Iterator[Fire]:
+def fire(job: str, folder: Path, chance: random.Random, java: str, *, on_cluster: bool) -> Iterator[Fire]:
     folder.mkdir(parents=True)
     if not on_cluster:
-        at = Fire(job, folder / "job", chance)
+        at = Fire(job, folder / "job", chance, java=java)
         try:
             yield at
         finally:
             at.close()
         return
     with cluster(folder / "cluster") as on:
-        at = Fire(job, folder / "job", chance, on.url, CONF, executors=on.executors)
+        at = Fire(job, folder / "job", chance, on.url, CONF, java, executors=on.executors)
         try:
             yield at
         finally:
             at.close()
 
 
-def rescales(times: int, work: Path, seed: int, until: float) -> dict[str, object]:
+def rescales(times: int, work: Path, seed: int, until: float, java: str) -> dict[str, object]:
     """The first file fills the state; then it is moved, and compared, again and again. On a busy machine a rescale may
     fail, and goes back; it does not count as one."""
     work.mkdir(parents=True)
-    at = Fire("keyed", work / "job", random.Random(seed), first=_KEYS)
+    at = Fire("keyed", work / "job", random.Random(seed), java=java, first=_KEYS)
     total = Outcome(Kill("keyed", "", "nobody"), down=at.up().running is None)
     seconds, phases, failed = list[float](), defaultdict[str, list[float]](list), list[str]()
     while len(seconds) < times and time.time() < until and not total.down:
@@ -178,12 +179,15 @@ def _sums(outcomes: list[Outcome]) -> dict[str, object]:
 def figures(kills: int = 200, times: int = 50, seed: int = 0, until: float = math.inf) -> dict[str, object]:
     """JSON-able. `until` is when to stop, in seconds of Unix time, whatever is left to do."""
     found: dict[str, object] = {"seed": seed, "cores": os.cpu_count()}
-    with tempfile.TemporaryDirectory(prefix="kill-bench-", ignore_cleanup_errors=True) as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="kill-bench-", ignore_cleanup_errors=True) as folder,
+        quick_java(Path(folder, "java")) as java,
+    ):
         if times:
-            found["rescales"] = rescales(times, Path(folder, "rescales"), seed, until)
+            found["rescales"] = rescales(times, Path(folder, "rescales"), seed, until, java)
             say(json.dumps(found["rescales"]))
         outcomes: list[Outcome] = []
-        for outcome in series(drawn(kills, seed), Path(folder), seed):
+        for outcome in series(drawn(kills, seed), Path(folder), seed, java):
             outcomes.append(outcome)
             say(_line(outcome, sum(each.kills for each in outcomes)))
             if sum(each.kills for each in outcomes) >= kills or time.time() > until:

@@ -20,6 +20,7 @@ import psutil
 
 from autotrascale.execute.spark.connection.processes import session_members
 from autotrascale.execute.spark.settings import Patience, SparkSettings
+from benchmarks.kills.archive import JAVA
 from benchmarks.kills.controller import Reached, Rescale, Up, control
 from benchmarks.kills.jobs import JOBS, Job
 
@@ -28,7 +29,6 @@ _EVERY, _RECORDS = 0.25, 40  # a file with so many records, every so many second
 _TAKEN_WITHIN = 180.0
 _UP_WITHIN = 420.0  # seconds, on a busy machine
 _GONE_WITHIN = 20.0
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # The phases of the bench, and where in the controller's course each of them is: one of several, where it has several.
 PHASES: dict[str, tuple[str, ...]] = {
@@ -74,6 +74,7 @@ class Fire:
     chance: random.Random
     master: str = "local[4]"
     conf: dict[str, str] = field(default_factory=dict)
+    java: str = JAVA
     first: int = _RECORDS  # in the first file
     executors: Callable[[], list[int]] = list
 
@@ -87,7 +88,7 @@ class Fire:
             options=options,
             python_path=(str(Path(__file__).parents[2]),),
             master=self.master,
-            conf={"spark.driver.extraJavaOptions": _JAVA, **self.conf},
+            conf={"spark.driver.extraJavaOptions": self.java, **self.conf},
             driver_memory="700m",
             prime_batches=2,
             patience=PATIENCE,
