@@ -18,8 +18,9 @@ from pyspark.sql import SparkSession, functions as fn
 folder, java = sys.argv[1:]
 builder = SparkSession.builder.master("local[2]").config("spark.driver.extraJavaOptions", java)
 for name, value in {
-    "ui.enabled": "false", "sql.adaptive.enabled": "false", "driver.host": "127.0.0.1", "driver.bindAddress": "127.0.0.1",
-    "sql.shuffle.partitions": "2", "eventLog.enabled": "true", "eventLog.dir": folder, "sql.streaming.stateStore.providerClass":
+    "ui.enabled": "false", "driver.host": "127.0.0.1", "driver.bindAddress": "127.0.0.1",
+    "sql.adaptive.enabled": "false", "sql.shuffle.partitions": "2", "eventLog.enabled": "true", "eventLog.dir": folder,
+    "sql.streaming.stateStore.providerClass":
     "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 }.items():
     builder = builder.config(f"spark.{name}", value)
