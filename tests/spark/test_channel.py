@@ -3,6 +3,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from typing import get_args
 
 import pytest
 
@@ -11,27 +12,40 @@ from autotrascale.domain.topology import Operator
 from autotrascale.execute.spark.connection.channel import Channel, ChannelClosedError, ChannelTimeoutError
 from autotrascale.execute.spark.connection.messages import (
     Boot,
+    CheckpointRead,
     Done,
     Failed,
+    Forget,
+    IsWaiting,
     Message,
+    ReadCheckpoint,
     Ready,
     Repartition,
+    RunOpenBatch,
     Shutdown,
     Started,
     StartQuery,
     StopQuery,
+    Waiting,
     decode,
     encode,
 )
+from autotrascale.execute.spark.query.checkpoint import Checkpoint, Entry, Planned, Store
 
 MESSAGES: list[Message] = [
     Boot("jobs:job", {"stall": 0.5, "words": [1, 2]}, {"spark.master": "local[2]"}, "/tmp/work", 30.0),
     StartQuery({"source": 1, "sink": 2}, "/tmp/checkpoint", "/tmp/load.json"),
     StopQuery(),
     Repartition("/tmp/checkpoint", 8),
+    ReadCheckpoint("/tmp/checkpoint"),
+    RunOpenBatch({"source": 1, "sink": 2}, "/tmp/checkpoint", "/tmp/load.json"),
+    Forget("/tmp/checkpoint", (Entry("commits", 7), Entry("offsets", 7))),
+    IsWaiting(),
     Shutdown(),
     Ready("local-1", "4.3.0", 8, "job", {"source": Operator(), "count": Operator(("source",), stateful=True)}),
-    Started("run", ("source",), 0.25),
+    Started("run", ("source",), ("socket",), 0.25),
+    CheckpointRead(Checkpoint((Planned(7, 2), Planned(8, 3)), (6, 7), (Store("0/left", 1, (7, 8)),))),
+    Waiting(True),
     Done(1.5),
     Failed("ValueError: ä\nsecond line"),
 ]
@@ -42,6 +56,10 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
     one, other = socket.socketpair()
     with one, other:
         yield Channel(one), Channel(other)
+
+
+def test_no_message_is_left_out() -> None:
+    assert {type(message) for message in MESSAGES} == set(get_args(Message))
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)

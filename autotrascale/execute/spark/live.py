@@ -23,7 +23,7 @@ from autotrascale.domain.topology import Topology, check_parallelism, check_sour
 from autotrascale.execute.live import Look, Rescaled
 from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
 from autotrascale.execute.spark.connection.hosting import Hosting
-from autotrascale.execute.spark.connection.messages import state_partitions
+from autotrascale.execute.spark.connection.processes import end_leftovers
 from autotrascale.execute.spark.query.query import Query, now_ms
 from autotrascale.execute.spark.query.rescaling import POLL_SECONDS, Change, Changes
 from autotrascale.execute.spark.settings import SparkSettings
@@ -53,8 +53,10 @@ class LiveSpark:
         self.change = Change()
         self._home = home.resolve()
         self._lock = _claim(self._home)
-        self._hosting = Hosting(settings)
+        end_leftovers(str(self._home))
+        self._hosting = Hosting(settings, owner=str(self._home))
         self._query: Query | None = None
+        self._own: dict[str, int] = {}  # instances of sources that have a number of their own, whatever was asked for
         self._why_down = "the job was never started"
 
     @property
@@ -104,17 +106,23 @@ class LiveSpark:
             return Rescaled(time.time(), False, None, detail=self._why_down)
         check_parallelism(self.topology, parallelism, self.p_max)
         before, wanted = dict(query.parallelism), dict(parallelism)
-        running = self._running(query, self._ready())
+        connection = self._ready()
+        running = self._running(query, connection)
         if wanted in (before, running):  # the partitions of a source may be its own: no rescale would change them
             return Rescaled(time.time(), True, running)
+        changes = Changes(connection, self.settings)
+        try:
+            changes.check_replayable(query)
+        except InputError as refusal:
+            return Rescaled(time.time(), False, running, detail=str(refusal))
         self._write_note(query, moving_to=wanted)
         try:
-            self.change = Changes(self._ready(), self.settings).rescale(query, wanted, query.rates)
+            self.change = changes.rescale(query, wanted, query.rates)
         except _Broken as problem:
             return self._back_to(query, before, problem)
-        self._begin_window(query)
+        self._begin_window(query, connection)
         self._write_note(query)
-        running = self._running(query, self._ready())
+        running = self._running(query, connection)
         return Rescaled(time.time(), True, running, self.change.downtime_seconds, self.change.phases)
 
     def wait(self, seconds: float) -> None:
@@ -162,25 +170,34 @@ class LiveSpark:
         return self._hosting.ready()
 
     def _bring_up(self, connection: Connection, parallelism: Mapping[str, int]) -> None:
+        """As the note says; where there is none, anew. The note is there before the query: what a first start that was
+        broken off has written is in the sinks already."""
         changes = Changes(connection, self.settings)
         if (note := self._read_note()) is None:
             folder = self._home / f"query-{now_ms()}"
             self._query = query = Query.new(self.settings, folder, parallelism, self.source_rates)
+            self._write_note(query)
             self.change = changes.begin(query)
         else:
             self._query = query = Query.left(self.settings, self._home / note.folder, note.parallelism, note.rates)
             changes.stop(query)
-            if note.moving_to is not None:
-                changes.repartition(query, state_partitions(self.topology, note.parallelism))
-            query.release_load()
-            query.change_rates(self.source_rates)
-            self.change = Change(changes.start(query))
-            self._begin_window(query)
+            self.change = self._go_on(changes, query)
         self._write_note(query)
 
-    def _begin_window(self, query: Query) -> None:
+    def _go_on(self, changes: Changes, query: Query) -> Change:
+        if not query.primed:
+            query.prime_anew(self.settings.prime_batches)
+            return changes.begin(query)
+        query.release_load()
+        query.change_rates(self.source_rates)
+        change = Change(changes.start(query))
+        self._begin_window(query, changes.connection)
+        return change
+
+    def _begin_window(self, query: Query, connection: Connection) -> None:
         """After the first batch, which carries what arrived while the job stood still, on cold caches."""
-        query.window_from_ms = self._ready().watch.batches[0].started_ms + 1
+        batches = connection.watch.batches
+        query.window_from_ms = batches[0].started_ms + 1 if batches else now_ms()
 
     def _back_to(self, query: Query, before: Mapping[str, int], problem: Exception) -> Rescaled:
         """Where it came from: its state may have been moved already, or half of the way."""
@@ -188,11 +205,12 @@ class LiveSpark:
         detail = str(problem)
         query.parallelism = dict(before)
         try:
-            self._bring_up(self._ready(), before)
+            self._bring_up(connection := self._ready(), before)
         except _Broken as another:
             self._broke(another)
             return Rescaled(time.time(), False, None, detail=f"{detail}; then, going back: {another}")
-        return Rescaled(time.time(), False, dict(before), sum(self.change.phases.values()), self.change.phases, detail)
+        running = self._running(query, connection)
+        return Rescaled(time.time(), False, running, sum(self.change.phases.values()), self.change.phases, detail)
 
     # -- watching it --------------------------------------------------------------------------------------------------
 
@@ -225,8 +243,14 @@ class LiveSpark:
         return Measurer(self.name, self.topology, self.p_max, offered)
 
     def _running(self, query: Query, connection: Connection) -> dict[str, int]:
-        """As the last batch ran; of an operator that it did not need, as it was asked for."""
-        return {**query.parallelism, **metrics.parallelism(self.topology, connection.watch.batches[-1:])}
+        """As the last batch ran; of an operator that it did not need, as it was asked for. A source that did otherwise
+        than asked before will do so again."""
+        seen = metrics.parallelism(self.topology, connection.watch.batches[-1:])
+        for name in set(self.topology.sources) & seen.keys():
+            self._own.pop(name, None)
+            if seen[name] != query.parallelism[name]:
+                self._own[name] = seen[name]
+        return {**query.parallelism, **self._own, **seen}
 
     # -- what a later process finds -----------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ class Patience:
     start: float = 120.0  # of the host: JVM, session, executors
     command: float = 60.0  # starting, stopping, rescaling a query
     first_batch: float = 90.0  # from the start of a query to the first commit
-    finish_batch: float = 15.0  # of a query that is to be rescaled; then its batch is dropped, and runs again
+    finish_batch: float = 15.0  # of a query that is to be rescaled; then its batch is cut off, and runs again
 
     def __post_init__(self) -> None:
         for name in ("start", "command", "first_batch"):

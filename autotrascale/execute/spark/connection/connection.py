@@ -10,7 +10,17 @@ from autotrascale.domain.topology import Topology
 from autotrascale.execute.spark.causes import why, why_ended
 from autotrascale.execute.spark.configuration import configuration, event_log_folder
 from autotrascale.execute.spark.connection.channel import ChannelClosedError, ChannelTimeoutError
-from autotrascale.execute.spark.connection.messages import Boot, Failed, Message, Ready, Shutdown, Started, StartQuery
+from autotrascale.execute.spark.connection.messages import (
+    Boot,
+    Failed,
+    IsWaiting,
+    Message,
+    Ready,
+    Shutdown,
+    Started,
+    StartQuery,
+    Waiting,
+)
 from autotrascale.execute.spark.connection.processes import HostProcess
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.monitor.eventlog.following import Follower
@@ -33,11 +43,11 @@ class Connection:
     topology: Topology
     watch: Watch
 
-    def __init__(self, settings: SparkSettings, work: Path, log: Path) -> None:
+    def __init__(self, settings: SparkSettings, work: Path, log: Path, owner: str = "") -> None:
         self._settings = settings
         self._work = work
         event_log_folder(work).mkdir(exist_ok=True)
-        self.process = HostProcess(log, settings.python_path)
+        self.process = HostProcess(log, settings.python_path, owner)
         self._unanswered = False
 
     def open(self) -> None:
@@ -79,6 +89,12 @@ class Connection:
         assert isinstance(answer, Started)
         self.watch.follow(answer.run)
         return answer
+
+    def waits(self) -> bool:
+        """Whether the query runs and has no batch in flight."""
+        answer = self.ask(IsWaiting(), self._settings.patience.command)
+        assert isinstance(answer, Waiting)
+        return answer.waiting
 
     def poll(self) -> None:
         """Reads on in the log; raises when the query has failed or the host is gone."""

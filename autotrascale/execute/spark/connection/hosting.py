@@ -20,8 +20,8 @@ from autotrascale.execute.spark.settings import SparkSettings
 class Hosting:
     """`connection` is to the host that runs; None before the first one, and after one was lost."""
 
-    def __init__(self, settings: SparkSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: SparkSettings, owner: str = "") -> None:
+        self.settings, self._owner = settings, owner
         self.connection: Connection | None = None
         base = settings.work_dir or tempfile.gettempdir()
         Path(base).mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ class Hosting:
             raise EngineError("the engine is closed")
         if self.connection is None:
             preflight(self.settings)
-            connection = Connection(self.settings, self.work, self.log)
+            connection = Connection(self.settings, self.work, self.log, self._owner)
             self._held.append(connection)
             try:
                 connection.open()

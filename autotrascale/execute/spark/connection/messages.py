@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
 from autotrascale import reading
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator, Topology
+from autotrascale.execute.spark.query.checkpoint import Checkpoint, Entry
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,35 @@ class Repartition:
 
 
 @dataclass(frozen=True)
+class ReadCheckpoint:
+    """→ `CheckpointRead`"""
+
+    checkpoint: str
+
+
+@dataclass(frozen=True)
+class RunOpenBatch:
+    """The batch that a stopped query has planned and not committed, and no other → `Done`, when it is committed"""
+
+    parallelism: Mapping[str, int]
+    checkpoint: str
+    load_file: str
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Remove these entries of a checkpoint, in this order → `Done`"""
+
+    checkpoint: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class IsWaiting:
+    """→ `Waiting`"""
+
+
+@dataclass(frozen=True)
 class Shutdown:
     """→ `Done`, and the host ends"""
 
@@ -66,7 +96,21 @@ class Ready:
 class Started:
     run: str
     generated: tuple[str, ...]  # the sources whose load is ours to make
+    not_replayable: tuple[str, ...]  # sources that give each record only once
     seconds: float
+
+
+@dataclass(frozen=True)
+class CheckpointRead:
+    found: Checkpoint
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Whether the query runs and has no batch in flight: its sources have nothing new, or its next trigger is yet to
+    come."""
+
+    waiting: bool
 
 
 @dataclass(frozen=True)
@@ -81,10 +125,11 @@ class Failed:
     error: str
 
 
-Message = Boot | StartQuery | StopQuery | Repartition | Shutdown | Ready | Started | Done | Failed
-_KINDS: dict[str, type[Message]] = {
-    kind.__name__: kind for kind in (Boot, StartQuery, StopQuery, Repartition, Shutdown, Ready, Started, Done, Failed)
-}
+Message = (
+    Boot | StartQuery | StopQuery | Repartition | ReadCheckpoint | RunOpenBatch | Forget | IsWaiting | Shutdown
+    | Ready | Started | CheckpointRead | Waiting | Done | Failed
+)  # fmt: skip
+_KINDS: dict[str, type[Message]] = {kind.__name__: kind for kind in get_args(Message)}
 
 
 def encode(message: Message) -> bytes:

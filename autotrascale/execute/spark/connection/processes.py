@@ -17,12 +17,14 @@ import psutil
 from autotrascale.execute.spark.connection.channel import Channel
 
 _KILL_ROUNDS = 5
+_OWNER = "AUTOTRASCALE_HOST_OF"
 
 
 class HostProcess:
     """A running host with its channel and its log. It leads a session of its own, so that no process is missed."""
 
-    def __init__(self, log: Path, python_path: Sequence[str]) -> None:
+    def __init__(self, log: Path, python_path: Sequence[str], owner: str = "") -> None:
+        """`owner` is what `end_leftovers` knows it by, and all that it starts."""
         ours, theirs = socket.socketpair()
         self.log, self.log_from = log, log.stat().st_size if log.exists() else 0
         with log.open("ab") as output:
@@ -32,7 +34,7 @@ class HostProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=_environment(python_path),
+                env={**_environment(python_path), _OWNER: owner},
                 start_new_session=True,
             )
         theirs.close()
@@ -88,6 +90,25 @@ def kill_session(leader: int, spare: int = 0) -> None:
                 process.send_signal(signal.SIGKILL)
         psutil.wait_procs(members, timeout=1.0)
         time.sleep(0.01)
+
+
+def end_leftovers(owner: str) -> None:
+    """Kills what a host of this owner has left. A JVM whose host was killed may live for some seconds, and commit."""
+    for _ in range(_KILL_ROUNDS):
+        members = [process for process in psutil.process_iter() if _owner(process) == owner]
+        if not members:
+            return
+        for process in members:
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(signal.SIGKILL)
+        psutil.wait_procs(members, timeout=1.0)
+
+
+def _owner(process: psutil.Process) -> str:
+    with contextlib.suppress(OSError, psutil.Error):
+        if process.status() != psutil.STATUS_ZOMBIE:
+            return str(process.environ().get(_OWNER, ""))
+    return ""
 
 
 def _environment(python_path: Sequence[str]) -> dict[str, str]:

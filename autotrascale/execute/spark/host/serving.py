@@ -26,26 +26,36 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from autotrascale.domain.errors import AuTraScaleError, InputError
 from autotrascale.execute.spark.causes import JVM_GONE, PARENT_GONE, why
 from autotrascale.execute.spark.connection.channel import Channel, ChannelClosedError
 from autotrascale.execute.spark.connection.messages import (
     Boot,
+    CheckpointRead,
     Done,
     Failed,
+    Forget,
+    IsWaiting,
     Message,
+    ReadCheckpoint,
     Ready,
     Repartition,
+    RunOpenBatch,
     Shutdown,
     Started,
     StartQuery,
     StopQuery,
+    Waiting,
     state_partitions,
 )
 from autotrascale.execute.spark.connection.processes import kill_session
 from autotrascale.execute.spark.host import session
+from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
+from autotrascale.execute.spark.host.file_sinks import name_every_batch
 from autotrascale.execute.spark.host.loading import load_job
+from autotrascale.execute.spark.host.sources import not_replayable, waits
 from autotrascale.execute.spark.host.state_partitions import repartition_state
 from autotrascale.execute.spark.query.flow import Flow, Job
 
@@ -78,8 +88,17 @@ class Host:
                 return self._start(message, began)
             case StopQuery():
                 self._stop()
+            case ReadCheckpoint():
+                return CheckpointRead(CheckpointFolder(self.spark, message.checkpoint).read())
+            case RunOpenBatch():
+                self._stop()
+                self._build(message)[1].trigger(once=True).start().awaitTermination()
+            case Forget():
+                CheckpointFolder(self.spark, message.checkpoint).forget(message.entries)
             case Repartition():
                 repartition_state(self.spark, message.checkpoint, message.partitions)
+            case IsWaiting():
+                return Waiting(self.query is not None and waits(self.query.status))
             case Shutdown():
                 self._stop()
                 self.spark.stop()
@@ -89,6 +108,13 @@ class Host:
 
     def _start(self, message: StartQuery, began: float) -> Started:
         self._stop()
+        flow, writer = self._build(message)
+        self.query = writer.start()
+        run, refused = str(self.query.runId), not_replayable(writer)
+        return Started(run, tuple(flow.generated), refused, time.monotonic() - began)
+
+    def _build(self, message: StartQuery | RunOpenBatch) -> tuple[Flow, DataStreamWriter]:
+        """The query, not started."""
         # Spark takes the number for all state from here, and wants one also where there is none.
         partitions = state_partitions(self.job.topology, message.parallelism) or 1
         self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
@@ -97,8 +123,8 @@ class Host:
         if missing := [name for name in self.job.topology if name not in flow.marked]:
             remedy = "make it with flow.load, flow.source or flow.operator"
             raise InputError(f"job {self.job.name}", f"declares {missing[0]!r} and never builds it", remedy=remedy)
-        self.query = writer.option("checkpointLocation", message.checkpoint).start()
-        return Started(str(self.query.runId), tuple(flow.generated), time.monotonic() - began)
+        name_every_batch(self.spark, writer, message.checkpoint)
+        return flow, writer.option("checkpointLocation", message.checkpoint)
 
     def _stop(self) -> None:
         query, self.query = self.query, None

@@ -32,6 +32,7 @@ class Query:
     last_commit_ms: float | None = None
     running: bool = False
     generated: tuple[str, ...] = ()
+    not_replayable: tuple[str, ...] = ()  # formats of its sources
 
     @classmethod
     def new(
@@ -64,9 +65,19 @@ class Query:
     def begun(self) -> bool:
         return self.window_from_ms > 0
 
+    @property
+    def primed(self) -> bool:
+        """Whether its load has begun, now or under an earlier process."""
+        return all(source.started_ms is not None for source in self.loads.sources.values())
+
     def prime_further(self) -> None:
         """One more small batch."""
         self._change(lambda _, source: source.primed_further())
+
+    def prime_anew(self, batches: int) -> None:
+        """Priming that was broken off: so many more, whatever has been taken in of the others."""
+        for _ in range(batches):
+            self.prime_further()
 
     def begin_load(self) -> None:
         """Priming is over, and its last batch committed."""

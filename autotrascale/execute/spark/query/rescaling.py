@@ -10,12 +10,25 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from autotrascale.execute.spark.connection.connection import Connection, HostLostError
-from autotrascale.execute.spark.connection.messages import Repartition, StopQuery, state_partitions
-from autotrascale.execute.spark.query.query import Query
+from autotrascale.domain.errors import InputError
+from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
+from autotrascale.execute.spark.connection.messages import (
+    CheckpointRead,
+    Forget,
+    ReadCheckpoint,
+    Repartition,
+    RunOpenBatch,
+    StopQuery,
+    state_partitions,
+)
+from autotrascale.execute.spark.query import checkpoint
+from autotrascale.execute.spark.query.checkpoint import Checkpoint, Step, next_step
+from autotrascale.execute.spark.query.query import Query, now_ms
 from autotrascale.execute.spark.settings import SparkSettings
 
 POLL_SECONDS = 0.05
+_IDLE_SECONDS = 1.0
+_MOST_STEPS = 5  # forget, run the open batch, finish a move, move
 _MORE_PRIMING = 7  # batches
 _STILL_WARMING = 0.85  # a batch in less than this share of the best time before: the session gets faster yet
 
@@ -42,43 +55,69 @@ class Changes:
         return Change(phases, stood_still)
 
     def start(self, query: Query) -> dict[str, float]:
-        """From the checkpoint, if there is one, until the first batch is committed."""
+        """From the checkpoint, if there is one, until the first batch is committed or there is nothing to commit."""
+        phases = self.prepare(query)
         started = self.connection.start_query(query.parallelism, query.checkpoint, str(query.load_file))
-        query.running, query.generated = True, started.generated
-        return {"start": started.seconds, "first_batch": self._await_batches(1)}
+        query.running, query.generated, query.not_replayable = True, started.generated, started.not_replayable
+        return {**phases, "start": started.seconds, "first_batch": self._await_batches(1, or_idle=True)}
+
+    def prepare(self, query: Query) -> dict[str, float]:
+        """Of a query that is stopped: what was begun in its checkpoint and not finished is finished, and its state is
+        brought to where `query.parallelism` wants it. Each step is decided from what is found there, so that this can
+        break off anywhere and be done again, by anybody."""
+        phases: dict[str, float] = {}
+        for _ in range(_MOST_STEPS):
+            step = next_step(self._read(query), self._wanted(query), query.checkpoint)
+            if step is None:
+                return phases
+            name, action = self._doing(step, query)
+            phases[name] = phases.get(name, 0.0) + _timed(action)
+        raise QueryFailedError(f"{query.checkpoint}: after {_MOST_STEPS} steps it still needs {step}")
 
     def rescale(self, query: Query, k: Mapping[str, int], rates: Mapping[str, float]) -> Change:
         """Stop between two batches, give the state its new partitions, start. The load goes on, so there is some
         catching up to do. (After a host has died there is nothing to stop, and the last batch runs again.)"""
+        self.check_replayable(query)
         phases = {}
         if query.running:
             phases["finish"] = self.come_to_rest(query)
             phases["stop"] = _timed(lambda: self.stop(query))
-        topology = self.connection.topology
-        if (partitions := state_partitions(topology, k)) != state_partitions(topology, query.parallelism):
-            phases["repartition"] = _timed(lambda: self.repartition(query, partitions))
+        else:
+            self.stop(query)
         query.parallelism = dict(k)
         query.release_load()
         query.change_rates(rates)
         phases |= self.start(query)
-        first = self.connection.watch.batches[0]
-        query.window_from_ms = first.started_ms
-        stood_ms = first.committed_ms - (query.last_commit_ms or first.started_ms)
-        return Change(phases, max(0.0, stood_ms / 1000))
+        return Change(phases, self._stood_still(query, phases))
+
+    def check_replayable(self, query: Query) -> None:
+        """A query that is started again asks its sources for what they gave before."""
+        if query.not_replayable:
+            name, formats = self.connection.ready.job, " and ".join(query.not_replayable)
+            raise InputError(
+                f"job {name}",
+                f"reads from {formats}, which gives each record only once: a rescale would lose records",
+                remedy="read from files, Kafka or another source that can give them again",
+            )
 
     def repartition(self, query: Query, partitions: int) -> None:
-        """Of a query that is stopped. To where its state is already is fine."""
+        """Of a query that is stopped, and whose last batch is committed."""
         self.connection.ask(Repartition(query.checkpoint, partitions), self.settings.patience.command)
 
     def come_to_rest(self, query: Query) -> float:
-        """Waits for the batch in flight, within reason. A sink that goes by batch numbers then sees no batch twice."""
+        """Waits for the batch in flight, within reason; what is cut off runs again. There may be none for hours."""
         began, batches = time.monotonic(), self.connection.watch.batches
         query.hold_load()
-        done = len(batches)
+        done, idle = len(batches), _Idle(self.connection)
         while time.monotonic() - began < self.settings.patience.finish_batch:
             self.connection.poll()
-            # A source that is not ours cannot be held; the moment after a commit is the best there is.
-            if _at_rest(query, self.connection) if query.generated else len(batches) > done:
+            if query.generated and batches:
+                at_rest = query.has_come_to_rest(batches[-1])
+            elif query.generated:
+                at_rest = idle.for_long()
+            else:  # a source that is not ours cannot be held; the moment after a commit is the best there is
+                at_rest = len(batches) > done or idle.now()
+            if at_rest:
                 break
             time.sleep(POLL_SECONDS)
         query.last_commit_ms = self.connection.last_commit_ms()
@@ -89,32 +128,80 @@ class Changes:
         self.connection.ask(StopQuery(), self.settings.patience.command)
         query.running = False
 
+    def _read(self, query: Query) -> Checkpoint:
+        answer = self.connection.ask(ReadCheckpoint(query.checkpoint), self.settings.patience.command)
+        assert isinstance(answer, CheckpointRead)
+        return answer.found
+
+    def _wanted(self, query: Query) -> int:
+        return state_partitions(self.connection.topology, query.parallelism)
+
+    def _doing(self, step: Step, query: Query) -> tuple[str, Callable[[], object]]:
+        """A step's name among the phases, and how it is done."""
+        match step:
+            case checkpoint.RunOpenBatch():
+                run = RunOpenBatch(dict(query.parallelism), query.checkpoint, str(query.load_file))
+                return "open_batch", lambda: self.connection.ask(run, self.settings.patience.first_batch)
+            case checkpoint.MoveState(partitions):
+                return "repartition", lambda: self.repartition(query, partitions)
+            case checkpoint.Forget(entries):
+                forget = Forget(query.checkpoint, entries)
+                return "mend", lambda: self.connection.ask(forget, self.settings.patience.command)
+
+    def _stood_still(self, query: Query, phases: Mapping[str, float]) -> float:
+        """From the last commit before to the first one after. A job without input did not stand still before it was
+        asked to."""
+        within = sum(phases.values())
+        if not (batches := self.connection.watch.batches):
+            query.window_from_ms = now_ms()
+            return within - phases.get("finish", 0.0)
+        query.window_from_ms = batches[0].started_ms
+        since = query.last_commit_ms or batches[0].started_ms
+        return min(within, max(0.0, (batches[0].committed_ms - since) / 1000))
+
     def _prime(self, query: Query) -> float:
         """Small batches until they get no faster: a cold JVM compiles for many of them, a warm one for none."""
         began = time.monotonic()
-        least = self.settings.prime_batches if query.generated else 1
-        for count in range(least, least + _MORE_PRIMING + 1):
+        if not query.generated:
+            return self._await_batches(1, or_idle=True)
+        for count in range(self.settings.prime_batches, self.settings.prime_batches + _MORE_PRIMING + 1):
             self._await_batches(count)
             seconds = [batch.seconds for batch in self.connection.watch.batches]
-            if not query.generated or seconds[-1] > _STILL_WARMING * min(seconds[:-1], default=0.0):
+            if seconds[-1] > _STILL_WARMING * min(seconds[:-1], default=0.0):
                 break
             query.prime_further()
         return time.monotonic() - began
 
-    def _await_batches(self, count: int) -> float:
-        began = time.monotonic()
+    def _await_batches(self, count: int, *, or_idle: bool = False) -> float:
+        began, idle = time.monotonic(), _Idle(self.connection)
         patience = self.settings.patience.first_batch
         while len(self.connection.watch.batches) < count:
             self.connection.poll()
+            if or_idle and idle.for_long():
+                break
             if time.monotonic() - began > patience:
                 raise HostLostError(f"no batch was committed within {patience:.0f} s")
             time.sleep(POLL_SECONDS)
         return time.monotonic() - began
 
 
-def _at_rest(query: Query, connection: Connection) -> bool:
-    batches = connection.watch.batches
-    return bool(batches) and query.has_come_to_rest(batches[-1])
+class _Idle:
+    """Whether a query that runs has nothing to do: a quiet topic at night is no fault."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._since: float | None = None
+
+    def now(self) -> bool:
+        return self._connection.waits()
+
+    def for_long(self) -> bool:
+        """At each call for a second: what has just arrived is found within that time."""
+        if not self.now():
+            self._since = None
+            return False
+        self._since = self._since or time.monotonic()
+        return time.monotonic() - self._since >= _IDLE_SECONDS
 
 
 def _timed(action: Callable[[], object]) -> float:

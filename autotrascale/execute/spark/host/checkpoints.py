@@ -1,0 +1,98 @@
+"""Reading and mending the folder of a checkpoint, wherever it is: by the file systems that Spark itself uses. They also
+keep the checksums beside the files in order. `query/checkpoint.py` says what is found there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from autotrascale.execute.spark.query.checkpoint import Checkpoint, Entry, Planned, Store
+
+_NEWEST = 16  # entries of each folder: a job that an earlier version left behind was started again a few times
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_VERSION = re.compile(r"(\d+)(_[^.]*)?\.(changelog|zip|delta|snapshot)")
+
+
+class CheckpointFolder:
+    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+        self._jvm: Any = spark._jvm
+        self._root = checkpoint.rstrip("/")
+        configuration = spark._jsc.hadoopConfiguration()
+        self._files: Any = self._path("").getFileSystem(configuration)
+
+    def read(self) -> Checkpoint:
+        batches = _newest(self._numbers("offsets"))
+        planned = tuple(Planned(batch, partitions_of(self._text(f"offsets/{batch}"))) for batch in batches)
+        oldest = min(batches, default=0)
+        return Checkpoint(planned, tuple(_newest(self._numbers("commits"))), tuple(self._stores(oldest)))
+
+    def newest_commit(self) -> int | None:
+        return max(self._numbers("commits"), default=None)
+
+    def forget(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self._files.delete(self._path(f"{entry.folder}/{entry.batch}"), False)
+
+    def _stores(self, oldest: int) -> Iterable[Store]:
+        """A partition holds the versions of its one store, or a folder for each of several."""
+        for operator in self._numbers("state"):
+            for part in self._numbers(f"state/{operator}"):
+                place = f"state/{operator}/{part}"
+                names = self._names(place)
+                if versions := _versions(names):
+                    yield Store(str(operator), part, _after(oldest, versions))
+                    continue
+                for name in names:
+                    if versions := _versions(self._names(f"{place}/{name}")):
+                        yield Store(f"{operator}/{name}", part, _after(oldest, versions))
+
+    def _numbers(self, folder: str) -> list[int]:
+        return sorted(int(name) for name in self._names(folder) if name.isdecimal())
+
+    def _names(self, folder: str) -> list[str]:
+        """Without hidden ones. Of a file, or where there is nothing: none. The whole list is one answer of the JVM's:
+        state has thousands of files."""
+        path = self._path(folder)
+        if not self._files.exists(path) or not self._files.getFileStatus(path).isDirectory():
+            return []
+        paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(self._files.listStatus(path))
+        listed = str(self._jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths).mkString("\n"))
+        names = (line.rpartition("/")[2] for line in listed.splitlines())
+        return [name for name in names if not name.startswith(".")]
+
+    def _text(self, file: str) -> str:
+        stream = self._files.open(self._path(file))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def _path(self, below: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{below}" if below else self._root)
+
+
+def partitions_of(text: str) -> int:
+    """n(b), of an entry of the offset log: a line for the version of its format, and one for what the batch ran with.
+    0 where that is not said."""
+    _, _, rest = text.partition("\n")
+    line = rest.partition("\n")[0]
+    try:
+        return int(json.loads(line)["conf"][_PARTITIONS])
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
+def _newest(numbers: list[int]) -> list[int]:
+    return numbers[-_NEWEST:]
+
+
+def _versions(names: Iterable[str]) -> set[int]:
+    return {int(match.group(1)) for name in names if (match := _VERSION.fullmatch(name))}
+
+
+def _after(oldest: int, versions: set[int]) -> tuple[int, ...]:
+    return tuple(sorted(version for version in versions if version > oldest))

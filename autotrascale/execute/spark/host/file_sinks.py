@@ -1,0 +1,44 @@
+"""Files that Spark writes itself have a log beside them, which must name every batch: every tenth entry repeats those
+before it, and where one is missing the query fails from then on. A move of state takes a batch number and writes no
+files, so its entry is made here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
+
+_VERSION = 1  # of the log's format
+_MOST = 16  # entries: a log that is further behind is another job's
+
+
+def name_every_batch(spark: SparkSession, writer: DataStreamWriter, checkpoint: str) -> None:
+    """Of a query that is not running. Batches that are committed and not in the log wrote no files."""
+    if not (folder := _log_folder(spark, writer)):
+        return
+    jvm: Any = spark._jvm
+    sinks = jvm.org.apache.spark.sql.execution.streaming.sinks
+    log = sinks.FileStreamSinkLog(_VERSION, spark._jsparkSession, folder, jvm.scala.Option.empty())
+    newest, committed = log.getLatestBatchId(), CheckpointFolder(spark, checkpoint).newest_commit()
+    if newest.isEmpty() or committed is None or committed - newest.get() > _MOST:
+        return
+    gateway: Any = spark.sparkContext._gateway
+    for batch in range(newest.get() + 1, committed + 1):
+        log.add(batch, gateway.new_array(sinks.SinkFileStatus, 0))
+
+
+def _log_folder(spark: SparkSession, writer: DataStreamWriter) -> str:
+    """Empty where the sink has none. What a writer was told can be had from its fields alone."""
+    inner: Any = writer._jwrite
+    field = inner.getClass().getDeclaredField("extraOptions")
+    field.setAccessible(True)
+    path = field.get(inner).get("path")
+    if path.isEmpty():
+        return ""
+    jvm: Any = spark._jvm
+    folder = jvm.org.apache.hadoop.fs.Path(path.get(), "_spark_metadata")
+    configuration = spark._jsparkSession.sessionState().newHadoopConf()
+    return str(folder.toString()) if folder.getFileSystem(configuration).exists(folder) else ""

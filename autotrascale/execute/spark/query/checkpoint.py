@@ -1,0 +1,154 @@
+"""What stands in a checkpoint, and the next thing to do before a query goes on from it. Pure: who reads and who does is
+elsewhere (`host/checkpoints.py`, `rescaling.py`).
+
+    symbol   meaning                                                                     where it stands
+    b        number of a batch. A move of state takes a number too, and reads no input   offsets/b, once it is planned
+    C        newest batch that is committed                                              commits/C
+    O        newest batch that is planned; open while O > C                              offsets/O
+    n(b)     number of partitions that b has its state in; a move is where it changes    offsets/b
+    b + 1    version of the state that b leaves behind, in each partition of each store  state/…/b+1.*
+
+A host may die between any two of these writes, and everything is decided from what is found:
+
+- An open batch runs again under its own number before state is moved. A sink that goes by batch numbers then sees the
+  same records under the same number. (Spark can also skip such a batch, and reads its input once more under another.)
+- An open move is finished, to where it was going: Spark neither starts a query on it nor takes it back.
+- Where state is already where it should be nothing is moved, and without state there is nothing to move.
+- Commits without state behind them were written by earlier versions of this program, which had Spark skip batches that
+  it then did not move past. They are forgotten, with what was planned behind the first of them: that one is open again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from autotrascale.domain.errors import EngineError
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One entry of `offsets/`."""
+
+    batch: int
+    partitions: int  # 0: not said
+
+
+@dataclass(frozen=True)
+class Store:
+    """One partition of one state store. `name` is the operator's number, and the store's where it has several."""
+
+    name: str
+    partition: int
+    versions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The newest entries of each folder, in any order."""
+
+    planned: tuple[Planned, ...] = ()
+    committed: tuple[int, ...] = ()
+    stores: tuple[Store, ...] = ()
+
+    @cached_property
+    def partitions(self) -> Mapping[int, int]:
+        """n(b)."""
+        return {entry.batch: entry.partitions for entry in sorted(self.planned, key=lambda entry: entry.batch)}
+
+    def came_to_its_end(self, batch: int) -> bool:
+        """Whether each store has the version that this batch leaves behind, be it in one partition: then files may be
+        missing. Of a batch that failed on the way some store has none."""
+        names = {store.name for store in self.stores}
+        return names == {store.name for store in self.stores if batch + 1 in store.versions}
+
+    def is_whole(self, batch: int) -> bool:
+        """Whether every partition of each of them has it: partitions beyond n(b) are left over from another time."""
+        stores = {(store.name, store.partition): store.versions for store in self.stores}
+        count = self.partitions.get(batch, 0)
+        names = {store.name for store in self.stores}
+        return count > 0 and all(batch + 1 in stores.get((name, part), ()) for name in names for part in range(count))
+
+
+@dataclass(frozen=True)
+class RunOpenBatch:
+    """This one, which is planned and not committed, and no other."""
+
+    batch: int
+
+
+@dataclass(frozen=True)
+class MoveState:
+    """All of it, to this number of partitions."""
+
+    partitions: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file of the checkpoint."""
+
+    folder: Literal["commits", "offsets"]
+    batch: int
+
+
+@dataclass(frozen=True)
+class Forget:
+    """These, in this order: whoever dies in between leaves behind what is known here as well."""
+
+    entries: tuple[Entry, ...]
+
+
+Step = RunOpenBatch | MoveState | Forget
+
+
+def next_step(found: Checkpoint, wanted: int, place: str = "checkpoint") -> Step | None:
+    """None where a query can be started with `wanted` partitions of state; 0 wants them as they are. Raises where
+    nothing that is known here would mend it."""
+    if not found.stores or not found.planned:
+        return None
+    if not found.partitions[max(found.partitions)]:
+        return None  # written by a Spark that did not say
+    opened, committed = max(found.partitions), max(found.committed, default=-1)
+    if opened < committed:
+        raise _missing(place, opened, committed)
+    if committed >= 0 and not found.is_whole(committed):
+        return _forgotten(found, committed, place)
+    if opened > committed + 1:
+        raise _missing(place, opened, committed)
+    if opened > committed and _is_move(found, opened):
+        return MoveState(found.partitions[opened])
+    if wanted in (0, found.partitions[opened]):
+        return None
+    return RunOpenBatch(opened) if opened > committed else MoveState(wanted)
+
+
+_REMEDY = "restore the folder from a copy, or give the job a new, empty one"
+
+
+def _is_move(found: Checkpoint, batch: int) -> bool:
+    """As Spark tells it: no other batch changes the number."""
+    before = found.partitions.get(batch - 1)
+    return before is not None and before != found.partitions[batch]
+
+
+def _forgotten(found: Checkpoint, committed: int, place: str) -> Forget:
+    """The commits past the newest whole state. The batch of the first of them may have begun to write its state, as any
+    open batch; those behind it never came so far."""
+    good = max((batch for batch in found.committed if found.is_whole(batch)), default=None)
+    if good is None or any(found.came_to_its_end(batch) for batch in range(good + 2, committed + 1)):
+        raise EngineError(f"{place}: batch {committed} is committed, but files of its state are missing; {_REMEDY}")
+    entries: list[Entry] = []
+    for batch in range(max(found.partitions), good, -1):
+        if batch in found.committed:
+            entries.append(Entry("commits", batch))
+        if batch > good + 1 and batch in found.partitions:
+            entries.append(Entry("offsets", batch))
+    return Forget(tuple(entries))
+
+
+def _missing(place: str, opened: int, committed: int) -> EngineError:
+    there = f"the newest batch in offsets/ is {opened} and the newest in commits/ is {committed}"
+    return EngineError(f"{place}: {there}: entries are missing; {_REMEDY}")

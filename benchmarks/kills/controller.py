@@ -1,0 +1,136 @@
+"""The process that has a job and rescales it, as the control loop does, on behalf of the bench: it says which phase it
+is in, and can be made to wait there until somebody has been killed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from typing import Any
+
+from autotrascale.domain.errors import AuTraScaleError
+from autotrascale.execute.spark.connection.connection import Connection
+from autotrascale.execute.spark.connection.messages import Message
+from autotrascale.execute.spark.live import LiveSpark
+from autotrascale.execute.spark.query.query import Query
+from autotrascale.execute.spark.query.rescaling import Changes
+from autotrascale.execute.spark.settings import SparkSettings
+
+_STARTS = 5  # in a row that fail: then the job is down for good, as it is for the control loop
+
+
+@dataclass(frozen=True)
+class Rescale:
+    """`patience` is what the batch in flight gets; `pause` a phase to say when it is reached, and to stay there unless
+    it is one that somebody is to be killed in (`in …`)."""
+
+    parallelism: dict[str, int]
+    patience: float = 10.0
+    pause: str = ""
+
+
+@dataclass(frozen=True)
+class Up:
+    """The job runs, or has been given up."""
+
+    running: dict[str, int] | None
+    host: int
+    detail: str = ""
+    standstill: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The phase that it was told to pause in."""
+
+    phase: str
+    host: int
+
+
+def control(pipe: Pipe, settings: SparkSettings, home: Path, k: dict[str, int], pause: str) -> None:
+    """Starts the job, and does what it is told until the pipe breaks. `pause` is a phase of coming up."""
+    os.setpgid(0, 0)
+    hooks = _Hooks(pipe)
+    with LiveSpark(settings, {"source": 1.0}, home) as live:
+        hooks.pause(pause)
+        hooks.install()
+        pipe.send(_up(live, k))
+        while True:
+            match pipe.recv():
+                case Rescale() as asked:
+                    object.__setattr__(live.settings.patience, "finish_batch", asked.patience)
+                    hooks.pause(asked.pause)
+                    done = live.rescale(asked.parallelism)
+                    hooks.pause("")
+                    pipe.send(_up(live, k, done.detail, done.downtime_seconds, dict(done.phases or {})))
+                case "look":
+                    pipe.send(_up(live, k))
+                case "close":
+                    return
+
+
+def _up(
+    live: LiveSpark,
+    k: dict[str, int],
+    detail: str = "",
+    standstill: float = 0.0,
+    phases: dict[str, float] | None = None,
+) -> Up:
+    """As the control loop: what does not run is started again."""
+    for _ in range(_STARTS):
+        try:
+            look = live.look()
+            if look.running is None:
+                look = live.start(k)
+            if look.running is not None:
+                host = live._hosting.connection
+                return Up(dict(look.running), host.process.pid if host else 0, detail, standstill, phases or {})
+            detail = f"{detail} | {look.detail}"
+        except AuTraScaleError as error:
+            detail = f"{detail} | {error}"
+    return Up(None, 0, detail)
+
+
+class _Hooks:
+    """Phases, by the messages that are sent to a host and by what is done around them."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._phase = ""
+
+    def pause(self, phase: str) -> None:
+        self._phase = phase
+
+    def install(self) -> None:
+        ask, rest = Connection.ask, Changes.come_to_rest
+
+        def asked(connection: Connection, message: Message, seconds: float) -> Message:
+            name = type(message).__name__
+            self._reach(f"before {name}", connection)
+            self._reach(f"in {name}", connection)
+            answer = ask(connection, message, seconds)
+            self._reach(f"after {name}", connection)
+            return answer
+
+        def rested(changes: Changes, query: Query) -> float:
+            self._reach("before finish", changes.connection)
+            self._reach("in finish", changes.connection)
+            return rest(changes, query)
+
+        patched: list[tuple[Any, str, Callable[..., Any]]] = [
+            (Connection, "ask", asked),
+            (Changes, "come_to_rest", rested),
+        ]
+        for owner, name, hook in patched:
+            setattr(owner, name, hook)
+
+    def _reach(self, phase: str, connection: Connection) -> None:
+        if phase != self._phase:
+            return
+        self._phase = ""
+        self._pipe.send(Reached(phase, connection.process.pid))
+        if not phase.startswith("in "):
+            self._phase = self._pipe.recv()  # go on, to the next phase to pause in

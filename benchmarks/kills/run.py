@@ -1,0 +1,298 @@
+"""One job under fire: it is rescaled, something is killed in a chosen phase, and then it must run again with every
+record counted once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from autotrascale.execute.spark.connection.processes import session_members
+from autotrascale.execute.spark.settings import Patience, SparkSettings
+from benchmarks.kills.archive import JAVA
+from benchmarks.kills.controller import Reached, Rescale, Up, control
+from benchmarks.kills.jobs import JOBS, Job
+
+PATIENCE = Patience(start=150.0, command=90.0, first_batch=120.0)
+_EVERY, _RECORDS = 0.25, 40  # a file with so many records, every so many seconds
+_TAKEN_WITHIN = 180.0
+_UP_WITHIN = 420.0  # seconds, on a busy machine
+_GONE_WITHIN = 20.0
+
+# The phases of the bench, and where in the controller's course each of them is: one of several, where it has several.
+PHASES: dict[str, tuple[str, ...]] = {
+    "finishing the batch": ("before finish", "in finish", "before StopQuery", "in StopQuery"),
+    "before the move": ("after StopQuery", "before Repartition", "in RunOpenBatch"),
+    "in the move": ("in Repartition",),
+    "after the move": ("after Repartition", "before StartQuery"),
+    "before the first batch": ("in StartQuery", "after StartQuery"),
+    "coming back": ("in Boot", "before ReadCheckpoint", "in StartQuery", "after StartQuery"),
+    "any moment": ("",),
+}
+WITHOUT_STATE = ("finishing the batch", "before the first batch", "coming back", "any moment")
+VICTIMS = ("host", "JVM", "controller", "executor")
+
+
+@dataclass(frozen=True)
+class Kill:
+    job: str
+    phase: str
+    victim: str
+
+
+@dataclass
+class Outcome:
+    kill: Kill
+    kills: int = 0
+    missed: bool = False  # the phase did not come: nobody was killed
+    down: bool = False
+    lost: int = 0
+    doubled: int = 0
+    left: int = 0
+    records: int = 0
+    seconds: float = 0.0
+    detail: str = ""
+
+
+@dataclass
+class Fire:
+    """One home of one job, with a controller for it."""
+
+    job_name: str
+    folder: Path
+    chance: random.Random
+    master: str = "local[4]"
+    conf: dict[str, str] = field(default_factory=dict)
+    java: str = JAVA
+    first: int = _RECORDS  # in the first file
+    executors: Callable[[], list[int]] = list
+
+    def __post_init__(self) -> None:
+        for part in ("in", "work"):
+            (self.folder / part).mkdir(parents=True)
+        options = {"folder": str(self.folder)}
+        self.job: Job = JOBS[self.job_name](**options)
+        self.settings = SparkSettings(
+            job=f"benchmarks.kills.jobs:{type(self.job).__name__}",
+            options=options,
+            python_path=(str(Path(__file__).parents[2]),),
+            master=self.master,
+            conf={"spark.driver.extraJavaOptions": self.java, **self.conf},
+            driver_memory="700m",
+            prime_batches=2,
+            patience=PATIENCE,
+            work_dir=str(self.folder / "work"),
+        )
+        self.host, self.hosts = 0, set[int]()
+        self.parallelism = self.drawn({})
+        self.process: Any = None
+        self.pipe: Pipe
+        self._fork("")
+        self.feeder = Feeder(self.folder / "in", self.first)
+
+    def drawn(self, other_than: dict[str, int]) -> dict[str, int]:
+        """State goes to another number of partitions each time."""
+        while True:
+            drawn = {name: self.chance.randint(1, 2) for name in self.job.topology}
+            drawn |= dict.fromkeys(
+                (name for name, op in self.job.topology.operators.items() if op.stateful), self.chance.randint(1, 4)
+            )
+            stateful = [name for name, op in self.job.topology.operators.items() if op.stateful]
+            if drawn != other_than and all(drawn[name] != other_than.get(name) for name in stateful):
+                return drawn
+
+    def up(self) -> Up:
+        """What the controller says when the job runs, or is given up."""
+        said = self._said()
+        assert isinstance(said, Up), said
+        return self._noted(said)
+
+    def _noted(self, said: Up) -> Up:
+        if said.host:
+            self.host = said.host
+            self.hosts.add(said.host)
+        return said
+
+    def rescale(self, patience: float = 10.0) -> Up:
+        """Without a kill."""
+        self.pipe.send(Rescale(self.drawn(self.parallelism), patience))
+        up = self.up()
+        self.parallelism = up.running or self.parallelism
+        return up
+
+    def check(self, outcome: Outcome) -> None:
+        """Gives it no more records until it has taken all there are, and compares."""
+        outcome.records = outcome.lost = records = self.feeder.pause()
+        until = time.monotonic() + _TAKEN_WITHIN
+        while not outcome.down:
+            with contextlib.suppress(OSError, ValueError):  # a file that is just being written
+                outcome.lost, outcome.doubled = difference(self.job, records)
+            if not outcome.lost or outcome.doubled or time.monotonic() > until:
+                break
+            time.sleep(0.5)
+            self.pipe.send("look")
+            up = self.up()
+            outcome.down, outcome.detail = up.running is None, up.detail or outcome.detail
+        self.feeder.go_on()
+
+    def under_fire(self, kill: Kill) -> Outcome:
+        began, outcome = time.monotonic(), Outcome(kill)
+        point = self.chance.choice(PHASES[kill.phase])
+        back = kill.phase == "coming back"
+        # Cut off in mid-batch, a rescale must run that batch to its end before it moves state.
+        patience = 0.0 if point == "in RunOpenBatch" or self.chance.random() < 0.3 else 10.0
+        first = self.chance.choice(("before finish", "after StopQuery", "before StartQuery")) if back else point
+        self.pipe.send(Rescale(self.drawn(self.parallelism), patience, first))
+        up = self._hit(kill, first, outcome, then=point if back else "")
+        outcome.missed = outcome.kills == 0
+        outcome.down = up.running is None
+        outcome.detail = up.detail
+        if up.running is not None:
+            self.parallelism = up.running
+            self.check(outcome)
+        outcome.left = self._left()
+        outcome.seconds = time.monotonic() - began
+        return outcome
+
+    def close(self) -> int:
+        """The processes that are left when all is over."""
+        self.feeder.end()
+        with contextlib.suppress(OSError):
+            self.pipe.send("close")
+        self.process.join(60)
+        self.process.kill()
+        self.process.join()
+        return self._left(closed=True)
+
+    def _hit(self, kill: Kill, point: str, outcome: Outcome, then: str) -> Up:
+        """Waits for the phase, kills, and waits until it runs again. `then`: and once more while it comes back."""
+        said = self._said() if point else self._said(within=self.chance.uniform(0.0, 6.0))
+        if isinstance(said, Up):
+            self._noted(said)
+            if point:
+                return said  # the phase did not come
+            self._strike(kill.victim, outcome)  # it runs already; that is a moment too
+            if kill.victim == "controller":
+                self._fork("")
+                return self.up()
+            return said
+        if isinstance(said, Reached):
+            self.host = said.host
+            self.hosts.add(said.host)
+        waits = isinstance(said, Reached) and not point.startswith("in ")
+        if not waits and point:
+            time.sleep(self.chance.uniform(0.0, 1.5))
+        self._strike(kill.victim, outcome)
+        if kill.victim == "controller":
+            self._fork(then)
+        elif waits:
+            self.pipe.send(then)
+        return self._hit(kill, then, outcome, "") if then else self.up()
+
+    def _strike(self, victim: str, outcome: Outcome) -> None:
+        if victim == "controller":
+            self.process.kill()
+            self.process.join()
+            outcome.kills += 1
+            return
+        until = time.monotonic() + 10.0
+        while not (pids := self._pids(victim)) and time.monotonic() < until:
+            time.sleep(0.05)
+        for pid in pids[:1]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                outcome.kills += 1
+
+    def _pids(self, victim: str) -> list[int]:
+        if victim == "host":
+            return [self.host]
+        if victim == "JVM":
+            return [process.pid for process in session_members(self.host) if _named(process) == "java"]
+        return self.executors()
+
+    def _left(self, *, closed: bool = False) -> int:
+        """Processes of hosts that are gone, or, in the end, of any."""
+        hosts = self.hosts if closed else self.hosts - {self.host}
+        until = time.monotonic() + _GONE_WITHIN
+        while left := sum(1 for host in hosts for _ in session_members(host)):
+            if time.monotonic() > until:
+                return left
+            time.sleep(0.2)
+        return 0
+
+    def _fork(self, pause: str) -> None:
+        """A forked controller has its libraries loaded: it is there at once."""
+        fork = get_context("fork")
+        ours, theirs = fork.Pipe()
+        arguments = (theirs, self.settings, self.folder / "home", self.parallelism, pause)
+        self.process = fork.Process(target=control, args=arguments, daemon=True)
+        self.process.start()
+        theirs.close()
+        self.pipe = ours
+
+    def _said(self, within: float = _UP_WITHIN) -> Any:
+        """None when nothing was said in time."""
+        try:
+            if self.pipe.poll(within):
+                return self.pipe.recv()
+        except (EOFError, OSError):
+            return Up(None, 0, "the controller ended by itself")
+        return None if within < _UP_WITHIN else Up(None, 0, f"nothing was heard of it for {within:.0f} s")
+
+
+class Feeder:
+    """Brings records, file after file."""
+
+    def __init__(self, folder: Path, first: int) -> None:
+        self._folder, self._records = folder, 0
+        self._paused, self._over = threading.Lock(), threading.Event()
+        self._bring(first)
+        self._thread = threading.Thread(target=self._feed, daemon=True)
+        self._thread.start()
+
+    def pause(self) -> int:
+        """How many there are."""
+        self._paused.acquire()
+        return self._records
+
+    def go_on(self) -> None:
+        self._paused.release()
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _feed(self) -> None:
+        while not self._over.wait(_EVERY):
+            with self._paused:
+                self._bring(_RECORDS)
+
+    def _bring(self, count: int) -> None:
+        numbers = range(self._records, self._records + count)
+        draft = self._folder / f".{self._records}.part"
+        draft.write_text("".join(f'{{"n":{number}}}\n' for number in numbers))
+        draft.rename(self._folder / f"{self._records}.json")
+        self._records += count
+
+
+def difference(job: Job, records: int) -> tuple[int, int]:
+    """How many are missing in the results, and how many are there too often."""
+    found, expected = job.found(), job.expected(records)
+    return (expected - found).total(), (found - expected).total()
+
+
+def _named(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return str(process.name())
+    return ""

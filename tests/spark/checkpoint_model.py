@@ -1,0 +1,151 @@
+"""A checkpoint as Spark writes it, one write after the other, and a power cut before any of them.
+
+State is how far the input is in it; the sink goes by batch numbers, as Spark's own files do: it takes a batch once, and
+passes over it when it comes again. Both are checked at each write: what Spark reads must be there and must fit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from autotrascale.execute.spark.query.checkpoint import (
+    Checkpoint,
+    Forget,
+    MoveState,
+    Planned,
+    RunOpenBatch,
+    Step,
+    Store,
+    next_step,
+)
+
+NAMES = ("0", "1")  # two stateful operators
+
+
+class PowerCutError(Exception):
+    pass
+
+
+class SparkRefusesError(Exception):
+    pass
+
+
+class Disk:
+    def __init__(self, partitions: int) -> None:
+        self.first = partitions
+        self.offsets: dict[int, tuple[int, int]] = {}  # batch → the end of its input, n
+        self.commits: dict[int, bool] = {}
+        self.state: dict[tuple[str, int, int], int] = {}  # store, partition, version → the end of the input in it
+        self.sink: dict[int, tuple[int, int]] = {}
+        self.writes_left: int | None = None
+
+    # -- what Spark does ----------------------------------------------------------------------------------------------
+
+    def batch(self, end: int) -> None:
+        """The open one, else a new one with the input up to `end`."""
+        opened, committed = self.newest()
+        if opened == committed:
+            opened += 1
+            self._put(self.offsets, opened, (end, self.partitions()))
+        elif self._is_move(opened):
+            raise SparkRefusesError("an unfinished move")
+        start, (end, partitions) = self.offsets.get(opened - 1, (0, 0))[0], self.offsets[opened]
+        for name in NAMES:
+            for part in range(partitions):
+                if opened:
+                    self._read(name, part, opened, start)
+                self._put(self.state, (name, part, opened + 1), end)
+        if opened in self.sink:
+            assert self.sink[opened] == (start, end), "a sink that goes by batch numbers has other records in it"
+        self._put(self.sink, opened, (start, end))
+        self._put(self.commits, opened, True)
+
+    def move(self, partitions: int, *, skipping: bool = False) -> None:
+        """`skipping` passes over open batches, as earlier versions had it."""
+        opened, committed = self.newest()
+        if committed < 0:
+            raise SparkRefusesError("no batch is committed")
+        if opened == committed or not self._is_move(opened):
+            if opened > committed:
+                if not skipping:
+                    raise SparkRefusesError("a batch is open")
+                for skipped in range(committed + 1, opened + 1):
+                    self._put(self.commits, skipped, True)
+            end, before = self.offsets[committed]
+            if before == partitions:
+                raise SparkRefusesError("it is there already")
+            opened += 1
+            self._put(self.offsets, opened, (end, partitions))
+        elif self.offsets[opened][1] != partitions:
+            raise SparkRefusesError("another move is unfinished")
+        end, before = self.offsets[committed]
+        for name in NAMES:
+            for part in range(before):
+                self._read(name, part, committed + 1, end)
+            for part in range(partitions):
+                self._put(self.state, (name, part, opened + 1), end)
+        self._put(self.commits, opened, True)
+
+    # -- what we do ---------------------------------------------------------------------------------------------------
+
+    def found(self) -> Checkpoint:
+        versions: dict[tuple[str, int], list[int]] = {}
+        for name, part, version in self.state:
+            versions.setdefault((name, part), []).append(version)
+        return Checkpoint(
+            tuple(Planned(batch, partitions) for batch, (_, partitions) in self.offsets.items()),
+            tuple(self.commits),
+            tuple(Store(name, part, tuple(found)) for (name, part), found in versions.items()),
+        )
+
+    def prepare(self, wanted: int) -> list[Step]:
+        """Step after step, as `Changes.prepare` does them."""
+        steps: list[Step] = []
+        while (step := next_step(self.found(), wanted)) is not None:
+            steps.append(step)
+            assert len(steps) <= 5, steps
+            match step:
+                case RunOpenBatch(batch):
+                    assert self.newest()[0] == batch
+                    self.batch(-1)
+                case MoveState(partitions):
+                    self.move(partitions)
+                case Forget(entries):
+                    for entry in entries:
+                        self._remove(self.commits if entry.folder == "commits" else self.offsets, entry.batch)
+        return steps
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    def newest(self) -> tuple[int, int]:
+        return max(self.offsets, default=-1), max(self.commits, default=-1)
+
+    def partitions(self) -> int:
+        return self.offsets[max(self.offsets)][1] if self.offsets else self.first
+
+    def taken(self) -> list[tuple[int, int]]:
+        """The records in the sink, batch after batch."""
+        return [self.sink[batch] for batch in sorted(self.sink) if self.sink[batch][1] > self.sink[batch][0]]
+
+    def _is_move(self, batch: int) -> bool:
+        return batch > 0 and self.offsets[batch][1] != self.offsets[batch - 1][1]
+
+    def _read(self, name: str, part: int, version: int, end: int) -> None:
+        found = self.state.get((name, part, version))
+        if found is None:
+            raise SparkRefusesError(f"state of version {version} is not there")
+        assert found == end, "the state has other records in it"
+
+    def _put(self, folder: dict[Any, Any], key: object, value: object) -> None:
+        self._cut_off()
+        folder[key] = value
+
+    def _remove(self, folder: dict[int, Any], batch: int) -> None:
+        self._cut_off()
+        del folder[batch]
+
+    def _cut_off(self) -> None:
+        if self.writes_left == 0:
+            raise PowerCutError
+        if self.writes_left is not None:
+            self.writes_left -= 1

@@ -1,0 +1,187 @@
+"""What is done with a checkpoint before a query goes on from it, for every way in which it may have been left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from checkpoint_model import Disk, PowerCutError, SparkRefusesError
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from autotrascale.domain.errors import EngineError
+from autotrascale.execute.spark.host.checkpoints import partitions_of
+from autotrascale.execute.spark.query.checkpoint import (
+    Checkpoint,
+    Entry,
+    Forget,
+    MoveState,
+    Planned,
+    RunOpenBatch,
+    Store,
+    next_step,
+)
+
+counts = st.integers(1, 4)
+cuts = st.one_of(st.none(), st.integers(0, 25))  # the writes before the power is cut
+
+
+def until_cut(disk: Disk, writes: int | None, action: Callable[[], object]) -> bool:
+    """Whether it came to its end."""
+    disk.writes_left = writes
+    try:
+        action()
+    except PowerCutError:
+        return False
+    finally:
+        disk.writes_left = None
+    return True
+
+
+def goes_on(disk: Disk, wanted: int, end: int) -> None:
+    """The query runs with its state where it is wanted, and nothing is left to do. (Where its first batch was cut off
+    before it had any state, there was nothing to move yet.)"""
+    disk.prepare(wanted)
+    disk.batch(end)
+    disk.prepare(wanted)
+    disk.batch(end + 1)
+    assert disk.newest()[0] == disk.newest()[1]
+    assert disk.partitions() == wanted
+    assert disk.prepare(wanted) == []
+
+
+@settings(max_examples=300, deadline=None)
+@given(first=counts, life=st.lists(st.tuples(st.booleans(), counts, cuts), max_size=12), last=counts)
+@example(first=2, life=[(False, 1, None), (False, 1, 1), (True, 2, None)], last=2)
+@example(first=2, life=[(False, 1, None), (True, 4, 1), (True, 1, 3)], last=2)
+@example(first=2, life=[(False, 1, 2)], last=3)
+def test_nothing_is_lost_or_doubled_wherever_it_is_cut_off(
+    first: int, life: list[tuple[bool, int, int | None]], last: int
+) -> None:
+    """Batches and rescales, each of them cut off before any of its writes, and what comes after it as well."""
+    disk, end = Disk(first), 0
+    for rescales, number, writes in life:
+        end += number
+        if rescales:
+            until_cut(disk, writes, lambda number=number: disk.prepare(number))  # type: ignore[misc]
+        elif disk.prepare(0) is not None:
+            until_cut(disk, writes, lambda end=end: disk.batch(end))  # type: ignore[misc]
+    goes_on(disk, last if disk.commits or disk.offsets else first, end + 1)
+    assert all(before[1] == after[0] for before, after in pairwise([(0, 0), *disk.taken()]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    first=counts,
+    opened=st.integers(1, 12),
+    earlier=st.lists(st.tuples(st.booleans(), counts, cuts), max_size=6),
+    ours=st.lists(st.tuples(counts, cuts), max_size=4),
+    last=counts,
+)
+@example(first=2, opened=3, earlier=[(True, 2, None), (False, 1, None)] * 3, ours=[(2, 1), (3, 2)], last=3)
+@example(first=2, opened=3, earlier=[(True, 4, 3)], ours=[], last=2)
+def test_what_an_earlier_version_left_behind_is_mended(
+    first: int,
+    opened: int,
+    earlier: list[tuple[bool, int, int | None]],
+    ours: list[tuple[int, int | None]],
+    last: int,
+) -> None:
+    """It had Spark skip the batch that was open, moved or not, and started the query on that, several times."""
+    disk, moved = Disk(first), False
+    disk.batch(10)
+    disk.batch(20)
+    until_cut(disk, opened, lambda: disk.batch(30))
+    for moves, number, writes in earlier:
+        try:
+            if moves:
+                moved |= until_cut(disk, writes, lambda number=number: disk.move(number, skipping=True))  # type: ignore[misc]
+            else:
+                until_cut(disk, writes, lambda: disk.batch(disk.offsets[disk.newest()[0]][0] + 10))
+        except SparkRefusesError:
+            pass
+        except AssertionError:
+            return  # it went on from state that does not fit, and has lost records itself
+    # Nobody can tell a batch that was committed by force when its state was whole, and its sink had yet to take it.
+    unseen = {batch for batch in disk.commits if disk.found().is_whole(batch)} - disk.sink.keys()
+    for wanted, writes in ours:
+        until_cut(disk, writes, lambda wanted=wanted: disk.prepare(wanted))  # type: ignore[misc]
+    goes_on(disk, last, 1000)
+    if not moved and not unseen:
+        assert all(before[1] == after[0] for before, after in pairwise([(0, 0), *disk.taken()]))
+
+
+WHOLE = (Store("0", 0, (1, 2, 3)), Store("0", 1, (1, 2, 3)))
+
+
+def at(*planned: tuple[int, int]) -> tuple[Planned, ...]:
+    return tuple(Planned(*entry) for entry in planned)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "step"),
+    [
+        (Checkpoint(), 3, None),
+        (Checkpoint(at((0, 2), (1, 2)), (0,)), 3, None),  # without state
+        (Checkpoint(at((0, 2), (1, 2), (2, 2)), (0, 1, 2), WHOLE), 2, None),
+        (Checkpoint(at((0, 2), (1, 2), (2, 2)), (0, 1, 2), WHOLE), 0, None),
+        (Checkpoint(at((0, 2), (1, 2), (2, 2)), (0, 1, 2), WHOLE), 3, MoveState(3)),
+        (Checkpoint(at((1, 2), (2, 2), (3, 2)), (1, 2), WHOLE), 2, None),
+        (Checkpoint(at((1, 2), (2, 2), (3, 2)), (1, 2), WHOLE), 3, RunOpenBatch(3)),
+        (Checkpoint(at((1, 2), (2, 2), (3, 5)), (1, 2), WHOLE), 2, MoveState(5)),
+        (Checkpoint(at((1, 2), (2, 2), (3, 5)), (1, 2), WHOLE), 0, MoveState(5)),
+        (Checkpoint(at((0, 2)), (), (Store("0", 0, (1,)),)), 2, None),  # its first batch is open
+        (Checkpoint(at((0, 2)), (), (Store("0", 0, (1,)),)), 3, RunOpenBatch(0)),
+        (Checkpoint(at((1, 0), (2, 0)), (1,), WHOLE), 3, None),  # by a Spark that does not say how many
+        (Checkpoint(at((2, 2), (3, 2)), (2, 3), WHOLE), 2, Forget((Entry("commits", 3),))),
+        (
+            Checkpoint(at((2, 2), (3, 2), (4, 2), (5, 2)), (2, 3, 4), WHOLE),
+            2,
+            Forget((Entry("offsets", 5), Entry("commits", 4), Entry("offsets", 4), Entry("commits", 3))),
+        ),
+    ],
+)
+def test_the_next_step_for_each_way_to_be_left(found: Checkpoint, wanted: int, step: object) -> None:
+    assert next_step(found, wanted) == step
+
+
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        (
+            Checkpoint(at((1, 2), (2, 2)), (1, 2, 3), WHOLE),
+            "the newest batch in offsets/ is 2 and the newest in commits",
+        ),
+        (
+            Checkpoint(at((2, 2), (4, 2)), (2,), WHOLE),
+            "the newest batch in offsets/ is 4 and the newest in commits/ is 2",
+        ),
+        (Checkpoint(at((7, 2), (8, 2)), (7, 8), WHOLE), "batch 8 is committed, but files of its state are missing"),
+        # Half of the newest state, and the one before is gone: a disk that lost files.
+        (
+            Checkpoint(at((2, 2), (3, 2), (4, 2)), (2, 3, 4), (Store("0", 0, (3, 5)), Store("0", 1, (3,)))),
+            "batch 4 is committed, but files of its state are missing",
+        ),
+    ],
+)
+def test_what_is_not_known_to_be_mended_is_refused_in_one_line(found: Checkpoint, problem: str) -> None:
+    with pytest.raises(EngineError) as refused:
+        next_step(found, 2, "/data/checkpoint")
+    line = str(refused.value)
+    assert line.startswith(f"/data/checkpoint: {problem}")
+    assert line.endswith("restore the folder from a copy, or give the job a new, empty one")
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "partitions"),
+    [
+        ('v1\n{"batchWatermarkMs":0,"conf":{"spark.sql.shuffle.partitions":"7"}}\n{"n":1}', 7),
+        ('v1\n{"batchWatermarkMs":0,"conf":{}}\n{"n":1}', 0),
+        ("v1\n\n-", 0),
+        ("", 0),
+    ],
+)
+def test_an_entry_of_the_offset_log_says_how_many_partitions_its_batch_had(text: str, partitions: int) -> None:
+    assert partitions_of(text) == partitions

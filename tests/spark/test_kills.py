@@ -1,0 +1,93 @@
+"""What runs a job is killed while the job is rescaled, for real: nothing is lost, nothing counted twice, nothing left.
+
+More of it than a test run has time for: `python -m benchmarks.run kill`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from autotrascale.execute.spark.connection.processes import end_leftovers
+from benchmarks.kill_bench import all_kills, drawn
+from benchmarks.kills.jobs import JOBS, lines
+from benchmarks.kills.run import PHASES, VICTIMS, Fire, Kill
+
+KILLS = [
+    Kill("two-states", "in the move", "controller"),
+    Kill("two-states", "before the move", "JVM"),
+    Kill("two-states", "coming back", "host"),
+]
+
+
+@pytest.mark.spark
+def test_a_job_survives_what_is_killed_under_it(tmp_path: Path) -> None:
+    fire = Fire("two-states", tmp_path / "job", random.Random(0))
+    try:
+        assert fire.up().running is not None
+        for kill in KILLS:
+            outcome = fire.under_fire(kill)
+            assert not outcome.down, (kill, outcome.detail)
+            assert outcome.kills == (2 if kill.phase == "coming back" else 1), kill
+            assert outcome.records > 0
+            assert (outcome.lost, outcome.doubled, outcome.left) == (0, 0, 0), kill
+    finally:
+        assert fire.close() == 0
+
+
+def test_the_bench_kills_everybody_everywhere() -> None:
+    kills = all_kills()
+    assert {kill.victim for kill in kills} == set(VICTIMS)
+    assert {kill.phase for kill in kills} == set(PHASES)
+    assert set(drawn(len(kills), seed=1)) == set(kills)
+    assert drawn(30, seed=1) == drawn(30, seed=1) != drawn(30, seed=2)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_loss_or_a_double_would_be_noticed(name: str) -> None:
+    """The oracle of each job: one record more is another result, unless it repeats what is there."""
+    job = JOBS[name](folder="nowhere")
+    expected = [job.expected(records) for records in (800, 1000, 1200, 1201)]
+    assert all(len(one) > 0 for one in expected)
+    assert expected[0] != expected[1]
+    assert expected[2] != expected[3]
+
+
+def test_results_are_what_the_log_of_the_files_names(tmp_path: Path) -> None:
+    log = tmp_path / "_spark_metadata"
+    log.mkdir()
+    for name, entries in {"8": "a", "9.compact": "ab", "10": "c", "11": ""}.items():
+        paths = [f'{{"path":"file:{tmp_path}/{entry}","action":"add"}}' for entry in entries]
+        (log / name).write_text("\n".join(["v1", *paths]))
+    for name in "abcd":
+        (tmp_path / name).write_text(f'{{"n":"{name}"}}\n')
+    assert sorted(line["n"] for line in lines(tmp_path)) == ["a", "b", "c"]  # d was never committed
+
+
+def test_what_an_earlier_host_left_is_ended_by_its_owner_alone(tmp_path: Path) -> None:
+    sleeper = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
+    owned, other = (
+        subprocess.Popen(
+            sleeper, env={**os.environ, "AUTOTRASCALE_HOST_OF": str(tmp_path / name)}, stdout=subprocess.PIPE
+        )
+        for name in ("home", "another")
+    )
+    try:
+        for process in (owned, other):
+            assert process.stdout is not None
+            process.stdout.readline()
+        end_leftovers(str(tmp_path / "home"))
+        assert not psutil.pid_exists(owned.pid)  # it was waited for, too
+        time.sleep(0.1)
+        assert other.poll() is None
+    finally:
+        for process in (owned, other):
+            process.kill()
+            process.communicate()
