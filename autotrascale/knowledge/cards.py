@@ -48,8 +48,8 @@ class Card:
             raise InputError("job", "is empty", remedy="name the job")
         if self.cold_trials is not None:
             checks.count("cold_trials", self.cold_trials)
-        checks.positive("rate", self.rate)
-        checks.positive("latency_target", self.latency_target)
+        checks.within_reach("rate", self.rate)
+        checks.within_reach("latency_target", self.latency_target)
         if self.statistic not in get_args(Statistic):
             raise InputError("statistic", "is not a latency statistic", seen=self.statistic,
                              remedy=f"use one of {', '.join(get_args(Statistic))}")  # fmt: skip

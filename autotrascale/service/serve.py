@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "AUTOTRASCALE_TOKEN"
 LEAST_TOKEN = 16  # characters
-STREAMS_SECONDS = 5  # that open answers are given at the end
+SWITCH_SECONDS = 0.001  # that a computation keeps the loop from answering others; Python's own is five times as long
 
 
 def serve(
@@ -71,9 +72,12 @@ def register(app: typer.Typer) -> None:
 def _run(app: FastAPI, state: State, bound: socket.socket) -> None:
     import uvicorn
 
+    from autotrascale.service.api.connections import BACKLOG, Limits, configured
+
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            bound.listen(BACKLOG)
             address, at = bound.getsockname()[:2]
             note(f"listening on http://{f'[{address}]' if ':' in address else address}:{at}")
 
@@ -81,11 +85,8 @@ def _run(app: FastAPI, state: State, bound: socket.socket) -> None:
             state.closing = True  # streams would else go on
             super().handle_exit(sig, frame)
 
-    config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=STREAMS_SECONDS,
-        timeout_keep_alive=60, server_header=False, limit_concurrency=1000, proxy_headers=False,
-    )  # fmt: skip
-    Server(config).run(sockets=[bound])
+    sys.setswitchinterval(SWITCH_SECONDS)
+    Server(configured(app, Limits.of_this_process())).run(sockets=[bound])
 
 
 def listening(host: str, port: int) -> socket.socket:
