@@ -61,6 +61,8 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
         raise InputError(str(path), "cannot be read", seen=error.strerror, remedy="check the path") from None
     except UnicodeDecodeError:
         raise InputError(str(path), "is not UTF-8 text", remedy="save it as UTF-8") from None
+    except ValueError as error:
+        raise InputError(str(path), "cannot be read", seen=str(error), remedy="check the path") from None
 
 
 def parse_json(text: str | bytes, place: str, most_values: int = MOST_VALUES) -> object:
@@ -239,7 +241,7 @@ def _count(value: object, known: dict[int, int], depth: int) -> int:
         return 1
     if not isinstance(value, dict | list):
         return 1
-    if depth > MOST_DEPTH:
+    if depth >= MOST_DEPTH:
         raise _TooDeepError
     if id(value) not in known:
         total = 1

@@ -17,14 +17,14 @@ from autotrascale.domain.errors import InputError, RunLostError
 from autotrascale.domain.job import Job
 from autotrascale.execute.engine import Engine
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.knowledge import claim
+from autotrascale.knowledge import asking, claim
 from autotrascale.knowledge.cards import Card, Stored
 from autotrascale.knowledge.history import find_run, read_opening
 from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.json_forms import Opening, Source
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import Store
-from autotrascale.reading import validate
+from autotrascale.reading import read_text, validate
 from autotrascale.service.jobfile import EngineName, JobFile
 from autotrascale.service.metering import UNMETERED, Meter
 from autotrascale.service.warm_start import WarmStart, wanted_by, warm_start
@@ -85,12 +85,15 @@ def start(asked: Asked, store: Store | None, listener: RunListener, meter: Meter
             job, asked.engine, engine.simulated, asked.settings, asked.rate, str(asked.path.absolute()),
             read_content(asked.path), warm.sources, warm.lines,
         )  # fmt: skip
-        return _through(RunJournal.start(store, opening, asked.queued), engine, listener, meter)
+        journal = RunJournal.start(store, opening, asked.queued)
+        if asked.queued is None:
+            asking.note_down(store, journal.run_id, asking.this_user(), "start")
+        return _through(journal, engine, listener, meter)
 
 
 def resume(
     store: Store, name: str, listener: RunListener, total_trials: int | None = None, max_seconds: float | None = None,
-    meter: Meter = UNMETERED,
+    meter: Meter = UNMETERED, asked_by: str = "",
 ) -> Finished:  # fmt: skip
     """The rest of a run, under the very job file that it was started with."""
     run = find_run(store, name)
@@ -102,6 +105,8 @@ def resume(
         _check_same(job if opening.rate is None else job.at_rate(opening.rate), opening.job)
         listener.opening(opening.job, engine.simulated, WarmStart(opening.sources, opening.warm_start))
         journal = RunJournal.resume(store, run, total_trials, max_seconds)
+        if asked_by:
+            asking.note_down(store, run.info.run_id, asked_by, "resume")
         if isinstance(engine, SimulatorEngine):
             engine.runs = len(journal.past)  # its noise goes on where it was
         return _through(journal, engine, listener, meter)
@@ -152,7 +157,7 @@ def cancel(store: Store, run: Run) -> bool:
 
 def read_content(path: Path) -> Mapping[str, Any]:
     """A job file that has been read and found good, as plain data."""
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     content: Mapping[str, Any] = json.loads(json.dumps(yaml.safe_load(text), default=str))
     return content
 
@@ -164,7 +169,7 @@ def check_unchanged(opening: Opening) -> None:
         return
     try:
         now = read_content(path)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (InputError, yaml.YAMLError) as error:
         raise InputError(str(path), f"cannot be compared with what the run began under: {error}",
                          remedy="restore it") from None  # fmt: skip
     found = list(differences(opening.job_file, now))

@@ -150,7 +150,9 @@ class Connection(H11Protocol):
         answering = cycle is not None and not cycle.response_complete
         silent = not cycle.response_started if answering else self.conn.their_state is h11.IDLE
         if silent and not self.transport.is_closing():
-            self.transport.write(f"HTTP/1.1 {status} {phrase}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode())
+            self.transport.write(
+                f"HTTP/1.1 {status} {phrase}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".encode()
+            )
         if answering:
             cycle.disconnected = True
             cycle.message_event.set()

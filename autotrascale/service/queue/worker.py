@@ -1,4 +1,5 @@
-"""The process of one run: `python -m autotrascale.service.queue.worker STORE RUN`, its standard input held by a server.
+"""The process of one run: `python -m autotrascale.service.queue.worker STORE RUN`, its standard input held by a server,
+whose first words on it are the store's address.
 
 It starts what waits, or carries on what was interrupted, after the last finished evaluation. When its standard input
 closes the server is gone: the run then ends as with Ctrl-C, and the process with it, in any case.
@@ -38,7 +39,8 @@ _TERMINATED = 143
 
 
 def main() -> NoReturn:
-    uri, run_id = sys.argv[1:]
+    _, run_id = sys.argv[1:]
+    uri = _first_line()
     logs.set_up()
     with tuning_output.ending_cleanly():
         threading.Thread(target=_hang_on, name="server", daemon=True).start()
@@ -110,6 +112,14 @@ def _fail(store: Store, run_id: str, why: str) -> None:
             claim.end(store, run_id, "FAILED", why)
     except RunStoreError as error:
         logs.warn("run cannot be marked as failed", run=run_id, why=str(error))
+
+
+def _first_line() -> str:
+    """Byte by byte: nothing of what comes after may be taken."""
+    line = b""
+    while (byte := os.read(0, 1)) not in (b"", b"\n"):
+        line += byte
+    return line.decode()
 
 
 def _hang_on() -> None:
