@@ -78,8 +78,7 @@ def parse_json(text: str | bytes, place: str, most_values: int = MOST_VALUES) ->
 def check_size(data: object, place: str, most_values: int = MOST_VALUES) -> None:
     """How many values it holds, how deep, and whether each number is one that things are measured in."""
     try:
-        if _count(data, {}, 0) > most_values:
-            raise _TooLargeError
+        _count(data, {}, 0, most_values)
     except _TooLargeError:
         raise InputError(place, f"says more than {most_values} things", remedy="spare the aliases") from None
     except _TooDeepError:
@@ -233,7 +232,7 @@ def _parse_yaml(text: str, place: str) -> object:
         raise InputError(place, f"holds a value that cannot be read: {said}", remedy="correct it") from None
 
 
-def _count(value: object, known: dict[int, int], depth: int) -> int:
+def _count(value: object, known: dict[int, int], depth: int, most: int) -> int:
     """How many values it holds, written out. What stands in several places is counted once and added often."""
     if isinstance(value, float):
         if value and not checks.SMALLEST <= abs(value) <= checks.LARGEST and math.isfinite(value):
@@ -247,13 +246,13 @@ def _count(value: object, known: dict[int, int], depth: int) -> int:
         total = 1
         for name, each in value.items() if isinstance(value, dict) else enumerate(value):
             try:
-                total += _count(each, known, depth + 1)
+                total += _count(each, known, depth + 1, most)
             except _NumberError as error:
                 error.path.append(str(name))
                 raise
+            if total > most:
+                raise _TooLargeError
         known[id(value)] = total
-        if total > MOST_VALUES:
-            raise _TooLargeError
     return known[id(value)]
 
 

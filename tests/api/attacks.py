@@ -19,8 +19,8 @@ JSON = {"Content-Type": "application/json"}
 # In the place of any value. None of them is one that the server may choke on.
 HOSTILE: list[Any] = [
     None, True, "", "3", "3e5", "\x00", "x" * 5000, "\ud800", "'; DROP TABLE runs; --", "../../etc/passwd", "{{7*7}}",
-    -1, 0, 1.5, 5e-324, 1e-300, 1e308, -1e308, float("nan"), float("inf"), 10**19, 10**400, [], {}, [[]], [0] * 1000, {"": None},
-    {"a": {"a": {"a": {}}}}, ["x"] * 300,
+    -1, 0, 1.5, 5e-324, 1e-300, 1e308, -1e308, float("nan"), float("inf"), 10**19, 10**400,
+    [], {}, [[]], [0] * 1000, {"": None}, {"a": {"a": {"a": {}}}}, ["x"] * 300,
 ]  # fmt: skip
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"]
 
@@ -137,8 +137,8 @@ def _operators(count: int) -> dict[str, Any]:
 
 def _paths(rng: random.Random, job: str) -> Attack:
     piece = [
-        "..", "%00", "%2e%2e%2f", quote("ß☃\U0001f600"), "a" * 8000, NOBODY, "f" * 32, "1", "0", "-1", "9" * 30, "1.0", job,
-        "*", ";", "%", "%zz", "//", "latest", "'", '"', "<script>",
+        "..", "%00", "%2e%2e%2f", quote("ß☃\U0001f600"), "a" * 8000, NOBODY, "f" * 32, "1", "0", "-1", "9" * 30, "1.0",
+        job, "*", ";", "%", "%zz", "//", "latest", "'", '"', "<script>",
     ]  # fmt: skip
     roots = ["/v1/runs/", "/v1/models/", "/v1/jobs/", "/", "/healthz/", "/metrics/", f"/v1/models/{job}/"]
     path = rng.choice(roots) + "/".join(quote(rng.choice(piece), safe="%*;'/") for _ in range(rng.randint(0, 4)))

@@ -12,8 +12,10 @@ from starlette.exceptions import HTTPException
 
 from autotrascale.domain.errors import InputError
 from autotrascale.reading import parse_json
+from autotrascale.service.api.state import State
 
 MOST_VALUES = 50_000
+LARGE = 16_384  # bytes; what is read of more is read in a thread
 MOST_KEYS = 50  # of a body itself: no request has as many, and each that is unknown becomes a complaint
 
 
@@ -21,12 +23,21 @@ class _Strict(Request):
     async def json(self) -> Any:
         """Whatever is raised here that is no answer already, FastAPI answers with nothing but 400."""
         try:
-            found = parse_json(await self.body(), "body", MOST_VALUES)
+            body = await self.body()
+            if len(body) < LARGE:
+                found = _parse(body)
+            else:
+                state: State = self.app.state.service
+                found = await state.compute(lambda: _parse(body))
         except InputError as error:
             raise HTTPException(422, str(error)) from None
         if isinstance(found, dict) and len(found) > MOST_KEYS:
             raise HTTPException(422, f"body: has {len(found)} keys, and no request has more than {MOST_KEYS}")
         return found
+
+
+def _parse(body: bytes) -> object:
+    return parse_json(body, "body", MOST_VALUES)
 
 
 class StrictRoute(APIRoute):
