@@ -23,7 +23,7 @@ from autotrascale.knowledge.history import find_run, read_opening
 from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.json_forms import Opening, Source
 from autotrascale.knowledge.library import Library
-from autotrascale.knowledge.store import Store
+from autotrascale.knowledge.store import PATIENCE, Store
 from autotrascale.reading import read_text, validate
 from autotrascale.service.jobfile import EngineName, JobFile
 from autotrascale.service.metering import UNMETERED, Meter
@@ -56,6 +56,7 @@ class RunListener:
     opening: Callable[[Job, bool, WarmStart], None]
     progress: Report
     unfinished: Callable[[str], None]
+    trouble: Callable[[str], None] = lambda _: None  # the store cannot take what was measured, or can again
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def resume(
 def _through(journal: RunJournal, engine: Engine, listener: RunListener, meter: Meter) -> Finished:
     opening = journal.opening
     try:
-        with journal:
+        with PATIENCE.waiting(listener.trouble), journal:
             outcome = tune(
                 opening.job, engine, opening.settings, sources=[source.model for source in opening.sources],
                 report=listener.progress, journal=journal, past=journal.past, seen=meter.of(engine),

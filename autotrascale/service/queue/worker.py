@@ -74,6 +74,7 @@ def _go(store: Store, run_id: str) -> None:
         lambda job, simulated, _: logs.say("run opened", run=run_id, job=job.name, rate=job.rate, simulated=simulated),
         lambda progress: logs.say("evaluation", run=run_id, line=after(progress)) if progress.done else None,
         lambda _: logs.say("run interrupted", run=run_id),
+        trouble=lambda why: logs.warn("store", run=run_id, why=why),
     )
     with metering(None) as meter:
         if _begun(store, run_id):
