@@ -145,21 +145,21 @@ def _path(error: ErrorDetails) -> str:
 
 
 def _with_their_spelling(wrong: list[ErrorDetails], kind: Any) -> list[tuple[ErrorDetails, str]]:
-    """Unknown keys first, each with the key that it is likely to stand for: what seems to be missing beside it may
-    only be misspelt, and is then not a mistake of its own."""
-    unknown = [each for each in wrong if each["type"] in _UNKNOWN]
+    """Misspelt keys first, each with the key that it is likely to stand for: what seems to be missing beside it is then
+    no mistake of its own."""
     found: list[tuple[ErrorDetails, str]] = []
     meant: set[tuple[Any, ...]] = set()
-    for each in unknown:
+    for each in (each for each in wrong if each["type"] in _UNKNOWN):
         *within, key = each["loc"]
         missing = [e["loc"][-1] for e in wrong if e["type"] == "missing" and list(e["loc"][:-1]) == within]
         known = [str(name) for name in missing] + _keys_at(kind, within)
-        nearest = next(iter(difflib.get_close_matches(str(key), known, n=1, cutoff=0.6)), None)
-        found.append((each, "" if nearest is None else f"did you mean {nearest}?"))
-        if nearest in missing:
-            meant.add((*within, nearest))
+        nearest = next(iter(difflib.get_close_matches(str(key), known, n=1, cutoff=0.7)), None)
+        if nearest is not None:
+            found.append((each, f"did you mean {nearest}?"))
+            meant |= {(*within, nearest)} if nearest in missing else set()
+    spelt = [each for each, _ in found]
     rest = [
-        (each, "") for each in wrong if each not in unknown and (each["type"] != "missing" or each["loc"] not in meant)
+        (each, "") for each in wrong if each not in spelt and (each["type"] != "missing" or each["loc"] not in meant)
     ]
     return found + rest
 

@@ -46,11 +46,12 @@ def autoscale(
     form: FormatOption = Format.table,
 ) -> None:
     """Keep a running job at its latency target with the least parallelism, while its rate goes up and down."""
-    from autotrascale.service import tuning_output
+    from autotrascale.service import questions, tuning_output
     from autotrascale.service.jobfile import read_job_file
     from autotrascale.service.store import open_store
 
     file = read_job_file(job_file)
+    questions.ask(file, note)
     name = file.engine_name(None if engine is None else engine.value)
     _check_event_log(event_log, advise, name)
     limit = A_DAY if seconds is None and name == "simulator" else seconds

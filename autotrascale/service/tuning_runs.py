@@ -25,6 +25,7 @@ from autotrascale.knowledge.json_forms import Opening, Source
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import PATIENCE, Store
 from autotrascale.reading import read_text, validate
+from autotrascale.service import questions
 from autotrascale.service.jobfile import EngineName, JobFile
 from autotrascale.service.metering import UNMETERED, Meter
 from autotrascale.service.warm_start import WarmStart, wanted_by, warm_start
@@ -56,7 +57,7 @@ class RunListener:
     opening: Callable[[Job, bool, WarmStart], None]
     progress: Report
     unfinished: Callable[[str], None]
-    trouble: Callable[[str], None] = lambda _: None  # the store cannot take what was measured, or can again
+    trouble: Callable[[str], None] = lambda _: None  # what had better be known: of the store, of units
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ def start(asked: Asked, store: Store | None, listener: RunListener, meter: Meter
         if store is None:
             sources = [source.model for source in warm.sources]
             seen = meter.of(engine)
-            outcome = tune(job, engine, asked.settings, sources=sources, report=listener.progress, seen=seen)
+            report = questions.about_latency(job.target, listener.trouble, listener.progress)
+            outcome = tune(job, engine, asked.settings, sources=sources, report=report, seen=seen)
             return Finished(outcome, warm_start=warm.lines, cold=_cold(warm.sources, job))
         opening = Opening(
             job, asked.engine, engine.simulated, asked.settings, asked.rate, str(asked.path.absolute()),
@@ -115,11 +117,12 @@ def resume(
 
 def _through(journal: RunJournal, engine: Engine, listener: RunListener, meter: Meter) -> Finished:
     opening = journal.opening
+    report = questions.about_latency(opening.job.target, listener.trouble, listener.progress)
     try:
         with PATIENCE.waiting(listener.trouble), journal:
             outcome = tune(
                 opening.job, engine, opening.settings, sources=[source.model for source in opening.sources],
-                report=listener.progress, journal=journal, past=journal.past, seen=meter.of(engine),
+                report=report, journal=journal, past=journal.past, seen=meter.of(engine),
             )  # fmt: skip
             journal.conclude(outcome)
             model = _register(journal, outcome)

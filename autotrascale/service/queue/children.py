@@ -55,6 +55,7 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
+        self.hang_up()  # nobody is there, but the pipe is ours still
 
 
 def end(children: Iterable[Child], seconds: float = GRACE_SECONDS) -> None:

@@ -26,7 +26,7 @@ from autotrascale.domain.errors import (
 from autotrascale.knowledge import claim, history, tags
 from autotrascale.knowledge.json_forms import digest
 from autotrascale.knowledge.store import Store
-from autotrascale.service import tuning_output, tuning_runs
+from autotrascale.service import questions, tuning_output, tuning_runs
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.service.metering import metering
 from autotrascale.service.queue import logs
@@ -74,7 +74,7 @@ def _go(store: Store, run_id: str) -> None:
         lambda job, simulated, _: logs.say("run opened", run=run_id, job=job.name, rate=job.rate, simulated=simulated),
         lambda progress: logs.say("evaluation", run=run_id, line=after(progress)) if progress.done else None,
         lambda _: logs.say("run interrupted", run=run_id),
-        trouble=lambda why: logs.warn("store", run=run_id, why=why),
+        trouble=lambda why: logs.warn("run in doubt", run=run_id, why=why),
     )
     with metering(None) as meter:
         if _begun(store, run_id):
@@ -99,6 +99,7 @@ def _begun(store: Store, run_id: str) -> bool:
 def _asked(request: Request, run_id: str, before: str | None) -> tuning_runs.Asked:
     path = Path(request.path)
     file = read_job_file(path)
+    questions.ask(file, lambda why: logs.warn("run in doubt", run=run_id, why=why))
     if digest(tuning_runs.read_content(path)) != before:
         raise InputError(str(path), "has changed since the run was asked for", remedy="ask for a new run")
     return tuning_runs.Asked(
