@@ -41,8 +41,10 @@ from tests.api import attacks
 from tests.api.attacks import Attack
 from tests.api.servers import Server, server
 from tests.knowledge import mlflow_stores
+from tests.monitor import hostile_logs
 
 REQUESTS, IDLE, SEED = 2000, 3000, 1
+SIZE = 10  # times what the tests read
 CLIENTS = 8
 AGAIN, STEPS = 200, 20  # connections a second, and in how many steps
 PATIENCE = 60.0
@@ -50,8 +52,11 @@ HEALTH_PAUSE = 0.02
 LIMITS = {"healthz_p99_ms": 200.0, "server_errors": 0, "log_reading_mb": 1024.0, "bad_inputs": 250}
 
 
-def figures(requests: int = REQUESTS, idle: int = IDLE, seed: int = SEED) -> dict[str, object]:
-    return {"limits": LIMITS, "service": service(requests, idle, seed), "bad_inputs": bad_inputs()}
+def figures(requests: int = REQUESTS, idle: int = IDLE, seed: int = SEED, size: int = SIZE) -> dict[str, object]:
+    return {
+        "limits": LIMITS, "service": service(requests, idle, seed), "event_logs": event_logs(size),
+        "bad_inputs": bad_inputs(),
+    }  # fmt: skip
 
 
 # --- the service ---------------------------------------------------------------------------------------------------
@@ -191,6 +196,34 @@ def _ready_seconds(running: Server) -> float:
     return int(Path(f"/proc/{running.pid}/schedstat").read_text().split()[1]) / 1e9
 
 
+# --- event logs ----------------------------------------------------------------------------------------------------
+
+
+def event_logs(size: int) -> dict[str, object]:
+    """Of each: the bytes on the disk, and the most memory that reading took, as an archive and as a log that grows."""
+    told: dict[str, object] = {}
+    most = 0
+    for name, make in hostile_logs.ZOO.items():
+        with tempfile.TemporaryDirectory() as folder:
+            archive = Path(folder, "archive")
+            archive.mkdir()
+            compressed = hostile_logs.write_compressed(make(size), archive / "app.zstd")
+            read = hostile_logs.measured("archive", archive)
+        with tempfile.TemporaryDirectory() as folder:
+            plain = hostile_logs.write_plain(make(size), Path(folder))
+            followed = hostile_logs.measured("live", Path(folder))
+        most = max(most, int(str(read["most_resident_mb"])), int(str(followed["most_resident_mb"])))
+        told[name] = {
+            "zstd_bytes": compressed, "text_mb": plain // 2**20, "archive_mb": read["most_resident_mb"],
+            "live_mb": followed["most_resident_mb"], "said": [_without_path(each) for each in read["said"]],  # type: ignore[attr-defined]
+        }  # fmt: skip
+    return {"size": size, "most_mb": most, **told}
+
+
+def _without_path(problem: str) -> str:
+    return problem.rpartition("app.zstd: ")[2]
+
+
 # --- bad input -----------------------------------------------------------------------------------------------------
 
 
@@ -205,8 +238,9 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=REQUESTS, metavar="N")
     parser.add_argument("--idle", type=int, default=IDLE, metavar="N")
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--size", type=int, default=SIZE, metavar="N", help="of the event logs")
     asked = parser.parse_args()
-    print(json.dumps(figures(asked.requests, asked.idle, asked.seed), indent=2))
+    print(json.dumps(figures(asked.requests, asked.idle, asked.seed, asked.size), indent=2))
 
 
 if __name__ == "__main__":
