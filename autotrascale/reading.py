@@ -51,18 +51,19 @@ def read_file(path: Path | str, kind: type[T]) -> T:
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
     """So much of it at most: a device may give bytes for ever."""
+    place = str(path)
     try:
         with path.open("rb") as file:
             content = file.read(most + 1)
-        if len(content) > most:
-            raise InputError(str(path), f"is larger than {most:,} bytes", remedy="check that it is what it should be")
+    except (OSError, ValueError) as error:  # the latter: a path that cannot be one
+        seen = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(place, "cannot be read", seen=seen, remedy="check the path") from None
+    if len(content) > most:
+        raise InputError(place, f"is larger than {most:,} bytes", remedy="check that it is what it should be")
+    try:
         return content.decode("utf-8")
-    except OSError as error:
-        raise InputError(str(path), "cannot be read", seen=error.strerror, remedy="check the path") from None
     except UnicodeDecodeError:
-        raise InputError(str(path), "is not UTF-8 text", remedy="save it as UTF-8") from None
-    except ValueError as error:
-        raise InputError(str(path), "cannot be read", seen=str(error), remedy="check the path") from None
+        raise InputError(place, "is not UTF-8 text", remedy="save it as UTF-8") from None
 
 
 def parse_json(text: str | bytes, place: str, most_values: int = MOST_VALUES) -> object:
