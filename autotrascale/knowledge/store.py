@@ -64,7 +64,7 @@ class Store:
     @property
     def where(self) -> str:
         """The address as it may be shown: without user and password."""
-        return _without_secrets(self.uri)
+        return without_secrets(self.uri)
 
     @cached_property
     def client(self) -> MlflowClient:
@@ -73,7 +73,7 @@ class Store:
         if self.uri.startswith(_SQLITE):
             _make_file(Path(self.uri.removeprefix(_SQLITE)))
         elif self.uri.startswith(("http://", "https://")):
-            _probe(self.uri)
+            _probe(self.where)  # whoever is asked for a password is there too
         from mlflow import MlflowClient
 
         try:
@@ -213,7 +213,7 @@ def _pauses(error: BaseException, problem: str) -> Iterator[float]:
     yield from PATIENCE.pauses(problem, error)
 
 
-def _without_secrets(uri: str) -> str:
+def without_secrets(uri: str) -> str:
     """A password may hold what an address may not, and a query may hold a password: less is shown rather than more."""
     scheme, slashes, rest = uri.partition("://")
     if scheme.startswith("sqlite"):
@@ -279,9 +279,9 @@ def _probe(uri: str) -> None:
     except urllib.error.HTTPError:
         return  # somebody is there
     except (OSError, ValueError, http.client.HTTPException) as error:  # the last: an address that is none
-        where, said = _without_secrets(uri), _one_line(error)
+        said = _one_line(error)
         raise RunStoreError(
-            f"{where}: no MLflow server answers: {said}; start it, or name another store with --store"
+            f"{uri}: no MLflow server answers: {said}; start it, or name another store with --store"
         ) from None
 
 

@@ -175,6 +175,7 @@ SECRET = "open-sesame"
         f"nothing://alice:{SECRET}@host/x",
         f"http://alice:{SECRET}@[::1",
         f"http://alice:{SECRET}@host:port",
+        f"http://alice:{SECRET}@127.0.0.1",
     ],
 )
 def test_no_message_holds_a_password(
@@ -183,6 +184,9 @@ def test_no_message_holds_a_password(
     """From the command line to the last word of whatever library is asked to connect."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUTOTRASCALE_STORE", uri)
+    with pytest.raises(SystemExit):
+        cli.main(["doctor"])
+    assert SECRET not in "".join(capsys.readouterr())
     with pytest.raises(SystemExit) as ended:
         cli.main(["runs", "ls"])
     out, err = capsys.readouterr()
