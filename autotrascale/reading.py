@@ -1,14 +1,17 @@
 """Every file and request comes in through here: text → plain data → a validated, frozen type.
 
 The types are the domain's own dataclasses: their annotations are the schema, their `__post_init__` the laws. Unknown
-and repeated keys are refused, and nothing is coerced ("3" is not 3). The first thing wrong is said in one line.
+and repeated keys are refused, and nothing is coerced ("3" is not 3). The first thing wrong is said in one line, with
+the rest of what is wrong by name. What is read is bounded: the bytes, the values, how deep they nest, each number.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
+import math
 from collections.abc import Hashable, Iterable
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args, get_type_hints
@@ -17,35 +20,74 @@ import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
 
 T = TypeVar("T")
 
-MOST_VALUES = (
-    1_000_000  # in one file, aliases counted as often as they are used: ten of them can say a thousand million
-)
+MOST_BYTES = 64 * 2**20  # of one file
+MOST_VALUES = 1_000_000  # in it, aliases counted as often as they are used: ten of them can say a thousand million
+MOST_DEPTH = 100
+MOST_SAID = 5  # other things wrong, beside the first
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
+_UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 
 
 def read_file(path: Path | str, kind: type[T]) -> T:
     """A YAML or JSON file as `kind`; the errors start with the file's name."""
     path = Path(path)
+    place = str(path)
+    text = read_text(path)
+    if path.suffix == ".json":
+        return validate(parse_json(text, place), kind, place=place)
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(str(path), "cannot be read", seen=error.strerror, remedy="check the path") from None
-    except UnicodeDecodeError:
-        raise InputError(str(path), "is not UTF-8 text", remedy="save it as UTF-8") from None
-    parse = _parse_json if path.suffix == ".json" else _parse_yaml
-    try:
-        data = parse(text, str(path))
-        _count(data, {})
+        data = _parse_yaml(text, place)
     except RecursionError:
-        raise InputError(str(path), "is nested too deeply", remedy="correct it") from None
+        raise _too_deep(place) from None
+    check_size(data, place)
+    return validate(data, kind, place=place)
+
+
+def read_text(path: Path, most: int = MOST_BYTES) -> str:
+    """So much of it at most: a device may give bytes for ever."""
+    place = str(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except (OSError, ValueError) as error:  # the latter: a path that cannot be one
+        seen = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(place, "cannot be read", seen=seen, remedy="check the path") from None
+    if len(content) > most:
+        raise InputError(place, f"is larger than {most:,} bytes", remedy="check that it is what it should be")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(place, "is not UTF-8 text", remedy="save it as UTF-8") from None
+
+
+def parse_json(text: str | bytes, place: str, most_values: int = MOST_VALUES) -> object:
+    """Plain data, within bounds. `place` is where it came from, for the error's first words."""
+    try:
+        data = _parse_json(text, place)
+    except RecursionError:
+        raise _too_deep(place) from None
+    check_size(data, place, most_values)
+    return data
+
+
+def check_size(data: object, place: str, most_values: int = MOST_VALUES) -> None:
+    """How many values it holds, how deep, and whether each number is one that things are measured in."""
+    try:
+        _count(data, {}, 0, most_values)
     except _TooLargeError:
-        raise InputError(str(path), f"says more than {MOST_VALUES} things", remedy="spare the aliases") from None
-    return validate(data, kind, place=str(path))
+        raise InputError(place, f"says more than {most_values} things", remedy="spare the aliases") from None
+    except _TooDeepError:
+        raise _too_deep(place) from None
+    except _NumberError as error:
+        raise InputError(f"{place}: {'.'.join(reversed(error.path))}", f"is 0 or between {checks.SMALLEST:g} and"
+                         f" {checks.LARGEST:g} in size, as all that is measured", seen=error.seen,
+                         remedy="check its unit") from None  # fmt: skip
 
 
 def validate(data: object, kind: type[T], *, place: str) -> T:
@@ -59,7 +101,7 @@ def validate(data: object, kind: type[T], *, place: str) -> T:
         value: T = _adapter(cast(Hashable, kind)).validate_json(json.dumps(data, default=str))
         return value
     except ValidationError as error:
-        raise _explain(error, place) from None
+        raise _explain(error, place, kind) from None
 
 
 @cache
@@ -83,24 +125,73 @@ def _dataclasses_within(kind: Any, seen: set[Any]) -> Iterable[Any]:
             yield from _dataclasses_within(argument, seen)
 
 
-def _explain(error: ValidationError, place: str) -> InputError:
-    first, *others = error.errors(include_url=False)
-    more = f" (and {len(others)} more such)" if others else ""
-    path = ".".join(str(part) for part in first["loc"])
-    cause = first.get("ctx", {}).get("error")
+def _explain(error: ValidationError, place: str, kind: Any) -> InputError:
+    wrong = error.errors(include_url=False)
+    first, *others = _with_their_spelling(wrong, kind)
+    first_error, remedy = first
+    said = "; ".join(f"{_path(each)}: {_in_words(each)[0]}" for each, _ in others[:MOST_SAID])
+    more = f" – also {said}" + (f", and {len(others) - MOST_SAID} more" if len(others) > MOST_SAID else "")
+    path, more = _path(first_error), more if others else ""
+    cause = first_error.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
         inner = cause.under(f"{path}." if path else "")
         return InputError(f"{place}: {inner.place}", inner.problem, seen=inner.seen, remedy=inner.remedy + more)
-    problem, remedy = _in_words(first)
-    seen = {} if first["type"] == "missing" else {"seen": first["input"]}
-    return InputError(f"{place}: {path}" if path else place, problem, remedy=remedy + more, **seen)
+    problem, usual = _in_words(first_error)
+    seen = {} if first_error["type"] == "missing" else {"seen": first_error["input"]}
+    return InputError(f"{place}: {path}" if path else place, problem, remedy=(remedy or usual) + more, **seen)
+
+
+def _path(error: ErrorDetails) -> str:
+    return ".".join(str(part) for part in error["loc"])
+
+
+def _with_their_spelling(wrong: list[ErrorDetails], kind: Any) -> list[tuple[ErrorDetails, str]]:
+    """Misspelt keys first, each with the key that it is likely to stand for: what seems to be missing beside it is then
+    no mistake of its own."""
+    found: list[tuple[ErrorDetails, str]] = []
+    meant: set[tuple[Any, ...]] = set()
+    for each in (each for each in wrong if each["type"] in _UNKNOWN):
+        *within, key = each["loc"]
+        missing = [e["loc"][-1] for e in wrong if e["type"] == "missing" and list(e["loc"][:-1]) == within]
+        known = [str(name) for name in missing] + _keys_at(kind, within)
+        nearest = next(iter(difflib.get_close_matches(str(key), known, n=1, cutoff=0.7)), None)
+        if nearest is not None:
+            found.append((each, f"did you mean {nearest}?"))
+            meant |= {(*within, nearest)} if nearest in missing else set()
+    spelt = [each for each, _ in found]
+    rest = [
+        (each, "") for each in wrong if each not in spelt and (each["type"] != "missing" or each["loc"] not in meant)
+    ]
+    return found + rest
+
+
+def _keys_at(kind: Any, path: list[Any]) -> list[str]:
+    """The keys that a mapping at this place may have. A part of the path that is no field is the name of an entry, or
+    of one of several kinds, and leads no further down."""
+    here = _outermost(kind)
+    for part in path:
+        below: list[Any] = []
+        for each in here:
+            hints = get_type_hints(each)
+            below += _outermost(hints[part]) if part in hints else [each]
+        here = below
+    return [field.name for each in here for field in fields(each)]
+
+
+def _outermost(hint: Any) -> list[Any]:
+    """The dataclasses that an annotation mentions: `Mapping[str, Operator]`, `A | None`."""
+    if is_dataclass(hint):
+        return [hint]
+    return [
+        found for argument in get_args(hint) if not isinstance(argument, str | int) for found in _outermost(argument)
+    ]
 
 
 def _in_words(error: ErrorDetails) -> tuple[str, str]:
     match error["type"]:
         case "missing":
             return "is missing", "add it"
-        case "unexpected_keyword_argument" | "extra_forbidden":
+        case kind if kind in _UNKNOWN:
             return "is not a known key", "remove it or correct its spelling"
         case "literal_error":
             return "is not one of the allowed values", f"use {error['ctx']['expected']}"
@@ -110,9 +201,11 @@ def _in_words(error: ErrorDetails) -> tuple[str, str]:
             return error["msg"][0].lower() + error["msg"][1:], "correct it"
 
 
-def _parse_json(text: str, place: str) -> object:
+def _parse_json(text: str | bytes, place: str) -> object:
     try:
         return json.loads(text, object_pairs_hook=_no_repeats)
+    except UnicodeDecodeError:
+        raise InputError(place, "is not UTF-8 text", remedy="send it as UTF-8") from None
     except json.JSONDecodeError as error:
         raise InputError(
             f"{place}:{error.lineno}:{error.colno}", f"is not JSON: {error.msg}", remedy="correct it"
@@ -140,20 +233,48 @@ def _parse_yaml(text: str, place: str) -> object:
         raise InputError(place, f"holds a value that cannot be read: {said}", remedy="correct it") from None
 
 
-def _count(value: object, known: dict[int, int]) -> int:
+def _count(value: object, known: dict[int, int], depth: int, most: int) -> int:
     """How many values it holds, written out. What stands in several places is counted once and added often."""
+    if isinstance(value, float):
+        if value and not checks.SMALLEST <= abs(value) <= checks.LARGEST and math.isfinite(value):
+            raise _NumberError(value)
+        return 1
     if not isinstance(value, dict | list):
         return 1
+    if depth >= MOST_DEPTH:
+        raise _TooDeepError
     if id(value) not in known:
-        inner = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_count(each, known) for each in inner)
-        if known[id(value)] > MOST_VALUES:
-            raise _TooLargeError
+        total = 1
+        for name, each in value.items() if isinstance(value, dict) else enumerate(value):
+            try:
+                total += _count(each, known, depth + 1, most)
+            except _NumberError as error:
+                error.path.append(str(name))
+                raise
+            if total > most:
+                raise _TooLargeError
+        known[id(value)] = total
     return known[id(value)]
+
+
+def _too_deep(place: str) -> InputError:
+    return InputError(place, "is nested too deeply", remedy="correct it")
 
 
 class _TooLargeError(Exception):
     """A file that would fill the memory."""
+
+
+class _TooDeepError(Exception):
+    """One that would exhaust the stack of whoever walks through it."""
+
+
+class _NumberError(Exception):
+    """A number that only arithmetic knows. What is not finite is the schema's to refuse, and so are whole numbers."""
+
+    def __init__(self, seen: float) -> None:
+        self.seen = seen
+        self.path: list[str] = []  # from the inside out
 
 
 class _RepeatedKeyError(Exception):

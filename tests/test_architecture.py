@@ -40,7 +40,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
         {"domain", "plan", "reading", "files", "monitor", "analyze", "execute", "knowledge"}
         | {"tuning", "loop", "views"},
         {"typer", "rich", "pydantic", "numpy", "mlflow", "yaml", "packaging", "redis"}
-        | {"fastapi", "starlette", "uvicorn", "anyio", "prometheus_client"},
+        | {"fastapi", "starlette", "uvicorn", "h11", "anyio", "prometheus_client"},
     ),
 }
 # Never in the planning core, whatever they are imported for: the outside world.

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from autotrascale.analyze.facts import Mark, StateFact
@@ -16,6 +17,8 @@ from autotrascale.monitor.eventlog.events import Progress, Properties, Source
 from autotrascale.monitor.marks import COUNT, FIRST, LAST, MARK, MEAN
 
 _MOST = 1 << 48
+_MOST_OFFSET = 1 << 20  # bytes
+_MOST_PARTS, _LONGEST_NAME = 1000, 1000  # sources, marks, phases, states of one query
 _BATCH = re.compile(r"batch = (\d{1,15})\b")
 _BEHIND = "avgOffsetsBehindLatest"  # Kafka's, over the partitions of all topics
 
@@ -38,6 +41,8 @@ class Report(Struct, frozen=True):
 
 
 def report(progress: Progress) -> Report:
+    """Raises `ValueError` for one that tells of more than a query has."""
+    _check_parts(progress)
     took = progress.durationMs.get("triggerExecution", progress.batchDuration)
     return Report(
         run=progress.runId,
@@ -51,6 +56,14 @@ def report(progress: Progress) -> Report:
         behind=_behind(progress.sources),
         marks=dict(_marks(progress.observedMetrics or {})),
     )
+
+
+def _check_parts(progress: Progress) -> None:
+    named = (progress.observedMetrics or {}, progress.durationMs)
+    counts = [len(each) for each in (progress.sources, progress.stateOperators or (), *named)]
+    names = [progress.runId, progress.name or "", *(name for each in named for name in each)]
+    if max(counts) > _MOST_PARTS or max(map(len, names)) > _LONGEST_NAME:
+        raise ValueError("a progress record tells of more than a query has")
 
 
 def phases(progress: Progress) -> dict[str, float]:
@@ -106,7 +119,7 @@ def _behind(sources: Sequence[Source]) -> int | None:
 def _waiting(source: Source) -> int | None:
     """Records of a source by partition, as Kafka numbers them, from where the batch ended to the newest; else the mean
     that the source itself gives, times the partitions."""
-    ended, newest = _by_partition(source.endOffset), _by_partition(source.latestOffset)
+    ended, newest = _by_partition(offset(source.endOffset)), _by_partition(offset(source.latestOffset))
     if ended and newest and ended.keys() <= newest.keys():
         return sum(max(0, offset - ended.get(partition, offset)) for partition, offset in newest.items())
     try:
@@ -116,16 +129,21 @@ def _waiting(source: Source) -> int | None:
     return round(mean * len(ended)) if ended and math.isfinite(mean) and 0 <= mean < _MOST else None
 
 
-def _by_partition(offset: Any) -> dict[tuple[str, str], int] | None:
+def offset(told: msgspec.Raw) -> Any:
+    """As the source made it; None where that is more than any source's partitions take."""
+    return None if len(bytes(told)) > _MOST_OFFSET else msgspec.json.decode(told)
+
+
+def _by_partition(told: Any) -> dict[tuple[str, str], int] | None:
     """{"topic": {"0": 17}} → its numbers; None of any other form."""
-    if isinstance(offset, str):
+    if isinstance(told, str):
         try:
-            offset = json.loads(offset)
+            told = json.loads(told)
         except (ValueError, RecursionError):
             return None
-    if not isinstance(offset, dict) or not all(isinstance(topic, dict) for topic in offset.values()):
+    if not isinstance(told, dict) or not all(isinstance(topic, dict) for topic in told.values()):
         return None
-    found = {(topic, part): at for topic, parts in offset.items() for part, at in parts.items()}
+    found = {(topic, part): at for topic, parts in told.items() for part, at in parts.items()}
     return found if all(type(at) is int and abs(at) < 1 << 62 for at in found.values()) else None
 
 

@@ -8,6 +8,9 @@ from numbers import Real
 
 from autotrascale.domain.errors import InputError
 
+# What users write lies within these, or is a mistake: ratios and products of any few such numbers are numbers still.
+SMALLEST, LARGEST = 1e-12, 1e18
+
 
 def non_negative(place: str, value: float) -> None:
     _finite(place, value)
@@ -19,6 +22,13 @@ def positive(place: str, value: float) -> None:
     _finite(place, value)
     if value <= 0:
         raise InputError(place, "must be above zero", seen=value, remedy="give a number greater than 0")
+
+
+def within_reach(place: str, value: float) -> None:
+    """Above zero, and no number that only arithmetic knows: 5e-324 records a second has no logarithm worth having."""
+    positive(place, value)
+    if not SMALLEST <= value <= LARGEST:
+        raise InputError(place, f"must lie between {SMALLEST:g} and {LARGEST:g}", seen=value, remedy="check its unit")
 
 
 def share(place: str, value: float) -> None:
@@ -50,5 +60,5 @@ def _is_number(value: object) -> bool:
 def _finite(place: str, value: float) -> None:
     if not _is_number(value):
         raise InputError(place, "must be a number", seen=value, remedy="give a finite number")
-    if not math.isfinite(value):
+    if value != value or value in (math.inf, -math.inf):  # of whole numbers too, which may be beyond any float
         raise InputError(place, "must be finite", seen=value, remedy="leave it out when it is unknown")

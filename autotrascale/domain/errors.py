@@ -9,6 +9,7 @@ AuTraScaleError
   MetricStoreError           a store of metric points cannot do what it was asked
     MetricStoreAwayError     … now; later it may
     MetricStoreRefusedError  … and never will
+      MetricStoreTooLargeError   … so much at once
   RunStoreError              MLflow's store of runs and models cannot do what it was asked
   DecisionJournalError       the control loop's journal cannot be read or written
   RunCancelledError          somebody asked this run to end; it can be resumed
@@ -72,6 +73,10 @@ class MetricStoreAwayError(MetricStoreError):
 
 class MetricStoreRefusedError(MetricStoreError):
     """It understood and refuses these points. The same call will never succeed."""
+
+
+class MetricStoreTooLargeError(MetricStoreRefusedError):
+    """It takes no request as large as this one. A part of it may be taken."""
 
 
 class RunStoreError(AuTraScaleError, RuntimeError):

@@ -26,6 +26,8 @@ class Job:
             raise InputError("job", "is empty", remedy="name the job")
         check_p_max(self.p_max)
         check_source_rates(self.topology, self.source_rates)
+        if self.rate:  # zero is none yet, for `at_rate` or a loop to find
+            checks.within_reach("source_rates", self.rate)
         for name, operator in self.topology.operators.items():
             if operator.minimum > self.p_max:
                 raise InputError(f"operators.{name}.minimum", f"is above p_max = {self.p_max}", seen=operator.minimum,
@@ -43,7 +45,7 @@ class Job:
 
     def at_rate(self, rate: float) -> Job:
         """The same job at another total rate, its sources in the same proportions."""
-        checks.positive("rate", rate)
+        checks.within_reach("rate", rate)
         if self.rate == 0:
             raise InputError("source_rates", "are all zero, so there are no proportions to keep",
                              seen=dict(self.source_rates), remedy="give each source a rate")  # fmt: skip

@@ -48,8 +48,8 @@ class Card:
             raise InputError("job", "is empty", remedy="name the job")
         if self.cold_trials is not None:
             checks.count("cold_trials", self.cold_trials)
-        checks.positive("rate", self.rate)
-        checks.positive("latency_target", self.latency_target)
+        checks.within_reach("rate", self.rate)
+        checks.within_reach("latency_target", self.latency_target)
         if self.statistic not in get_args(Statistic):
             raise InputError("statistic", "is not a latency statistic", seen=self.statistic,
                              remedy=f"use one of {', '.join(get_args(Statistic))}")  # fmt: skip
@@ -137,6 +137,7 @@ class Stored:
     version: int
     card: Card | InputError
     aliases: tuple[str, ...] = ()
+    deprecated: str | None = None  # why no run starts from it
 
     @property
     def uri(self) -> str:
@@ -186,32 +187,42 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Choice:
-    """The models to start from, the nearest first, and a line on each of those that were not taken."""
+    """The models to start from, the nearest first, what may stand in for one of them that cannot be read, and a line on
+    each of those that do not fit."""
 
     chosen: tuple[Stored, ...]
-    passed_over: tuple[str, ...]
+    spare: tuple[Stored, ...]
+    unfit: tuple[str, ...]
+
+    @property
+    def passed_over(self) -> tuple[str, ...]:
+        return *self.unfit, *(too_far(stored, len(self.chosen)) for stored in self.spare)
+
+
+def too_far(stored: Stored, count: int) -> str:
+    rate = f"{stored.card.rate:g}/s" if isinstance(stored.card, Card) else "?"
+    return f"{stored.uri}: {count} models are nearer than its rate of {rate}"
 
 
 def choose(models: Sequence[Stored], wanted: Wanted, count: int = NEAREST) -> Choice:
-    fitting: list[tuple[float, Stored, Card]] = []
+    fitting: list[tuple[float, Stored]] = []
     passed: list[str] = []
     newest: dict[float, Stored] = {}
     for stored in sorted(models, key=lambda each: (each.version, each.name), reverse=True):
         card = stored.card
         reason = str(card) if isinstance(card, InputError) else wanted.why_not(card)
+        if stored.deprecated is not None:
+            reason = f"it is deprecated: {stored.deprecated}"
         if isinstance(card, InputError) or reason is not None:
             passed.append(f"{stored.uri}: {reason}")
         elif card.rate in newest:
             passed.append(f"{stored.uri}: version {newest[card.rate].version} of the same rate is newer")
         else:
             newest[card.rate] = stored
-            fitting.append((abs(math.log(card.rate / wanted.rate)), stored, card))
+            fitting.append((abs(math.log(card.rate) - math.log(wanted.rate)), stored))
     fitting.sort(key=lambda each: (each[0], -each[1].version))
-    passed += [
-        f"{stored.uri}: {count} models are nearer than its rate of {card.rate:g}/s"
-        for _, stored, card in fitting[count:]
-    ]
-    return Choice(tuple(stored for _, stored, _ in fitting[:count]), tuple(passed))
+    ranked = tuple(stored for _, stored in fitting)
+    return Choice(ranked[:count], ranked[count:], tuple(passed))
 
 
 def alias(rate: float) -> str:

@@ -12,7 +12,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.files import write_whole
 from autotrascale.knowledge.cards import Card
 from autotrascale.plan.search.benefit_model import BenefitModel
-from autotrascale.reading import read_file
+from autotrascale.reading import read_file, read_text
 
 FORMAT = "autotrascale-model"
 
@@ -63,7 +63,7 @@ def read_model(path: Path) -> tuple[BenefitModel, Card]:
 def is_export(path: Path) -> bool:
     """Whether the file says that it is one of these, and not a bare model."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        data = json.loads(read_text(path))
+    except (ValueError, RecursionError):  # InputError is one
         return False
     return isinstance(data, dict) and "card" in data

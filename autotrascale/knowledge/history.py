@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from autotrascale.domain.errors import EngineError, InputError, RunStoreError
-from autotrascale.knowledge import claim, json_forms, tags
+from autotrascale.knowledge import asking, claim, json_forms, tags
 from autotrascale.knowledge.json_forms import Opening
 from autotrascale.knowledge.store import PAGE, Store
 from autotrascale.tuning import JournalledTrial, Outcome, tune
@@ -43,6 +43,7 @@ class Summary:
     parallelism: str | None
     latency_seconds: float | None
     met_target: bool | None
+    asked_by: str | None = None  # who asked for it first
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ def summarise(store: Store, run: Run, counted: int | None = None) -> Summary:
         parallelism=run_tags.get(tags.PARALLELISM),
         latency_seconds=metrics.get("latency_seconds"),
         met_target=None if met is None else met == "true",
+        asked_by=next((who for _, who, _ in asking.read(run_tags)), None),
     )
 
 

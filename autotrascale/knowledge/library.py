@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from autotrascale import __version__
 from autotrascale.domain.errors import InputError, RunStoreError
-from autotrascale.knowledge import tags
-from autotrascale.knowledge.cards import Card, Choice, Stored, Wanted, choose
+from autotrascale.knowledge import asking, tags
+from autotrascale.knowledge.cards import Card, Choice, Stored, Wanted, choose, too_far
 from autotrascale.knowledge.json_forms import Source
 from autotrascale.knowledge.pyfunc import MODEL_FILE
 from autotrascale.knowledge.store import PAGE, Store, quiet_warnings
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PREFIX = "autotrascale."
 FOLDER = "model"  # in a run's artefacts
+DEPRECATED, DEPRECATED_BY = "deprecated", "deprecated_by"  # tags of a version, beside its card
 
 _URI = re.compile(r"models:/(?P<name>[^/@]+)(?:/(?P<version>\d+)|@(?P<alias>[\w-]+))")
 
@@ -77,14 +78,21 @@ class Library:
         return Source(stored.uri, self.load(stored), cold_trials)
 
     def sources(self, choice: Choice) -> tuple[tuple[Source, ...], tuple[str, ...]]:
-        """The chosen models themselves, and a line on each that turned out to be damaged."""
-        sources, damaged = [], []
-        for stored in choice.chosen:
+        """The models themselves, the next nearest in the place of one that turned out to be damaged; and a line on each
+        that was passed over. Whatever is wrong with one, the others are of use."""
+        sources: list[Source] = []
+        lines: list[str] = []
+        for stored in (*choice.chosen, *choice.spare):
+            if len(sources) == len(choice.chosen):
+                lines.append(too_far(stored, len(sources)))
+                continue
             try:
                 sources.append(self.source(stored))
             except (InputError, RunStoreError) as error:
-                damaged.append(str(error))
-        return tuple(sources), tuple(damaged)
+                lines.append(str(error))
+            except (ArithmeticError, ValueError) as error:  # its numbers make sense one by one, and not together
+                lines.append(f"{stored.uri}: cannot be used: {type(error).__name__}: {error}")
+        return tuple(sources), (*lines, *choice.unfit)
 
     # -- adding -------------------------------------------------------------------------------------------------------
 
@@ -94,7 +102,7 @@ class Library:
         known = [s for s in self._versions(name) if isinstance(s.card, Card) and s.card.digest == card.digest]
         same = [s for s in known if isinstance(s.card, Card) and s.card.run_id == card.run_id]
         version = same[-1].version if same else self._add(name, model, card, run_id)
-        self.store.call(self.store.client.set_registered_model_alias, name, card.alias, str(version))
+        self._point(name, card.alias, version)
         return Stored(name, version, card, (card.alias,))
 
     def import_model(self, model: BenefitModel, card: Card) -> Stored:
@@ -124,6 +132,51 @@ class Library:
             client.create_model_version, name, f"{run.info.artifact_uri}/{FOLDER}", run_id, card.as_tags()
         )
         return int(version.version)
+
+    # -- taking away --------------------------------------------------------------------------------------------------
+
+    def deprecate(self, stored: Stored, why: str, who: str) -> Stored:
+        """Kept and shown, but no run starts from it: the version before it stands in for its rate."""
+        self._tag(stored, {DEPRECATED: why, DEPRECATED_BY: who})
+        self._note(stored, who, f"deprecate {stored.uri}")
+        return self._settled(stored)
+
+    def restore(self, stored: Stored, who: str) -> Stored:
+        self._tag(stored, {DEPRECATED: "", DEPRECATED_BY: who})
+        self._note(stored, who, f"restore {stored.uri}")
+        return self._settled(stored)
+
+    def remove(self, stored: Stored, who: str) -> None:
+        """For good. What it was made of stays with its run."""
+        self._note(stored, who, f"remove {stored.uri}")
+        self.store.call(self.store.client.delete_model_version, stored.name, str(stored.version))
+        self._point_anew(stored)
+
+    def _settled(self, stored: Stored) -> Stored:
+        self._point_anew(stored)
+        return next(each for each in self._versions(stored.name) if each.version == stored.version)
+
+    def _point_anew(self, stored: Stored) -> None:
+        """The alias of its rate, at the newest version that may be used; where there is none, at nothing."""
+        if not isinstance(stored.card, Card):
+            return
+        alias, versions = stored.card.alias, self._versions(stored.name)
+        fit = [s for s in versions if isinstance(s.card, Card) and s.card.alias == alias and s.deprecated is None]
+        if fit:
+            self._point(stored.name, alias, fit[-1].version)
+        elif any(alias in each.aliases for each in versions):
+            self.store.call(self.store.client.delete_registered_model_alias, stored.name, alias)
+
+    def _point(self, name: str, alias: str, version: int) -> None:
+        self.store.call(self.store.client.set_registered_model_alias, name, alias, str(version))
+
+    def _tag(self, stored: Stored, told: dict[str, str]) -> None:
+        for name, value in told.items():
+            self.store.call(self.store.client.set_model_version_tag, stored.name, str(stored.version), name, value)
+
+    def _note(self, stored: Stored, who: str, what: str) -> None:
+        if isinstance(stored.card, Card) and stored.card.run_id:
+            asking.note_down(self.store, stored.card.run_id, who, what)
 
     # -- the registry -------------------------------------------------------------------------------------------------
 
@@ -173,7 +226,7 @@ def _stored(version: ModelVersion, aliases: tuple[str, ...]) -> Stored:
         card = Card.from_tags(version.tags)
     except InputError as error:
         card = error
-    return Stored(version.name, int(version.version), card, aliases)
+    return Stored(version.name, int(version.version), card, aliases, version.tags.get(DEPRECATED) or None)
 
 
 def _save(model: BenefitModel, folder: Path) -> None:

@@ -10,6 +10,7 @@ renamed, so that a process killed half-way through MLflow's migrations leaves no
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import os
@@ -17,6 +18,7 @@ import sqlite3
 import tempfile
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,6 +29,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from autotrascale.domain.errors import AuTraScaleError, InputError, RunStoreError
 from autotrascale.files import locked
+from autotrascale.knowledge.patience import Patience, remedy
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -42,6 +45,8 @@ PAGE = 1000
 _SQLITE = "sqlite:///"
 _PROBE_SECONDS = 5.0
 _BUSY_PAUSES = (0.2, 0.5, 1.0)
+
+PATIENCE = Patience()  # of this process
 
 
 class Store:
@@ -59,7 +64,7 @@ class Store:
     @property
     def where(self) -> str:
         """The address as it may be shown: without user and password."""
-        return _without_secrets(self.uri)
+        return without_secrets(self.uri)
 
     @cached_property
     def client(self) -> MlflowClient:
@@ -68,7 +73,7 @@ class Store:
         if self.uri.startswith(_SQLITE):
             _make_file(Path(self.uri.removeprefix(_SQLITE)))
         elif self.uri.startswith(("http://", "https://")):
-            _probe(self.uri)
+            _probe(self.where)  # whoever is asked for a password is there too
         from mlflow import MlflowClient
 
         try:
@@ -76,21 +81,35 @@ class Store:
         except AuTraScaleError:
             raise
         except Exception as error:  # while connecting, MLflow lets the errors of its database drivers through
-            raise RunStoreError(f"{self.where}: {_one_line(error)}") from error
+            raise self._failed(error) from error
 
     def call(self, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         from mlflow.exceptions import MlflowException
 
-        pauses = list(_BUSY_PAUSES)
+        pauses: Iterator[float] | None = None
         while True:
             try:
-                return action(*args, **kwargs)
-            except MlflowException as error:
-                if error.error_code != "TEMPORARILY_UNAVAILABLE" or not pauses:
-                    raise RunStoreError(f"{self.where}: {_one_line(error)}") from error
-                time.sleep(pauses.pop(0))
-            except OSError as error:
-                raise RunStoreError(f"{self.where}: {_one_line(error)}") from error
+                done = action(*args, **kwargs)
+                PATIENCE.passed()
+                return done
+            except (MlflowException, OSError) as error:
+                failed = self._failed(error)
+                pauses = pauses or _pauses(error, str(failed))
+                pause = next(pauses, None)
+                if pause is None:
+                    raise failed from error
+                time.sleep(pause)
+
+    def _failed(self, error: BaseException) -> RunStoreError:
+        return RunStoreError(f"{self.where}: {self._without_password(_with_remedy(error))}")
+
+    def _without_password(self, text: str) -> str:
+        """A library may repeat the address that it was given, whole or in part."""
+        text = text.replace(self.uri, self.where)
+        password = urllib.parse.urlsplit(self.uri).password
+        for secret in (password, password and urllib.parse.unquote(password)):
+            text = text.replace(secret, "***") if secret else text
+        return text
 
     def pages(self, action: Callable[..., PagedList[T]], *args: Any, **kwargs: Any) -> Iterator[T]:
         """All results of a search, page after page."""
@@ -184,13 +203,23 @@ def _quieten() -> None:
         raise InputError("store", f"needs a package that is not installed: {error.name}",
                          remedy="pip install 'autotrascale[mlflow]', or --store none") from None  # fmt: skip
     for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what fails is raised too, and said in one line by us
 
 
-def _without_secrets(uri: str) -> str:
+def _pauses(error: BaseException, problem: str) -> Iterator[float]:
+    """Before each further try: short ones where a store was only busy, then as long as this process has patience."""
+    if getattr(error, "error_code", "") == "TEMPORARILY_UNAVAILABLE":
+        yield from _BUSY_PAUSES
+    yield from PATIENCE.pauses(problem, error)
+
+
+def without_secrets(uri: str) -> str:
+    """A password may hold what an address may not, and a query may hold a password: less is shown rather than more."""
     scheme, slashes, rest = uri.partition("://")
-    place, slash, path = rest.partition("/")
-    return scheme + slashes + place.rpartition("@")[2] + slash + path
+    if scheme.startswith("sqlite"):
+        return uri
+    path, question, _ = rest.rpartition("@")[2].partition("?")
+    return scheme + slashes + path + question + ("***" if question else "")
 
 
 def _absolute(uri: str) -> str:
@@ -216,11 +245,11 @@ def _make_file(path: Path) -> None:
             connection.execute("PRAGMA schema_version")
     except sqlite3.OperationalError as error:
         if "locked" not in str(error):  # that is a matter of waiting
-            raise RunStoreError(f"{path}: the store cannot be opened: {_one_line(error)}") from None
+            raise RunStoreError(f"{path}: the store cannot be opened: {_with_remedy(error)}") from None
     except sqlite3.DatabaseError as error:
         raise RunStoreError(f"{path}: is damaged or no store: {_one_line(error)}") from None
     except OSError as error:
-        raise RunStoreError(f"{path}: the store cannot be made: {_one_line(error)}") from None
+        raise RunStoreError(f"{path}: the store cannot be made: {_with_remedy(error)}") from None
 
 
 def _is_missing(path: Path) -> bool:
@@ -249,13 +278,19 @@ def _probe(uri: str) -> None:
             return
     except urllib.error.HTTPError:
         return  # somebody is there
-    except (OSError, ValueError) as error:
-        where, said = _without_secrets(uri), _one_line(error)
+    except (OSError, ValueError, http.client.HTTPException) as error:  # the last: an address that is none
+        said = _one_line(error)
         raise RunStoreError(
-            f"{where}: no MLflow server answers: {said}; start it, or name another store with --store"
+            f"{uri}: no MLflow server answers: {said}; start it, or name another store with --store"
         ) from None
 
 
+def _with_remedy(error: BaseException) -> str:
+    what = remedy(error)
+    return f"{_one_line(error)}{what and '; '}{what}"
+
+
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split()).partition(" [SQL: ")[0]
+    text = " ".join(str(error).split()).partition(" [SQL: ")[0].partition(" (Background on this error at")[0]
+    text = text.removeprefix("(sqlite3.OperationalError) ").removeprefix("(sqlite3.DatabaseError) ")
     return text if len(text) <= 300 else text[:297] + "..."

@@ -27,6 +27,7 @@ SERVER = "autotrascale.server"
 QUEUE = "autotrascale.queue"
 KEY = "autotrascale.idempotency_key_sha256"
 
+ASKED = "autotrascale.asked"  # who asked for what of it (asking.py)
 ENDED = "autotrascale.ended"  # why a run that did not finish came to its end
 
 NUMBER = "autotrascale.number"

@@ -13,9 +13,11 @@ user can mend, `typer.Exit(3)` for "done, but the target is not met".
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Annotated, Any, NoReturn
@@ -24,7 +26,8 @@ import typer
 from typer.core import TyperGroup
 
 from autotrascale import __version__
-from autotrascale.domain.errors import AuTraScaleError
+from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.service import extras
 from autotrascale.service.output import complain
 
 # In the order of the help. A verb whose module is not there is left out.
@@ -43,7 +46,7 @@ class _Verbs(TyperGroup):
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at its end
+            _drop_output()
             raise typer.Exit(0) from None
         return result
 
@@ -84,9 +87,34 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except AuTraScaleError as error:
         complain(str(error))
         sys.exit(1)
+    except ModuleNotFoundError as error:
+        missing = extras.of_missing(error)
+        if missing is None:
+            raise
+        complain(str(missing))
+        sys.exit(1)
+    except OSError as error:
+        _drop_output()
+        complain(_of_the_machine(error))
+        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     sys.exit(0)
+
+
+def _drop_output() -> None:
+    """Python flushes it once more at its end, and would complain once more."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _of_the_machine(error: OSError) -> str:
+    """A disk that is full, a file system that is read-only, too many open files: whoever met it did not expect it."""
+    where = str(error.filename or "standard output or a file")
+    remedy = (
+        "free some room" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "see to it, and try again"
+    )
+    return str(InputError(where, f"cannot be used: {error.strerror or error}", remedy=remedy))
 
 
 if __name__ == "__main__":

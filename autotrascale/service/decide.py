@@ -67,12 +67,9 @@ def _target(seconds: float | None, statistic: StatisticName) -> Target | None:
 
 def read_model(path: Path) -> BenefitModel:
     from autotrascale.domain.errors import InputError
+    from autotrascale.reading import read_text
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # ValueError: no text, or a path that cannot be one
-        seen = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(str(path), "cannot be read", seen=seen, remedy="check the path") from None
+    text = read_text(path)
     # A second of mathematics, for those who have a model.
     from autotrascale.knowledge import exchange
     from autotrascale.plan.search.benefit_model import BenefitModel

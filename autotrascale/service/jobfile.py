@@ -21,6 +21,7 @@ from autotrascale.service.autoscaling import Autoscale
 from autotrascale.tuning import Tuning, starting_point
 
 EngineName = Literal["spark", "simulator"]
+MOST_TASKS = 100_000  # of one stage: its driver keeps books of each
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,9 @@ class JobFile:
     def __post_init__(self) -> None:
         if self.simulator is None and self.spark is None:
             raise InputError("spark", "is missing, and so is simulator", remedy="say what runs the job")
+        if self.spark is not None and self.p_max > MOST_TASKS:
+            raise InputError("p_max", f"is above {MOST_TASKS:,}, more tasks than Spark has room for in a stage",
+                             seen=self.p_max, remedy="give the cores that the cluster has")  # fmt: skip
         # What holds of the job as a whole is said with the file's name, and before an engine is started for nothing.
         if self.operators or self.spark is None:
             job = self._job(Topology(self.operators))

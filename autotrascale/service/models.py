@@ -1,4 +1,4 @@
-"""`autotrascale models ls|show|export|import`: the library of benefit models."""
+"""`autotrascale models ls|show|export|import|deprecate|rm`: the library of benefit models."""
 
 from __future__ import annotations
 
@@ -117,9 +117,53 @@ def import_(
     emit(form, {"models": taken}, lambda: say("\n".join(taken)))
 
 
+def deprecate(
+    name: ModelName,
+    why: Annotated[str, typer.Option(metavar="TEXT", help="What is wrong with it.")] = "no longer wanted",
+    undo: Annotated[bool, typer.Option("--undo", help="Let runs start from it again.")] = False,
+    job: JobOption = None,
+    store: StoreOption = None,
+    form: FormatOption = Format.table,
+) -> None:
+    """Let no run start from a model any more. It is kept; an older one of its rate takes its place."""
+    from autotrascale.domain.errors import InputError
+    from autotrascale.knowledge import asking
+    from autotrascale.knowledge.library import Library
+    from autotrascale.service.store import need_store
+
+    if not 0 < len(why) <= 200:
+        raise InputError("--why", "must have 1 to 200 characters", seen=len(why), remedy="say it shorter")
+    library = Library(need_store(store))
+    stored = library.find(name, job)
+    who = asking.this_user()
+    changed = library.restore(stored, who) if undo else library.deprecate(stored, why, who)
+    said = "may be started from again" if undo else f"is deprecated: {why}"
+    emit(form, _as_dict(changed), lambda: say(f"{stored.uri} {said}"))
+
+
+def rm(
+    names: Annotated[list[str], typer.Argument(metavar="MODEL…", help="models:/NAME/VERSION, or with --job rate-R.")],
+    job: JobOption = None,
+    store: StoreOption = None,
+    form: FormatOption = Format.table,
+) -> None:
+    """Remove models for good. The runs that they learned from stay."""
+    from autotrascale.knowledge import asking
+    from autotrascale.knowledge.library import Library
+    from autotrascale.service.store import need_store
+
+    library = Library(need_store(store))
+    found = list(dict.fromkeys(library.find(name, job) for name in names))  # all, before the first is removed
+    for stored in found:
+        library.remove(stored, asking.this_user())
+    removed = [stored.uri for stored in found]
+    emit(form, {"removed": removed}, lambda: say("\n".join(f"{uri} is removed" for uri in removed)))
+
+
 def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="The library of benefit models.")
-    for name, verb in (("ls", ls), ("show", show), ("export", export), ("import", import_)):
+    for name, verb in (("ls", ls), ("show", show), ("export", export), ("import", import_),
+                       ("deprecate", deprecate), ("rm", rm)):  # fmt: skip
         group.command(name)(verb)
     app.add_typer(group, name="models")
 
@@ -146,7 +190,8 @@ def _as_dict(stored: Stored) -> dict[str, Any]:
     from autotrascale.knowledge.cards import Card
 
     card = asdict(stored.card) if isinstance(stored.card, Card) else {"unreadable": str(stored.card)}
-    return {"uri": stored.uri, "version": stored.version, "aliases": list(stored.aliases), **card}
+    return {"uri": stored.uri, "version": stored.version, "aliases": list(stored.aliases),
+            "deprecated": stored.deprecated, **card}  # fmt: skip
 
 
 def _show_list(found: list[Stored]) -> None:
@@ -158,7 +203,7 @@ def _show_list(found: list[Stored]) -> None:
         return
     rows: list[tuple[object, ...]] = []
     for stored in found:
-        card, names = stored.card, ", ".join(stored.aliases)
+        card, names = stored.card, ", ".join(stored.aliases) or ("deprecated" if stored.deprecated else "")
         if not isinstance(card, Card):
             rows.append((stored.uri, names, "", "", "", str(card)))
             continue

@@ -62,19 +62,22 @@ def resume(
     form: FormatOption = Format.table,
 ) -> None:
     """Go on with a run that was interrupted or died, after its last finished evaluation."""
+    from autotrascale.knowledge import asking
     from autotrascale.service import tuning_output, tuning_runs
     from autotrascale.service.metering import metering
     from autotrascale.service.store import need_store
 
     with tuning_output.ending_cleanly(), metering(metrics) as meter:
+        opened = need_store(store)
         finished = tuning_runs.resume(
-            need_store(store), run, tuning_output.listener(form), total_trials, max_seconds, meter
+            opened, run, tuning_output.listener(form), total_trials, max_seconds, meter, asking.this_user()
         )
     tuning_output.finish(form, finished)
 
 
 def cancel(run: RunName, store: StoreOption = None, form: FormatOption = Format.table) -> None:
     """End a run: at once when its process is gone, else before its next trial. It can be resumed."""
+    from autotrascale.knowledge import asking
     from autotrascale.knowledge.history import find_run
     from autotrascale.service import tuning_runs
     from autotrascale.service.store import need_store
@@ -82,6 +85,7 @@ def cancel(run: RunName, store: StoreOption = None, form: FormatOption = Format.
     opened = need_store(store)
     found = find_run(opened, run)
     over = tuning_runs.cancel(opened, found)
+    asking.note_down(opened, found.info.run_id, asking.this_user(), "cancel")
     words = "has ended" if over else "ends before its next trial"
     answer = {"run_id": found.info.run_id, "ended": over}
     emit(form, answer, lambda: say(f"run {found.info.run_id} {words}"))
@@ -138,6 +142,8 @@ def _show(record: Record) -> None:
     say(f"run {summary.run_id}: {opening.job.name} at {opening.job.rate:g}/s, {summary.state}"
         f"{f' ({summary.why})' if summary.why else ''}")  # fmt: skip
     say(f"started {summary.started} from {opening.job_path}, engine {opening.engine}, seed {opening.settings.seed}")
+    if summary.asked_by is not None:
+        say(f"asked for by {summary.asked_by}")
     for each in opening.warm_start:
         say(f"  {each}")
     table(

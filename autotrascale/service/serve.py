@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
+import sys
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from autotrascale.service.api.state import State
 
-TOKEN_VARIABLE = "AUTOTRASCALE_TOKEN"
-LEAST_TOKEN = 16  # characters
-STREAMS_SECONDS = 5  # that open answers are given at the end
+TOKEN_VARIABLE = "AUTOTRASCALE_TOKEN"  # as api/tokens.py reads it, which is not imported for a help text
+SWITCH_SECONDS = 0.001  # that a computation keeps the loop from answering others; Python's own is five times as long
 
 
 def serve(
@@ -33,7 +32,7 @@ def serve(
     = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8765,
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help=f"Holds the token; else the variable {TOKEN_VARIABLE} may.")
+        Path | None, typer.Option(metavar="FILE", help=f"Holds the tokens, and may change; else {TOKEN_VARIABLE}.")
     ] = None,
     parallel_runs: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Runs under way at a time.")] = 1,
     queue_limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Runs that may wait.")] = 100,
@@ -43,10 +42,12 @@ def serve(
     store: StoreOption = None,
 ) -> None:  # fmt: skip
     """Serve the HTTP API, and run what it is asked for."""
-    token = read_token(token_file)
-    loopback = check_address(host, token)
-    server = check_name(name)
     check_installed()
+    from autotrascale.service.api.tokens import read_tokens
+
+    tokens = read_tokens(token_file)
+    loopback = check_address(host, secured=tokens is not None)
+    server = check_name(name)
     from autotrascale.service.api.app import create_app
     from autotrascale.service.api.catalog import Catalog
     from autotrascale.service.api.state import State
@@ -61,7 +62,7 @@ def serve(
             if listed.problem:
                 logs.warn("job file cannot be used", job=listed.name, why=listed.problem)
         state = State.of(opened, catalog, server, parallel_runs, queue_limit)
-        _run(create_app(state, token, loopback=loopback), state, bound)
+        _run(create_app(state, tokens, loopback=loopback), state, bound)
 
 
 def register(app: typer.Typer) -> None:
@@ -71,9 +72,12 @@ def register(app: typer.Typer) -> None:
 def _run(app: FastAPI, state: State, bound: socket.socket) -> None:
     import uvicorn
 
+    from autotrascale.service.api.connections import BACKLOG, Limits, configured
+
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            bound.listen(BACKLOG)
             address, at = bound.getsockname()[:2]
             note(f"listening on http://{f'[{address}]' if ':' in address else address}:{at}")
 
@@ -81,11 +85,8 @@ def _run(app: FastAPI, state: State, bound: socket.socket) -> None:
             state.closing = True  # streams would else go on
             super().handle_exit(sig, frame)
 
-    config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=STREAMS_SECONDS,
-        timeout_keep_alive=60, server_header=False, limit_concurrency=1000, proxy_headers=False,
-    )  # fmt: skip
-    Server(config).run(sockets=[bound])
+    sys.setswitchinterval(SWITCH_SECONDS)
+    Server(configured(app, Limits.of_this_process())).run(sockets=[bound])
 
 
 def listening(host: str, port: int) -> socket.socket:
@@ -104,28 +105,7 @@ def listening(host: str, port: int) -> socket.socket:
     return bound
 
 
-def read_token(path: Path | None) -> str | None:
-    """From a file or the environment: a command line can be read by everybody on the machine."""
-    from autotrascale.domain.errors import InputError
-
-    place = TOKEN_VARIABLE if path is None else str(path)
-    if path is None:
-        text = os.environ.pop(TOKEN_VARIABLE, "")  # the runs are not to inherit it
-        if not text:
-            return None
-    else:
-        try:
-            text = path.read_text(encoding="ascii")
-        except (OSError, UnicodeDecodeError):
-            raise InputError(place, "cannot be read as a token", remedy="write one line of ASCII to it") from None
-    token = text.strip()
-    if len(token) < LEAST_TOKEN or not re.fullmatch(r"[!-~]+", token):
-        raise InputError(place, f"holds no token of at least {LEAST_TOKEN} printable characters",
-                         remedy="make one: openssl rand -hex 32")  # fmt: skip
-    return token
-
-
-def check_address(host: str, token: str | None) -> bool:
+def check_address(host: str, *, secured: bool) -> bool:
     """Whether it is a loopback address."""
     from autotrascale.domain.errors import InputError
 
@@ -134,7 +114,7 @@ def check_address(host: str, token: str | None) -> bool:
     except ValueError:
         raise InputError("--host", "is no address", seen=host, remedy="use 127.0.0.1, ::1, 0.0.0.0 or one of this"
                          " machine's own") from None  # fmt: skip
-    if not loopback and token is None:
+    if not loopback and not secured:
         raise InputError("--host", "can be reached from other machines, and there is no token", seen=host,
                          remedy=f"give --token-file or set {TOKEN_VARIABLE}")  # fmt: skip
     return loopback

@@ -57,6 +57,8 @@ def open_store(option: str | None) -> Store | None:
     if uri is None:
         return None
     store = Store(uri)
+    if uri == option and store.where != store.uri:
+        note(f"whoever lists processes can read the password in this command line: set {VARIABLES[0]} instead")
     if store.is_new:
         note(f"making a new store at {store.uri}: a matter of seconds, once")
     store.client  # noqa: B018 - it connects

@@ -12,7 +12,7 @@ import typer
 
 from autotrascale.files import draft_of, write_whole
 from autotrascale.service.completing import job_files
-from autotrascale.service.output import Format, FormatOption
+from autotrascale.service.output import Format, FormatOption, note
 from autotrascale.service.store import MetricsOption, StoreOption
 from autotrascale.service.tuning_output import TARGET_NOT_MET as TARGET_NOT_MET
 
@@ -54,7 +54,7 @@ def tune(
     Exit codes: 0 a configuration can be trusted to meet the target, 1 an error (the job or its host broke, too), 2 bad
     usage, 3 no configuration can be trusted to meet it.
     """
-    from autotrascale.service import tuning_output, tuning_runs
+    from autotrascale.service import questions, tuning_output, tuning_runs
     from autotrascale.service.jobfile import read_job_file
     from autotrascale.service.metering import metering
     from autotrascale.service.store import open_store
@@ -65,6 +65,7 @@ def tune(
     name = file.engine_name(None if engine is None else engine.value)
     if save_model is not None:
         _check_writable(save_model)
+    questions.ask(file, note)
     asked = tuning_runs.Asked(file, job_file, name, settings, rate, warm_start)
     with tuning_output.ending_cleanly():
         runs = open_store(store)

@@ -17,14 +17,15 @@ from autotrascale.domain.errors import InputError, RunLostError
 from autotrascale.domain.job import Job
 from autotrascale.execute.engine import Engine
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.knowledge import claim
+from autotrascale.knowledge import asking, claim
 from autotrascale.knowledge.cards import Card, Stored
 from autotrascale.knowledge.history import find_run, read_opening
 from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.json_forms import Opening, Source
 from autotrascale.knowledge.library import Library
-from autotrascale.knowledge.store import Store
-from autotrascale.reading import validate
+from autotrascale.knowledge.store import PATIENCE, Store
+from autotrascale.reading import read_text, validate
+from autotrascale.service import questions
 from autotrascale.service.jobfile import EngineName, JobFile
 from autotrascale.service.metering import UNMETERED, Meter
 from autotrascale.service.warm_start import WarmStart, wanted_by, warm_start
@@ -56,6 +57,7 @@ class RunListener:
     opening: Callable[[Job, bool, WarmStart], None]
     progress: Report
     unfinished: Callable[[str], None]
+    trouble: Callable[[str], None] = lambda _: None  # what had better be known: of the store, of units
 
 
 @dataclass(frozen=True)
@@ -79,18 +81,22 @@ def start(asked: Asked, store: Store | None, listener: RunListener, meter: Meter
         if store is None:
             sources = [source.model for source in warm.sources]
             seen = meter.of(engine)
-            outcome = tune(job, engine, asked.settings, sources=sources, report=listener.progress, seen=seen)
+            report = questions.about_latency(job.target, listener.trouble, listener.progress)
+            outcome = tune(job, engine, asked.settings, sources=sources, report=report, seen=seen)
             return Finished(outcome, warm_start=warm.lines, cold=_cold(warm.sources, job))
         opening = Opening(
             job, asked.engine, engine.simulated, asked.settings, asked.rate, str(asked.path.absolute()),
             read_content(asked.path), warm.sources, warm.lines,
         )  # fmt: skip
-        return _through(RunJournal.start(store, opening, asked.queued), engine, listener, meter)
+        journal = RunJournal.start(store, opening, asked.queued)
+        if asked.queued is None:
+            asking.note_down(store, journal.run_id, asking.this_user(), "start")
+        return _through(journal, engine, listener, meter)
 
 
 def resume(
     store: Store, name: str, listener: RunListener, total_trials: int | None = None, max_seconds: float | None = None,
-    meter: Meter = UNMETERED,
+    meter: Meter = UNMETERED, asked_by: str = "",
 ) -> Finished:  # fmt: skip
     """The rest of a run, under the very job file that it was started with."""
     run = find_run(store, name)
@@ -102,6 +108,8 @@ def resume(
         _check_same(job if opening.rate is None else job.at_rate(opening.rate), opening.job)
         listener.opening(opening.job, engine.simulated, WarmStart(opening.sources, opening.warm_start))
         journal = RunJournal.resume(store, run, total_trials, max_seconds)
+        if asked_by:
+            asking.note_down(store, run.info.run_id, asked_by, "resume")
         if isinstance(engine, SimulatorEngine):
             engine.runs = len(journal.past)  # its noise goes on where it was
         return _through(journal, engine, listener, meter)
@@ -109,11 +117,12 @@ def resume(
 
 def _through(journal: RunJournal, engine: Engine, listener: RunListener, meter: Meter) -> Finished:
     opening = journal.opening
+    report = questions.about_latency(opening.job.target, listener.trouble, listener.progress)
     try:
-        with journal:
+        with PATIENCE.waiting(listener.trouble), journal:
             outcome = tune(
                 opening.job, engine, opening.settings, sources=[source.model for source in opening.sources],
-                report=listener.progress, journal=journal, past=journal.past, seen=meter.of(engine),
+                report=report, journal=journal, past=journal.past, seen=meter.of(engine),
             )  # fmt: skip
             journal.conclude(outcome)
             model = _register(journal, outcome)
@@ -152,7 +161,7 @@ def cancel(store: Store, run: Run) -> bool:
 
 def read_content(path: Path) -> Mapping[str, Any]:
     """A job file that has been read and found good, as plain data."""
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     content: Mapping[str, Any] = json.loads(json.dumps(yaml.safe_load(text), default=str))
     return content
 
@@ -164,7 +173,7 @@ def check_unchanged(opening: Opening) -> None:
         return
     try:
         now = read_content(path)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (InputError, yaml.YAMLError) as error:
         raise InputError(str(path), f"cannot be compared with what the run began under: {error}",
                          remedy="restore it") from None  # fmt: skip
     found = list(differences(opening.job_file, now))

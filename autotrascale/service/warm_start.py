@@ -36,13 +36,13 @@ def warm_start(wish: str, store: Store | None, job: Job, wanted: Wanted) -> Warm
         return WarmStart((), ("starting cold: no store is in use, so there are no models",))
     library = Library(store)
     choice = library.near(job.name, wanted)
-    sources, damaged = library.sources(choice)
+    sources, passed_over = library.sources(choice)
     lines = [f"starting from {source.name}, made at {source.model.rate:g}/s" for source in sources]
     if not sources:
-        count = len(choice.passed_over) + len(damaged)
+        count = len(passed_over)
         why = f"none of the {count} models of {job.name} fits" if count else f"there is no model of {job.name} yet"
         lines = [f"starting cold: {why}"]
-    passed = [f"passed over {line}" for line in (*damaged, *choice.passed_over)]
+    passed = [f"passed over {line}" for line in passed_over]
     return WarmStart(sources, (*lines, *passed))
 
 
@@ -61,6 +61,8 @@ def _named(wish: str, store: Store | None, job: Job, wanted: Wanted) -> Source:
                          remedy="give --store, or a file")  # fmt: skip
     library = Library(store)
     stored = library.find(wish, job.name)
+    if stored.deprecated is not None:
+        _check(wish, f"it is deprecated: {stored.deprecated}")
     if isinstance(stored.card, Card):
         _check(wish, wanted.why_not(stored.card))
     return library.source(stored)

@@ -13,6 +13,8 @@ import uvicorn
 from fastapi import FastAPI
 from starlette.exceptions import StarletteDeprecationWarning
 
+from autotrascale.service.api.connections import Limits, configured
+
 with warnings.catch_warnings():  # it would rather have another HTTP library than the one that is widely there
     warnings.simplefilter("ignore", StarletteDeprecationWarning)
     from starlette.testclient import TestClient as TestClient
@@ -21,11 +23,11 @@ PATIENCE = 60.0
 
 
 @contextmanager
-def serving(app: FastAPI) -> Iterator[str]:
+def serving(app: FastAPI, limits: Limits = Limits()) -> Iterator[str]:  # noqa: B008 - frozen
     """On loopback, until left."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="on"))
+        server = uvicorn.Server(configured(app, limits))
         thread = threading.Thread(target=server.run, args=([bound],))
         thread.start()
         try:

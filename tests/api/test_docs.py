@@ -19,7 +19,7 @@ DOC = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
 
 
 def test_the_routes_are_those_of_the_application(client: TestClient) -> None:
-    told = set(re.findall(r"^\| (GET|POST) \| `(/[^`]*)` \|", DOC, re.MULTILINE))
+    told = set(re.findall(r"^\| (GET|POST|DELETE) \| `(/[^`]*)` \|", DOC, re.MULTILINE))
     document = client.get("/openapi.json").json()
     there = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
     assert told == there | {("GET", "/openapi.json")}

@@ -15,6 +15,7 @@ from autotrascale.service import cli, serve
 from autotrascale.service.api.app import create_app
 from autotrascale.service.api.catalog import Catalog
 from autotrascale.service.api.state import State
+from autotrascale.service.api.tokens import LEAST, UNNAMED, VARIABLE, Tokens, read_tokens
 from tests.api.clients import TestClient
 
 TOKEN = "correct-horse-battery-staple"
@@ -24,7 +25,9 @@ EVERYWHERE = ["/v1/runs", "/v1/jobs", "/metrics", "/openapi.json", "/nowhere", "
 @pytest.fixture(scope="module")
 def secured(store: Store, configs: Path) -> Iterator[TestClient]:
     state = State.of(store, Catalog(configs), "secured", parallel_runs=0)
-    with TestClient(create_app(state, TOKEN, loopback=False), base_url="http://tuner.example:8765") as client:
+    with TestClient(
+        create_app(state, Tokens.of(TOKEN), loopback=False), base_url="http://tuner.example:8765"
+    ) as client:
         yield client
 
 
@@ -105,16 +108,58 @@ def test_what_serve_refuses(
 def test_the_token_comes_from_a_file_or_the_environment_and_goes_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(serve.TOKEN_VARIABLE, TOKEN)
-    assert serve.read_token(None) == TOKEN
-    assert serve.TOKEN_VARIABLE not in os.environ
-    assert serve.read_token(None) is None
+    assert serve.TOKEN_VARIABLE == VARIABLE
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    assert owner(read_tokens(None), TOKEN) == UNNAMED
+    assert VARIABLE not in os.environ
+    assert read_tokens(None) is None
     (tmp_path / "token").write_text(f"{TOKEN}\n")
-    assert serve.read_token(tmp_path / "token") == TOKEN
-    monkeypatch.setenv(serve.TOKEN_VARIABLE, "secret")
+    assert owner(read_tokens(tmp_path / "token"), TOKEN) == UNNAMED
+    monkeypatch.setenv(VARIABLE, "secret")
     with pytest.raises(InputError) as error:
-        serve.read_token(None)
+        read_tokens(None)
     assert "secret" not in str(error.value)
+
+
+def owner(tokens: Tokens | None, given: str) -> str | None:
+    assert tokens is not None
+    return tokens.owner(given.encode())
+
+
+def test_tokens_are_changed_while_the_server_runs(tmp_path: Path) -> None:
+    path, old, new = tmp_path / "tokens", "old-" * 8, "new-" * 8
+    path.write_text(f"# of the team\nalice {old}\nbob {TOKEN}\n\n")
+    tokens = read_tokens(path)
+    assert tokens is not None
+    assert [owner(tokens, each) for each in (old, TOKEN, new)] == ["alice", "bob", None]
+    path.write_text(f"alice {old}\nalice {new}\n")
+    tokens.reread()
+    assert [owner(tokens, each) for each in (old, TOKEN, new)] == ["alice", None, "alice"]
+    path.write_text(f"alice {new}\n")
+    tokens.reread()
+    assert [owner(tokens, each) for each in (old, new)] == [None, "alice"]
+
+
+@pytest.mark.parametrize("spoilt", ["", "short", f"a b {TOKEN}", f"al/ice {TOKEN}", "\0", f"{TOKEN}\nshort"])
+def test_a_token_file_that_is_spoilt_locks_nobody_out_and_shows_nothing(
+    tmp_path: Path, spoilt: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(TOKEN)
+    tokens = read_tokens(path)
+    assert tokens is not None
+    path.write_text(spoilt)
+    for _ in range(2):
+        tokens.reread()
+    assert owner(tokens, TOKEN) == UNNAMED
+    said = [record for record in caplog.records if "cannot be used" in record.getMessage()]
+    assert len(said) == 1
+    why = said[0].__dict__["fields"]["why"]
+    assert f"holds no token of at least {LEAST}" in why or "names nobody" in why
+    assert TOKEN not in why
+    path.unlink()
+    tokens.reread()
+    assert owner(tokens, TOKEN) == UNNAMED
 
 
 def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,8 +172,8 @@ def test_what_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     ("host", "loopback"), [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True)]
 )
 def test_loopback(host: str, loopback: bool) -> None:
-    assert serve.check_address(host, None) is loopback
-    assert not serve.check_address("0.0.0.0", TOKEN)
+    assert serve.check_address(host, secured=False) is loopback
+    assert not serve.check_address("0.0.0.0", secured=True)
 
 
 def test_log_lines_are_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,8 @@ OPERATIONS = [
     ("GET", "/v1/runs/{run_id}/evaluations"), ("GET", "/v1/runs/{run_id}/explanation"),
     ("GET", "/v1/runs/{run_id}/events"), ("POST", "/v1/runs/{run_id}/cancel"), ("POST", "/v1/runs/{run_id}/resume"),
     ("GET", "/v1/jobs"), ("GET", "/v1/models"), ("GET", "/v1/models/{job}/{version}"),
-    ("POST", "/v1/models/{job}/{version}/predict"), ("GET", "/healthz"), ("GET", "/metrics"),
+    ("POST", "/v1/models/{job}/{version}/predict"), ("POST", "/v1/models/{job}/{version}/deprecate"),
+    ("DELETE", "/v1/models/{job}/{version}"), ("GET", "/healthz"), ("GET", "/metrics"),
 ]  # fmt: skip
 
 

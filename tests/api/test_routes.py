@@ -283,7 +283,8 @@ def test_what_is_not_there_or_not_allowed(client: TestClient) -> None:
 def test_bodies_that_are_none(client: TestClient) -> None:
     told = {"content-type": "application/json"}
     problem(client.post("/v1/runs", content=b"{", headers=told), 422)
-    problem(client.post("/v1/runs", content=b"[" * 200_000, headers=told), 400)
+    for deep in (b"[" * 200_000, b"[" * 900 + b"]" * 900, b'{"a":' * 101 + b"1" + b"}" * 101):
+        assert "nested too deeply" in problem(client.post("/v1/runs", content=deep, headers=told), 422)
     problem(client.post("/v1/runs", content=b'{"job": "\\ud800"}', headers=told), 422)
     problem(client.post("/v1/decide", content=b'{"snapshot": {"p_max": NaN}}', headers=told), 422)
 

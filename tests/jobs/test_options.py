@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from autotrascale.domain.errors import InputError
+from autotrascale.domain.topology import Operator
 from autotrascale.execute.spark.host.loading import load_job
+from autotrascale.execute.spark.query.flow import job
 from autotrascale.jobs.stalls import same, stalled
 from autotrascale.jobs.windows import interval
 from autotrascale.jobs.yahoo import Yahoo
@@ -52,6 +54,43 @@ def test_bad_options_are_one_clear_line(name: str, options: dict[str, Any], says
         load_job(name, options)
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def shop(
+    flow: Any, *, shops: int = 20, factor: float = 1.0, name: str = "x", open_: bool = True,
+    days: list[int] | None = None, kind: Literal["a", "b"] = "a", anything: object = None,
+) -> Any:  # fmt: skip
+    """What a user's own function declares."""
+
+
+SHOP = job({"orders": Operator()})(shop)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"shops": "20"}, "options: shops: input should be a valid integer (seen: '20')"),
+        ({"shops": 2.5}, "options: shops: input should be a valid integer"),
+        ({"shops": True}, "options: shops: input should be a valid integer"),
+        ({"factor": "1"}, "options: factor: input should be a valid number"),
+        ({"name": 3}, "options: name: input should be a valid string"),
+        ({"open_": "yes"}, "options: open_: input should be a valid boolean"),
+        ({"days": [1, "2"]}, "input should be a valid integer (seen: '2')"),
+        ({"kind": "c"}, "options: kind: is not one of the allowed values (seen: 'c'); use 'a' or 'b'"),
+        ({"shop": 20}, "options.shop: is not an option of the job; use one of shops, factor"),
+    ],
+)
+def test_options_of_a_function_have_the_types_that_it_declares(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError) as refused:
+        SHOP.with_options(options, place="options")
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_options_that_fit_are_handed_on_and_no_others() -> None:
+    told: dict[str, Any] = {"shops": 3, "factor": 2, "days": [1], "kind": "b", "anything": {"x": [1]}, "open_": False}
+    assert dict(SHOP.with_options(told, place="options").options) == told
+    assert SHOP.with_options({}, place="options").options == {}
 
 
 def test_an_event_is_a_function_of_its_number_and_the_seed() -> None:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from autotrascale.domain.errors import InputError, RunStoreError
-from autotrascale.knowledge import exchange
+from autotrascale.knowledge import asking, exchange
 from autotrascale.knowledge.cards import Card, Stored, Wanted
 from autotrascale.knowledge.library import Library, registered_name
 from autotrascale.knowledge.store import Store, quiet_warnings
+from autotrascale.plan.search.benefit_model import BenefitModel
 from tests.knowledge.mlflow_stores import job, learned
 
 
@@ -200,3 +201,79 @@ def test_models_of_earlier_versions_find_their_loader() -> None:
     from autotrascale.knowledge import flavour, pyfunc
 
     assert flavour._load_pyfunc is pyfunc._load_pyfunc
+
+
+def test_a_model_is_deprecated_restored_and_removed(store: Store, name: str) -> None:
+    """The alias of its rate is always at the newest version that may be used."""
+    library = Library(store)
+    first, second = add(store, name), add(store, name, run="b")
+    wanted = Wanted.by(job(name), execution="pipelined", simulated=True)
+
+    def current() -> list[int]:
+        return [each.version for each in library.versions(name) if "rate-300000" in each.aliases]
+
+    said = library.deprecate(second, "made on a broken machine", "alice at 10.0.0.7")
+    assert (said.deprecated, said.aliases, current()) == ("made on a broken machine", (), [1])
+    choice = library.near(name, wanted)
+    assert choice.chosen == (library.versions(name)[0],)
+    assert choice.passed_over == (f"{second.uri}: it is deprecated: made on a broken machine",)
+    library.deprecate(first, "this one too", "alice at 10.0.0.7")
+    assert current() == []
+    assert library.near(name, wanted).chosen == ()
+    assert library.restore(second, "bob at 10.0.0.8").deprecated is None
+    assert current() == [2]
+    library.remove(second, "bob at 10.0.0.8")
+    assert [each.version for each in library.versions(name)] == [1]
+    assert current() == []
+    library.remove(first, "bob at 10.0.0.8")
+    assert library.versions(name) == []
+    assert add(store, name, run="c").version == 3
+
+
+def test_who_took_a_model_away_is_kept_with_the_run_that_made_it(embedded: Store, name: str) -> None:
+    library, (model, card) = Library(embedded), learned(job(name))
+    stored = library.import_model(model, card)
+    run_id = embedded.client.get_model_version(stored.name, "1").run_id
+    (imported,) = library.versions(name)
+    own = replace(imported, card=replace(imported.card, run_id=run_id))  # type: ignore[type-var]
+    library.deprecate(own, "why not", "alice at 10.0.0.7")
+    library.remove(own, "bob at 10.0.0.8")
+    noted = asking.read(embedded.client.get_run(str(run_id)).data.tags)
+    assert [(who, what) for _, who, what in noted] == [
+        ("alice at 10.0.0.7", f"deprecate {stored.uri}"),
+        ("bob at 10.0.0.8", f"remove {stored.uri}"),
+    ]
+
+
+@pytest.mark.parametrize("rate", ["5e-324", "1e300", "nan", "inf", "0", "-1", "many"])
+def test_a_model_of_no_rate_is_passed_over_and_said(embedded: Store, name: str, rate: str) -> None:
+    """As an earlier version of this program could leave one, after a request with such a rate."""
+    bad, good = add(embedded, name, 100_000.0), add(embedded, name)
+    embedded.client.set_model_version_tag(bad.name, str(bad.version), "rate", rate)
+    library = Library(embedded)
+    wanted = Wanted.by(job(name, 120_000.0), execution="pipelined", simulated=True)
+    sources, (line,) = library.sources(library.near(name, wanted))
+    assert [source.name for source in sources] == [good.uri]
+    assert line.startswith(f"{bad.uri}: tags")
+    assert "\n" not in line
+
+
+def test_the_next_nearest_stands_in_for_a_model_that_cannot_be_read(
+    embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever reading one runs into."""
+    rates = [100_000.0, 110_000.0, 120_000.0, 150_000.0, 400_000.0]
+    stored = [add(embedded, name, rate) for rate in rates]
+    library, load = Library(embedded), Library.load
+    errors = {stored[0].uri: OverflowError("too large"), stored[2].uri: InputError("samples", "is empty")}
+
+    def read(self: Library, each: Stored) -> BenefitModel:
+        if each.uri in errors:
+            raise errors[each.uri]
+        return load(self, each)
+
+    monkeypatch.setattr(Library, "load", read)
+    wanted = Wanted.by(job(name, 115_000.0), execution="pipelined", simulated=True)
+    sources, lines = library.sources(library.near(name, wanted))
+    assert [source.model.rate for source in sources] == [110_000.0, 150_000.0, 400_000.0]
+    assert sorted(lines) == sorted(["samples: is empty", f"{stored[0].uri}: cannot be used: OverflowError: too large"])

@@ -12,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.domain.errors import InputError, MetricStoreAwayError, MetricStoreRefusedError
+from autotrascale.domain.errors import (
+    InputError,
+    MetricStoreAwayError,
+    MetricStoreRefusedError,
+    MetricStoreTooLargeError,
+)
 from autotrascale.monitor.stores.points import SECOND, Point
 from autotrascale.monitor.stores.spool import BATCH, Spool
 from autotrascale.monitor.stores.spooled_store import SpooledStore
@@ -229,3 +234,62 @@ def test_a_killed_writer_leaves_every_batch_it_was_told_is_safe(path: Path) -> N
         spooled.flush()
         arrived = spooled.windows(EVERYTHING, "count")[0].value
     assert arrived in (100 * said, 100 * (said + 1))  # one more may have been written and not said
+
+
+class Narrow(Recorder):
+    """Takes requests of some points only, as a server with a limit on their bytes does."""
+
+    def __init__(self, most: int, impossible: int | None = None) -> None:
+        super().__init__()
+        self.most, self.impossible = most, impossible
+        self.requests = 0
+
+    def write(self, points: Iterable[Point]) -> None:
+        points = list(points)
+        self.requests += 1
+        if len(points) > self.most or self.impossible in [point.time for point in points]:
+            raise MetricStoreTooLargeError("memory: writing failed: 413: too large")
+        super().write(points)
+
+
+@pytest.mark.parametrize("most", [1, 7, 64, 999])
+def test_a_batch_that_is_too_large_is_split(path: Path, most: int) -> None:
+    store = Narrow(most)
+    with SpooledStore(store, path, bound=10_000) as spooled:
+        spooled.write([point(i) for i in range(1000)])
+        spooled.write([point(i) for i in range(1000, 1003)])
+        spooled.flush()
+        assert store.arrived == list(range(1003))
+        assert spooled.status().waiting == spooled.status().refused == 0
+    assert store.requests < 4 * (1003 / most + 20)
+
+
+def test_a_point_that_is_too_large_by_itself_is_set_aside_alone(path: Path) -> None:
+    store = Narrow(1000, impossible=333)
+    with SpooledStore(store, path, bound=10_000) as spooled:
+        spooled.write([point(i) for i in range(1000)])
+        spooled.flush()
+        assert store.arrived == [i for i in range(1000) if i != 333]
+        assert (spooled.status().waiting, spooled.status().refused) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{", "[[1,2,3]]", '[["m",{},{"v":NaN},"x"]]', "[]" * 3, "null", "\x00", "[" * 5000]
+)
+def test_a_damaged_batch_is_set_aside_and_the_others_arrive(
+    store: Recorder, path: Path, body: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = Spool(path, store.status().place, 1000)
+    for i in range(3):
+        spool.append([point(2 * i), point(2 * i + 1)])
+    spool.close()
+    with sqlite3.connect(path) as damaged:
+        damaged.execute("UPDATE batch SET body = ? WHERE id = 2", (body,))
+    with SpooledStore(store, path, bound=1000) as spooled:
+        eventually(lambda: spooled.status().waiting == 0)
+        assert store.arrived == [0, 1, 4, 5]
+        assert spooled.status().refused == 2
+        assert spooled.status().problem is None
+    (said,) = [record.getMessage() for record in caplog.records if "damaged" in record.getMessage()]
+    assert said.startswith(f"{path}: batch 2 of 2 points is damaged and set aside")
+    assert "\n" not in said

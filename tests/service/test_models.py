@@ -145,3 +145,32 @@ def test_models_that_do_not_fit_leave_a_run_cold_and_say_why(
     err = capsys.readouterr().err.splitlines()
     assert err[1] == f"starting cold: none of the 1 models of {name} fits"
     assert err[2] == f"passed over {uri}: it is of another topology (source, count)"
+
+
+def test_models_are_deprecated_and_removed(store: Store, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    old = add(store, name)
+    run_id = store.client.create_run(store.experiment(name)).info.run_id
+    new = Library(store).register(*learned(job(name), run_id="b" * 32), run_id).uri
+    assert run("models", "deprecate", "rate-300000", "--job", name, "--why", "made on a broken machine") == 0
+    assert f"{new} is deprecated: made on a broken machine" in capsys.readouterr().out
+    assert run("models", "ls", "--job", name) == 0
+    assert "deprecated" in capsys.readouterr().out
+    first, second = answer(capsys, "models", "ls", "--job", name)["models"]
+    assert (first["aliases"], first["deprecated"]) == (["rate-300000"], None)
+    assert (second["aliases"], second["deprecated"]) == ([], "made on a broken machine")
+    assert run("models", "deprecate", new, "--undo") == 0
+    assert answer(capsys, "models", "ls", "--job", name)["models"][1]["aliases"] == ["rate-300000"]
+    assert run("models", "rm", old, "models:/autotrascale.nobody/7") == 1
+    assert "is not in the store" in capsys.readouterr().err
+    assert len(answer(capsys, "models", "ls", "--job", name)["models"]) == 2  # all or none
+    assert answer(capsys, "models", "rm", old, new, old)["removed"] == [old, new]
+    assert answer(capsys, "models", "ls", "--job", name)["models"] == []
+
+
+def test_a_deprecated_model_is_no_start_even_where_it_is_named(
+    store: Store, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = add(store, name)
+    assert run("models", "deprecate", uri, "--why", "made on a broken machine") == 0
+    assert run("tune", job_file(tmp_path, name), "--warm-start", uri) == 1
+    assert "names a model that does not fit: it is deprecated: made on a broken machine" in capsys.readouterr().err

@@ -70,6 +70,15 @@ APPLICATIONS: Columns = {"log": "int", "said": "string"}
 EXECUTORS: Columns = {"log": "int", "at": "bigint", "executor": "string", "cores": "int"}
 
 
+def characters(row: Row) -> int:
+    """That a row holds as text, of marks their names."""
+    return sum(
+        len(value) if isinstance(value, str) else sum(len(name) + 50 for name, _ in value)
+        for value in row
+        if isinstance(value, str | list)
+    )
+
+
 def completed(log: int, event: StageCompleted) -> Row:
     info = event.info
     return log, info.stage, info.tasks, info.submitted, info.completed

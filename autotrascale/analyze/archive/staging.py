@@ -56,7 +56,9 @@ _TABLES: dict[str, Columns] = {
 _SCHEMAS = {name: arrow_schema(columns) for name, columns in _TABLES.items()}
 _NUMBERS = 2 + len(NUMBERS)  # that a task's line has
 _ROWS = 20_000  # written together
-_KNOWN = 10_000  # patterns that a share remembers
+_TEXT = 1 << 25  # characters of them, at most
+_ROW_TEXT = 1 << 18  # … of one row: what a line may say of itself
+_KNOWN = 100_000  # patterns that a share remembers by name
 _SHARES = 8  # of the work for each core: small enough to even out, and few enough to cost nothing
 
 
@@ -107,7 +109,8 @@ class Share:
         self._folder, self._number = folder, number
         self._writers: dict[str, pq.ParquetWriter] = {}
         self._rows: dict[str, list[rows.Row]] = {name: [] for name in _TABLES}
-        self._known: dict[bytes, str] = {}
+        self._texts = dict.fromkeys(_TABLES, 0)  # characters of the rows
+        self._known: set[str] = set()
         self._files = ExitStack()
 
     def __enter__(self) -> Share:
@@ -119,9 +122,14 @@ class Share:
                 self._flush(table)
 
     def add(self, table: str, row: rows.Row) -> None:
+        """Raises `ValueError` for a row that says more than any job needs to."""
+        text = rows.characters(row)
+        if text > _ROW_TEXT:
+            raise ValueError("says too much")
         kept = self._rows[table]
         kept.append(row)
-        if len(kept) >= _ROWS:
+        self._texts[table] += text
+        if len(kept) >= _ROWS or self._texts[table] > _TEXT:
             self._flush(table)
 
     def write(self, table: str, batch: pa.RecordBatch) -> None:
@@ -134,12 +142,12 @@ class Share:
     def pattern(self, shape: object) -> str:
         """Its name. A pattern is written when it is new here; others may write it too."""
         text = msgspec.json.encode(shape)
-        name = self._known.get(text)
-        if name is None:
+        name = blake2b(text, digest_size=12).hexdigest()
+        if name not in self._known:
             if len(self._known) >= _KNOWN:
                 self._known.clear()
-            name = self._known[text] = blake2b(text, digest_size=12).hexdigest()
             self.add("patterns", (name, text.decode()))
+            self._known.add(name)
         return name
 
     def _flush(self, table: str) -> None:
@@ -148,7 +156,7 @@ class Share:
             columns = zip(*kept, strict=True)
             arrays = [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
             self.write(table, pa.RecordBatch.from_arrays(arrays, schema=schema))
-            self._rows[table] = []
+            self._rows[table], self._texts[table] = [], 0
 
 
 def read_piece(piece: Piece, share: Share) -> Report:
@@ -175,7 +183,7 @@ def read_piece(piece: Piece, share: Share) -> Report:
             tasks = array("q")
     if tasks:
         share.write("tasks", _task_batch(piece.log, tasks))
-    return Report(piece.file, piece.start, number, bad, first_bad, text.problem)
+    return Report(piece.file, piece.start, number, bad, first_bad, text.problem, text.overlong)
 
 
 def _numbers(task: events.TaskEnd, did: events.TaskMetrics) -> tuple[int, ...]:

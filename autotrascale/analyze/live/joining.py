@@ -10,12 +10,19 @@ from msgspec import Struct
 
 from autotrascale.analyze.facts import BatchFact, BatchStarted, Fact, QueryEnded, StageFact
 from autotrascale.analyze.plan_tree import Stage
-from autotrascale.analyze.progress import batch_of, phases, report, states
+from autotrascale.analyze.progress import batch_of, offset, phases, report, states
 from autotrascale.analyze.roles import Job, StageRole, marked_roles
 from autotrascale.analyze.tasks import task_facts
 from autotrascale.monitor.eventlog import events
 
 _PLANS_KEPT = 64
+# A log may hold what no job says: beyond these an event makes no sense, and the batch that has been open for longest is
+# given up. Characters are counted with what an object takes beside its text.
+_EVENT_CHARACTERS = 1 << 22
+_OPEN_CHARACTERS = 1 << 26  # of the jobs of all open batches
+_OPEN_TASKS = 200_000
+_OPEN_BATCHES = 1000
+_OBJECT = 200
 _Batch = tuple[str, int]  # the query's run, the batch's number
 
 
@@ -27,6 +34,7 @@ class _Open:
     jobs: list[Job] = field(default_factory=list)
     completed: dict[int, events.StageInfo] = field(default_factory=dict)
     tasks: list[events.FullTaskEnd] = field(default_factory=list)
+    characters: int = 0
 
 
 class Joiner:
@@ -37,6 +45,7 @@ class Joiner:
         self._plans: dict[int, events.Node] = {}
         self._batches: dict[_Batch, _Open] = {}
         self._owners: dict[int, _Open] = {}  # by stage
+        self._characters = self._tasks = 0  # of all that is open
 
     def take(self, event: Struct) -> Iterator[Fact]:
         """What this event completes."""
@@ -55,6 +64,7 @@ class Joiner:
                 yield self._ended(event)
 
     def _execution(self, event: events.ExecutionStart) -> None:
+        _check_characters(sum(_OBJECT + len(node.nodeName) + len(node.simpleString) for node in _nodes(event.plan)))
         self._plans[event.execution] = event.plan
         if len(self._plans) > _PLANS_KEPT:  # most are of batches and leave with them; broadcasts' and others' do not
             del self._plans[min(self._plans)]
@@ -63,6 +73,9 @@ class Joiner:
         known, batch = event.properties, batch_of(event.properties)
         if known is None or batch is None or known.execution is None or known.execution not in self._plans:
             return  # of no stream, or of a batch that was come upon half way
+        said = sum(_OBJECT + len(rdd.name) + len(rdd.scope or "") for stage in event.stages for rdd in stage.rdds)
+        said += sum(_OBJECT + len(stage.name) + 8 * len(stage.parents or ()) for stage in event.stages)
+        _check_characters(said)
         job = Job([Stage.listed(stage) for stage in event.stages], self._plans[known.execution])
         if batch not in self._batches:
             self._batches[batch] = _Open()
@@ -71,8 +84,11 @@ class Joiner:
         opened = self._batches[batch]
         opened.executions |= {known.execution, known.execution if known.root is None else known.root}
         opened.jobs.append(job)
+        opened.characters += said
+        self._characters += said
         for stage in event.stages:
             self._owners.setdefault(stage.stage, opened)
+        self._keep_within_bounds()
 
     def _stage(self, info: events.StageInfo) -> None:
         """One that is tried again completes again: together they are one, from the first to the last moment."""
@@ -91,6 +107,14 @@ class Joiner:
         opened = self._owners.get(event.stage)
         if opened is not None and event.metrics is not None and event.end.reason == "Success":
             opened.tasks.append(event)
+            self._tasks += 1
+            self._keep_within_bounds()
+
+    def _keep_within_bounds(self) -> None:
+        while (
+            self._tasks > _OPEN_TASKS or self._characters > _OPEN_CHARACTERS or len(self._batches) > _OPEN_BATCHES
+        ) and self._batches:
+            self._forget(next(iter(self._batches)))
 
     def _progress(self, progress: events.Progress) -> Iterator[Fact]:
         batch = report(progress)
@@ -112,7 +136,7 @@ class Joiner:
             stages=tuple(_stage(opened.completed[at], roles[at]) for at in sorted(opened.completed.keys() & roles)),
             tasks=tuple(task_facts(end for end in opened.tasks if end.stage in opened.completed.keys() & roles)),
             states=states(progress),
-            offsets=tuple((source.startOffset, source.endOffset) for source in progress.sources),
+            offsets=tuple((offset(source.startOffset), offset(source.endOffset)) for source in progress.sources),
         )
 
     def _ended(self, event: events.QueryTerminated) -> QueryEnded:
@@ -122,10 +146,25 @@ class Joiner:
 
     def _forget(self, batch: _Batch) -> None:
         opened = self._batches.pop(batch)
+        self._tasks -= len(opened.tasks)
+        self._characters -= opened.characters
         for execution in opened.executions:
             self._plans.pop(execution, None)
         for stage in [stage for stage, owner in self._owners.items() if owner is opened]:
             del self._owners[stage]
+
+
+def _check_characters(count: int) -> None:
+    if count > _EVENT_CHARACTERS:
+        raise ValueError("an event says more than any job does")
+
+
+def _nodes(plan: events.Node) -> Iterator[events.Node]:
+    todo = [plan]
+    while todo:
+        node = todo.pop()
+        todo += node.children
+        yield node
 
 
 def _stage(done: events.StageInfo, role: StageRole) -> StageFact:

@@ -9,8 +9,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import psutil
-
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.settings import SparkSettings
 
@@ -26,7 +24,9 @@ def preflight(settings: SparkSettings) -> None:
 
 
 def check_packages() -> None:
-    missing = [name for name in ("pyspark", "pyarrow", "pandas") if importlib.util.find_spec(name) is None]
+    missing = [
+        name for name in ("pyspark", "pyarrow", "pandas", "msgspec", "psutil") if importlib.util.find_spec(name) is None
+    ]
     if missing:
         raise EngineError(f"Python lacks {', '.join(missing)}: install autotrascale with its extra [spark]")
 
@@ -67,6 +67,8 @@ def java_version(text: str) -> int | None:
 
 def check_memory(driver_mb: int) -> int:
     """How many megabytes are free."""
+    import psutil  # of the extra [spark]: without it, what is missing can still be told
+
     free = int(psutil.virtual_memory().available) // 2**20
     if driver_mb + _JVM_EXTRA_MB > free:
         raise EngineError(

@@ -7,6 +7,7 @@ The log must be written uncompressed, as it is read while it grows: `spark.event
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,7 @@ from autotrascale.execute.live import Look, Rescaled
 from autotrascale.monitor.eventlog.following import Follower
 
 _PREFIX = "eventlog_v2_"
+_MOST_BATCHES, _MOST_TASKS = 1000, 200_000  # that one look is told from, whatever a log says
 _UNJOINED = "the event log does not say which stage has which mark: Spark writes the numbers that do since 4.0"
 _ADVICE = "this job is only looked at: rescale it where it is run"
 
@@ -43,7 +45,8 @@ class ReadOnlySparkJob:
         self._measurer = Measurer(name, topology, p_max)
         self._clock, self._sleep = clock, sleep
         self._run = ""
-        self._batches: list[BatchFact] = []  # since the last look
+        self._batches: deque[BatchFact] = deque()  # since the last look, the newest of them
+        self._tasks = 0  # of these
         self._running: Mapping[str, int] | None = None
         self._damaged = 0  # lines, as of the last look
         self._measured_at: float | None = None
@@ -55,7 +58,8 @@ class ReadOnlySparkJob:
     def look(self) -> Look:
         for fact in self._stream.facts():
             self._take(fact)
-        at, batches, self._batches = self._clock(), self._batches, []
+        at, batches = self._clock(), list(self._batches)
+        self._empty()
         snapshot, detail = None, self._why
         if self._running is not None:
             snapshot = self._measurer.snapshot(batches) if batches else None
@@ -87,16 +91,25 @@ class ReadOnlySparkJob:
 
     def _take(self, fact: Fact) -> None:
         if isinstance(fact, QueryEnded) and fact.run == self._run:
-            self._running, self._why, self._batches = None, f"the query has ended{fact.error and ': '}{fact.error}", []
+            self._running, self._why = None, f"the query has ended{fact.error and ': '}{fact.error}"[:500]
+            self._empty()
         elif isinstance(fact, BatchFact) and set(self.topology) <= set(fact.marks):
             if not (seen := metrics.parallelism(self.topology, [fact])):
                 self._why = _UNJOINED
                 return
             running = {**dict.fromkeys(self.topology, 1), **(self._running or {}), **seen}
             if fact.run != self._run or running != self._running:  # one window speaks of one parallelism
-                self._run, self._running, self._batches = fact.run, running, []
+                self._run, self._running = fact.run, running
+                self._empty()
             self._batches.append(fact)
+            self._tasks += len(fact.tasks)
+            while len(self._batches) > _MOST_BATCHES or self._tasks > _MOST_TASKS:
+                self._tasks -= len(self._batches.popleft().tasks)
             self._measured_at = fact.committed_ms / 1000
+
+    def _empty(self) -> None:
+        self._batches.clear()
+        self._tasks = 0
 
 
 def _application(log: Path) -> Path:

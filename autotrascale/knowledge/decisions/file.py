@@ -65,7 +65,8 @@ class DecisionsFile:
             try:
                 yield connection
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # a disk that is full has ended it already
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:

@@ -33,10 +33,12 @@ class Report:
     bad: int = 0
     first_bad: int | None = None
     problem: str = ""
+    overlong: int = 0
 
 
 def damages(reports: Iterable[Report], names: dict[int, str]) -> list[Damage]:
     """By file, and by line of the whole file."""
+    reports = list(reports)
     found: list[Damage] = []
     bad: dict[int, int] = {}
     first: dict[int, int] = {}
@@ -48,6 +50,10 @@ def damages(reports: Iterable[Report], names: dict[int, str]) -> list[Damage]:
         before[report.file] = before.get(report.file, 0) + report.lines
         if report.problem:
             found.append(Damage(names[report.file], report.problem))
+    for file in {report.file for report in reports if report.overlong}:
+        count = sum(report.overlong for report in reports if report.file == file)
+        what = "1 line is" if count == 1 else f"{count} lines are"
+        found.append(Damage(names[file], f"{what} longer than any event, and left out", count))
     for file, count in bad.items():
         what = "1 line is" if count == 1 else f"{count} lines are"
         found.append(Damage(names[file], f"{what} no whole event and left out", count, first[file]))

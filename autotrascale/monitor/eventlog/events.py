@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Raw, Struct, field
 
 Number = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 """Spark's own number of something: what it keeps in an int."""
@@ -148,12 +148,15 @@ Rate = float | str | None
 """Some versions write what is no number as a text: "NaN" before the first trigger, "Infinity"."""
 
 
+NOTHING = Raw(b"null")
+
+
 class Source(Struct):
     numInputRows: Count  # noqa: N815
     inputRowsPerSecond: Rate = None  # noqa: N815
-    startOffset: Any = None  # noqa: N815 - JSON, or a text of JSON, as the source made it
-    endOffset: Any = None  # noqa: N815
-    latestOffset: Any = None  # noqa: N815
+    startOffset: Raw = NOTHING  # noqa: N815 - JSON, or a text of JSON, as the source made it
+    endOffset: Raw = NOTHING  # noqa: N815
+    latestOffset: Raw = NOTHING  # noqa: N815
     metrics: dict[str, Any] | None = None
 
 

@@ -23,6 +23,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType, LocalFileSy
 
 from autotrascale.domain.errors import InputError
 from autotrascale.monitor.eventlog.damage import Damage
+from autotrascale.monitor.eventlog.local import Below
 
 _CODECS = {".zstd": "zstd", ".zst": "zstd", ".gz": "gzip"}
 _UNREADABLE = (".lz4", ".lzf", ".snappy")  # Spark frames these in a way of its own that only Spark's driver reads
@@ -30,6 +31,7 @@ _UNFINISHED = re.compile(r"(\.inprogress|\.compact)+$")
 _ENDINGS = re.compile(r"(\.inprogress|\.compact|\.zstd|\.zst|\.gz)+$")
 _PART = re.compile(r"^events_(\d+)_")
 _PIECE = 1 << 26  # bytes of a plain file that are read together
+MOST_FILES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -80,11 +82,18 @@ def check_paths(paths: Sequence[str]) -> None:
 def find_files(paths: Sequence[str]) -> tuple[list[LogFile], list[Damage]]:
     """Every readable file below `paths`, and what had better be known about the others."""
     check_paths(paths)
-    sizes = {uri: size for path in paths for uri, size in _below(path).items()}
-    damages = [_unreadable(uri) for uri in sorted(sizes) if _finished(uri).endswith(_UNREADABLE)]
+    local = Below()
+    sizes: dict[str, int] = {}
+    for path in paths:
+        sizes |= _below(path, local)
+    sizes |= local.files
+    if len(sizes) > MOST_FILES:
+        raise InputError(", ".join(paths), f"holds more than {MOST_FILES:,} files", seen=len(sizes),
+                         remedy="give a part of them at a time")  # fmt: skip
+    damages = [_unreadable(uri) for uri in sorted(sizes) if _finished(uri).endswith(_UNREADABLE)] + local.damages
     files = number_files({uri: size for uri, size in sizes.items() if not _finished(uri).endswith(_UNREADABLE)})
     if not files:
-        seen = {"seen": damages[0].file} if damages else {}
+        seen = {"seen": str(damages[0])} if damages else {}
         raise InputError(", ".join(paths), "holds no readable event log", remedy="give a log of Spark", **seen)
     return files, damages + list(missing_parts(files))
 
@@ -130,24 +139,35 @@ def missing_parts(files: Iterable[LogFile]) -> Iterable[Damage]:
                 yield Damage(after.uri, f"comes after a part that is missing (part {hole})")
 
 
-def _below(path: str) -> dict[str, int]:
-    """Files by address, with their sizes. As for Spark, a name that begins with a dot or an underscore is nobody's."""
+def _below(path: str, local: Below) -> dict[str, int]:
+    """Files elsewhere by address, with their sizes; `local` takes those of this machine."""
     try:
         system, root = opened(path)
+        if isinstance(system, LocalFileSystem):
+            if not os.path.exists(root):
+                raise _missing(path)
+            local.walk(root, _is_somebodys)
+            return {}
         top = system.get_file_info(root)
         found = system.get_file_info(FileSelector(root, recursive=True)) if top.type == FileType.Directory else [top]
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         raise InputError(path, "cannot be read", seen=str(error).splitlines()[0]) from None
     if top.type == FileType.NotFound:
         raise _missing(path)
-    before, after = ("", "") if isinstance(system, LocalFileSystem) else path.rsplit(root, 1)
+    before, after = path.rsplit(root, 1)
     return {f"{before}{info.path}{after}": info.size for info in found if _is_log(info, root)}
 
 
 def _is_log(info: FileInfo, root: str) -> bool:
     within = info.path.removeprefix(root).split("/")
-    hidden = any(name.startswith((".", "_")) for name in within)
-    return info.type == FileType.File and not hidden and not within[-1].startswith("appstatus_")
+    return info.type == FileType.File and all(map(_is_somebodys, within))
+
+
+def _is_somebodys(name: str) -> bool:
+    """As for Spark, a name that begins with a dot or an underscore is nobody's."""
+    return not name.startswith((".", "_", "appstatus_"))
 
 
 def _missing(path: str) -> InputError:

@@ -13,6 +13,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from autotrascale.monitor.eventlog.decoding import decoded
+from autotrascale.monitor.eventlog.lines import MOST_LINE
+from autotrascale.monitor.eventlog.local import open_regular
 
 
 class Follower:
@@ -26,6 +28,7 @@ class Follower:
         self._consume = consume
         self._part = max(self._numbers(), default=1) if latest else 1
         self._at = 0
+        self._passing_over = False  # the rest of a line that is longer than any event
         self.damaged = 0
 
     def events(self) -> Iterator[Struct]:
@@ -48,20 +51,25 @@ class Follower:
                 return
             if self._consume:
                 self._path(self._part).unlink(missing_ok=True)
-            self._part, self._at = self._part + 1, 0
+            self._part, self._at, self._passing_over = self._part + 1, 0, False
 
     def _rest(self) -> Iterator[bytes]:
         try:
-            file = self._path(self._part).open("rb")
+            file = open_regular(self._path(self._part))
         except FileNotFoundError:
             return
         with file:
             file.seek(self._at)
-            for line in file:
-                if not line.endswith(b"\n"):
+            while line := file.readline(MOST_LINE):
+                whole = line.endswith(b"\n")
+                if not whole and len(line) < MOST_LINE and not self._passing_over:
                     return
                 self._at += len(line)
-                yield line
+                if whole and not self._passing_over:
+                    yield line
+                elif not self._passing_over:
+                    self.damaged += 1  # once, wherever it ends
+                self._passing_over = not whole
 
     def _numbers(self) -> Iterator[int]:
         for path in self._parts.glob(f"events_*_{self._application}"):

@@ -20,7 +20,12 @@ from influxdb_client.client.write_api import SYNCHRONOUS
 from influxdb_client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
-from autotrascale.domain.errors import MetricStoreAwayError, MetricStoreError, MetricStoreRefusedError
+from autotrascale.domain.errors import (
+    MetricStoreAwayError,
+    MetricStoreError,
+    MetricStoreRefusedError,
+    MetricStoreTooLargeError,
+)
 from autotrascale.monitor.stores import flux
 from autotrascale.monitor.stores.points import Point
 from autotrascale.monitor.stores.store import Aggregate, MetricStore, Query, Sample, StoreStatus
@@ -29,7 +34,8 @@ BATCH = 5000  # points for one request, as InfluxData advises
 
 # Unreadable, unprocessable, too large: the points' own fault. All else may come right without touching them, a missing
 # bucket and a wrong token included.
-_REFUSALS = frozenset({400, 413, 422})
+_TOO_LARGE = 413
+_REFUSALS = frozenset({400, _TOO_LARGE, 422})
 
 
 class InfluxStore(MetricStore):
@@ -99,7 +105,7 @@ class InfluxStore(MetricStore):
         try:
             yield
         except ApiException as error:
-            kind = MetricStoreRefusedError if error.status in refusals else MetricStoreAwayError
+            kind = _kind(error.status) if error.status in refusals else MetricStoreAwayError
             raise self._complaint(kind, doing, f"{error.status or 'no answer'}: {_server_words(error)}") from None
         except (HTTPError, InfluxDBError, OSError) as error:
             raise self._complaint(MetricStoreAwayError, doing, str(error)) from None
@@ -114,6 +120,10 @@ class InfluxStore(MetricStore):
         text = f"{self._place}: {doing} failed: {line[:500]}"
         self._problems[doing] = text
         return kind(text)
+
+
+def _kind(status: int) -> type[MetricStoreError]:
+    return MetricStoreTooLargeError if status == _TOO_LARGE else MetricStoreRefusedError
 
 
 def _group(query: Query, values: dict[str, Any]) -> dict[str, str]:

@@ -23,8 +23,10 @@ from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
 from autotrascale.monitor.stores.points import SECOND
 from autotrascale.monitor.stores.store import MetricStore
+from autotrascale.reading import read_text
 
 _DAY = 86_400 * SECOND
+_TOKEN_BYTES = 100_000
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,8 @@ class InfluxSettings:
             return _secret("token_env", self.token_env, environment.get(self.token_env))
         if self.token_file is not None:
             try:
-                text = Path(self.token_file).expanduser().read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError):
+                text = read_text(Path(self.token_file).expanduser(), _TOKEN_BYTES)
+            except InputError:
                 text = None
             return _secret("token_file", self.token_file, text)
         return None

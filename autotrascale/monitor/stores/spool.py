@@ -7,6 +7,7 @@ sends it twice, which changes nothing: a point written again is the same point.
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from threading import Lock
 
 from autotrascale.domain.errors import InputError, MetricStoreError
 from autotrascale.monitor.stores.points import Point
+
+log = logging.getLogger(__name__)
 
 BATCH = 5000  # points; also what one sending takes at most
 _APPLICATION = 0x41545350  # "ATSP", in the file's header
@@ -78,14 +81,22 @@ class Spool:
             return self._make_room()
 
     def oldest(self) -> list[Batch]:
-        """The first batches in line, as many as make one sending; at least one, if any waits."""
+        """The first batches in line, as many as make one sending; at least one, if any waits that can be read. What
+        cannot be is set aside: a line that one batch holds up for ever loses all others."""
         with self._transaction():
             taken: list[Batch] = []
             points = 0
-            for number, body in self._file.execute(
-                "SELECT id, body FROM batch WHERE (refused IS NULL) = 1 ORDER BY id LIMIT 1000"
-            ):
-                batch = Batch(number, _points(body))
+            for number, count, body in self._file.execute(
+                "SELECT id, points, body FROM batch WHERE (refused IS NULL) = 1 ORDER BY id LIMIT 1000"
+            ).fetchall():
+                try:
+                    batch = Batch(number, _points(body))
+                except (ValueError, TypeError, RecursionError) as error:
+                    self._set_aside(number, count, f"damaged: {error}", body, 0)
+                    log.error(
+                        "%s: batch %d of %d points is damaged and set aside: %s", self._path, number, count, error
+                    )
+                    continue
                 points += len(batch.points)
                 if taken and points > BATCH:
                     break
@@ -99,14 +110,21 @@ class Spool:
                 deleted = self._file.execute("DELETE FROM batch WHERE id = ? AND refused IS NULL", (batch.number,))
                 self._count("waiting", -len(batch.points) * deleted.rowcount)
 
-    def refuse(self, batch: Batch, reason: str) -> None:
-        """Set the batch aside: the line moves on, and the points stay to be looked at."""
+    def refuse(self, batch: Batch, reason: str, points: Sequence[Point] | None = None) -> None:
+        """Set the batch aside: the line moves on, and the points stay to be looked at. `points`: only these of it, the
+        store has the others."""
+        kept = batch.points if points is None else points
         with self._transaction():
-            marked = self._file.execute(
-                "UPDATE batch SET refused = ? WHERE id = ? AND refused IS NULL", (reason, batch.number)
-            )
-            self._count("waiting", -len(batch.points) * marked.rowcount)
-            self._count("refused", len(batch.points) * marked.rowcount)
+            self._set_aside(batch.number, len(batch.points), reason, _text(kept), len(batch.points) - len(kept))
+
+    def _set_aside(self, number: int, points: int, reason: str, body: str, sent: int) -> None:
+        left = points - sent
+        marked = self._file.execute(
+            "UPDATE batch SET refused = ?, body = ?, points = ? WHERE id = ? AND refused IS NULL",
+            (reason, body, left, number),
+        )
+        self._count("waiting", -points * marked.rowcount)
+        self._count("refused", left * marked.rowcount)
 
     def counts(self) -> Counts:
         with self._transaction():

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Event, Lock, Thread
 
-from autotrascale.domain.errors import MetricStoreError, MetricStoreRefusedError
+from autotrascale.domain.errors import MetricStoreError, MetricStoreRefusedError, MetricStoreTooLargeError
 from autotrascale.files import FileLock
 from autotrascale.monitor.stores.points import Point
 from autotrascale.monitor.stores.spool import Batch, Spool
@@ -130,9 +130,35 @@ class SpooledStore(MetricStore):
             for batch in batches:  # one by one: only those at fault are to be set aside
                 try:
                     self._deliver([batch])
+                except MetricStoreTooLargeError as error:
+                    self._deliver_in_parts(batch, error)
                 except MetricStoreRefusedError as error:
-                    self._spool.refuse(batch, str(error))
-                    log.error("%d points are set aside in %s: %s", len(batch.points), self._path, error)
+                    self._set_aside(batch, error, batch.points)
+
+    def _deliver_in_parts(self, batch: Batch, error: MetricStoreRefusedError) -> None:
+        """Halves of halves, as small as the store wants them. What is written twice after a crash changes nothing."""
+        todo, refused = [batch.points], list[Point]()
+        while todo:
+            part = todo.pop()
+            try:
+                self._store.write(part)
+            except MetricStoreTooLargeError as too_large:
+                error, half = too_large, len(part) // 2
+                if half:
+                    todo += [part[half:], part[:half]]
+                else:
+                    refused += part
+            except MetricStoreRefusedError as at_fault:
+                error = at_fault
+                refused += part
+        if refused:
+            self._set_aside(batch, error, refused)
+        else:
+            self._spool.delivered([batch])
+
+    def _set_aside(self, batch: Batch, error: MetricStoreRefusedError, points: Sequence[Point]) -> None:
+        self._spool.refuse(batch, str(error), points)
+        log.error("%d points are set aside in %s: %s", len(points), self._path, error)
 
     def _deliver(self, batches: Sequence[Batch]) -> None:
         self._store.write([point for batch in batches for point in batch.points])

@@ -79,7 +79,7 @@ class BenefitModel:
         if self.version != VERSION:
             raise InputError("version", "is not one this program reads", seen=self.version,
                              remedy=f"export the model again as version {VERSION}")  # fmt: skip
-        checks.positive("rate", self.rate)
+        checks.within_reach("rate", self.rate)
         lattice = Lattice.between(self.floor, self.p_max)
         Benefit(self.floor, self.latency_target, self.alpha, self.over_allocation)
         if self.kind not in get_args(Literal["latency", "score"]):

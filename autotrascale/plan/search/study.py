@@ -249,7 +249,7 @@ class Study:
 
     def model(self, rate: float) -> BenefitModel:
         """The benefit model of these runs, made at this input rate, for a later study's `source`."""
-        checks.positive("rate", rate)
+        checks.within_reach("rate", rate)
         if not self._runs:
             raise StudyError("nothing has been told yet, so there is no model; tell at least one run")
         return self._searcher.model(self.runs, float(rate))

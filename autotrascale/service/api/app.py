@@ -15,23 +15,29 @@ from autotrascale.service.api import events, health, others, problems, runs
 from autotrascale.service.api.guard import OPEN_PATH, Guard
 from autotrascale.service.api.metrics import Counting
 from autotrascale.service.api.problems import Problem
+from autotrascale.service.api.rereading import Rereading
 from autotrascale.service.api.state import THREADS, State
+from autotrascale.service.api.tokens import Tokens
 
 TITLE = "AuTraScale"
 ABOUT = "Finds the least parallelism that holds a streaming job's latency target. docs/http-api.md shows how."
 
 
-def create_app(state: State, token: str | None = None, *, loopback: bool = True) -> FastAPI:
+def create_app(state: State, tokens: Tokens | None = None, *, loopback: bool = True) -> FastAPI:
     """Opening it reads the store; closing it ends the runs under way, which go on at the next start."""
+
+    rereading = Rereading([state.catalog.all, *([] if tokens is None else [tokens.reread])])
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         await anyio.to_thread.run_sync(state.open)
+        await anyio.to_thread.run_sync(rereading.open)
         try:
             yield
         finally:
             with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(rereading.close)
                 await anyio.to_thread.run_sync(state.close)
 
     # No pages for people: FastAPI's load their scripts from elsewhere.
@@ -43,9 +49,9 @@ def create_app(state: State, token: str | None = None, *, loopback: bool = True)
     app.include_router(events.router, dependencies=[Depends(events.room)])
     for router in (runs.router, others.router, health.router):
         app.include_router(router)
-    app.add_middleware(Guard, token=token, loopback=loopback)
+    app.add_middleware(Guard, tokens=tokens, loopback=loopback)
     app.add_middleware(Counting, metrics=state.metrics)
-    app.openapi = lambda: _openapi(app, token is not None)  # type: ignore[method-assign]
+    app.openapi = lambda: _openapi(app, tokens is not None)  # type: ignore[method-assign]
     return app
 
 

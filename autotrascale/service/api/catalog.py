@@ -36,6 +36,7 @@ class Catalog:
         self.folder = folder.absolute()
         self._read: dict[Path, tuple[tuple[int, int], Listed]] = {}
         self._lock = Lock()
+        self.counted = (0, 0)  # files and broken ones, when they were last looked at
         if not self.folder.is_dir():
             raise InputError("--configs", "is no folder", seen=str(folder), remedy="name the folder of the job files")
 
@@ -43,7 +44,9 @@ class Catalog:
         return sorted(self._paths())
 
     def all(self) -> list[Listed]:
-        return [self._listed(name, path) for name, path in sorted(self._paths().items())]
+        listed = [self._listed(name, path) for name, path in sorted(self._paths().items())]
+        self.counted = len(listed), sum(1 for each in listed if each.problem)
+        return listed
 
     def find(self, name: str) -> Listed | None:
         """Never by way of a path: a name is looked up among those that are there."""

@@ -1,31 +1,31 @@
 """Who may ask, and how much at once: the checks that come before any route, as plain ASGI, for they meet every request.
 
 On a loopback address the Host header must name it: else a page of another site could reach this server by a name of
-its own that resolves to 127.0.0.1. With a token, each request must carry it, but for `/healthz`. Bodies are bounded,
-whether or not they say how long they are.
+its own that resolves to 127.0.0.1. With tokens, each request must carry one, but for `/healthz`. Bodies are bounded,
+whether or not they say how long they are. Who asks is written beside the request, for the journal.
 """
 
 from __future__ import annotations
 
-import hmac
 import re
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from autotrascale.service.api.problems import ProblemResponse
+from autotrascale.service.api.tokens import Tokens
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_PATH = "/healthz"
 MOST_BYTES = 1_000_000
+ASKED_BY = "autotrascale.asked_by"  # in a request's scope
 
 _HOST = re.compile(r"\[([0-9a-fA-F:]+)\](?::\d+)?|([^:\[\]]+)(?::\d+)?")
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, token: str | None, loopback: bool, most_bytes: int = MOST_BYTES) -> None:
-        self._app, self._loopback, self._most = app, loopback, most_bytes
-        self._token = None if token is None else token.encode()
+    def __init__(self, app: ASGIApp, tokens: Tokens | None, loopback: bool, most_bytes: int = MOST_BYTES) -> None:
+        self._app, self._tokens, self._loopback, self._most = app, tokens, loopback, most_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -48,10 +48,14 @@ class Guard:
         return None
 
     def _unknown(self, scope: Scope, headers: dict[bytes, bytes]) -> ProblemResponse | None:
-        if self._token is None or scope["path"] == OPEN_PATH:
+        address = (scope.get("client") or ("nowhere",))[0]
+        scope[ASKED_BY] = f"somebody at {address}"
+        if self._tokens is None or scope["path"] == OPEN_PATH:
             return None
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token):
+        owner = self._tokens.owner(given.strip()) if scheme.lower() == b"bearer" else None
+        if owner is not None:
+            scope[ASKED_BY] = f"{owner} at {address}"
             return None
         return ProblemResponse(401, "send the server's token: Authorization: Bearer …",
                                headers={"WWW-Authenticate": "Bearer"})  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from threading import Lock, Semaphore
+from threading import Lock
 from typing import TypeVar
 
 from autotrascale.knowledge import history
@@ -15,13 +15,11 @@ from autotrascale.tuning import Evaluation
 T = TypeVar("T")
 
 KEPT = 64
-AT_ONCE = 2  # explanations and predictions: they compute, and a computation keeps the others waiting
 
 
 class Journals:
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.computing = Semaphore(AT_ONCE)
         self._kept: OrderedDict[tuple[str, str], tuple[object, object]] = OrderedDict()
         self._lock = Lock()
 

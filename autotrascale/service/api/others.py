@@ -17,11 +17,13 @@ from autotrascale.plan.policies import create
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.reading import validate
 from autotrascale.service.api import schemas
+from autotrascale.service.api.bodies import StrictRoute
 from autotrascale.service.api.catalog import Listed
 from autotrascale.service.api.problems import documented
 from autotrascale.service.api.schemas import (
     DecideRequest,
     DecisionView,
+    DeprecateRequest,
     JobPage,
     JobView,
     ModelDetail,
@@ -31,11 +33,12 @@ from autotrascale.service.api.schemas import (
     PredictRequest,
     SampleView,
 )  # fmt: skip
-from autotrascale.service.api.state import State, StateOf
+from autotrascale.service.api.state import AskedBy, State, StateOf
+from autotrascale.service.queue import logs
 
 T = TypeVar("T")
 
-router = APIRouter(prefix="/v1")
+router = APIRouter(prefix="/v1", route_class=StrictRoute)
 
 OfJob = Annotated[str, Path(max_length=250, description="A job's name.", examples=["wordcount"])]
 Version = Annotated[int, Path(ge=1, le=2**31 - 1, examples=[1])]
@@ -44,14 +47,17 @@ CursorQuery = Annotated[schemas.Cursor | None, Query()]
 
 
 @router.post("/decide", tags=["decide"], summary="What a policy would do", responses=documented())
-def decide(asked: DecideRequest, state: StateOf) -> DecisionView:
+async def decide(asked: DecideRequest, state: StateOf) -> DecisionView:
     """Advisory: it touches nothing."""
+    return await state.compute(lambda: _decide(asked))
+
+
+def _decide(asked: DecideRequest) -> DecisionView:
     target = None if asked.latency_target is None else Target(asked.latency_target, asked.statistic)
     policy = create(asked.policy, target)
     snapshot = validate(asked.snapshot, Snapshot, place="body.snapshot")
     _check_size(snapshot)
-    with state.journals.computing:
-        return DecisionView(**policy.decide(snapshot).as_dict())
+    return DecisionView(**policy.decide(snapshot).as_dict())
 
 
 @router.get("/jobs", tags=["jobs"], summary="The jobs that can be tuned", responses=documented())
@@ -81,8 +87,36 @@ def model(job: OfJob, version: Version, state: StateOf) -> ModelDetail:
 @router.post(
     "/models/{job}/{version}/predict", tags=["models"], summary="What a model expects", responses=documented(404)
 )
-def predict(job: OfJob, version: Version, asked: PredictRequest, state: StateOf) -> Prediction:
-    _, found = _find(state, job, version)
+async def predict(job: OfJob, version: Version, asked: PredictRequest, state: StateOf) -> Prediction:
+    _, found = await state.in_thread(lambda: _find(state, job, version))
+    _check_points(asked, found)
+    mean, std = await state.compute(lambda: found.predict(asked.parallelism))
+    return Prediction(mean=mean.tolist(), std=std.tolist())
+
+
+@router.post(
+    "/models/{job}/{version}/deprecate", tags=["models"], summary="Let no run start from a model",
+    responses=documented(404),
+)  # fmt: skip
+def deprecate(job: OfJob, version: Version, asked: DeprecateRequest, state: StateOf, who: AskedBy) -> ModelView:
+    """It is kept, and its runs explain as before. `undo` takes it back."""
+    library, stored = state.library, _stored(state, job, version)
+    changed = library.restore(stored, who) if asked.undo else library.deprecate(stored, asked.why, who)
+    logs.say("asked", who=who, what="restore" if asked.undo else "deprecate", model=stored.uri)
+    return ModelView(**_model(changed))
+
+
+@router.delete(
+    "/models/{job}/{version}", status_code=204, tags=["models"], summary="Remove a model", responses=documented(404)
+)
+def remove(job: OfJob, version: Version, state: StateOf, who: AskedBy) -> None:
+    """From the library for good. The run that it learned from stays."""
+    stored = _stored(state, job, version)
+    state.library.remove(stored, who)
+    logs.say("asked", who=who, what="remove", model=stored.uri)
+
+
+def _check_points(asked: PredictRequest, found: BenefitModel) -> None:
     for i, point in enumerate(asked.parallelism):
         if len(point) != len(found.floor):
             raise InputError(f"body.parallelism.{i}", f"has not the model's {len(found.floor)} operators", seen=point,
@@ -90,9 +124,6 @@ def predict(job: OfJob, version: Version, asked: PredictRequest, state: StateOf)
         if any(not low <= k <= high for low, k, high in zip(found.floor, point, found.p_max, strict=True)):
             raise InputError(f"body.parallelism.{i}", "lies outside of the model's bounds", seen=point,
                              remedy=f"stay between {list(found.floor)} and {list(found.p_max)}")  # fmt: skip
-    with state.journals.computing:
-        mean, std = found.predict(asked.parallelism)
-    return Prediction(mean=mean.tolist(), std=std.tolist())
 
 
 def _check_size(snapshot: Snapshot) -> None:
@@ -107,10 +138,15 @@ def _check_size(snapshot: Snapshot) -> None:
 
 
 def _find(state: State, job: str, version: int) -> tuple[Stored, BenefitModel]:
+    stored = _stored(state, job, version)
+    return stored, state.library.load(stored)
+
+
+def _stored(state: State, job: str, version: int) -> Stored:
     stored = next((each for each in state.library.versions(job) if each.version == version), None)
     if stored is None:
         raise HTTPException(404, f"there is no model {version} of job {job}")
-    return stored, state.library.load(stored)
+    return stored
 
 
 def _job(listed: Listed) -> JobView:
@@ -125,7 +161,8 @@ def _job(listed: Listed) -> JobView:
 
 
 def _model(stored: Stored) -> dict[str, Any]:
-    answer = {"uri": stored.uri, "version": stored.version, "aliases": list(stored.aliases)}
+    answer = {"uri": stored.uri, "version": stored.version, "aliases": list(stored.aliases),
+              "deprecated": stored.deprecated}  # fmt: skip
     if not isinstance(stored.card, Card):
         return {**answer, "job": stored.name.removeprefix(PREFIX), "problem": str(stored.card)}
     card = asdict(stored.card)

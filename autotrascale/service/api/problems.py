@@ -25,6 +25,7 @@ from autotrascale.service.queue import logs
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
+MOST_ERRORS = 20  # told of one request
 
 
 class Wrong(BaseModel):
@@ -82,7 +83,8 @@ async def _http(_: Request, error: Exception) -> Response:
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    wrong = [{"place": ".".join(str(part) for part in each["loc"]), "problem": each["msg"]} for each in error.errors()]
+    wrong = [{"place": ".".join(str(part) for part in each["loc"])[:200], "problem": each["msg"][:500]}
+             for each in error.errors()[:MOST_ERRORS]]  # fmt: skip
     detail = "; ".join(f"{each['place']}: {each['problem']}" for each in wrong[:3])
     return ProblemResponse(422, detail, wrong)
 

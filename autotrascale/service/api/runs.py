@@ -9,21 +9,23 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Header, HTTPException, Query, Response
 
 from autotrascale.domain.errors import InputError
-from autotrascale.knowledge import history
+from autotrascale.knowledge import asking, history
 from autotrascale.knowledge.history import State as RunState
 from autotrascale.knowledge.history import Summary
 from autotrascale.knowledge.library import registered_name
 from autotrascale.service.api import schemas
+from autotrascale.service.api.bodies import StrictRoute
 from autotrascale.service.api.catalog import Listed
 from autotrascale.service.api.problems import documented
 from autotrascale.service.api.schemas import EvaluationPage, Explanation, ResumeRequest, RunPage, RunRequest
-from autotrascale.service.api.state import RunOf, State, StateOf
+from autotrascale.service.api.state import AskedBy, RunOf, State, StateOf
 from autotrascale.service.jobfile import JobFile
+from autotrascale.service.queue import logs
 from autotrascale.service.queue.entries import Request
 from autotrascale.views.explanation import why
 from autotrascale.views.verdict import summary as in_words
 
-router = APIRouter(prefix="/v1/runs", tags=["runs"])
+router = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=StrictRoute)
 
 Key = Annotated[
     str | None,
@@ -35,17 +37,19 @@ Key = Annotated[
 @router.post("", status_code=202, summary="Ask for a tuning run", responses={
     **documented(404), 200: {"model": Summary, "description": "It was asked for before, with this Idempotency-Key."},
 })  # fmt: skip
-def submit(asked: RunRequest, state: StateOf, response: Response, idempotency_key: Key = None) -> Summary:
+def submit(asked: RunRequest, state: StateOf, who: AskedBy, response: Response, idempotency_key: Key = None) -> Summary:
     """It is kept before it is answered: a server that dies runs it after its next start."""
     listed, file = _job(state, asked.job)
     request = Request(
         str(listed.path), file.engine_name(asked.engine), asked.rate, asked.total_trials, asked.max_seconds, asked.seed,
-        asked.warm_start,
+        asked.warm_start, who,
     )  # fmt: skip
     _check(request, file)
     body = json.dumps(asked.model_dump(), sort_keys=True)
     run, new = state.queue.submit(request, file, listed.digest, idempotency_key, body)
-    if not new:
+    if new:
+        logs.say("asked", who=who, what="start", run=run.info.run_id)
+    else:
         response.status_code = 200
     response.headers["Location"] = f"/v1/runs/{run.info.run_id}"
     return _summary(state, run)
@@ -84,32 +88,33 @@ def evaluations(
 
 
 @router.get("/{run_id}/explanation", summary="Why this parallelism", responses=documented(404, 409))
-def explanation(run: RunOf, state: StateOf) -> Explanation:
+async def explanation(run: RunOf, state: StateOf) -> Explanation:
     if not run.evaluations:
         raise HTTPException(409, f"run {run.run_id} has no finished evaluation yet to explain it by")
-    with state.journals.computing:
-        return state.journals.kept("explanation", run, lambda: _explain(state, run.run_id))
+    return await state.compute(lambda: state.journals.kept("explanation", run, lambda: _explain(state, run.run_id)))
 
 
 @router.post("/{run_id}/cancel", status_code=202, summary="End a run", responses=documented(404, 409))
-def cancel(run: RunOf, state: StateOf) -> Summary:
+def cancel(run: RunOf, state: StateOf, who: AskedBy) -> Summary:
     """At once when it waits, else before its next trial. It can be resumed."""
     try:
-        return _summary(state, state.queue.cancel(run.run_id))
+        cancelled = state.queue.cancel(run.run_id)
     except InputError as error:
         raise HTTPException(409, str(error)) from None
+    return _noted(state, cancelled, who, "cancel")
 
 
 @router.post("/{run_id}/resume", status_code=202, summary="Go on with a run", responses=documented(404, 409))
-def resume(run: RunOf, state: StateOf, asked: Annotated[ResumeRequest | None, Body()] = None) -> Summary:
+def resume(run: RunOf, state: StateOf, who: AskedBy, asked: Annotated[ResumeRequest | None, Body()] = None) -> Summary:
     """After its last finished evaluation: one that was interrupted, or whose budget was too small."""
     budget = asked or ResumeRequest()
     try:
         path, engine = _started_from(state, run)
         request = Request(str(path), engine, total_trials=budget.total_trials, max_seconds=budget.max_seconds)
-        return _summary(state, state.queue.resume(run.run_id, request))
+        resumed = state.queue.resume(run.run_id, request)
     except InputError as error:
         raise HTTPException(409, str(error)) from None
+    return _noted(state, resumed, who, "resume")
 
 
 def _job(state: State, name: str) -> tuple[Listed, JobFile]:
@@ -148,6 +153,12 @@ def _started_from(state: State, run: Summary) -> tuple[Path, Any]:
         raise InputError(f"run {run.run_id}", "was not started from a job file of this server", seen=str(path),
                          remedy=f"on its machine: autotrascale runs resume {run.run_id}")  # fmt: skip
     return path, engine
+
+
+def _noted(state: State, run: Any, who: str, what: str) -> Summary:
+    logs.say("asked", who=who, what=what, run=run.info.run_id)
+    asking.note_down(state.store, run.info.run_id, who, what)
+    return _summary(state, run)
 
 
 def _summary(state: State, run: Any) -> Summary:

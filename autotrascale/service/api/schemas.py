@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from autotrascale.domain import checks
+from autotrascale.domain.job import MOST
 from autotrascale.domain.target import Statistic
 from autotrascale.knowledge.history import Summary
 from autotrascale.service.api.catalog import NAME
@@ -21,7 +23,7 @@ MOST_P_MAX, MOST_OPERATORS = 10_000, 200
 Limit = Annotated[int, Field(ge=1, le=MOST_LISTED, description="How many at most.")]
 Cursor = Annotated[str, Field(max_length=200, description="`next_cursor` of the page before.")]
 JobFilter = Annotated[str, Field(max_length=250, description="Only of this job.")]
-Finite = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Measure = Annotated[float, Field(ge=checks.SMALLEST, le=checks.LARGEST, allow_inf_nan=False)]
 
 SNAPSHOT: Any = {
     "version": 1,
@@ -46,24 +48,26 @@ SNAPSHOT: Any = {
 
 
 class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    """As strict as a file: "3" is not 3."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Budget(Body):
     total_trials: int | None = Field(default=None, ge=1, le=MOST_TRIALS, description="Trials in all.")
-    max_seconds: Finite | None = Field(default=None, description="No trial begins after so long in all.")
+    max_seconds: Measure | None = Field(default=None, description="No trial begins after so long in all.")
 
 
 class RunRequest(Budget):
     """A tuning run. What is left out is as the job file has it."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"job": "wordcount-simulated", "rate": 300000.0, "seed": 1}]}
+        json_schema_extra={"examples": [{"job": "wordcount-simulated", "rate": 300000.0, "seed": 1}]}
     )
 
     job: str = Field(pattern=f"^{NAME}$", description="A name that GET /v1/jobs lists.")
     engine: Literal["spark", "simulator"] | None = Field(None, description="What runs the job, where it has both.")
-    rate: Finite | None = Field(None, description="Records per second, all sources together.")
+    rate: Measure | None = Field(None, description="Records per second, all sources together.")
     seed: int | None = Field(None, ge=0, le=MOST_SEED)
     warm_start: str = Field(
         "auto",
@@ -77,11 +81,11 @@ class ResumeRequest(Budget):
 
 
 class DecideRequest(Body):
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"snapshot": SNAPSHOT, "policy": "ds2"}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"snapshot": SNAPSHOT, "policy": "ds2"}]})
 
     snapshot: dict[str, Any] = Field(description="What was measured of the job; docs/event-logs.md makes them.")
     policy: str = Field("autrascale", max_length=100)
-    latency_target: Finite | None = Field(None, description="Seconds.")
+    latency_target: Measure | None = Field(None, description="Seconds.")
     statistic: Statistic = "mean"
 
 
@@ -147,6 +151,7 @@ class ModelView(BaseModel):
     simulated: bool | None = None
     operators: list[str] = []
     run_id: str | None = None
+    deprecated: str | None = Field(None, description="Why no run starts from it.")
     problem: str | None = Field(None, description="Why its tags cannot be read.")
 
 
@@ -167,13 +172,21 @@ class ModelDetail(ModelView):
     samples: list[SampleView]
 
 
-Point = Annotated[list[Annotated[int, Field(ge=1, le=2**31 - 1)]], Field(min_length=1, max_length=1000)]
+# The first thing wrong is enough: of a hundred thousand numbers each may be.
+Point = Annotated[list[Annotated[int, Field(ge=1, le=MOST)]], Field(min_length=1, max_length=1000, fail_fast=True)]
 
 
 class PredictRequest(Body):
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"parallelism": [[3, 4, 12, 10]]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"parallelism": [[3, 4, 12, 10]]}]})
 
-    parallelism: list[Point] = Field(min_length=1, max_length=MOST_POINTS, description="In the order of `operators`.")
+    parallelism: list[Point] = Field(
+        min_length=1, max_length=MOST_POINTS, fail_fast=True, description="In the order of `operators`."
+    )
+
+
+class DeprecateRequest(Body):
+    why: str = Field("no longer wanted", min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")
+    undo: bool = Field(False, description="It may be started from again.")
 
 
 class Prediction(BaseModel):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
+import anyio
 import anyio.to_thread
 from fastapi import Depends, HTTPException, Path, Request
 
@@ -14,6 +15,7 @@ from autotrascale.knowledge.history import Summary
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import Store
 from autotrascale.service.api.catalog import Catalog
+from autotrascale.service.api.guard import ASKED_BY
 from autotrascale.service.api.index import RunIndex
 from autotrascale.service.api.journals import Journals
 from autotrascale.service.api.metrics import Metrics
@@ -23,6 +25,8 @@ T = TypeVar("T")
 
 THREADS = 8  # that may wait for the store at a time
 MOST_STREAMS = 200
+COMPUTED_AT_ONCE = 2  # decisions, explanations, predictions: a computation keeps the others waiting
+MOST_TO_COMPUTE = 50  # that may wait for their turn
 
 
 @dataclass
@@ -35,7 +39,9 @@ class State:
     metrics: Metrics = field(default_factory=Metrics)
     closing: bool = False  # streams end, so that the server can
     streams: int = 0
+    computing: int = 0  # under way, or waiting for it
     began: float = field(default_factory=time.monotonic)
+    _turns: anyio.CapacityLimiter | None = None
 
     @classmethod
     def of(cls, store: Store, catalog: Catalog, server: str, parallel_runs: int = 1, limit: int = 100) -> State:
@@ -60,13 +66,30 @@ class State:
     async def in_thread(self, action: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(action)
 
+    async def compute(self, action: Callable[[], T]) -> T:
+        """In a thread of its own kind: what computes takes none of those that others wait for."""
+        if self.computing >= MOST_TO_COMPUTE:
+            raise HTTPException(503, f"{MOST_TO_COMPUTE} computations wait already", {"Retry-After": "5"})
+        self._turns = self._turns or anyio.CapacityLimiter(COMPUTED_AT_ONCE)
+        self.computing += 1
+        try:
+            return await anyio.to_thread.run_sync(action, limiter=self._turns)
+        finally:
+            self.computing -= 1
+
 
 async def state_of(request: Request) -> State:
     found: State = request.app.state.service
     return found
 
 
+async def asked_by(request: Request) -> str:
+    """For the journal: whose token it was, and from where."""
+    return str(request.scope[ASKED_BY])
+
+
 StateOf = Annotated[State, Depends(state_of)]
+AskedBy = Annotated[str, Depends(asked_by)]
 RunId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="A run's id.", examples=["0" * 32])]
 
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
+from autotrascale.knowledge.store import without_secrets
 from autotrascale.monitor.stores.settings import InfluxSettings
 from autotrascale.service.checkup.finding import Case, Check, Finding, ok, problem, warning
 from autotrascale.service.store import VARIABLES
@@ -130,7 +131,7 @@ def _servers(case: Case) -> Iterator[str]:
     said = [case.store, *(case.environment.get(name) for name in VARIABLES)]
     store = next((uri for uri in said if uri), "")
     if store.startswith(("http://", "https://")):
-        yield store
+        yield without_secrets(store)
     if isinstance(case.metrics, InfluxSettings):
         yield case.metrics.url
 

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from autotrascale.knowledge.store import Store
+
 GRACE_SECONDS = 25.0  # a little more than a worker gives itself
 
 
@@ -23,11 +25,16 @@ class Child:
     process: subprocess.Popen[bytes]
 
     @classmethod
-    def start(cls, store: str, run_id: str, job: str) -> Child:
-        command = [sys.executable, "-m", "autotrascale.service.queue.worker", store, run_id]
+    def start(cls, store: Store, run_id: str, job: str) -> Child:
+        """Whoever lists processes sees where the store is. Its address may hold a password, and goes by the pipe."""
+        command = [sys.executable, "-m", "autotrascale.service.queue.worker", store.where, run_id]
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
         )  # stderr is the server's own
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it is found dead soon enough
+            process.stdin.write(store.uri.encode() + b"\n")
+            process.stdin.flush()
         return cls(run_id, job, process)
 
     @property
@@ -48,6 +55,7 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
+        self.hang_up()  # nobody is there, but the pipe is ours still
 
 
 def end(children: Iterable[Child], seconds: float = GRACE_SECONDS) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from autotrascale.domain.errors import InputError, RunStoreError
-from autotrascale.knowledge import claim, tags
+from autotrascale.knowledge import asking, claim, tags
 from autotrascale.knowledge.store import PAGE, Store
 from autotrascale.reading import validate
 from autotrascale.service.jobfile import EngineName, JobFile
@@ -32,6 +32,7 @@ class Request:
     max_seconds: float | None = None
     seed: int | None = None
     warm_start: str = "auto"
+    asked_by: str = ""
 
     @classmethod
     def read(cls, run: Run) -> Request:
@@ -82,6 +83,7 @@ def create(store: Store, server: str, request: Request, file: JobFile, content: 
         tags.RATE: repr(float(rate)),
         tags.LATENCY_TARGET: repr(file.target.latency_seconds),
         tags.REQUEST: json.dumps(asdict(request)),
+        tags.ASKED: asking.tag(request.asked_by, "start"),
         tags.SERVER: server,
         tags.QUEUE: WANTED,
         **({tags.KEY: key} if key else {}),

@@ -117,7 +117,7 @@ class Queue:
                 return True
             self._turns += 1
             self._served[entry.job] = self._turns
-            child = Child.start(self.store.uri, entry.run_id, entry.job)
+            child = Child.start(self.store, entry.run_id, entry.job)
             self._children[entry.run_id] = child
         logs.say("run started", run=entry.run_id, job=entry.job, pid=child.pid)
         return True

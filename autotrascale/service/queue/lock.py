@@ -26,7 +26,7 @@ def alone(store: Store, server: str) -> Iterator[None]:
         raise InputError(str(path), f"cannot be locked: {error.strerror}", remedy="correct its rights") from None
     try:
         if not lock.acquire(wait=False):
-            raise InputError("serve", f"is running already, under the name {server} on {store.uri}",
+            raise InputError("serve", f"is running already, under the name {server} on {store.where}",
                              remedy="end it, or give this one another --name")  # fmt: skip
         yield
     finally:

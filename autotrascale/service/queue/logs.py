@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 NAME = "autotrascale.service"
+MINUTE = 60.0
 _log = logging.getLogger(NAME)
 
 
@@ -25,6 +26,23 @@ class _Lines(logging.Formatter):
         return json.dumps(fields, default=str)
 
 
+class _NowAndThen(logging.Filter):
+    """What uvicorn says of single requests that are none, once a minute: a client must not be able to fill a disk."""
+
+    OF_REQUESTS = ("Invalid HTTP request", "Unsupported upgrade", "No supported WebSocket", "socket.accept() out of")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = next((words for words in self.OF_REQUESTS if record.getMessage().startswith(words)), None)
+        if kind is None or record.created - self._said.get(kind, 0.0) >= MINUTE:
+            self._said[kind or ""] = record.created
+            return True
+        return False
+
+
 def set_up(level: int = logging.INFO) -> None:
     """uvicorn's own lines too, but not one for each request: `/metrics` counts those."""
     handler = logging.StreamHandler(sys.stderr)
@@ -33,6 +51,8 @@ def set_up(level: int = logging.INFO) -> None:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = ([handler] if name != "uvicorn.error" else []), name == "uvicorn.error"
         logger.setLevel(level)
+    logging.getLogger("uvicorn.error").addFilter(_NowAndThen())
+    logging.getLogger("asyncio").addFilter(_NowAndThen())
 
 
 def say(event: str, **fields: Any) -> None:

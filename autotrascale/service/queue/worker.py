@@ -1,4 +1,5 @@
-"""The process of one run: `python -m autotrascale.service.queue.worker STORE RUN`, its standard input held by a server.
+"""The process of one run: `python -m autotrascale.service.queue.worker STORE RUN`, its standard input held by a server,
+whose first words on it are the store's address.
 
 It starts what waits, or carries on what was interrupted, after the last finished evaluation. When its standard input
 closes the server is gone: the run then ends as with Ctrl-C, and the process with it, in any case.
@@ -25,7 +26,7 @@ from autotrascale.domain.errors import (
 from autotrascale.knowledge import claim, history, tags
 from autotrascale.knowledge.json_forms import digest
 from autotrascale.knowledge.store import Store
-from autotrascale.service import tuning_output, tuning_runs
+from autotrascale.service import questions, tuning_output, tuning_runs
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.service.metering import metering
 from autotrascale.service.queue import logs
@@ -38,7 +39,8 @@ _TERMINATED = 143
 
 
 def main() -> NoReturn:
-    uri, run_id = sys.argv[1:]
+    _, run_id = sys.argv[1:]
+    uri = _first_line()
     logs.set_up()
     with tuning_output.ending_cleanly():
         threading.Thread(target=_hang_on, name="server", daemon=True).start()
@@ -72,6 +74,7 @@ def _go(store: Store, run_id: str) -> None:
         lambda job, simulated, _: logs.say("run opened", run=run_id, job=job.name, rate=job.rate, simulated=simulated),
         lambda progress: logs.say("evaluation", run=run_id, line=after(progress)) if progress.done else None,
         lambda _: logs.say("run interrupted", run=run_id),
+        trouble=lambda why: logs.warn("run in doubt", run=run_id, why=why),
     )
     with metering(None) as meter:
         if _begun(store, run_id):
@@ -96,6 +99,7 @@ def _begun(store: Store, run_id: str) -> bool:
 def _asked(request: Request, run_id: str, before: str | None) -> tuning_runs.Asked:
     path = Path(request.path)
     file = read_job_file(path)
+    questions.ask(file, lambda why: logs.warn("run in doubt", run=run_id, why=why))
     if digest(tuning_runs.read_content(path)) != before:
         raise InputError(str(path), "has changed since the run was asked for", remedy="ask for a new run")
     return tuning_runs.Asked(
@@ -110,6 +114,14 @@ def _fail(store: Store, run_id: str, why: str) -> None:
             claim.end(store, run_id, "FAILED", why)
     except RunStoreError as error:
         logs.warn("run cannot be marked as failed", run=run_id, why=str(error))
+
+
+def _first_line() -> str:
+    """Byte by byte: nothing of what comes after may be taken."""
+    line = b""
+    while (byte := os.read(0, 1)) not in (b"", b"\n"):
+        line += byte
+    return line.decode()
 
 
 def _hang_on() -> None:

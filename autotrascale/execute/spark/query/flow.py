@@ -14,10 +14,22 @@ k[name] partitions before each operator) and sets the mark `op:NAME` behind it, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
+from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from types import UnionType
+from typing import (
+    Any,
+    Literal,
+    Protocol,
+    TypeAlias,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -27,6 +39,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.spark.load.generator import ARRIVAL, Records, source_format
 from autotrascale.monitor.marks import COUNT, FIRST, LAST, MARK, MEAN
+from autotrascale.reading import validate
 
 Query: TypeAlias = DataStreamWriter
 
@@ -111,12 +124,43 @@ class FunctionJob:
         return self.function(flow, **self.options)
 
     def with_options(self, options: Mapping[str, Any], *, place: str) -> FunctionJob:
-        known = [p.name for p in signature(self.function).parameters.values() if p.kind is Parameter.KEYWORD_ONLY]
+        """Each of the type that the function declares for it, where it declares one that a file can say."""
+        declared = {p.name: p for p in signature(self.function).parameters.values() if p.kind is Parameter.KEYWORD_ONLY}
         for name in options:
-            if name not in known:
-                remedy = f"use one of {', '.join(known)}" if known else "this job has no options: remove it"
+            if name not in declared:
+                remedy = f"use one of {', '.join(declared)}" if declared else "this job has no options: remove it"
                 raise InputError(f"{place}.{name}", "is not an option of the job", remedy=remedy)
-        return FunctionJob(self.name, self.topology, self.function, dict(options))
+        read = validate(dict(options), _kind_of(self.function, declared), place=place)
+        given = {name: getattr(read, name) for name in options}
+        return FunctionJob(self.name, self.topology, self.function, given)
+
+
+def _kind_of(function: Callable[..., Query], declared: Mapping[str, Parameter]) -> type[Any]:
+    try:
+        hints = get_type_hints(function)
+    except (NameError, TypeError):  # of names that are there for a type checker only
+        hints = {}
+    members: list[tuple[str, Any, Any]] = []
+    for name, parameter in declared.items():
+        hint = hints.get(name, Any)
+        required = parameter.default is Parameter.empty
+        default = field() if required else field(default_factory=partial(_same, parameter.default))
+        members.append((name, hint if _can_be_said(hint) else Any, default))
+    return make_dataclass("Options", members, frozen=True, kw_only=True)
+
+
+def _same(default: object) -> object:
+    return default
+
+
+def _can_be_said(hint: Any) -> bool:
+    """In a job file: numbers, words, lists and mappings of such."""
+    if get_origin(hint) is Literal:
+        return True
+    return hint in (int, float, str, bool, type(None), Any, ...) or (
+        get_origin(hint) in (list, tuple, dict, Union, UnionType, Mapping, Sequence)
+        and all(map(_can_be_said, get_args(hint)))
+    )
 
 
 def job(operators: Mapping[str, Operator], *, name: str = "") -> Callable[[Callable[..., Query]], FunctionJob]:

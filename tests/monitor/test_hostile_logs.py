@@ -1,0 +1,203 @@
+"""Whatever an event log holds, reading it takes bounded memory, ends, and says what was left out.
+
+The benchmark reads larger ones of the same zoo: benchmarks/attack_bench.py.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import socket
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotrascale.domain.errors import InputError
+from autotrascale.monitor.eventlog import files, lines, local
+from autotrascale.monitor.eventlog.files import Piece, find_files, pieces
+from autotrascale.monitor.eventlog.following import Follower
+from autotrascale.monitor.eventlog.lines import OVERLONG, Text, blocks
+from tests.monitor import hostile_logs
+
+MOST_MB = 1024
+
+
+def test_an_archive_of_hostile_logs_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    for name, make in hostile_logs.ZOO.items():
+        hostile_logs.write_compressed(make(1), tmp_path / f"{name}.zstd")
+    found = hostile_logs.measured("archive", tmp_path)
+    assert found["most_resident_mb"] < MOST_MB  # type: ignore[operator]
+    assert "1 line is no whole event and left out" in found["said"]  # type: ignore[operator]
+
+
+def test_a_hostile_log_that_grows_is_followed_in_bounded_memory(tmp_path: Path) -> None:
+    for name, make in hostile_logs.ZOO.items():
+        hostile_logs.write_plain(make(1), tmp_path / name)
+    found = hostile_logs.measured("live", tmp_path)
+    assert found["most_resident_mb"] < MOST_MB  # type: ignore[operator]
+    assert found["damaged"].keys() == hostile_logs.ZOO.keys()  # type: ignore[attr-defined]
+
+
+def test_twelve_kilobytes_that_say_eight_hundred_megabytes(tmp_path: Path) -> None:
+    bomb = zstandard.ZstdCompressor().compressobj(size=800 << 20)
+    with (tmp_path / "app.zstd").open("wb") as file:
+        for _ in range(800):
+            file.write(bomb.compress(b"x" * (1 << 20)))
+        file.write(bomb.flush())
+    assert (tmp_path / "app.zstd").stat().st_size < 100_000
+    found = hostile_logs.measured("archive", tmp_path)
+    assert found["most_resident_mb"] < MOST_MB // 2  # type: ignore[operator]
+    said = " ".join(found["said"])  # type: ignore[call-overload]
+    assert "inflates to more than 268,435,456 bytes: what comes before is used, the rest is left out" in said
+    assert "longer than any event" in said
+
+
+def test_one_line_of_gigabytes_is_passed_over_piece_by_piece(tmp_path: Path) -> None:
+    """A file with a hole in it, which takes no room on the disk."""
+    good = b'{"Event":"Nothing"}\n'
+    with (tmp_path / "app").open("wb") as file:
+        file.write(good)
+        file.truncate(2 << 30)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\n" + good)
+    found = hostile_logs.measured("archive", tmp_path)
+    assert found["most_resident_mb"] < MOST_MB // 2  # type: ignore[operator]
+    assert found["lines"] == 3
+    assert any("1 line is longer than any event" in said for said in found["said"])  # type: ignore[attr-defined]
+
+
+TEXTS = st.lists(st.sampled_from([b"a" * 3, b"b" * 20, b"c" * 49, b"d" * 51, b"e" * 400, b""]), max_size=30)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS, st.integers(1, 300), st.booleans(), st.sampled_from(["app", "app.gz"]))
+def test_pieces_hold_every_line_once_and_leave_out_the_same_long_ones(
+    tmp_path_factory: pytest.TempPathFactory, text: list[bytes], size: int, whole: bool, name: str
+) -> None:
+    path = tmp_path_factory.mktemp("logs") / name
+    content = b"\n".join(text) + (b"\n" if whole else b"")
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    wanted = [line if len(line) <= 50 else OVERLONG for line in content.splitlines(keepends=True)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(lines, "MOST_LINE", 50)
+        patched.setattr(lines, "_BLOCK", 64)
+        found, overlong = [], 0
+        for piece in pieces(find_files([str(path)])[0], size):
+            read = Text(piece)
+            found += [line for block in blocks(read, piece) for line in block]
+            overlong += read.overlong
+    assert found == wanted
+    assert overlong == wanted.count(OVERLONG)
+
+
+def test_links_in_a_circle_are_followed_once_and_named(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    (logs / "a" / "b").mkdir(parents=True)
+    (logs / "a" / "app-1").write_text("x")
+    (logs / "a" / "b" / "up").symlink_to(logs)
+    (logs / "a" / "same").symlink_to(logs / "a" / "app-1")
+    os.link(logs / "a" / "app-1", logs / "zzz")
+    (logs / "nowhere").symlink_to(tmp_path / "gone")
+    (logs / "itself").symlink_to(logs / "itself")
+    found, unread = find_files([str(logs), str(logs / "a")])
+    assert [file.uri for file in found] == [str(logs / "zzz")]
+    said = "\n".join(map(str, unread))
+    assert f"{logs}/a/b/up: leads to {logs}, which is read already: not followed" in said
+    assert f"{logs}/a/app-1: is the same file as {logs}/zzz: read once" in said
+    assert f"{logs}/nowhere: cannot be read: No such file or directory" in said
+    assert f"{logs}/itself: cannot be read: Too many levels of symbolic links" in said
+
+
+def test_folders_as_deep_as_they_go(tmp_path: Path) -> None:
+    folder = str(tmp_path)
+    for _ in range(1200):
+        folder += "/d"
+        try:
+            os.mkdir(folder)
+        except OSError:
+            break
+    (tmp_path / "app").write_text("x")
+    assert [file.uri for file in find_files([str(tmp_path)])[0]] == [str(tmp_path / "app")]
+
+
+def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "app").write_text("x")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        found, unread = find_files([str(tmp_path)])
+    assert [file.uri for file in found] == [str(tmp_path / "app")]
+    assert {str(each).removeprefix(f"{tmp_path}/") for each in unread} == {
+        "pipe: is a pipe and no file: not read",
+        "zero: is a device and no file: not read",
+        "s: is a socket and no file: not read",
+    }
+    for path in ("/dev/zero", str(tmp_path / "pipe"), str(tmp_path / "zero")):
+        with pytest.raises(InputError, match=r": is a (pipe|device) and no file; give an event log's file"):
+            find_files([path])
+
+
+def test_more_files_than_anybody_has_logs_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MOST_FILES", 3)
+    for i in range(4):
+        (tmp_path / str(i)).write_text("x")
+    with pytest.raises(InputError, match="holds more than 3 files"):
+        find_files([str(tmp_path)])
+
+
+def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may read everything, so the refusal is made up."""
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "app").write_text("x")
+    listed = os.listdir
+
+    def refuse(path: str) -> list[str]:
+        if path.endswith("closed"):
+            raise PermissionError(13, "Permission denied")
+        return listed(path)
+
+    monkeypatch.setattr(local.os, "listdir", refuse)
+    found, (closed,) = find_files([str(tmp_path)])
+    assert [file.uri for file in found] == [str(tmp_path / "app")]
+    assert str(closed) == f"{tmp_path}/closed: cannot be read: Permission denied"
+
+
+def test_a_growing_log_that_is_a_pipe_is_refused_and_does_not_wait(tmp_path: Path) -> None:
+    (tmp_path / "eventlog_v2_app").mkdir()
+    os.mkfifo(tmp_path / "eventlog_v2_app" / "events_1_app")
+    with pytest.raises(InputError, match="is a pipe and no file"):
+        list(Follower(tmp_path, "app", consume=False).lines())
+
+
+def test_a_line_of_a_growing_log_that_is_too_long_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autotrascale.monitor.eventlog.following.MOST_LINE", 50)
+    (tmp_path / "eventlog_v2_app").mkdir()
+    follower = Follower(tmp_path, "app", consume=False)
+    with (tmp_path / "eventlog_v2_app" / "events_1_app").open("wb") as file:
+
+        def after(text: bytes) -> list[bytes]:
+            file.write(text)
+            file.flush()
+            return list(follower.lines())
+
+        assert after(b"a\n" + b"b" * 40) == [b"a\n"]
+        assert after(b"b" * 5) == []
+        assert after(b"\nc\n") == [b"b" * 45 + b"\n", b"c\n"]
+        assert after(b"d" * 120) == []
+        assert after(b"d" * 60) == []
+        assert after(b"d\ne\n") == [b"e\n"]
+        assert follower.damaged == 1
+
+
+def test_a_piece_of_a_long_line_ends_with_the_piece(tmp_path: Path) -> None:
+    path = tmp_path / "app"
+    path.write_bytes(b"x" * 1000 + b"\nlast\n")
+    read = [line for start in (100, 400) for block in blocks(Text(Piece(0, 0, str(path), start, start + 200)),
+            Piece(0, 0, str(path), start, start + 200)) for line in block]  # fmt: skip
+    assert read == []
