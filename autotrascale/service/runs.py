@@ -81,7 +81,7 @@ def cancel(run: RunName, store: StoreOption = None, form: FormatOption = Format.
 
     opened = need_store(store)
     found = find_run(opened, run)
-    over = tuning_runs.cancel(opened, found)
+    over = tuning_runs.cancel(opened, found, note)
     words = "has ended" if over else "ends before its next trial"
     answer = {"run_id": found.info.run_id, "ended": over}
     emit(form, answer, lambda: say(f"run {found.info.run_id} {words}"))

@@ -28,7 +28,7 @@ _TERMINATED = 143  # 128 + SIGTERM, as shells have it
 def listener(form: Format) -> RunListener:
     from autotrascale.service.tuning_runs import RunListener
 
-    return RunListener(_opening if form is Format.table else _nothing, line, _unfinished)
+    return RunListener(_opening if form is Format.table else _nothing, line, _unfinished, note)
 
 
 def finish(form: Format, finished: Finished) -> None:

@@ -20,8 +20,9 @@ from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.knowledge import claim
 from autotrascale.knowledge.cards import Card, Stored
 from autotrascale.knowledge.history import find_run, read_opening
-from autotrascale.knowledge.journal import RunJournal
+from autotrascale.knowledge.journal import RunJournal, take_to_resume
 from autotrascale.knowledge.json_forms import Opening, Source
+from autotrascale.knowledge.lease import Lease, Say
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import Store
 from autotrascale.reading import validate
@@ -51,11 +52,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class RunListener:
-    """What is said on the way: before the first trial, about each trial, and about a run that did not get through."""
+    """What is said on the way: before the first trial, about each trial, about a run that did not get through, and
+    while somebody else's silence is watched."""
 
     opening: Callable[[Job, bool, WarmStart], None]
     progress: Report
     unfinished: Callable[[str], None]
+    waiting: Say | None = None  # None: whoever is silent counts as alive
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,13 @@ class Finished:
 
 
 def start(asked: Asked, store: Store | None, listener: RunListener, meter: Meter = UNMETERED) -> Finished:
-    if store is not None:  # starting an engine takes long enough to look first
-        claim.refuse_beside_another(store, store.experiment(asked.file.job))
+    if store is None:
+        return _start(asked, None, None, listener, meter)
+    with claim.take_job(store, asked.file.job, claim.TUNED, listener.waiting) as lease:
+        return _start(asked, store, lease, listener, meter)
+
+
+def _start(asked: Asked, store: Store | None, lease: Lease | None, listener: RunListener, meter: Meter) -> Finished:
     job, engine = asked.file.open(asked.engine, asked.settings.seed)
     with engine:
         job = job if asked.rate is None else job.at_rate(asked.rate)
@@ -85,7 +93,7 @@ def start(asked: Asked, store: Store | None, listener: RunListener, meter: Meter
             job, asked.engine, engine.simulated, asked.settings, asked.rate, str(asked.path.absolute()),
             read_content(asked.path), warm.sources, warm.lines,
         )  # fmt: skip
-        return _through(RunJournal.start(store, opening, asked.queued), engine, listener, meter)
+        return _through(RunJournal.start(store, opening, asked.queued, lease), engine, listener, meter)
 
 
 def resume(
@@ -96,12 +104,20 @@ def resume(
     run = find_run(store, name)
     opening = read_opening(store, run.info.run_id)
     check_unchanged(opening)
+    with take_to_resume(store, run, listener.waiting) as lease:
+        return _resume(store, run, opening, lease, listener, total_trials, max_seconds, meter)
+
+
+def _resume(
+    store: Store, run: Run, opening: Opening, lease: Lease, listener: RunListener, total_trials: int | None,
+    max_seconds: float | None, meter: Meter,
+) -> Finished:  # fmt: skip
     file = validate(dict(opening.job_file), JobFile, place=opening.job_path)
     job, engine = file.open(cast(EngineName, opening.engine), opening.settings.seed)
     with engine:
         _check_same(job if opening.rate is None else job.at_rate(opening.rate), opening.job)
         listener.opening(opening.job, engine.simulated, WarmStart(opening.sources, opening.warm_start))
-        journal = RunJournal.resume(store, run, total_trials, max_seconds)
+        journal = RunJournal.resume(store, run, total_trials, max_seconds, lease)
         if isinstance(engine, SimulatorEngine):
             engine.runs = len(journal.past)  # its noise goes on where it was
         return _through(journal, engine, listener, meter)
@@ -143,8 +159,8 @@ def _cold(sources: Sequence[Source], job: Job) -> Source | None:
     return next((s for s in sources if s.cold_trials is not None and s.model.latency_target == target), None)
 
 
-def cancel(store: Store, run: Run) -> bool:
-    return claim.cancel(store, run)
+def cancel(store: Store, run: Run, watch: Say | None = None) -> bool:
+    return claim.cancel(store, run, watch)
 
 
 # --- is it still the same job? ------------------------------------------------------------------------------------
