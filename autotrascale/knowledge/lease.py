@@ -175,12 +175,12 @@ class FencedStore(Store):
         super().__init__(store.uri)
         self.__dict__["client"] = store.client  # the same connection
         self._experiments = store._experiments
-        self._lease = lease
+        self._store, self._lease = store, lease
 
     def call(self, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         if not getattr(action, "__name__", "").startswith(_READS):
             self._lease.check()
-        return super().call(action, *args, **kwargs)
+        return self._store.call(action, *args, **kwargs)
 
 
 def _name(thing: str, number: int) -> str:
