@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from autotrascale.domain.snapshot import Snapshot
+
+# Where the output of trials goes: counted and dropped, to files of the trial's own, or to the job's own sink.
+Sink = Literal["discard", "scratch", "real"]
 
 
 class Verdict(StrEnum):

@@ -217,10 +217,12 @@ def _safe(name: str) -> str:
 
 def _opening(job: Job, simulated: bool, advise: bool, session: Session | None) -> None:
     from autotrascale.views.explanation import seconds
+    from autotrascale.views.output import where_output_goes
 
     what = "a simulated job: every figure below is simulated" if simulated else "a real Spark job"
     does = "advising on" if advise else "autoscaling"
-    note(f"{does} {job.name}, {what}; latency target {seconds(job.target.latency_seconds)}")
+    output = "" if simulated or advise else f"; {where_output_goes('real')}"
+    note(f"{does} {job.name}, {what}; latency target {seconds(job.target.latency_seconds)}{output}")
     if session is None:
         note("not journalled: no store is in use, so nothing can be gone on with or explained later")
     else:

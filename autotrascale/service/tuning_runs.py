@@ -15,6 +15,7 @@ import yaml
 
 from autotrascale.domain.errors import InputError, RunLostError
 from autotrascale.domain.job import Job
+from autotrascale.domain.trial import Sink
 from autotrascale.execute.engine import Engine
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.knowledge import claim
@@ -48,6 +49,10 @@ class Asked:
     rate: float | None = None
     warm_start: str = "auto"
     queued: str | None = None  # the run that has been waiting for its turn, when there is one
+    sink: Sink | None = None  # where the output of trials goes, when not where the job file says
+
+    def opened(self) -> JobFile:
+        return self.file.writing_to(self.sink)
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class RunListener:
     """What is said on the way: before the first trial, about each trial, about a run that did not get through, and
     while somebody else's silence is watched."""
 
-    opening: Callable[[Job, bool, WarmStart], None]
+    opening: Callable[[Job, Sink | None, WarmStart], None]  # the sink: none of a simulated job
     progress: Report
     unfinished: Callable[[str], None]
     waiting: Say | None = None  # None: whoever is silent counts as alive
@@ -68,6 +73,8 @@ class Finished:
     model: Stored | None = None
     warm_start: tuple[str, ...] = ()
     cold: Source | None = None  # of the models it started from, the nearest that was made from nothing
+    sink: Sink | None = None  # where output went, of a real job, and how much of it where that is known
+    output_records: int | None = None
 
 
 def start(asked: Asked, store: Store | None, listener: RunListener, meter: Meter = UNMETERED) -> Finished:
@@ -78,20 +85,23 @@ def start(asked: Asked, store: Store | None, listener: RunListener, meter: Meter
 
 
 def _start(asked: Asked, store: Store | None, lease: Lease | None, listener: RunListener, meter: Meter) -> Finished:
-    job, engine = asked.file.open(asked.engine, asked.settings.seed)
+    file = asked.opened()
+    sink = file.sink(asked.engine)
+    job, engine = file.open(asked.engine, asked.settings.seed)
     with engine:
         job = job if asked.rate is None else job.at_rate(asked.rate)
         wanted = wanted_by(asked.file, asked.engine, job, faithful=asked.settings.faithful)
         warm = warm_start(asked.warm_start, store, job, wanted)
-        listener.opening(job, engine.simulated, warm)
+        listener.opening(job, sink, warm)
         if store is None:
             sources = [source.model for source in warm.sources]
             seen = meter.of(engine)
             outcome = tune(job, engine, asked.settings, sources=sources, report=listener.progress, seen=seen)
-            return Finished(outcome, warm_start=warm.lines, cold=_cold(warm.sources, job))
+            return Finished(outcome, warm_start=warm.lines, cold=_cold(warm.sources, job), sink=sink,
+                            output_records=_output_records(engine))  # fmt: skip
         opening = Opening(
             job, asked.engine, engine.simulated, asked.settings, asked.rate, str(asked.path.absolute()),
-            read_content(asked.path), warm.sources, warm.lines,
+            read_content(asked.path), warm.sources, warm.lines, sink,
         )  # fmt: skip
         return _through(RunJournal.start(store, opening, asked.queued, lease), engine, listener, meter)
 
@@ -112,11 +122,12 @@ def _resume(
     store: Store, run: Run, opening: Opening, lease: Lease, listener: RunListener, total_trials: int | None,
     max_seconds: float | None, meter: Meter,
 ) -> Finished:  # fmt: skip
-    file = validate(dict(opening.job_file), JobFile, place=opening.job_path)
+    file = validate(dict(opening.job_file), JobFile, place=opening.job_path).writing_to(opening.sink)
     job, engine = file.open(cast(EngineName, opening.engine), opening.settings.seed)
     with engine:
         _check_same(job if opening.rate is None else job.at_rate(opening.rate), opening.job)
-        listener.opening(opening.job, engine.simulated, WarmStart(opening.sources, opening.warm_start))
+        sink = file.sink(cast(EngineName, opening.engine))
+        listener.opening(opening.job, sink, WarmStart(opening.sources, opening.warm_start))
         journal = RunJournal.resume(store, run, total_trials, max_seconds, lease)
         if isinstance(engine, SimulatorEngine):
             engine.runs = len(journal.past)  # its noise goes on where it was
@@ -139,7 +150,13 @@ def _through(journal: RunJournal, engine: Engine, listener: RunListener, meter: 
     except BaseException:
         listener.unfinished(journal.run_id)
         raise
-    return Finished(outcome, journal.run_id, model, opening.warm_start, _cold(opening.sources, opening.job))
+    return Finished(outcome, journal.run_id, model, opening.warm_start, _cold(opening.sources, opening.job),
+                    opening.sink, _output_records(engine))  # fmt: skip
+
+
+def _output_records(engine: Engine) -> int | None:
+    """Of this sitting."""
+    return getattr(engine, "output_records", None)
 
 
 def _register(journal: RunJournal, outcome: Outcome) -> Stored | None:

@@ -35,6 +35,7 @@ class SparkEngine:
         self.settings = settings
         self.window: metrics.WindowFacts | None = None
         self.change = Change()
+        self.output_records: int | None = 0  # of all trials; None where the sink does not count
         self._query: Query | None = None
         self._hosting = Hosting(settings)
         self._trials = 0
@@ -143,6 +144,7 @@ class SparkEngine:
             wait=lambda: time.sleep(POLL_SECONDS),
         )
         self.window = measured.window
+        self._count_output(connection)
         ran = {} if measured.snapshot is None else measured.snapshot.parallelism
         return Trial(
             parallelism=dict(k),
@@ -151,6 +153,11 @@ class SparkEngine:
             detail="; ".join(filter(None, (measured.detail, differs(k, ran)))),
             downtime_seconds=self.change.downtime_seconds,
         )
+
+    def _count_output(self, connection: Connection) -> None:
+        said = [batch.output_records for batch in connection.watch.batches]
+        known = sum(records for records in said if records is not None)
+        self.output_records = None if self.output_records is None or None in said else self.output_records + known
 
     def _end_trial(self, connection: Connection) -> None:
         """A query that cannot be stopped takes its host with it; the verdict of its trial stands."""

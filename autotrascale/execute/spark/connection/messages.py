@@ -13,6 +13,7 @@ from typing import Any
 from autotrascale import reading
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator, Topology
+from autotrascale.domain.trial import Sink
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class StartQuery:
     parallelism: Mapping[str, int]
     checkpoint: str
     load_file: str
+    sink: Sink = "real"
 
 
 @dataclass(frozen=True)
