@@ -147,6 +147,11 @@ class RunJournal:
             self.store.client.create_run, self._experiment, tags=run_tags, run_name=f"{number} {phase} {k}"[:200]
         )
         self._under_way = run.info.run_id
+        try:
+            self.lease.check()
+        except RunLostError:  # begun a moment too late: nobody else knows of it
+            self.lease.store.call(self.lease.store.client.delete_run, run.info.run_id)
+            raise
 
     def done(self, trial: JournalledTrial) -> None:
         self._measured = trial

@@ -178,9 +178,14 @@ class FencedStore(Store):
         self._store, self._lease = store, lease
 
     def call(self, action: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        if not getattr(action, "__name__", "").startswith(_READS):
-            self._lease.check()
-        return self._store.call(action, *args, **kwargs)
+        if getattr(action, "__name__", "").startswith(_READS):
+            return self._store.call(action, *args, **kwargs)
+        self._lease.check()
+        try:
+            return self._store.call(action, *args, **kwargs)
+        except RunStoreError:
+            self._lease.check()  # what a new holder has cleared away cannot be written to: say that, not what MLflow says
+            raise
 
 
 def _name(thing: str, number: int) -> str:
