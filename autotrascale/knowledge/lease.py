@@ -184,7 +184,7 @@ class FencedStore(Store):
         try:
             return self._store.call(action, *args, **kwargs)
         except RunStoreError:
-            self._lease.check()  # what a new holder has cleared away cannot be written to: say that, not what MLflow says
+            self._lease.check()  # what a new holder has cleared away takes no writes: that is worth saying first
             raise
 
 

@@ -156,7 +156,7 @@ def _row(evaluation: Evaluation) -> tuple[object, ...]:
         evaluation.number,
         evaluation.phase,
         named(evaluation.parallelism),
-        evaluation.verdict.value,
+        evaluation.verdict.value + ("" if evaluation.shortage is None else ", starved machine"),
         "" if evaluation.latency_seconds is None else seconds(evaluation.latency_seconds),
         "" if evaluation.throughput is None else f"{amount(evaluation.throughput)}/s",
         "" if evaluation.score is None else f"{evaluation.score:.3f}",

@@ -113,6 +113,7 @@ def answer(finished: Finished) -> dict[str, Any]:
         "cold_run": _cold_run(finished.cold),
         "model": None if finished.model is None else finished.model.uri,
         "sink": finished.sink,
+        "starved_trials": sum(each.shortage is not None for each in outcome.evaluations),
     }
 
 

@@ -19,7 +19,7 @@ from autotrascale.tuning import Evaluation
 from tests.knowledge import mlflow_stores, victim
 
 SILENT = tuning_runs.RunListener(lambda *_: None, lambda _: None, lambda _: None)
-PATIENCE = 60.0
+PATIENCE = 300.0  # a machine may have much else to do
 
 # Before the write of which name and occurrence in the run; each is where one phase ends or the next has just begun.
 BOUNDARIES = {
