@@ -18,7 +18,7 @@ from autotrascale.analyze.facts import BatchFact
 from autotrascale.domain.trial import Shortage
 from autotrascale.monitor.host import HostReading
 
-MOST_WAITING = 0.25
+MOST_WAITING = 0.4
 MOST_CROWDED = 0.9
 MOST_STOLEN = 0.1
 MOST_SWAPPED = 1.0

@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 PREFIX = "autotrascale-lease."
 LOOK_SECONDS = 1.0  # between looks at one that is watched
+_LAST_BEAT_SECONDS = 5.0  # a beat to a store that is away may be tried for minutes; nobody waits for it
 _DESCRIPTION = "Says which process works on this. It is no model; autotrascale makes and removes it."
 _READS = ("get_", "search_", "download_")
 
@@ -141,7 +142,7 @@ class Lease:
         if self._released.is_set():
             return
         self._released.set()
-        self._thread.join()
+        self._thread.join(_LAST_BEAT_SECONDS)
         self.owner.leave()
         try:
             self.store.call(self.store.client.set_registered_model_tag, self._name, tags.RELEASED, "yes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from autotrascale.domain.errors import RunLostError, RunStoreError
+from autotrascale.domain.errors import InputError, RunLostError, RunStoreError
 from autotrascale.knowledge import lease, tags
-from autotrascale.knowledge.lease import Holder, Lease
+from autotrascale.knowledge.lease import FencedStore, Holder, Lease
 from autotrascale.knowledge.owner import Owner
 from autotrascale.knowledge.store import Store
+from autotrascale.service.queue import lock
 from tests.knowledge import takers
 
 ELSEWHERE = {"machine": "elsewhere", "host": "elsewhere"}
@@ -40,8 +42,6 @@ def abandoned(store: Store, thing: str, *, clock: float = 0.0, **owner: Any) -> 
 
 
 def lease_tags(owner: dict[str, Any], clock: float) -> dict[str, str]:
-    import json
-
     return {tags.OWNER: json.dumps(owner), tags.HEARTBEAT: f"{time.time() + clock:.3f}"}
 
 
@@ -210,6 +210,28 @@ def test_things_of_similar_and_awkward_names_are_not_mixed_up(embedded: Store, n
         each.check()
         assert each.number == 1
         each.release()
+
+
+def test_one_server_at_a_time_has_a_name(store: Store, name: str) -> None:
+    """By a lock of the kernel's beside an embedded store, by a lease where machines share one."""
+    with lock.alone(store, name) as ours:
+        with pytest.raises(InputError, match=f"is running already, under the name {name} on "), lock.alone(store, name):
+            raise AssertionError("two servers of one name")
+        with lock.alone(store, f"{name}-too"):
+            pass
+        experiment = ours.experiment(name)
+        assert ours.call(ours.client.create_run, experiment).info.status == "RUNNING"
+    with lock.alone(store, name):
+        pass
+
+
+def test_a_server_that_was_replaced_writes_nothing_more(server: str, name: str) -> None:
+    store = Store(server)
+    with lock.alone(store, name) as ours:
+        assert isinstance(ours, FencedStore)
+        ours._lease.owner.leave()
+        with lock.alone(Store(server), name), pytest.raises(RunLostError, match=f"server {name} was taken over"):
+            ours.call(ours.client.create_run, "0")
 
 
 def test_leases_are_no_models(embedded: Store, name: str) -> None:

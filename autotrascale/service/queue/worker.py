@@ -74,6 +74,7 @@ def _go(store: Store, run_id: str) -> None:
         ),
         lambda progress: logs.say("evaluation", run=run_id, line=after(progress)) if progress.done else None,
         lambda _: logs.say("run interrupted", run=run_id),
+        lambda line: logs.say("waiting", run=run_id, why=line),
     )
     with metering(None) as meter:
         if _begun(store, run_id):
