@@ -63,13 +63,14 @@ class Loop:
         self, live: LiveJob, rules: Rules, *, initial: Parallelism, state: State | None = None,
         journal: Journal | None = None, library: Library | None = None, report: Report = lambda _, __: None,
         services: Callable[[], Mapping[str, float]] = dict, slots_left: Callable[[], int | None] = lambda: None,
-        seen: Callable[[Snapshot], None] = lambda _: None,
+        seen: Callable[[Snapshot], None] = lambda _: None, check_ours: Callable[[bool], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self.live, self.initial, self.state = live, initial, state or State()
         self.rules = rules if rules.topology is not None else replace(rules, topology=live.topology)
         self.journal, self.library, self.report, self.services = journal, library, report, services
         self.slots_left = slots_left  # of a quota that jobs share, this one's own included
         self.seen = seen  # told of each snapshot
+        self.check_ours = check_ours  # told whether the job is to be touched; raises when another process keeps it
         if journal is not None:
             journal.begin(self.rules)
 
@@ -103,6 +104,7 @@ class Loop:
             return LookTaken(Look(at, self.state.observed or self.initial, None, detail=str(error)))
 
     def _do(self, instruction: Instruction, event: Event) -> None:
+        self.check_ours(not isinstance(instruction, Entry))
         match instruction:
             case Entry():
                 if self.journal is not None:

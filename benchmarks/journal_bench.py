@@ -6,10 +6,13 @@ and on the same store, stands the least that MLflow could do for an evaluation: 
 CPU time is this process's: all there is of an embedded store, and of a served one the client's side.
 
 `--kills N` kills N tuning processes with signal 9, half of them before a write of their store's drawn at random, half
-at a random moment, resumes each, and counts what was lost.
+at a random moment, resumes each, and counts what was lost. `--takers N` kills N likewise, lets two processes resume
+each run at once, kills one of those in every other round, and counts what was done twice; every fifth time on a served
+store, else on an embedded one.
 
     python -m benchmarks.journal_bench
     python -m benchmarks.journal_bench --kills 100
+    python -m benchmarks.journal_bench --takers 100
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sqlite3
 import statistics
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,11 +36,12 @@ from mlflow.entities import Metric, Param
 from autotrascale.knowledge import tags
 from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.store import Store
-from tests.knowledge import kills
+from tests.knowledge import kills, takers
 from tests.knowledge.mlflow_stores import job, opening, served, tuned
 
 ROUNDS = 9
 LIMIT_MS = 150.0
+SERVED_EVERY = 5
 
 
 def figures() -> dict[str, object]:
@@ -66,6 +71,30 @@ def kill_many(count: int) -> dict[str, object]:
     return {"kills": count, "evaluations_lost": 0, "runs_stuck": 0, "evaluations_run_after_resuming": sum(again)}
 
 
+def take_many(rounds: int) -> dict[str, object]:
+    """Raises AssertionError at the first evaluation that is lost and the first process or run that is stuck."""
+    rng, found = random.Random(0), []
+    with _stores() as stores, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        expected = kills.expected_run(stores[0], folder)
+        for number in range(rounds):
+            store = stores[number % SERVED_EVERY == SERVED_EVERY - 1]
+            found.append(takers.two_at_once(store, folder, expected, f"taken-{number}", rng))
+            print(f"\r{number + 1}/{rounds}", end="", file=sys.stderr, flush=True)
+        print(file=sys.stderr)
+    return {
+        "rounds": rounds,
+        "kills": sum(each.killed for each in found),
+        "takers": 2 * rounds,
+        "takers_that_went_on": sum(each.went_on for each in found),
+        "rounds_in_which_both_went_on": sum(each.went_on > 1 for each in found),
+        "evaluations_doubled": sum(each.doubled for each in found),
+        "evaluations_lost": 0,
+        "runs_stuck": 0,
+        "evaluations_run_by_a_third": sum(each.again for each in found),
+    }
+
+
 @contextmanager
 def _stores() -> Iterator[tuple[Store, Store]]:
     with tempfile.TemporaryDirectory() as name:
@@ -73,7 +102,9 @@ def _stores() -> Iterator[tuple[Store, Store]]:
         embedded = Store(f"sqlite:///{folder / 'mlflow.db'}")
         embedded.client  # noqa: B018 - it makes the file
         empty = folder / "empty.db"
-        empty.write_bytes((folder / "mlflow.db").read_bytes())
+        # Not by reading the file: whoever opens and closes it beside SQLite takes SQLite's locks away.
+        with closing(sqlite3.connect(folder / "mlflow.db")) as made, closing(sqlite3.connect(empty)) as copy:
+            made.backup(copy)
         (folder / "server").mkdir()
         with served(empty, folder / "server") as uri:
             yield embedded, Store(uri)
@@ -138,10 +169,12 @@ def _timed(action: Callable[[], object], count: int) -> Cost:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=0, metavar="N")
-    count = parser.parse_args().kills
+    parser.add_argument("--takers", type=int, default=0, metavar="N")
+    asked = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        print(json.dumps(kill_many(count) if count else figures(), indent=2))
+        found = kill_many(asked.kills) if asked.kills else take_many(asked.takers) if asked.takers else figures()
+        print(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":

@@ -80,6 +80,7 @@ class BatchFact:
     seconds: float
     input_records: int | None
     offered_seconds: float | None = None  # the input time it covers, as Spark tells the rate of its sources
+    output_records: int | None = None  # that its sink took
     behind: int | None = None  # records that its sources had and did not give, when it was planned
     phases: Mapping[str, float] = field(default_factory=dict)  # seconds by Spark's names: addBatch, walCommit, …
     marks: Mapping[str, Mark] = field(default_factory=dict)

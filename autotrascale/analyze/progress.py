@@ -71,6 +71,12 @@ def phases(progress: Progress) -> dict[str, float]:
     return {name: ms / 1000 for name, ms in progress.durationMs.items() if name != "triggerExecution"}
 
 
+def output_records(progress: Progress) -> int | None:
+    """Those that the sink took; None where it does not count."""
+    said = None if progress.sink is None else progress.sink.numOutputRows
+    return None if said is None or said < 0 else said
+
+
 def states(progress: Progress) -> tuple[StateFact, ...]:
     return tuple(
         StateFact(

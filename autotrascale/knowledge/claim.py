@@ -1,7 +1,7 @@
-"""One tuning run at a time for a job: the claim that a run makes, and what becomes of those whose process is gone.
+"""One process at a time works on a job: the lease of a job, and what becomes of runs whose process is gone.
 
-A run first says that it runs, and then looks whether another one does; if so it withdraws. Whichever of two looks
-last sees the other, so both may withdraw, but never do both go on.
+A tuning run and a control loop alike hold the lease of their job. Whoever holds it may write to any run of the job, and
+nobody else does: so a run that says it runs while somebody else holds the lease has lost its process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autotrascale.domain.errors import InputError, JobBusyError
-from autotrascale.knowledge import tags
+from autotrascale.knowledge import lease, tags
+from autotrascale.knowledge.lease import Holder, Lease, Say
 from autotrascale.knowledge.owner import Owner
 from autotrascale.knowledge.store import PAGE, Store
 
@@ -21,6 +22,41 @@ if TYPE_CHECKING:
 
 GONE = "its process is gone"
 CANCELLED = "cancelled"
+TUNED, AUTOSCALED, CLEARED = "tuned", "autoscaled", "cleared up"  # what the holder of a job's lease does with it
+
+
+# -- the lease of a job ------------------------------------------------------------------------------------------------
+
+
+def thing(job: str) -> str:
+    return f"job {job}"
+
+
+def take_job(store: Store, job: str, doing: str, watch: Say | None = None) -> Lease:
+    """Raises `JobBusyError` where somebody else has it. `watch`: see `lease.take`."""
+    taken = lease.take(store, thing(job), doing, watch=watch)
+    if isinstance(taken, Holder):
+        raise busy(job, taken)
+    return taken
+
+
+def busy(job: str, holder: Holder) -> JobBusyError:
+    what = f", as {holder.what}" if holder.what else ""
+    if holder.doing == TUNED:
+        run = holder.what.removeprefix("run ")
+        remedy = f"wait, or: autotrascale runs cancel {run}" if run else "wait until it has ended"
+    else:
+        remedy = "stop that one first" if holder.doing == AUTOSCALED else "try again in a moment"
+    return JobBusyError(f"job {job}", f"is being {holder.doing} already{what} by {holder}", remedy=remedy)
+
+
+def is_busy(store: Store, job: str) -> bool:
+    """As far as one look can tell."""
+    holder = lease.newest(store, thing(job))
+    return holder is not None and holder.lives
+
+
+# -- what runs say of themselves ---------------------------------------------------------------------------------------
 
 
 def owner_of(run: Run) -> Owner | None:
@@ -31,7 +67,7 @@ def owner_of(run: Run) -> Owner | None:
 
 
 def is_alive(run: Run) -> bool:
-    """Whether a process carries this run on now."""
+    """Whether a process seems to carry this run on now: for people to read. Only the lease says who may."""
     owner = owner_of(run)
     if run.info.status != "RUNNING" or owner is None:
         return False
@@ -52,24 +88,21 @@ def running(store: Store, experiment: str) -> Iterator[Run]:
     return store.pages(store.client.search_runs, [experiment], wanted, max_results=PAGE)
 
 
-def refuse_beside_another(store: Store, experiment: str, run_id: str | None = None) -> None:
-    for run in running(store, experiment):
-        if run.info.run_id != run_id and is_alive(run):
-            job = run.data.tags.get(tags.JOB, "this job")
-            raise JobBusyError(f"job {job}", f"is being tuned already, as run {run.info.run_id} by {owner_of(run)}",
-                               remedy=f"wait, or: autotrascale runs cancel {run.info.run_id}")  # fmt: skip
+# -- ending them -------------------------------------------------------------------------------------------------------
 
 
 def bury_the_dead(store: Store, experiment: str, spare: str | None = None) -> list[str]:
-    """Runs whose process is gone stop saying that they run; each can still be resumed. Says which."""
-    dead = [run for run in running(store, experiment) if run.info.run_id != spare and not is_alive(run)]
-    for run in dead:
-        end(store, run.info.run_id, "KILLED", GONE)
-    return [run.info.run_id for run in dead]
+    """Under the job's lease: what runs of it still say that they run have no process. They stop saying so, and each can
+    still be resumed. Says which."""
+    dead = [run.info.run_id for run in running(store, experiment) if run.info.run_id != spare]
+    for run_id in dead:
+        end(store, run_id, "KILLED", GONE, forsaken=True)
+    return dead
 
 
-def cancel(store: Store, run: Run) -> bool:
-    """Whether the run is over now; else its process has been asked to end it, and will before its next trial."""
+def cancel(store: Store, run: Run, watch: Say | None = None) -> bool:
+    """Whether the run is over now; else its process has been asked to end it, and will before its next trial.
+    `watch`: see `lease.take`."""
     run_id = run.info.run_id
     if run.info.status == "SCHEDULED":
         end(store, run_id, "KILLED", CANCELLED)
@@ -77,22 +110,34 @@ def cancel(store: Store, run: Run) -> bool:
     if run.info.status != "RUNNING":
         raise InputError(f"run {run_id}", f"does not run any more, it is {run.info.status.lower()}",
                          remedy=f"see: autotrascale runs show {run_id}")  # fmt: skip
-    if is_alive(run):
+    taken = None if is_alive(run) else _take_of(store, run, watch)
+    if taken is None:
         store.call(store.client.set_tag, run_id, tags.CANCEL, "asked")
         return False
-    end(store, run_id, "KILLED", GONE)
+    with taken:
+        end(taken.guarded(store), run_id, "KILLED", GONE, forsaken=True)
     return True
 
 
-def end(store: Store, run_id: str, status: str, why: str) -> None:
-    """The run and whatever it had under way."""
-    end_children(store, run_id, status)
+def _take_of(store: Store, run: Run, watch: Say | None) -> Lease | None:
+    """None where the run's job is somebody's, who will see what it is asked, or bury the run."""
+    taken = lease.take(store, thing(run.data.tags.get(tags.JOB, "?")), CLEARED, watch=watch)
+    return taken if isinstance(taken, Lease) else None
+
+
+def end(store: Store, run_id: str, status: str, why: str, *, forsaken: bool = False) -> None:
+    """The run and whatever it had under way. `forsaken`: by a process that may yet wake up."""
+    end_children(store, run_id, status, forsaken=forsaken)
     store.call(store.client.set_tag, run_id, tags.ENDED, why[:1000])
     store.call(store.client.set_terminated, run_id, status)
 
 
-def end_children(store: Store, run_id: str, status: str) -> None:
+def end_children(store: Store, run_id: str, status: str, *, forsaken: bool = False) -> None:
+    """Evaluations under way. Forsaken ones are deleted besides: from then on MLflow itself refuses what a process that
+    was taken for dead writes to them, also when it had asked for its lease a moment too early."""
     run = store.call(store.client.get_run, run_id)
     wanted = f"attributes.status = 'RUNNING' AND tags.`{tags.PARENT}` = '{run_id}'"
     for child in store.pages(store.client.search_runs, [run.info.experiment_id], wanted, max_results=PAGE):
         store.call(store.client.set_terminated, child.info.run_id, status)
+        if forsaken:
+            store.call(store.client.delete_run, child.info.run_id)

@@ -6,26 +6,27 @@
         journal.finish()
 
 A nested run is FINISHED when all of it is in the store, its trial included; that is the one mark that counts. A
-process may die at any point: what is FINISHED stays, what is not is run again.
+process may die at any point: what is FINISHED stays, what is not is run again. Only the holder of the job's lease
+writes, and asks before each write whether it still is (`lease.py`).
 """
 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from autotrascale.domain.errors import InputError, RunCancelledError, RunLostError, RunStoreError
+from autotrascale.domain.errors import InputError, JobBusyError, RunCancelledError, RunLostError, RunStoreError
 from autotrascale.knowledge import claim, json_forms, tags
 from autotrascale.knowledge.history import read_opening, read_trials
 from autotrascale.knowledge.json_forms import Opening
-from autotrascale.knowledge.owner import HEARTBEAT_SECONDS, Owner
+from autotrascale.knowledge.lease import Lease, Say, take
+from autotrascale.knowledge.owner import Owner
 from autotrascale.knowledge.store import Store
-from autotrascale.tuning import JournalledTrial, Outcome, Phase, Tuning
+from autotrascale.tuning import JournalledTrial, Outcome, Phase
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -41,100 +42,98 @@ _BATCH = 100  # parameters that MLflow takes at once
 class RunJournal:
     """`past` are the trials of the run so far, none for a new one."""
 
-    def __init__(
-        self, store: Store, run_id: str, opening: Opening, owner: Owner, past: Sequence[JournalledTrial]
-    ) -> None:
-        self.store, self.run_id, self.opening, self.owner = store, run_id, opening, owner
-        self.past = tuple(past)
-        self._experiment = store.experiment(opening.job.name)
+    def __init__(self, lease: Lease, run_id: str, opening: Opening, past: Sequence[JournalledTrial]) -> None:
+        self.lease, self.store = lease, lease.guarded(lease.store)
+        self.run_id, self.opening, self.past = run_id, opening, tuple(past)
+        self._experiment = self.store.experiment(opening.job.name)
         self._under_way: str | None = None
         self._measured: JournalledTrial | None = None  # what is about to be kept
         self._finished = False
-        self._tags: Mapping[str, str] = {}  # the run's tags when last looked at
         self._looked = -math.inf
-        self._beat = _Heartbeat(store, run_id)
+
+    @property
+    def owner(self) -> Owner:
+        return self.lease.owner
 
     # -- opening ------------------------------------------------------------------------------------------------------
 
     @classmethod
-    def start(cls, store: Store, opening: Opening, queued: str | None = None) -> Self:
-        """`queued`: the id of a run that has been waiting for its turn, and is the one to start."""
-        experiment = store.experiment(opening.job.name)
-        if queued is not None and store.call(store.client.get_run, queued).info.status == "KILLED":
-            raise RunCancelledError(f"run {queued} was cancelled before it began")
-        claim.refuse_beside_another(store, experiment)
-        claim.bury_the_dead(store, experiment, spare=queued)
-        owner = Owner.me()
-        owner.take()
+    def start(cls, store: Store, opening: Opening, queued: str | None = None, lease: Lease | None = None) -> Self:
+        """`queued`: the id of a run that has been waiting for its turn, and is the one to start. `lease`: the job's,
+        where it has been taken already; from here on it is the journal's."""
+        lease = lease or claim.take_job(store, opening.job.name, claim.TUNED)
         try:
-            run_id = _create(store, experiment, opening, owner, queued)
-            try:
-                claim.refuse_beside_another(store, experiment, run_id)
-            except InputError:
-                _withdraw(store, run_id, queued is not None)
-                raise
-            return cls(store, run_id, opening, owner, ())
+            if queued is not None and store.call(store.client.get_run, queued).info.status == "KILLED":
+                raise RunCancelledError(f"run {queued} was cancelled before it began")
+            guarded = lease.guarded(store)
+            experiment = guarded.experiment(opening.job.name)
+            claim.bury_the_dead(guarded, experiment, spare=queued)
+            run_id = _create(guarded, experiment, opening, lease.owner, queued)
+            return cls(lease, run_id, opening, ())._opened()
         except BaseException:
-            owner.leave()
+            lease.release()
             raise
 
     @classmethod
-    def resume(cls, store: Store, run: Run, total_trials: int | None = None, max_seconds: float | None = None) -> Self:
+    def resume(
+        cls, store: Store, run: Run, total_trials: int | None = None, max_seconds: float | None = None,
+        lease: Lease | None = None,
+    ) -> Self:  # fmt: skip
         """Take over a run that nobody carries on. `total_trials` and `max_seconds` widen its budget."""
         run_id, experiment = run.info.run_id, str(run.info.experiment_id)
-        _refuse_to_resume(run, wider=total_trials is not None or max_seconds is not None)
-        claim.refuse_beside_another(store, experiment, run_id)
-        claim.bury_the_dead(store, experiment, spare=run_id)
-        opening = read_opening(store, run_id)
-        past = read_trials(store, run)
-        budget: dict[str, Any] = {"total_trials": total_trials, "max_seconds": max_seconds}
-        settings = replace(opening.settings, **{name: value for name, value in budget.items() if value is not None})
-        owner = Owner.me()
-        owner.take()
+        lease = lease or take_to_resume(store, run)
         try:
-            for name, value in {**claim.owner_tags(owner), tags.ENDED: "", tags.CANCEL: ""}.items():
-                store.call(store.client.set_tag, run_id, name, value)
-            store.call(store.client.update_run, run_id, status="RUNNING")
-            journal = cls(store, run_id, opening, owner, past)
-            journal._take_over(experiment, settings)
+            guarded = lease.guarded(store)
+            now = guarded.call(guarded.client.get_run, run_id)  # whoever had it may have ended it meanwhile
+            _refuse_to_resume(now, wider=total_trials is not None or max_seconds is not None)
+            claim.bury_the_dead(guarded, experiment, spare=run_id)
+            opening = read_opening(guarded, run_id)
+            claim.end_children(guarded, run_id, "KILLED", forsaken=True)
+            past = read_trials(guarded, now)  # from here on nothing can be added but by us
+            for name, value in {**claim.owner_tags(lease.owner), tags.ENDED: "", tags.CANCEL: ""}.items():
+                guarded.call(guarded.client.set_tag, run_id, name, value)
+            guarded.call(guarded.client.update_run, run_id, status="RUNNING")
+            journal = cls(lease, run_id, opening, past)._opened()
+            journal._widen(total_trials, max_seconds)
             return journal
         except BaseException:
-            owner.leave()
+            lease.release()
             raise
 
-    def _take_over(self, experiment: str, settings: Tuning) -> None:
-        self._still_mine()
-        try:
-            claim.refuse_beside_another(self.store, experiment, self.run_id)
-            claim.end_children(self.store, self.run_id, "KILLED")
-            if settings != self.opening.settings:
-                self.opening = replace(self.opening, settings=settings)
-                self.store.write_json(self.run_id, tags.OPENING_FILE, json_forms.opening_to_json(self.opening))
-        except BaseException as error:
-            self._end(error)
-            raise
+    def _opened(self) -> Self:
+        self.lease.is_of(f"run {self.run_id}")
+        self.lease.also_beat(self._beat)
+        return self
+
+    def _widen(self, total_trials: int | None, max_seconds: float | None) -> None:
+        given = {"total_trials": total_trials, "max_seconds": max_seconds}
+        wider: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        settings = replace(self.opening.settings, **wider)
+        if settings != self.opening.settings:
+            self.opening = replace(self.opening, settings=settings)
+            self.store.write_json(self.run_id, tags.OPENING_FILE, json_forms.opening_to_json(self.opening))
+
+    def _beat(self) -> None:
+        self.store.call(self.store.client.set_tag, self.run_id, tags.HEARTBEAT, f"{time.time():.0f}")
 
     def __enter__(self) -> Self:
-        self._beat.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._beat.stop()
         try:
             if not self._finished and not isinstance(error, RunLostError):
                 self._end(error)
-        except RunStoreError:
+        except (RunStoreError, RunLostError):
             if error is None:
                 raise
         finally:
-            self.owner.leave()
+            self.lease.release()
 
     # -- one trial ----------------------------------------------------------------------------------------------------
 
     def begin(self, number: int, phase: Phase, parallelism: Mapping[str, int]) -> None:
-        self._still_mine_lately(LOOK_SECONDS)
         self._heed_cancel()
         k = tags.vector(list(parallelism.values()))
         run_tags = {
@@ -148,11 +147,16 @@ class RunJournal:
             self.store.client.create_run, self._experiment, tags=run_tags, run_name=f"{number} {phase} {k}"[:200]
         )
         self._under_way = run.info.run_id
+        try:
+            self.lease.check()
+        except RunLostError:  # begun a moment too late: nobody else knows of it
+            self.lease.store.call(self.lease.store.client.delete_run, run.info.run_id)
+            raise
 
     def done(self, trial: JournalledTrial) -> None:
-        self._still_mine_lately()
         self._measured = trial
         self._keep(trial)
+        self.lease.check()  # what was kept a moment too late was kept by somebody who has lost the run
 
     def _keep(self, trial: JournalledTrial) -> None:
         """Doing it twice does no harm."""
@@ -178,7 +182,6 @@ class RunJournal:
 
     def conclude(self, outcome: Outcome) -> None:
         """What came of it. A run that dies after this reaches the same end when it is resumed."""
-        self._still_mine_lately()
         best = outcome.best
         self.store.write_json(self.run_id, tags.OUTCOME_FILE, json_forms.outcome_to_json(outcome))
         log_batches(
@@ -199,7 +202,6 @@ class RunJournal:
         )
 
     def finish(self) -> None:
-        self._still_mine_lately()
         self.store.call(self.store.client.set_terminated, self.run_id, "FINISHED")
         self._finished = True
 
@@ -212,46 +214,25 @@ class RunJournal:
         else:
             claim.end(self.store, self.run_id, "FAILED", f"{error}" or type(error).__name__)
 
-    def _still_mine_lately(self, seconds: float = HEARTBEAT_SECONDS) -> None:
-        """A run is lost only by being silent for a lease, so what was true a heartbeat ago is true."""
-        if time.monotonic() - self._looked > seconds:
-            self._still_mine()
-
-    def _still_mine(self) -> None:
-        looked = time.monotonic()
-        run = self.store.call(self.store.client.get_run, self.run_id)
-        owner = claim.owner_of(run)
-        if owner is None or owner.token != self.owner.token or run.info.status != "RUNNING":
-            raise RunLostError(f"run {self.run_id} was taken from this process, by {owner or 'nobody it can name'}")
-        self._tags, self._looked = run.data.tags, looked
-
     def _heed_cancel(self) -> None:
-        if self._tags.get(tags.CANCEL):
+        if time.monotonic() - self._looked <= LOOK_SECONDS:
+            return
+        self._looked = time.monotonic()
+        run = self.store.call(self.store.client.get_run, self.run_id)
+        if run.data.tags.get(tags.CANCEL):
             raise RunCancelledError(f"run {self.run_id} was cancelled; autotrascale runs resume {self.run_id}")
 
 
-class _Heartbeat:
-    """Says every so often that the process lives, whatever a trial takes."""
-
-    def __init__(self, store: Store, run_id: str) -> None:
-        self._store, self._run_id = store, run_id
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"heartbeat {run_id}", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(HEARTBEAT_SECONDS):
-            try:
-                self._store.call(self._store.client.set_tag, self._run_id, tags.HEARTBEAT, f"{time.time():.0f}")
-            except RunStoreError:
-                continue  # a store that is away for a while is the next trial's affair
+def take_to_resume(store: Store, run: Run, watch: Say | None = None) -> Lease:
+    """The lease of the run's job. `watch`: see `lease.take`."""
+    job, run_id = run.data.tags.get(tags.JOB, "?"), run.info.run_id
+    taken = take(store, claim.thing(job), claim.TUNED, what=f"run {run_id}", watch=watch)
+    if isinstance(taken, Lease):
+        return taken
+    if taken.what == f"run {run_id}":
+        raise JobBusyError(f"run {run_id}", f"is under way, by {taken}",
+                           remedy=f"wait, or: autotrascale runs cancel {run_id}")  # fmt: skip
+    raise claim.busy(job, taken)
 
 
 def log_batches(
@@ -311,20 +292,8 @@ def _create(store: Store, experiment: str, opening: Opening, owner: Owner, queue
     return run_id
 
 
-def _withdraw(store: Store, run_id: str, queued: bool) -> None:
-    """Of a run that was about to begin beside another of its job. One from the queue waits for another turn."""
-    if queued:
-        store.call(store.client.update_run, run_id, status="SCHEDULED")
-        return
-    store.call(store.client.set_terminated, run_id, "KILLED")
-    store.call(store.client.delete_run, run_id)
-
-
 def _refuse_to_resume(run: Run, *, wider: bool) -> None:
     run_id = run.info.run_id
-    if claim.is_alive(run):
-        raise InputError(f"run {run_id}", f"is under way, by {claim.owner_of(run)}",
-                         remedy=f"wait, or: autotrascale runs cancel {run_id}")  # fmt: skip
     stop = run.data.tags.get(tags.STOP_REASON, "no reason")
     if run.info.status == "FINISHED" and (not wider or stop == _ACCEPTED):
         remedy = (

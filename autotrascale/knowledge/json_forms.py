@@ -14,6 +14,7 @@ from typing import Any
 from autotrascale import __version__
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
+from autotrascale.domain.trial import Sink
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.sizing.demand import Demand
 from autotrascale.plan.sizing.sizing import Sizing
@@ -46,6 +47,7 @@ class Opening:
     job_file: Mapping[str, Any]  # the job file's content
     sources: tuple[Source, ...] = ()
     warm_start: tuple[str, ...] = ()  # which models were used or passed over, and why
+    sink: Sink | None = None  # where output goes; None: a simulated job has none
 
     @property
     def digest(self) -> str:
@@ -74,6 +76,7 @@ def opening_to_json(opening: Opening) -> dict[str, Any]:
             for s in opening.sources
         ],
         "warm_start": list(opening.warm_start),
+        "sink": opening.sink,
     }
 
 
@@ -87,7 +90,7 @@ def opening_from_json(data: Any, place: str) -> Opening:
     )
     return Opening(
         header.job, header.engine, header.simulated, header.settings, header.rate, header.job_path, header.job_file,
-        sources, header.warm_start,
+        sources, header.warm_start, header.sink,
     )  # fmt: skip
 
 
@@ -170,6 +173,7 @@ class _Opening(_Versioned):
     job_file_sha256: str
     sources: tuple[_Source, ...]
     warm_start: tuple[str, ...]
+    sink: Sink | None = None  # earlier versions did not write it
 
 
 @dataclass(frozen=True, kw_only=True)

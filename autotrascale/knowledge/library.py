@@ -19,7 +19,7 @@ from autotrascale.knowledge import asking, tags
 from autotrascale.knowledge.cards import Card, Choice, Stored, Wanted, choose, too_far
 from autotrascale.knowledge.json_forms import Source
 from autotrascale.knowledge.pyfunc import MODEL_FILE
-from autotrascale.knowledge.store import PAGE, Store, quiet_warnings
+from autotrascale.knowledge.store import PAGE, Store, quiet_warnings, quoted
 from autotrascale.plan.search.benefit_model import BenefitModel
 
 if TYPE_CHECKING:
@@ -214,10 +214,7 @@ class Library:
 
 
 def registered_name(job: str) -> str:
-    """MLflow allows neither / nor : in the name of a model, and its filters no quotes."""
-    for character in "%/:'\"@":
-        job = job.replace(character, f"%{ord(character):02X}")
-    return PREFIX + job
+    return PREFIX + quoted(job)
 
 
 def _stored(version: ModelVersion, aliases: tuple[str, ...]) -> Stored:

@@ -1,7 +1,7 @@
-"""Who carries a run on, and whether that process still lives.
+"""Who carries something on, and whether that process still exists.
 
-A run's owner writes its name and, every so often, the time into the run's tags. Seen from the same machine a process
-that is gone is known at once; seen from elsewhere, it is gone when it has not written for a while (`LEASE_SECONDS`).
+Seen from the same machine a process that is gone is known at once. Seen from elsewhere it can only be silent: how that
+is told from being gone is for `lease.py` to say.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 from autotrascale.domain.errors import InputError
 from autotrascale.reading import validate
 
-HEARTBEAT_SECONDS = 20.0
-LEASE_SECONDS = 120.0
+HEARTBEAT_SECONDS = 10.0
+LEASE_SECONDS = 60.0
 
-# Tokens of the runs that this very process carries on: a service may do so for several at a time.
+# Tokens of what this very process carries on: a service may do so with several things at a time.
 _mine: set[str] = set()
 
 
@@ -48,13 +48,22 @@ class Owner:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    def lives(self, silent_seconds: float) -> bool:
-        """`silent_seconds`: since it last wrote the time."""
-        if self.machine != _machine():
-            return silent_seconds < LEASE_SECONDS
+    @property
+    def is_here(self) -> bool:
+        return self.machine == _machine()
+
+    @property
+    def is_gone(self) -> bool:
+        """Known for sure: it is of this machine, and there is no such process, or this one has let go of it."""
+        if not self.is_here:
+            return False
         if self.pid == os.getpid() and self.started == (_started(self.pid) or ""):
-            return self.token in _mine
-        return _started(self.pid) == self.started
+            return self.token not in _mine
+        return _started(self.pid) != self.started
+
+    def lives(self, silent_seconds: float) -> bool:
+        """As far as one look can tell. `silent_seconds`: since it last wrote the time, by whatever clock."""
+        return not self.is_gone and (self.is_here or silent_seconds < LEASE_SECONDS)
 
     def take(self) -> None:
         _mine.add(self.token)

@@ -177,6 +177,13 @@ class Store:
             return parse_json(Path(path), f"run {run_id}: {name}")
 
 
+def quoted(name: str) -> str:
+    """MLflow allows neither / nor : in the name of a model, and its filters no quotes."""
+    for character in "%/:'\"@":
+        name = name.replace(character, f"%{ord(character):02X}")
+    return name
+
+
 def parse_json(path: Path, place: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))

@@ -21,6 +21,10 @@ LATENCY_TARGET = "autotrascale.latency_target"
 OWNER = "autotrascale.owner"
 HEARTBEAT = "autotrascale.heartbeat"
 CANCEL = "autotrascale.cancel"
+# Of a lease (lease.py), beside the two above: what its holder does, what it works on, whether it has let go.
+DOING = "autotrascale.doing"
+WHAT = "autotrascale.what"
+RELEASED = "autotrascale.released"
 # Of a run that a server was asked for (service/queue): what for, by which server, under which key of the client's.
 REQUEST = "autotrascale.request"
 SERVER = "autotrascale.server"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autotrascale.domain.errors import RunStoreError
+from autotrascale.knowledge.owner import HEARTBEAT_SECONDS
 from autotrascale.service.output import Format, FormatOption, note, say
 from autotrascale.service.store import MetricsOption, StoreOption
 from autotrascale.service.tune import EngineChoice
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from autotrascale.domain.job import Job
     from autotrascale.knowledge.decisions.journal import Decisions, Session
     from autotrascale.knowledge.decisions.learned import Learned
+    from autotrascale.knowledge.lease import Lease
     from autotrascale.knowledge.store import Store
     from autotrascale.plan.control.loop_state import Entry, Rules, State
     from autotrascale.plan.policies import Policy
@@ -98,6 +102,7 @@ def _keep(
     file: JobFile, path: Path, engine: Any, store: Store | None, advise: bool, event_log: Path | None,
     limit: float | None, form: Format, metrics: str | None, policy: Policy | None,
 ) -> State:  # fmt: skip
+    from autotrascale.knowledge import claim
     from autotrascale.loop import Loop
     from autotrascale.service.metering import metering
     from autotrascale.tuning import starting_point
@@ -107,6 +112,10 @@ def _keep(
     with ExitStack() as stack:
         if decisions is not None:
             stack.callback(decisions.close)
+        lease = None if store is None or advise else stack.enter_context(
+            claim.take_job(store, file.job, claim.AUTOSCALED, note)
+        )  # fmt: skip
+        store = store if store is None or lease is None else lease.guarded(store)
         meter = stack.enter_context(metering(metrics, journalled=decisions is not None))
         # A simulated job that nobody journals is begun anew each time.
         kept = None if decisions is None and engine == "simulator" else home
@@ -115,6 +124,8 @@ def _keep(
         stack.callback(live.close)
         keep = file.autoscale.keep_looks_days
         session = None if decisions is None else _session(decisions, job, engine, live.simulated, advise, home, keep)
+        if session is not None and lease is not None:
+            lease.is_of(f"session {session.id}")
         learned = _library(store, job, live.simulated)
         rules = replace(_rules(file, job, engine, store, advise=advise), policy=policy)
         _opening(job, live.simulated, advise, session)
@@ -124,7 +135,7 @@ def _keep(
         loop = Loop(
             live, rules, initial=initial, state=None if session is None else session.state, journal=session,
             library=None if advise else learned, report=_teller(form, job.target.latency_seconds, session, learned),
-            slots_left=_slots_left(file, job, decisions), seen=meter.of(live),
+            slots_left=_slots_left(file, job, decisions), seen=meter.of(live), check_ours=_check_of(lease),
         )  # fmt: skip
         ended = "interrupted"
         try:
@@ -147,10 +158,24 @@ def _session(
     from autotrascale.knowledge.decisions.journal import Opening
 
     opening = Opening.of(job, engine, simulated=simulated, advise=advise)
-    session = decisions.open_session(opening, anew=simulated, keep_looks_days=keep_looks_days)
+    session = decisions.open_session(opening, anew=simulated, keep_looks_days=keep_looks_days, held=not advise)
     if simulated and session.state.number == 0:
         (home / "simulated-job.json").unlink(missing_ok=True)
     return session
+
+
+def _check_of(lease: Lease | None) -> Callable[[bool], None]:
+    """Whether the job is still this process' to keep: asked before it is touched, and now and then else. While the
+    store is away nobody can say, and the job is kept."""
+    looked = [time.monotonic()]
+
+    def check(touches: bool) -> None:
+        if lease is not None and (touches or time.monotonic() - looked[0] > HEARTBEAT_SECONDS):
+            looked[0] = time.monotonic()
+            with suppress(RunStoreError):
+                lease.check()
+
+    return check
 
 
 def _slots_left(file: JobFile, job: Job, decisions: Decisions | None) -> Callable[[], int | None]:
@@ -200,10 +225,12 @@ def _safe(name: str) -> str:
 
 def _opening(job: Job, simulated: bool, advise: bool, session: Session | None) -> None:
     from autotrascale.plan.words import seconds
+    from autotrascale.views.output import where_output_goes
 
     what = "a simulated job: every figure below is simulated" if simulated else "a real Spark job"
     does = "advising on" if advise else "autoscaling"
-    note(f"{does} {job.name}, {what}; latency target {seconds(job.target.latency_seconds)}")
+    output = "" if simulated or advise else f"; {where_output_goes('real')}"
+    note(f"{does} {job.name}, {what}; latency target {seconds(job.target.latency_seconds)}{output}")
     if session is None:
         note("not journalled: no store is in use, so nothing can be gone on with or explained later")
     else:

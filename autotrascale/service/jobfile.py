@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +11,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job, check_p_max
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
+from autotrascale.domain.trial import Sink
 from autotrascale.execute.engine import Engine
 from autotrascale.execute.live import LiveJob
 from autotrascale.execute.simulator.job import SimulatedJob
@@ -67,6 +68,16 @@ class JobFile:
                              remedy=f"add it, or use --engine {other}")  # fmt: skip
         return name
 
+    def writing_to(self, sink: Sink | None) -> JobFile:
+        """The same job, its trials' output going there; None: where the file says."""
+        if sink is None or self.spark is None:
+            return self
+        return replace(self, spark=replace(self.spark, sink=sink))
+
+    def sink(self, name: EngineName) -> Sink | None:
+        """Where the output of trials goes; None for a simulated job, which has none."""
+        return self.spark.sink if name == "spark" and self.spark is not None else None
+
     def open(self, name: EngineName, seed: int) -> tuple[Job, Engine]:
         """The job, and the engine that runs it; close the engine when done."""
         if name == "spark":
@@ -82,8 +93,6 @@ class JobFile:
         """The job, and the running one behind the port; `home` keeps what a later process finds it by, `folder` is
         the job file's own."""
         if name == "spark" and self.spark is not None:
-            from dataclasses import replace
-
             from autotrascale.execute.spark.live import LiveSpark
 
             running = LiveSpark(replace(self.spark, p_max=self.p_max), self.source_rates, home or Path("mlruns"))
@@ -111,8 +120,6 @@ class JobFile:
     def _on_spark(self) -> tuple[Job, Engine]:
         if self.spark is None:
             raise InputError("spark", "is missing", remedy="say which PySpark job to run")
-        from dataclasses import replace
-
         from autotrascale.execute.spark.engine import SparkEngine
 
         engine = SparkEngine(replace(self.spark, p_max=self.p_max))

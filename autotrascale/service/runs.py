@@ -84,7 +84,7 @@ def cancel(run: RunName, store: StoreOption = None, form: FormatOption = Format.
 
     opened = need_store(store)
     found = find_run(opened, run)
-    over = tuning_runs.cancel(opened, found)
+    over = tuning_runs.cancel(opened, found, note)
     asking.note_down(opened, found.info.run_id, asking.this_user(), "cancel")
     words = "has ended" if over else "ends before its next trial"
     answer = {"run_id": found.info.run_id, "ended": over}
@@ -162,7 +162,7 @@ def _row(evaluation: Evaluation) -> tuple[object, ...]:
         evaluation.number,
         evaluation.phase,
         named(evaluation.parallelism),
-        evaluation.verdict.value,
+        evaluation.verdict.value + ("" if evaluation.shortage is None else ", starved machine"),
         "" if evaluation.latency_seconds is None else seconds(evaluation.latency_seconds),
         "" if evaluation.throughput is None else f"{amount(evaluation.throughput)}/s",
         "" if evaluation.score is None else f"{evaluation.score:.3f}",

@@ -57,11 +57,11 @@ def serve(
     catalog = Catalog(configs)
     opened = need_store(store)
     logs.set_up()
-    with lock.alone(opened, server), listening(host, port) as bound:
+    with lock.alone(opened, server, note) as ours, listening(host, port) as bound:
         for listed in catalog.all():
             if listed.problem:
                 logs.warn("job file cannot be used", job=listed.name, why=listed.problem)
-        state = State.of(opened, catalog, server, parallel_runs, queue_limit)
+        state = State.of(ours, catalog, server, parallel_runs, queue_limit)
         _run(create_app(state, tokens, loopback=loopback), state, bound)
 
 

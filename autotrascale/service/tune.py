@@ -17,6 +17,12 @@ from autotrascale.service.store import MetricsOption, StoreOption
 from autotrascale.service.tuning_output import TARGET_NOT_MET as TARGET_NOT_MET
 
 
+class SinkChoice(StrEnum):
+    discard = "discard"
+    scratch = "scratch"
+    real = "real"
+
+
 class EngineChoice(StrEnum):
     spark = "spark"
     simulator = "simulator"
@@ -40,6 +46,13 @@ def tune(
             help="Models to start from: the nearest stored, none, or a file, a models:/ URI, rate-R.",
         ),
     ] = "auto",
+    sink: Annotated[
+        SinkChoice | None,
+        typer.Option(
+            help="Where a Spark job's output goes in its trials: counted and dropped, to scratch files, or to the job's"
+            " own sink; else what the file says, else discard."
+        ),
+    ] = None,
     save_model: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to put the benefit model.")] = None,
     store: StoreOption = None,
     metrics: MetricsOption = None,
@@ -54,6 +67,7 @@ def tune(
     Exit codes: 0 a configuration can be trusted to meet the target, 1 an error (the job or its host broke, too), 2 bad
     usage, 3 no configuration can be trusted to meet it.
     """
+    from autotrascale.domain.errors import InputError
     from autotrascale.service import questions, tuning_output, tuning_runs
     from autotrascale.service.jobfile import read_job_file
     from autotrascale.service.metering import metering
@@ -65,8 +79,13 @@ def tune(
     name = file.engine_name(None if engine is None else engine.value)
     if save_model is not None:
         _check_writable(save_model)
+    if sink is not None and name == "simulator":
+        raise InputError("--sink", "is for a Spark job: a simulated one writes nothing", seen=sink.value,
+                         remedy="leave it out")  # fmt: skip
     questions.ask(file, note)
-    asked = tuning_runs.Asked(file, job_file, name, settings, rate, warm_start)
+    asked = tuning_runs.Asked(
+        file, job_file, name, settings, rate, warm_start, sink=None if sink is None else sink.value
+    )
     with tuning_output.ending_cleanly():
         runs = open_store(store)
         with metering(metrics, journalled=runs is not None) as meter:

@@ -16,6 +16,7 @@ from autotrascale.service.output import Format, emit, note, say, table
 
 if TYPE_CHECKING:
     from autotrascale.domain.job import Job
+    from autotrascale.domain.trial import Sink
     from autotrascale.knowledge.json_forms import Source
     from autotrascale.service.tuning_runs import Finished, RunListener
     from autotrascale.service.warm_start import WarmStart
@@ -28,7 +29,7 @@ _TERMINATED = 143  # 128 + SIGTERM, as shells have it
 def listener(form: Format) -> RunListener:
     from autotrascale.service.tuning_runs import RunListener
 
-    return RunListener(_opening if form is Format.table else _nothing, line, _unfinished, trouble=note)
+    return RunListener(_opening if form is Format.table else _nothing, line, _unfinished, trouble=note, waiting=note)
 
 
 def finish(form: Format, finished: Finished) -> None:
@@ -55,17 +56,19 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG00
     raise SystemExit(_TERMINATED)
 
 
-def _opening(job: Job, simulated: bool, warm: WarmStart) -> None:
+def _opening(job: Job, sink: Sink | None, warm: WarmStart) -> None:
     from autotrascale.plan.words import amount, seconds
+    from autotrascale.views.output import where_output_goes
 
-    what = "a simulated job: every figure below is simulated" if simulated else "a real Spark job"
+    what = "a simulated job: every figure below is simulated" if sink is None else "a real Spark job"
     target = seconds(job.target.latency_seconds)
-    note(f"tuning {job.name}, {what}; {amount(job.rate)} records/s, latency target {target}")
+    output = "" if sink is None else f"; {where_output_goes(sink)}"
+    note(f"tuning {job.name}, {what}; {amount(job.rate)} records/s, latency target {target}{output}")
     for each in warm.lines:
         note(each)
 
 
-def _nothing(job: Job, simulated: bool, warm: WarmStart) -> None:
+def _nothing(job: Job, sink: Sink | None, warm: WarmStart) -> None:
     """For programs: all of it is in the answer."""
 
 
@@ -108,6 +111,8 @@ def answer(finished: Finished) -> dict[str, Any]:
         "warm_start": list(finished.warm_start),
         "cold_run": _cold_run(finished.cold),
         "model": None if finished.model is None else finished.model.uri,
+        "sink": finished.sink,
+        "starved_trials": sum(each.shortage is not None for each in outcome.evaluations),
     }
 
 
@@ -119,11 +124,15 @@ def _cold_run(cold: Source | None) -> dict[str, Any] | None:
 
 
 def _show(finished: Finished) -> None:
+    from autotrascale.views.output import what_became_of_output
+
     show_outcome(finished.outcome)
     if (cold := finished.cold) is not None:
         count = len(finished.outcome.evaluations)
         trials = "1 trial" if count == 1 else f"{count} trials"
         say(f"{trials}; starting cold, {cold.model.rate:g}/s took {cold.cold_trials} ({cold.name})")
+    if finished.sink is not None:
+        note(what_became_of_output(finished.sink, finished.output_records))
     if finished.run_id is not None:
         model = "" if finished.model is None else f", model {finished.model.uri}"
         note(f"run {finished.run_id}{model}")

@@ -15,13 +15,15 @@ import yaml
 
 from autotrascale.domain.errors import InputError, RunLostError
 from autotrascale.domain.job import Job
+from autotrascale.domain.trial import Sink
 from autotrascale.execute.engine import Engine
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.knowledge import asking, claim
 from autotrascale.knowledge.cards import Card, Stored
 from autotrascale.knowledge.history import find_run, read_opening
-from autotrascale.knowledge.journal import RunJournal
+from autotrascale.knowledge.journal import RunJournal, take_to_resume
 from autotrascale.knowledge.json_forms import Opening, Source
+from autotrascale.knowledge.lease import Lease, Say
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import PATIENCE, Store
 from autotrascale.reading import read_text, validate
@@ -48,16 +50,22 @@ class Asked:
     rate: float | None = None
     warm_start: str = "auto"
     queued: str | None = None  # the run that has been waiting for its turn, when there is one
+    sink: Sink | None = None  # where the output of trials goes, when not where the job file says
+
+    def opened(self) -> JobFile:
+        return self.file.writing_to(self.sink)
 
 
 @dataclass(frozen=True)
 class RunListener:
-    """What is said on the way: before the first trial, about each trial, and about a run that did not get through."""
+    """What is said on the way: before the first trial, about each trial, about a run that did not get through, and
+    while somebody else's silence is watched."""
 
-    opening: Callable[[Job, bool, WarmStart], None]
+    opening: Callable[[Job, Sink | None, WarmStart], None]  # the sink: none of a simulated job
     progress: Report
     unfinished: Callable[[str], None]
     trouble: Callable[[str], None] = lambda _: None  # what had better be known: of the store, of units
+    waiting: Say | None = None  # None: whoever is silent counts as alive
 
 
 @dataclass(frozen=True)
@@ -67,28 +75,38 @@ class Finished:
     model: Stored | None = None
     warm_start: tuple[str, ...] = ()
     cold: Source | None = None  # of the models it started from, the nearest that was made from nothing
+    sink: Sink | None = None  # where output went, of a real job, and how much of it where that is known
+    output_records: int | None = None
 
 
 def start(asked: Asked, store: Store | None, listener: RunListener, meter: Meter = UNMETERED) -> Finished:
-    if store is not None:  # starting an engine takes long enough to look first
-        claim.refuse_beside_another(store, store.experiment(asked.file.job))
-    job, engine = asked.file.open(asked.engine, asked.settings.seed)
+    if store is None:
+        return _start(asked, None, None, listener, meter)
+    with claim.take_job(store, asked.file.job, claim.TUNED, listener.waiting) as lease:
+        return _start(asked, store, lease, listener, meter)
+
+
+def _start(asked: Asked, store: Store | None, lease: Lease | None, listener: RunListener, meter: Meter) -> Finished:
+    file = asked.opened()
+    sink = file.sink(asked.engine)
+    job, engine = file.open(asked.engine, asked.settings.seed)
     with engine:
         job = job if asked.rate is None else job.at_rate(asked.rate)
         wanted = wanted_by(asked.file, asked.engine, job, faithful=asked.settings.faithful)
         warm = warm_start(asked.warm_start, store, job, wanted)
-        listener.opening(job, engine.simulated, warm)
+        listener.opening(job, sink, warm)
         if store is None:
             sources = [source.model for source in warm.sources]
             seen = meter.of(engine)
             report = questions.about_latency(job.target, listener.trouble, listener.progress)
             outcome = tune(job, engine, asked.settings, sources=sources, report=report, seen=seen)
-            return Finished(outcome, warm_start=warm.lines, cold=_cold(warm.sources, job))
+            return Finished(outcome, warm_start=warm.lines, cold=_cold(warm.sources, job), sink=sink,
+                            output_records=_output_records(engine))  # fmt: skip
         opening = Opening(
             job, asked.engine, engine.simulated, asked.settings, asked.rate, str(asked.path.absolute()),
-            read_content(asked.path), warm.sources, warm.lines,
+            read_content(asked.path), warm.sources, warm.lines, sink,
         )  # fmt: skip
-        journal = RunJournal.start(store, opening, asked.queued)
+        journal = RunJournal.start(store, opening, asked.queued, lease)
         if asked.queued is None:
             asking.note_down(store, journal.run_id, asking.this_user(), "start")
         return _through(journal, engine, listener, meter)
@@ -102,12 +120,21 @@ def resume(
     run = find_run(store, name)
     opening = read_opening(store, run.info.run_id)
     check_unchanged(opening)
-    file = validate(dict(opening.job_file), JobFile, place=opening.job_path)
+    with take_to_resume(store, run, listener.waiting) as lease:
+        return _resume(store, run, opening, lease, listener, total_trials, max_seconds, meter, asked_by)
+
+
+def _resume(
+    store: Store, run: Run, opening: Opening, lease: Lease, listener: RunListener, total_trials: int | None,
+    max_seconds: float | None, meter: Meter, asked_by: str,
+) -> Finished:  # fmt: skip
+    file = validate(dict(opening.job_file), JobFile, place=opening.job_path).writing_to(opening.sink)
     job, engine = file.open(cast(EngineName, opening.engine), opening.settings.seed)
     with engine:
         _check_same(job if opening.rate is None else job.at_rate(opening.rate), opening.job)
-        listener.opening(opening.job, engine.simulated, WarmStart(opening.sources, opening.warm_start))
-        journal = RunJournal.resume(store, run, total_trials, max_seconds)
+        sink = file.sink(cast(EngineName, opening.engine))
+        listener.opening(opening.job, sink, WarmStart(opening.sources, opening.warm_start))
+        journal = RunJournal.resume(store, run, total_trials, max_seconds, lease)
         if asked_by:
             asking.note_down(store, run.info.run_id, asked_by, "resume")
         if isinstance(engine, SimulatorEngine):
@@ -132,7 +159,13 @@ def _through(journal: RunJournal, engine: Engine, listener: RunListener, meter: 
     except BaseException:
         listener.unfinished(journal.run_id)
         raise
-    return Finished(outcome, journal.run_id, model, opening.warm_start, _cold(opening.sources, opening.job))
+    return Finished(outcome, journal.run_id, model, opening.warm_start, _cold(opening.sources, opening.job),
+                    opening.sink, _output_records(engine))  # fmt: skip
+
+
+def _output_records(engine: Engine) -> int | None:
+    """Of this sitting."""
+    return getattr(engine, "output_records", None)
 
 
 def _register(journal: RunJournal, outcome: Outcome) -> Stored | None:
@@ -152,8 +185,8 @@ def _cold(sources: Sequence[Source], job: Job) -> Source | None:
     return next((s for s in sources if s.cold_trials is not None and s.model.latency_target == target), None)
 
 
-def cancel(store: Store, run: Run) -> bool:
-    return claim.cancel(store, run)
+def cancel(store: Store, run: Run, watch: Say | None = None) -> bool:
+    return claim.cancel(store, run, watch)
 
 
 # --- is it still the same job? ------------------------------------------------------------------------------------

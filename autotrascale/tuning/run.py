@@ -245,6 +245,7 @@ class _Run:
             number=self._number, phase=phase, parallelism=dict(trial.parallelism), verdict=verdict,
             latency_seconds=latency, throughput=None if trial.snapshot is None else trial.snapshot.throughput,
             seconds=seconds, score=self._score(trial.parallelism, latency), detail=detail,
+            shortage=trial.shortage,
         )  # fmt: skip
 
     def _score(self, parallelism: Mapping[str, int], latency: float | None) -> float | None:
@@ -277,7 +278,15 @@ class _Run:
         named = self.job.topology.named(best.parallelism)
         last = self._last_of(named)
         chosen = Evaluation(
-            last.number, last.phase, named, last.verdict, best.latency, last.throughput, last.seconds, best.score
+            last.number,
+            last.phase,
+            named,
+            last.verdict,
+            best.latency,
+            last.throughput,
+            last.seconds,
+            best.score,
+            shortage=last.shortage,
         )
         return Outcome(
             self.job, self.engine.simulated, dict(floor.parallelism), self._sizing(floor), chosen, best.trusted,

@@ -11,7 +11,7 @@ from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.domain.trial import Trial, Verdict
+from autotrascale.domain.trial import Shortage, Trial, Verdict
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.runs import LEAST_LATENCY
 from autotrascale.plan.sizing.floor import batch_latency, batch_seconds
@@ -62,6 +62,7 @@ class Evaluation:
     seconds: float
     score: float | None = None  # None while the floor is looked for: scores are relative to it
     detail: str = ""
+    shortage: Shortage | None = None  # of the machine, while it ran
 
 
 @dataclass(frozen=True)

@@ -95,14 +95,16 @@ def _below_the_floor(outcome: Outcome, i: int, k: int) -> str:
 
 
 def _measured(outcome: Outcome, point: Point, trials: Sequence[Evaluation]) -> str:
+    starved = " on a starved machine" if any(each.shortage is not None for each in trials) else ""
     if any(each.verdict is Verdict.FAILED for each in trials):
-        return "it failed when run"
+        return f"it failed when run{starved}"
     if any(each.latency_seconds is None for each in trials):
-        return "it fell behind when run"
+        return f"it fell behind when run{starved}"
     latency, target = mean_latency(trials), outcome.job.target.latency_seconds
     if latency > target:
-        return f"it took {seconds(latency)} when run{times(trials)}, beyond the target of {seconds(target)}"
-    return f"it was within the target when run ({seconds(latency)}{times(trials, ', ')}){_distrust(outcome, point)}"
+        return f"it took {seconds(latency)} when run{times(trials)}{starved}, beyond the target of {seconds(target)}"
+    within = f"it was within the target when run{starved} ({seconds(latency)}{times(trials, ', ')})"
+    return within + _distrust(outcome, point)
 
 
 def _distrust(outcome: Outcome, point: Point) -> str:

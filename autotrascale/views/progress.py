@@ -5,6 +5,7 @@ from __future__ import annotations
 from autotrascale.plan.words import seconds
 from autotrascale.tuning import Progress
 from autotrascale.views.explanation import named
+from autotrascale.views.shortage import starved
 
 SHOWN = 8  # operators: a line should fit a screen
 
@@ -21,7 +22,7 @@ def after(progress: Progress) -> str:
         found = f"{done.verdict.value.replace('-', ' ')}{' – ' + done.detail if done.detail else ''}"
     else:
         found = seconds(done.latency_seconds)
-    return f"{_head(progress)}: {found}{_best(progress)}{_left(progress)}"
+    return f"{_head(progress)}: {found}{starved(done)}{_best(progress)}{_left(progress)}"
 
 
 def _best(progress: Progress) -> str:

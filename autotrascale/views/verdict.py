@@ -14,6 +14,7 @@ from autotrascale.plan.sizing.sizing import slots
 from autotrascale.plan.words import amount, instances, listing, percent, seconds
 from autotrascale.tuning import Outcome
 from autotrascale.views.explanation import likely, mean_latency, named, probability, times, trials_at
+from autotrascale.views.shortage import warning
 
 LIKELIER_THAN_NOT = 0.5
 NAMED = 2  # cheaper configurations
@@ -35,6 +36,12 @@ def summary(outcome: Outcome) -> str:
 
 
 def advice(outcome: Outcome) -> list[str]:
+    """Of a machine that was starved before anything else: the rest was concluded from what it measured."""
+    starved = warning(outcome.evaluations)
+    return [*([] if starved is None else [starved]), *_of_the_job(outcome)]
+
+
+def _of_the_job(outcome: Outcome) -> list[str]:
     if outcome.met_target:
         return [*_beyond_the_rule(outcome), *_cheaper(outcome)]
     return [*_fixed_cost(outcome)] or [*_slowed(outcome), *_rate(outcome), *_at_p_max(outcome), *_more_trials(outcome)]

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.domain.errors import InputError
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.knowledge import claim, history, tags
 from autotrascale.knowledge.library import Library
@@ -20,7 +19,21 @@ from autotrascale.tuning import Evaluation
 from tests.knowledge import mlflow_stores, victim
 
 SILENT = tuning_runs.RunListener(lambda *_: None, lambda _: None, lambda _: None)
-PATIENCE = 60.0
+PATIENCE = 300.0  # a machine may have much else to do
+
+# Before the write of which name and occurrence in the run; each is where one phase ends or the next has just begun.
+BOUNDARIES = {
+    "opening not kept": ("log_text", 0),
+    "before the floor": ("create_run", 1),
+    "floor kept, not marked": ("set_terminated", 0),
+    "before the search": ("search", 0),
+    "search measured, half kept": ("search", 2),
+    "before the confirmation": ("confirm", 0),
+    "search over": ("conclude", 0),
+    "model kept, not registered": ("create_model_version", 0),
+    "registered, no alias": ("set_registered_model_alias", 0),
+    "all but finished": ("last", 0),
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +46,7 @@ class Expected:
 
     def write(self, name: str, occurrence: int) -> int:
         """The number of the write at which a process is to die."""
-        opening, each = 3, 4  # writes: the run, run.json, parameters; and those of one evaluation
+        opening, each = 4, 4  # writes: the lease, the run, run.json, parameters; and those of one evaluation
         after = opening + each * len(self.evaluations)
         if name in ("search", "confirm"):
             first = next(e.number for e in self.evaluations if e.phase == name)
@@ -62,18 +75,18 @@ def kill_and_resume(
     path, diary = mlflow_stores.job_file(folder, name), folder / "diary"
     process = victim.start_victim(store.uri, path, diary, call)
     if call is None:
-        _kill_after(process, diary, delay)
+        kill_after(process, diary, delay)
     process.join(PATIENCE)
     assert process.exitcode is not None, "the victim hangs"
     kept = _look(store, name, victim.written(diary), expected)
-    again = _go_on(store, path, name)
+    again = go_on(store, path, name)
     left = list(expected.evaluations[len(kept) :])
     assert again == len(left), "an evaluation that was kept was run again, or one is missing"
-    _check_end(store, name, expected)
+    check_end(store, name, expected)
     return again
 
 
-def _kill_after(process: victim.ForkServerProcess, diary: Path, delay: float) -> None:
+def kill_after(process: victim.ForkServerProcess, diary: Path, delay: float) -> None:
     """The clock starts when the victim does; it may have finished before the kill, which is a moment too."""
     until = time.monotonic() + PATIENCE
     while not diary.exists() and process.is_alive() and time.monotonic() < until:
@@ -93,7 +106,7 @@ def _look(store: Store, name: str, accepted: Sequence[int], expected: Expected) 
     return kept
 
 
-def _go_on(store: Store, path: Path, name: str) -> int:
+def go_on(store: Store, path: Path, name: str) -> int:
     """Resume, or start anew where the process died before it had a beginning. Counts what is run."""
     ran = 0
     run = SimulatorEngine.run
@@ -108,7 +121,7 @@ def _go_on(store: Store, path: Path, name: str) -> int:
         runs = history.list_runs(store, name)
         if runs and runs[0].state == "finished":
             return 0
-        if runs and _has_opening(store, name):
+        if runs and victim.has_opening(store, runs[0].run_id):
             tuning_runs.resume(store, name, SILENT)
         else:
             assert not any(run.evaluations for run in runs)
@@ -116,17 +129,7 @@ def _go_on(store: Store, path: Path, name: str) -> int:
     return ran
 
 
-def _has_opening(store: Store, name: str) -> bool:
-    try:
-        history.read_opening(store, history.find_run(store, name).info.run_id)
-    except InputError as error:
-        if "has no opening" not in str(error):
-            raise
-        return False
-    return True
-
-
-def _check_end(store: Store, name: str, expected: Expected) -> None:
+def check_end(store: Store, name: str, expected: Expected) -> None:
     run = history.find_run(store, name)
     record = history.read_run(store, run)
     assert record.summary.state == "finished"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
+from mlflow.entities import ViewType
 
 from autotrascale.domain.errors import EngineError, InputError, RunCancelledError, RunLostError, RunStoreError
-from autotrascale.knowledge import claim, history, json_forms, tags
+from autotrascale.knowledge import claim, history, json_forms, lease, tags
 from autotrascale.knowledge import journal as journal_module
 from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.owner import Owner
@@ -170,19 +172,16 @@ def test_one_run_at_a_time_for_a_job(store: Store, name: str) -> None:
         pass
 
 
-def test_of_two_that_start_at_once_never_do_both_go_on(
-    embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both look before either has said that it runs; the second look is what keeps them apart."""
+def test_of_two_that_start_at_once_one_goes_on(embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both look before either has taken the job: making the same number is what keeps them apart."""
     looks = threading.Barrier(2, timeout=20)
-    look = claim.bury_the_dead
+    make = lease._make
 
-    def together(*given: Any, **named: Any) -> list[str]:
-        found = look(*given, **named)
+    def together(*given: Any) -> bool:
         looks.wait()
-        return found
+        return make(*given)
 
-    monkeypatch.setattr(claim, "bury_the_dead", together)
+    monkeypatch.setattr(lease, "_make", together)
     started: list[RunJournal] = []
     refused: list[InputError] = []
 
@@ -198,22 +197,21 @@ def test_of_two_that_start_at_once_never_do_both_go_on(
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(started) <= 1
-    assert len(started) + len(refused) == 2
-    assert len(states(embedded, name)) == len(started)
-    for journal in started:
-        with journal:
-            pass
+    assert (len(started), len(refused)) == (1, 1)
+    assert states(embedded, name) == ["running"]
+    with started[0]:
+        pass
 
 
 def crashed_run(store: Store, name: str, owner: Owner | None = None) -> str:
     """As a killed process leaves it: running, for ever."""
     journal = RunJournal.start(store, opening(job(name)))
     journal.begin(1, "floor", {"source": 1, "count": 1})
-    journal.owner.leave()
+    journal.lease.owner.leave()
     if owner is not None:
         for tag, value in claim.owner_tags(owner).items():
             store.client.set_tag(journal.run_id, tag, value)
+            store.client.set_registered_model_tag(journal.lease._name, tag, value)
     return journal.run_id
 
 
@@ -249,7 +247,7 @@ def test_an_owner_nobody_can_read_is_nobody(embedded: Store, name: str) -> None:
 
 
 def test_the_heart_beats_while_a_trial_runs(embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(lease, "HEARTBEAT_SECONDS", 0.05)
     beaten = threading.Event()
     set_tag = embedded.client.set_tag
 
@@ -261,18 +259,68 @@ def test_the_heart_beats_while_a_trial_runs(embedded: Store, name: str, monkeypa
     with RunJournal.start(embedded, opening(job(name))) as journal:
         monkeypatch.setattr(embedded.client, "set_tag", noticed)
         assert beaten.wait(10)
-    assert not journal._beat._thread.is_alive()
+    assert not journal.lease._thread.is_alive()
 
 
 def test_a_run_that_was_taken_over_is_left_alone(embedded: Store, name: str) -> None:
     """A machine that slept for longer than a run may be silent finds somebody else at its work."""
     first = RunJournal.start(embedded, opening(job(name)))
-    first.owner.leave()
+    first.lease.owner.leave()
     with RunJournal.resume(embedded, history.find_run(embedded, first.run_id)):
-        with pytest.raises(RunLostError, match="was taken from this process, by process"), first:
+        with pytest.raises(RunLostError, match="was taken over from this process by process"), first:
             tuned(job(name), first)
         assert states(embedded, name) == ["running"]
     assert states(embedded, name) == ["interrupted"]
+
+
+def everything(store: Store, name: str) -> list[tuple[Any, ...]]:
+    """Of every run of the job, those that were deleted included."""
+    found = store.client.search_runs([store.experiment(name)], run_view_type=ViewType.ALL)
+    return sorted((run.info.run_id, run.info.status, run.info.lifecycle_stage, sorted(run.data.tags.items()),
+                   sorted(run.data.metrics.items()), sorted(run.data.params.items())) for run in found)  # fmt: skip
+
+
+@pytest.mark.parametrize("write", ["create_run", "log_text", "log_batch", "set_terminated"])
+def test_a_write_that_comes_a_moment_too_late_changes_nothing(
+    store: Store, name: str, write: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worst moment to be paused: asked, still the holder, and about to write. Somebody else does all the rest."""
+    trials: list[JournalledTrial] = []
+    whole = tuned(job(name), Kept(trials))
+    first = RunJournal.start(store, opening(job(name)))
+    step = partial(first.begin, 1, "floor", trials[0].evaluation.parallelism)
+    if write != "create_run":
+        step()
+        step = partial(first.done, trials[0])
+    action, others = getattr(store.client, write), []
+
+    def paused(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(store.client, write, action)
+        first.lease.owner.leave()
+        assert same(resumed(store, first.run_id), whole)
+        others.extend(everything(store, name))
+        return action(*given, **named)
+
+    monkeypatch.setattr(store.client, write, paused)
+    with pytest.raises(RunLostError, match="was taken over from this process by process"):
+        step()
+    first.lease.release()
+    late = [run for run in everything(store, name) if run not in others]
+    assert [run[2] for run in late] == (["deleted"] if write == "create_run" else [])  # made, and taken back
+    assert len(history.read_trials(store, history.find_run(store, first.run_id))) == len(whole.evaluations)
+
+
+class Kept:
+    """A journal that only remembers."""
+
+    def __init__(self, trials: list[JournalledTrial]) -> None:
+        self.trials = trials
+
+    def begin(self, number: int, phase: Phase, parallelism: Mapping[str, int]) -> None:
+        """Nothing is under way here."""
+
+    def done(self, recorded: JournalledTrial) -> None:
+        self.trials.append(recorded)
 
 
 def test_a_run_that_is_cancelled_ends_before_its_next_trial(

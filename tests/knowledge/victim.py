@@ -14,6 +14,8 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
+from autotrascale.service import tuning_runs
+
 WRITES = (
     "create_run",
     "log_text",
@@ -24,11 +26,16 @@ WRITES = (
     "create_model_version",
     "set_registered_model_alias",
 )
+READY_SECONDS = 60.0
+SLEEPERS_LEASE = 1.5
 PRELOAD = [
     "tests.knowledge.victim", "autotrascale.service.tuning_runs", "autotrascale.views.progress",
     "autotrascale.plan.search.study",
     "mlflow.pyfunc", "mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store",
 ]  # fmt: skip
+
+
+LISTENER = tuning_runs.RunListener(lambda *_: None, lambda _: time.sleep(0.01), lambda _: None)
 
 
 def start_victim(uri: str, job_file: Path, diary: Path, call: int | None = None) -> ForkServerProcess:
@@ -40,16 +47,107 @@ def start_victim(uri: str, job_file: Path, diary: Path, call: int | None = None)
     return process
 
 
+def start_takers(uri: str, job_file: Path, diaries: Sequence[Path], go: Path) -> list[ForkServerProcess]:
+    """Each goes on with the job's last run, or begins one where there is none; all at once, when all are ready."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    processes = [context.Process(target=take, args=(uri, str(job_file), str(diary), str(go))) for diary in diaries]
+    for process in processes:
+        process.start()
+    until = time.monotonic() + READY_SECONDS
+    while not all(diary.exists() for diary in diaries) and time.monotonic() < until:
+        time.sleep(0.005)
+    go.touch()
+    return processes
+
+
 def live(uri: str, job_file: str, diary: str, call: int | None) -> None:
     """Tune as the command line does. The diary gets a line for each evaluation that the journal has accepted."""
-    from autotrascale.knowledge.journal import RunJournal
     from autotrascale.knowledge.store import Store
-    from autotrascale.service import tuning_runs
-    from autotrascale.service.jobfile import read_job_file
 
     store = Store(uri)
     if call is not None:
         count_writes(store, lambda number, _: os.kill(os.getpid(), signal.SIGKILL) if number == call else None)
+    keep_diary(diary)
+    tune(store, Path(job_file))
+
+
+def take(uri: str, job_file: str, diary: str, go: str) -> None:
+    """What it was answered is the last line of the diary."""
+    from autotrascale.domain.errors import InputError
+    from autotrascale.knowledge import history
+    from autotrascale.knowledge.store import Store
+
+    store, path = Store(uri), Path(job_file)
+    store.client  # noqa: B018 - it connects
+    runs = history.list_runs(store, path.stem)
+    keep_diary(diary)
+    while not Path(go).exists():
+        time.sleep(0.001)
+    try:
+        if runs and has_opening(store, runs[0].run_id):
+            tuning_runs.resume(store, runs[0].run_id, LISTENER)
+        else:
+            tune(store, path)
+        said = "went on"
+    except InputError as error:
+        said = str(error)
+    with open(diary, "a", encoding="utf-8") as file:
+        file.write(f"{said}\n")
+
+
+def start_sleeper(uri: str, job_file: Path, diary: Path, call: int) -> ForkServerProcess:
+    """On a machine of its own, as far as anybody can tell. It is stopped before its store's write of this number."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    process = context.Process(target=sleep, args=(uri, str(job_file), str(diary), call))
+    process.start()
+    return process
+
+
+def sleep(uri: str, job_file: str, diary: str, call: int) -> None:
+    """What ended it is the last line of the diary."""
+    from autotrascale.domain.errors import AuTraScaleError
+    from autotrascale.knowledge import lease, owner
+    from autotrascale.knowledge.store import Store
+
+    owner._machine = lambda: "elsewhere"
+    lease.HEARTBEAT_SECONDS = SLEEPERS_LEASE / 5  # type: ignore[attr-defined]
+    store = Store(uri)
+    count_writes(store, lambda number, _: os.kill(os.getpid(), signal.SIGSTOP) if number == call else None)
+    keep_diary(diary)
+    said = "nothing"
+    try:
+        tune(store, Path(job_file))
+    except AuTraScaleError as error:
+        said = str(error)
+    with open(diary, "a", encoding="utf-8") as file:
+        file.write(f"{said}\n")
+
+
+def tune(store: Any, path: Path) -> None:
+    from autotrascale.service.jobfile import read_job_file
+
+    file = read_job_file(path)
+    tuning_runs.start(tuning_runs.Asked(file, path, "simulator", file.tuning), store, LISTENER)
+
+
+def has_opening(store: Any, run_id: str) -> bool:
+    from autotrascale.domain.errors import InputError
+    from autotrascale.knowledge import history
+
+    try:
+        history.read_opening(store, run_id)
+    except InputError as error:
+        if "has no opening" not in str(error):
+            raise
+        return False
+    return True
+
+
+def keep_diary(diary: str) -> None:
+    from autotrascale.knowledge.journal import RunJournal
+
     done = RunJournal.done
 
     def noted(self: RunJournal, each: Any) -> None:
@@ -58,10 +156,7 @@ def live(uri: str, job_file: str, diary: str, call: int | None) -> None:
             file.write(f"{each.evaluation.number}\n")
 
     RunJournal.done = noted  # type: ignore[method-assign]
-    file = read_job_file(Path(job_file))
-    listener = tuning_runs.RunListener(lambda *_: None, lambda _: time.sleep(0.01), lambda _: None)
     Path(diary).touch()
-    tuning_runs.start(tuning_runs.Asked(file, Path(job_file), "simulator", file.tuning), store, listener)
 
 
 def count_writes(store: Any, before: Callable[[int, str], None]) -> list[str]:
@@ -84,4 +179,14 @@ def _counted(
 
 
 def written(diary: Path) -> Sequence[int]:
-    return [int(line) for line in diary.read_text().splitlines()] if diary.exists() else []
+    """The numbers of the evaluations that were accepted."""
+    return [int(line) for line in _lines(diary) if line.isdecimal()]
+
+
+def answer(diary: Path) -> str:
+    """Of a taker; empty when it was killed before it had one."""
+    return next((line for line in reversed(_lines(diary)) if not line.isdecimal()), "")
+
+
+def _lines(diary: Path) -> list[str]:
+    return diary.read_text().splitlines() if diary.exists() else []

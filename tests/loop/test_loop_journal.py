@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.domain.errors import InputError
+from autotrascale.domain.errors import InputError, RunLostError
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.knowledge.decisions.forms import state_from_json, state_to_json
@@ -149,6 +149,41 @@ def test_two_controllers_of_one_job_are_refused(decisions: Decisions) -> None:
         decisions.open_session(OPENING)
     session.end("interrupted")
     assert decisions.open_session(OPENING).id == session.id
+
+
+def test_a_loop_whose_session_was_taken_over_writes_nothing_more(decisions: Decisions) -> None:
+    """By whoever has the job's lease by now: to that one, this process is as good as dead."""
+    first = decisions.open_session(OPENING)
+    loop = Loop(live(changing), RULES, initial=START, journal=first)
+    loop.run(300)
+    others = Decisions(decisions.path)
+    again = others.open_session(OPENING, held=True)
+    assert (again.id, again.state) == (first.id, first.state)
+    before = others.entries(first.id)
+    with pytest.raises(RunLostError, match=f"session {first.id} was taken over from this process by process"):
+        loop.run(300)
+    first.end("interrupted")
+    assert others.entries(first.id) == before
+    assert others.sessions()[0].ended is None
+    again.end("finished")
+    others.close()
+
+
+def test_a_loop_that_lost_its_job_touches_it_no_more() -> None:
+    """It is told so before a rescale, a start, or whatever else the job or the store would notice."""
+    job, asked = live(changing), []
+
+    def check(touches: bool) -> None:
+        asked.append(touches)
+        if touches and len(job.asked) == 1:
+            raise RunLostError("the job was taken over")
+
+    loop = Loop(job, RULES, initial=START, check_ours=check)
+    with pytest.raises(RunLostError, match="the job was taken over"):
+        loop.run(20_000)
+    assert len(job.asked) == 1
+    assert True in asked
+    assert False in asked
 
 
 def test_a_finished_session_is_begun_anew_where_that_was_asked_for(decisions: Decisions) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.target import Target
 from autotrascale.execute.simulator.live import SimulatedLive
+from autotrascale.knowledge import claim
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import Store
 from autotrascale.plan.control.manager.knobs import Knobs
@@ -56,6 +58,30 @@ def test_another_policy_may_decide(
         assert not codes & {"rate-up", "first-look", "in-band"}
     assert run("autoscale", path, "--policy", "best") == 1
     assert "policy: is not known (seen: 'best'); use one of autrascale, ds2, " in capsys.readouterr().err
+
+
+def test_a_job_is_tuned_or_autoscaled_and_not_both(
+    tmp_path: Path, store: Store, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, before anything is started, whoever was first."""
+    path = job_file(tmp_path, name)
+    for doing, remedy in ((claim.TUNED, "wait until it has ended"), (claim.AUTOSCALED, "stop that one first")):
+        with claim.take_job(store, name, doing):
+            for verb in ("tune", "autoscale"):
+                assert run(verb, path) == 1
+                error = capsys.readouterr().err
+                assert error.startswith(
+                    f"autotrascale: job {name}: is being {doing} already by process {os.getpid()} on "
+                )
+                assert error.endswith(f"; {remedy}\n")
+                assert error.count("\n") == 1
+    assert run("autoscale", path, "--for", "60") in (0, 3)
+    assert run("tune", path) == 0
+
+
+def test_advice_stands_beside_whoever_acts(tmp_path: Path, store: Store, name: str) -> None:
+    with claim.take_job(store, name, claim.AUTOSCALED):
+        assert run("autoscale", job_file(tmp_path, name), "--advise", "--for", "60") in (0, 3)
 
 
 def test_a_day_as_json_is_one_decision_a_line_and_nothing_else(

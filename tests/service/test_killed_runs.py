@@ -12,7 +12,7 @@ import pytest
 
 from autotrascale.knowledge import history
 from autotrascale.knowledge.store import Store
-from tests.knowledge.kills import Expected, expected_run, kill_and_resume
+from tests.knowledge.kills import BOUNDARIES, Expected, expected_run, kill_and_resume
 
 RANDOM_KILLS = 3
 
@@ -20,21 +20,6 @@ RANDOM_KILLS = 3
 @pytest.fixture(scope="module")
 def expected(common_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Expected:
     return expected_run(common_store, tmp_path_factory.mktemp("expected"))
-
-
-# Before the write of which name and occurrence in the run; each is where one phase ends or the next has just begun.
-BOUNDARIES = {
-    "opening not kept": ("log_text", 0),
-    "before the floor": ("create_run", 1),
-    "floor kept, not marked": ("set_terminated", 0),
-    "before the search": ("search", 0),
-    "search measured, half kept": ("search", 2),
-    "before the confirmation": ("confirm", 0),
-    "search over": ("conclude", 0),
-    "model kept, not registered": ("create_model_version", 0),
-    "registered, no alias": ("set_registered_model_alias", 0),
-    "all but finished": ("last", 0),
-}
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -13,10 +13,17 @@ from threadpoolctl import threadpool_limits
 
 from autotrascale import BenefitModel
 from autotrascale.domain.errors import EngineError
-from autotrascale.domain.trial import Trial, Verdict
+from autotrascale.domain.job import Job
+from autotrascale.domain.target import Target
+from autotrascale.domain.topology import Topology
+from autotrascale.domain.trial import Sink, Trial, Verdict
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.service import cli
+from autotrascale.service.output import Format
+from autotrascale.service.tuning_output import listener
+from autotrascale.service.warm_start import WarmStart
 from autotrascale.tuning import Tuning
+from autotrascale.views.output import where_output_goes
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -230,6 +237,7 @@ def test_without_a_model_to_save_no_file_is_written(
         (["--seed", "-1"], "seed: must be at least 0"),
         (["--engine", "spark"], "spark: is a section that this job file does not have"),
         (["--warm-start", "/nowhere/model.json"], "/nowhere/model.json: cannot be read"),
+        (["--sink", "real"], "--sink: is for a Spark job: a simulated one writes nothing (seen: 'real')"),
         (["--save-model", "/nowhere/model.json"], "--save-model: is in a folder that does not exist"),
     ],
 )
@@ -240,6 +248,14 @@ def test_what_the_user_can_mend_is_one_line_and_exit_code_1(
     out, err = capsys.readouterr()
     assert err.startswith(f"autotrascale: {says}")
     assert (out, err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize("sink", get_args(Sink))
+def test_the_first_line_of_a_real_run_says_where_output_goes(sink: Sink, capsys: pytest.CaptureFixture[str]) -> None:
+    job = Job("orders", Topology.chain("source", "work"), 8, {"source": 100.0}, Target(0.5))
+    listener(Format.table).opening(job, sink, WarmStart((), ()))
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == f"tuning orders, a real Spark job; 100 records/s, latency target 500 ms; {where_output_goes(sink)}"
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"kind": 3}', "null"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from autotrascale import reading
 from autotrascale.domain.topology import Topology
@@ -27,6 +28,8 @@ class Flavour:
     hangs: float = 0.0
     after: int = 0
     fills_heap: bool = False
+    burns: float = 0.0  # seconds of a core for each batch of rows, in a worker
+    writes: str = ""  # a file that its `foreachBatch` leaves behind
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,13 @@ class Flavoured:
             assert gateway is not None
             hoard = [gateway.new_array(gateway.jvm.long, 2**27) for _ in range(4)]
             assert hoard
-        return _Faulty(flavour).build(flow) if flavour.raises or flavour.hangs else flavour.word_count.build(flow)
+        faulty = flavour.raises or flavour.hangs or flavour.burns
+        writer = _Faulty(flavour).build(flow) if faulty else flavour.word_count.build(flow)
+        return writer.foreachBatch(_leave(flavour.writes)) if flavour.writes else writer
+
+
+def _leave(path: str) -> Callable[[DataFrame, int], None]:
+    return lambda batch, _: Path(path).touch() if batch.count() else None
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,7 @@ class _Faulty:
 
     def build(self, flow: Flow) -> Query:
         raises, hangs, after = self.flavour.raises, self.flavour.hangs, self.flavour.after
+        burns = self.flavour.burns
 
         def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -59,6 +69,9 @@ class _Faulty:
                     raise ValueError(raises)
                 if batch.num_rows > after:
                     time.sleep(hangs)
+                until = time.thread_time() + burns
+                while time.thread_time() < until:
+                    pass
                 yield batch
 
         job = self.flavour.word_count

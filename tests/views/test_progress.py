@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from autotrascale.domain.trial import Verdict
+from autotrascale.domain.trial import Shortage, Verdict
 from autotrascale.tuning import Evaluation, Progress
 from autotrascale.views.progress import after, before
 
@@ -34,6 +34,12 @@ def test_the_best_so_far_says_whether_it_meets(meets: bool, trusted: bool, text:
 )
 def test_the_time_left_is_a_bound_and_said_when_it_is_worth_it(left: float | None, text: str) -> None:
     assert before(replace(PROGRESS, seconds_left=left)).endswith(f"running …{text}")
+
+
+def test_a_starved_machine_is_said_behind_what_was_measured_there() -> None:
+    starved = replace(DONE, shortage=Shortage(2, waiting=0.62, crowded=0.99))
+    said = "172 ms  [starved machine: tasks had no core for 62% of their time (2 cores)]  [best so far"
+    assert said in after(replace(PROGRESS, done=starved))
 
 
 def test_a_trial_without_a_latency_says_what_became_of_it() -> None:

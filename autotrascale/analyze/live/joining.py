@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from autotrascale.analyze.facts import BatchFact, BatchStarted, Fact, QueryEnded, StageFact
 from autotrascale.analyze.plan_tree import Stage
-from autotrascale.analyze.progress import batch_of, offset, phases, report, states
+from autotrascale.analyze.progress import batch_of, offset, output_records, phases, report, states
 from autotrascale.analyze.roles import Job, StageRole, marked_roles
 from autotrascale.analyze.tasks import task_facts
 from autotrascale.monitor.eventlog import events
@@ -129,6 +129,7 @@ class Joiner:
             started_ms=batch.started_ms,
             seconds=batch.seconds,
             input_records=batch.input_records,
+            output_records=output_records(progress),
             offered_seconds=batch.offered_seconds,
             behind=batch.behind,
             phases=phases(progress),

@@ -14,16 +14,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from autotrascale.analyze import metrics
+from autotrascale.analyze import metrics, starvation
 from autotrascale.analyze.live.measuring import Measurer, differs
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
 from autotrascale.execute.spark.connection.hosting import Hosting
+from autotrascale.execute.spark.connection.processes import session_members
 from autotrascale.execute.spark.query.query import Query, now_ms
 from autotrascale.execute.spark.query.rescaling import POLL_SECONDS, Change, Changes
 from autotrascale.execute.spark.settings import SparkSettings
+from autotrascale.monitor import host
+from autotrascale.monitor.host import HostReading
 
 
 class SparkEngine:
@@ -35,6 +38,7 @@ class SparkEngine:
         self.settings = settings
         self.window: metrics.WindowFacts | None = None
         self.change = Change()
+        self.output_records: int | None = 0  # of all trials; None where the sink does not count
         self._query: Query | None = None
         self._hosting = Hosting(settings)
         self._trials = 0
@@ -134,6 +138,7 @@ class SparkEngine:
         assert query is not None
         ours = {source: rate for source, rate in rates.items() if source in query.generated}
         measurer = Measurer(self.job_name, self.topology, self.p_max, lambda _begin, _end: ours)
+        before = self._host_reading(connection)
         measured = measurer.trial(
             connection.watch,
             self.settings.window,
@@ -143,6 +148,9 @@ class SparkEngine:
             wait=lambda: time.sleep(POLL_SECONDS),
         )
         self.window = measured.window
+        self._count_output(connection)
+        held = starvation.held_seconds(connection.watch.since(query.window_from_ms))
+        shortage = starvation.shortage(before, self._host_reading(connection), held)
         ran = {} if measured.snapshot is None else measured.snapshot.parallelism
         return Trial(
             parallelism=dict(k),
@@ -150,7 +158,19 @@ class SparkEngine:
             snapshot=measured.snapshot,
             detail="; ".join(filter(None, (measured.detail, differs(k, ran)))),
             downtime_seconds=self.change.downtime_seconds,
+            shortage=shortage,
         )
+
+    def _host_reading(self, connection: Connection) -> HostReading | None:
+        """Of this machine, where the tasks run on it. What executors elsewhere are short of, nobody here sees."""
+        if not self.settings.local:
+            return None
+        return host.read([process.pid for process in session_members(connection.process.pid)])
+
+    def _count_output(self, connection: Connection) -> None:
+        said = [batch.output_records for batch in connection.watch.batches]
+        known = sum(records for records in said if records is not None)
+        self.output_records = None if self.output_records is None or None in said else self.output_records + known
 
     def _end_trial(self, connection: Connection) -> None:
         """A query that cannot be stopped takes its host with it; the verdict of its trial stands."""

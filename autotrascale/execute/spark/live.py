@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -49,12 +49,12 @@ class LiveSpark:
 
     def __init__(self, settings: SparkSettings, source_rates: Mapping[str, float], home: Path) -> None:
         """One process at a time may use a `home`. It is made where there is none."""
-        self.settings, self.source_rates = settings, dict(source_rates)
+        self.settings, self.source_rates = replace(settings, sink="real"), dict(source_rates)  # this is no trial
         self.change = Change()
         self._home = home.resolve()
         self._lock = _claim(self._home)
         end_leftovers(str(self._home))
-        self._hosting = Hosting(settings, owner=str(self._home))
+        self._hosting = Hosting(self.settings, owner=str(self._home))
         self._query: Query | None = None
         self._own: dict[str, int] = {}  # instances of sources that have a number of their own, whatever was asked for
         self._why_down = "the job was never started"

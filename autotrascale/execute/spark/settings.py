@@ -10,6 +10,7 @@ from typing import Any, Literal
 from autotrascale.analyze.stability import Rules
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
+from autotrascale.domain.trial import Sink
 from autotrascale.execute.spark.load.schedule import Schedule
 
 BetweenTrials = Literal["fresh", "keep"]
@@ -50,6 +51,7 @@ class SparkSettings:
 
     `between_trials`: `fresh` gives each trial an empty state, which is what a tuner wants; `keep` treats the query as
     the one that must live on: it stays running between trials and is rescaled with its state.
+    `sink`: where the output of trials goes: counted and dropped, to files of the trial's own, or to the job's own sink.
     `load_shape` are (seconds, factor) points: the asked rate times a piecewise linear factor over time.
     """
 
@@ -61,6 +63,7 @@ class SparkSettings:
     driver_memory: str = "1g"
     p_max: int | None = None  # the master's slots, when not given
     between_trials: BetweenTrials = "fresh"
+    sink: Sink = "discard"
     prime_batches: int = 3
     window: Rules = field(default_factory=Rules)
     patience: Patience = field(default_factory=Patience)

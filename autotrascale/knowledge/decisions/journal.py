@@ -16,12 +16,12 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autotrascale.domain.errors import DecisionJournalError, InputError
+from autotrascale.domain.errors import DecisionJournalError, InputError, RunLostError
 from autotrascale.domain.job import Job
 from autotrascale.knowledge.decisions.file import DecisionsFile, deflated, inflated
 from autotrascale.knowledge.decisions.forms import (
@@ -89,24 +89,25 @@ class Decisions(DecisionsFile):
         self.clock = clock
 
     def open_session(
-        self, opening: Opening, *, anew: bool = False, keep_looks_days: float = KEEP_LOOKS_DAYS
+        self, opening: Opening, *, anew: bool = False, keep_looks_days: float = KEEP_LOOKS_DAYS, held: bool = False
     ) -> Session:
         """The job's last one, if it is of the same thing and nobody else carries it on; else a new one. `anew`: one
-        that has finished is not gone on with. Who advises stands beside who acts."""
-        last = next((past for past in self.sessions(opening.job) if past.opening.advise == opening.advise), None)
-        if last is not None and last.lives:
-            raise InputError(f"job {opening.job}", f"is being autoscaled by {last.owner}",
-                             remedy="stop that one first")  # fmt: skip
-        owner = Owner.me()
-        if last is not None and last.opening == opening and not (anew and last.ended == FINISHED):
-            session = Session(self, last.id, owner, last.state, keep_looks_days, last.renewed)
-        else:
-            session = Session(self, uuid.uuid4().hex[:12], owner, State(), keep_looks_days)
-        with self.changing() as connection:
+        that has finished is not gone on with. Who advises stands beside who acts. `held`: this process has the job's
+        lease, so whoever has the last session has lost it."""
+        with self.changing() as connection:  # what is read here stands until the session is ours
+            last = next((past for past in self.sessions(opening.job) if past.opening.advise == opening.advise), None)
+            if last is not None and last.lives and not held:
+                raise InputError(f"job {opening.job}", f"is being autoscaled by {last.owner}",
+                                 remedy="stop that one first")  # fmt: skip
+            owner = Owner.me()
+            if last is not None and last.opening == opening and not (anew and last.ended == FINISHED):
+                session = Session(self, last.id, owner, last.state, keep_looks_days, last.renewed)
+            else:
+                session = Session(self, uuid.uuid4().hex[:12], owner, State(), keep_looks_days)
             connection.execute(
                 "INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, NULL) "
                 "ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, written = excluded.written, ended = NULL",
-                (session.id, opening.job, self.clock(), self.clock(), json.dumps(owner.as_dict()),
+                (session.id, opening.job, self.clock(), self.clock(), _owner_text(owner),
                  json.dumps(vars(opening)), state_to_json(session.state)),
             )  # fmt: skip
         owner.take()
@@ -196,6 +197,7 @@ class Session:
     def flush(self, ended: str | None = None) -> None:
         try:
             with self.decisions.changing() as connection:
+                self._check_ours(connection)
                 for rows in self.unrecorded:
                     self._write(connection, rows)
                 connection.execute(
@@ -208,8 +210,18 @@ class Session:
         self.unrecorded.clear()
         self.trouble = ""
 
+    def _check_ours(self, connection: sqlite3.Connection) -> None:
+        """In the very transaction that writes."""
+        with closing(connection.execute("SELECT owner FROM session WHERE id = ?", (self.id,))) as cursor:
+            (owner,) = cursor.fetchone() or ("{}",)
+        if owner != _owner_text(self.owner):
+            taker = Owner.read(json.loads(owner)) or "somebody else"
+            raise RunLostError(f"session {self.id} was taken over from this process by {taker}: it stops here")
+
     def end(self, why: str) -> None:
-        self.flush(why)
+        """A session that is somebody else's by now is left as it is."""
+        with suppress(RunLostError):
+            self.flush(why)
         self.owner.leave()
 
     def _checkpoint(self, now: float) -> tuple[int, float, bytes, bytes] | None:
@@ -256,6 +268,10 @@ class _Rows:
     decision: tuple[int, float, str]
     look: tuple[int, int | None, bytes] | None
     checkpoint: tuple[int, float, bytes, bytes] | None
+
+
+def _owner_text(owner: Owner) -> str:
+    return json.dumps(owner.as_dict())
 
 
 def _past(row: tuple[Any, ...]) -> Past:

@@ -166,6 +166,12 @@ class StateOperator(Struct):
     commitTimeMs: Count | None = None  # noqa: N815
 
 
+class Sink(Struct):
+    """`numOutputRows` is −1 for sinks that do not count."""
+
+    numOutputRows: int | None = None  # noqa: N815
+
+
 class Progress(Struct):
     """One `StreamingQueryProgress`; outside an event log, one on each line."""
 
@@ -178,6 +184,7 @@ class Progress(Struct):
     durationMs: dict[str, Count] = {}  # noqa: N815
     stateOperators: list[StateOperator] | None = None  # noqa: N815
     observedMetrics: dict[str, dict[str, Any]] | None = None  # noqa: N815
+    sink: Sink | None = None
 
 
 class QueryProgress(Struct):

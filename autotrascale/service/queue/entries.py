@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from autotrascale.domain.errors import InputError, RunStoreError
+from autotrascale.domain.errors import InputError, JobBusyError, RunStoreError
 from autotrascale.knowledge import asking, claim, tags
 from autotrascale.knowledge.store import PAGE, Store
 from autotrascale.reading import validate
@@ -120,12 +121,25 @@ def want(store: Store, server: str, run: Run, request: Request) -> Run:
 
 
 def wait(store: Store, run: Run) -> Run:
-    """It waits for its turn (again)."""
-    if run.info.status != "SCHEDULED":
-        claim.end_children(store, run.info.run_id, "KILLED")
-        store.call(store.client.set_tag, run.info.run_id, tags.ENDED, "")
-        store.call(store.client.update_run, run.info.run_id, status="SCHEDULED")
-    return look(store, run.info.run_id)
+    """It waits for its turn (again). One that another process carries on, a worker in its last seconds perhaps, is left
+    to it: whoever takes the job after it buries the run, which then waits as it is."""
+    run_id = run.info.run_id
+    if run.info.status == "RUNNING":
+        with suppress(JobBusyError), claim.take_job(store, _job(run), claim.CLEARED) as lease:
+            claim.end_children(lease.guarded(store), run_id, "KILLED", forsaken=True)
+            _schedule(lease.guarded(store), run_id)
+    elif run.info.status != "SCHEDULED":
+        _schedule(store, run_id)
+    return look(store, run_id)
+
+
+def _schedule(store: Store, run_id: str) -> None:
+    store.call(store.client.set_tag, run_id, tags.ENDED, "")
+    store.call(store.client.update_run, run_id, status="SCHEDULED")
+
+
+def _job(run: Run) -> str:
+    return run.data.tags.get(tags.JOB, "?")
 
 
 def unwant(store: Store, run_id: str) -> None:
@@ -135,13 +149,23 @@ def unwant(store: Store, run_id: str) -> None:
 
 def settle(store: Store, run: Run, *, cancelled: bool = False, why: str = "") -> Run:
     """Nothing more is to be done for it here."""
-    run_id = run.info.run_id
-    if run.info.status in ("SCHEDULED", "RUNNING"):
-        claim.end(store, run_id, "KILLED", claim.CANCELLED if cancelled else why or claim.GONE)
+    run_id, ended = run.info.run_id, claim.CANCELLED if cancelled else why or claim.GONE
+    if run.info.status == "SCHEDULED":
+        claim.end(store, run_id, "KILLED", ended)
+    elif run.info.status == "RUNNING":
+        _end_running(store, run, ended)
     elif cancelled and run.info.status == "KILLED":
         store.call(store.client.set_tag, run_id, tags.ENDED, claim.CANCELLED)
     store.call(store.client.set_tag, run_id, tags.QUEUE, SETTLED)
     return look(store, run_id)
+
+
+def _end_running(store: Store, run: Run, why: str) -> None:
+    try:
+        with claim.take_job(store, _job(run), claim.CLEARED) as lease:
+            claim.end(lease.guarded(store), run.info.run_id, "KILLED", why, forsaken=True)
+    except JobBusyError:  # whoever has the job ends it: its own process, or one that has taken the job since
+        store.call(store.client.set_tag, run.info.run_id, tags.CANCEL, "asked")
 
 
 def fate(run: Run) -> Fate:

@@ -6,6 +6,8 @@ order, which idempotency key stands for which run, which processes run.
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autotrascale.domain.errors import InputError, QueueFullError, RunStoreError
+from autotrascale.domain.errors import InputError, QueueFullError, RunLostError, RunStoreError
 from autotrascale.knowledge import claim, tags
 from autotrascale.knowledge.store import Store
 from autotrascale.service.jobfile import JobFile
@@ -73,7 +75,7 @@ class Queue:
             self._thread.join()
         children.end(self._children.values())
         for child in self._children.values():
-            with suppress(RunStoreError):  # it is found out at the next start
+            with suppress(RunStoreError, RunLostError):  # it is found out at the next start
                 self._leave(child)
         self._children.clear()
 
@@ -91,6 +93,9 @@ class Queue:
                 self._reap()
                 while not self._closing.is_set() and self._start_one():
                     pass
+            except RunLostError as error:
+                self._lose(error)
+                return
             except RunStoreError as error:
                 logs.warn("store out of reach", why=str(error))
                 self._closing.wait(1.0)
@@ -99,6 +104,12 @@ class Queue:
                 self._closing.wait(1.0)
             self._woken.wait(TICK_SECONDS)
             self._woken.clear()
+
+    def _lose(self, error: RunLostError) -> None:
+        """Another server works for this name: this one ends, and its runs with it."""
+        logs.warn("server replaced", why=str(error))
+        children.end(self._children.values())
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def _start_one(self) -> bool:
         entry = self._next()
@@ -132,8 +143,8 @@ class Queue:
             return next_up(self._waiting.values(), busy, self._served)
 
     def _tuned_elsewhere(self, run: Run) -> bool:
-        """From a command line, or by what a server before this one left and what is about to end."""
-        return any(claim.is_alive(other) for other in claim.running(self.store, str(run.info.experiment_id)))
+        """From a command line, or by what a server before this one left and what is about to end; or autoscaled."""
+        return claim.is_busy(self.store, run.data.tags.get(tags.JOB, "?"))
 
     def _reap(self) -> None:
         for child in list(self._children.values()):
@@ -153,8 +164,7 @@ class Queue:
         """A run without a process: it waits, or is over."""
         run_id = run.info.run_id
         if entries.fate(run) == "wait" and self._deaths.get(run_id, 0) < MOST_DEATHS:
-            # One that another process carries on, a worker in its last seconds perhaps, is left to it for now.
-            waiting = run if claim.is_alive(run) else entries.wait(self.store, run)
+            waiting = entries.wait(self.store, run)
             self._waiting[run_id] = Waiting.of(waiting)
             self.changed(waiting)
         else:

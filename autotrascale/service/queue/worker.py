@@ -71,10 +71,13 @@ def _go(store: Store, run_id: str) -> None:
     run = look(store, run_id)
     request = Request.read(run)
     listener = tuning_runs.RunListener(
-        lambda job, simulated, _: logs.say("run opened", run=run_id, job=job.name, rate=job.rate, simulated=simulated),
+        lambda job, sink, _: logs.say(
+            "run opened", run=run_id, job=job.name, rate=job.rate, simulated=sink is None, sink=sink
+        ),
         lambda progress: logs.say("evaluation", run=run_id, line=after(progress)) if progress.done else None,
         lambda _: logs.say("run interrupted", run=run_id),
         trouble=lambda why: logs.warn("run in doubt", run=run_id, why=why),
+        waiting=lambda line: logs.say("waiting", run=run_id, why=line),
     )
     with metering(None) as meter:
         if _begun(store, run_id):

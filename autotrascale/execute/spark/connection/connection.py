@@ -84,7 +84,7 @@ class Connection:
         return answer
 
     def start_query(self, parallelism: Mapping[str, int], checkpoint: str, load_file: str) -> Started:
-        message = StartQuery(dict(parallelism), checkpoint, load_file)
+        message = StartQuery(dict(parallelism), checkpoint, load_file, self._settings.sink)
         answer = self.ask(message, self._settings.patience.command)
         assert isinstance(answer, Started)
         self.watch.follow(answer.run)

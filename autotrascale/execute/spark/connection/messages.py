@@ -13,6 +13,7 @@ from typing import Any, get_args
 from autotrascale import reading
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator, Topology
+from autotrascale.domain.trial import Sink
 from autotrascale.execute.spark.query.checkpoint import Checkpoint, Entry
 
 
@@ -34,6 +35,7 @@ class StartQuery:
     parallelism: Mapping[str, int]
     checkpoint: str
     load_file: str
+    sink: Sink = "real"
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class RunOpenBatch:
     parallelism: Mapping[str, int]
     checkpoint: str
     load_file: str
+    sink: Sink = "real"
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ from autotrascale.execute.spark.connection.messages import (
     state_partitions,
 )
 from autotrascale.execute.spark.connection.processes import kill_session
-from autotrascale.execute.spark.host import session
+from autotrascale.execute.spark.host import session, sinks
 from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
 from autotrascale.execute.spark.host.file_sinks import name_every_batch
 from autotrascale.execute.spark.host.loading import load_job
@@ -119,7 +119,9 @@ class Host:
         partitions = state_partitions(self.job.topology, message.parallelism) or 1
         self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
         flow = Flow(self.spark, self.job.topology, message.parallelism, message.load_file)
-        writer = self.job.build(flow)
+        with sinks.not_started(self.job.name):
+            built = sinks.check_writer(self.job.name, self.job.build(flow))
+        writer = sinks.redirected(built, message.sink, f"{message.checkpoint}-output")
         if missing := [name for name in self.job.topology if name not in flow.marked]:
             remedy = "make it with flow.load, flow.source or flow.operator"
             raise InputError(f"job {self.job.name}", f"declares {missing[0]!r} and never builds it", remedy=remedy)

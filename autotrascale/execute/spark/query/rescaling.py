@@ -140,7 +140,7 @@ class Changes:
         """A step's name among the phases, and how it is done."""
         match step:
             case checkpoint.RunOpenBatch():
-                run = RunOpenBatch(dict(query.parallelism), query.checkpoint, str(query.load_file))
+                run = RunOpenBatch(dict(query.parallelism), query.checkpoint, str(query.load_file), self.settings.sink)
                 return "open_batch", lambda: self.connection.ask(run, self.settings.patience.first_batch)
             case checkpoint.MoveState(partitions):
                 return "repartition", lambda: self.repartition(query, partitions)

@@ -1,0 +1,138 @@
+"""Processes that take one thing at once: a lease, or a run that was left by a process that is gone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotrascale.knowledge import history, lease, tags
+from autotrascale.knowledge.store import Store
+from autotrascale.service import tuning_runs
+from tests.knowledge import kills, mlflow_stores, victim
+from tests.knowledge.kills import PATIENCE, Expected
+
+
+def take_at_once(uri: str, thing: str, count: int) -> list[str]:
+    """What each of so many processes was answered."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(victim.PRELOAD)
+    answers, start = context.Queue(), context.Barrier(count, timeout=PATIENCE)
+    processes = [context.Process(target=_take, args=(uri, thing, start, answers)) for _ in range(count)]
+    for process in processes:
+        process.start()
+    found = [answers.get(timeout=PATIENCE) for _ in processes]
+    for process in processes:
+        process.join(PATIENCE)
+    return found
+
+
+def _take(uri: str, thing: str, start: Any, answers: Any) -> None:
+    store = Store(uri)
+    store.client  # noqa: B018 - it connects
+    start.wait()
+    taken = lease.take(store, thing, "held")
+    answers.put("taken" if isinstance(taken, lease.Lease) else "held")
+    start.wait()  # a holder that ends may be replaced, and not before all have tried
+    if isinstance(taken, lease.Lease):
+        taken.release()
+
+
+@dataclass(frozen=True)
+class Round:
+    """One run that was left, and two that took it at once."""
+
+    killed: int  # processes, in all
+    went_on: int  # takers that did not leave it to the other
+    doubled: int  # evaluations of one number beyond the first, kept or accepted
+    again: int  # evaluations that a third had to run, since both takers were killed or the one that had it
+
+
+def two_at_once(store: Store, folder: Path, expected: Expected, name: str, rng: random.Random) -> Round:
+    """A process is killed, two resume its run at once, and in every other round one of those is killed too. Raises
+    AssertionError for what is lost or stuck."""
+    path = mlflow_stores.job_file(folder, name)
+    first, diaries = folder / f"{name}-0", [folder / f"{name}-{i}" for i in (1, 2)]
+    call = rng.randrange(len(expected.writes)) if rng.random() < 0.5 else None
+    killed = _killed(store, path, first, call, rng.uniform(0.0, expected.seconds))
+    processes = victim.start_takers(store.uri, path, diaries, folder / f"{name}-go")
+    if rng.random() < 0.5:
+        time.sleep(rng.uniform(0.0, expected.seconds))
+        one = rng.choice(processes)
+        killed += one.exitcode is None
+        one.kill()
+    for process in processes:
+        process.join(PATIENCE)
+        assert process.exitcode is not None, "a taker hangs"
+    accepted = [number for diary in (first, *diaries) for number in victim.written(diary)]
+    again = kills.go_on(store, path, name)
+    kills.check_end(store, name, expected)
+    kept = _kept(store, name)
+    assert set(accepted) <= kept.keys(), "an evaluation that was kept is lost"
+    doubled = sum(count - 1 for count in (Counter(accepted) | kept).values())
+    return Round(killed, sum(victim.answer(diary) == "went on" for diary in diaries), doubled, again)
+
+
+def _killed(store: Store, path: Path, diary: Path, call: int | None, delay: float) -> int:
+    process = victim.start_victim(store.uri, path, diary, call)
+    if call is None:
+        kills.kill_after(process, diary, delay)
+    process.join(PATIENCE)
+    assert process.exitcode is not None, "the victim hangs"
+    return int(process.exitcode != 0)
+
+
+def _kept(store: Store, name: str) -> Counter[int]:
+    """How often an evaluation of each number is kept in the run that came to an end."""
+    run = history.find_run(store, name)
+    wanted = f"attributes.status = 'FINISHED' AND tags.`{tags.PARENT}` = '{run.info.run_id}'"
+    found = store.client.search_runs([run.info.experiment_id], wanted, max_results=1000)
+    return Counter(int(child.data.tags[tags.NUMBER]) for child in found)
+
+
+def slept(store: Store, folder: Path, name: str, call: int) -> tuple[list[Any], list[Any], str]:
+    """A process that is stopped before its write of this number, as on a machine that sleeps, and goes on when its run
+    was taken over and ended: the job's runs before it woke, after it ended, and what it said then."""
+    path, diary = mlflow_stores.job_file(folder, name), folder / f"{name}-sleeper"
+    process = victim.start_sleeper(store.uri, path, diary, call)
+    try:
+        _await_stopped(process)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lease, "LEASE_SECONDS", victim.SLEEPERS_LEASE)
+            patch.setattr(lease, "LOOK_SECONDS", 0.1)
+            tuning_runs.resume(store, name, replace(kills.SILENT, waiting=lambda _: None))
+        before = runs_of(store, name)
+        os.kill(process.pid or 0, signal.SIGCONT)
+        process.join(PATIENCE)
+        assert process.exitcode is not None, "the sleeper hangs"
+    finally:
+        process.kill()
+    return before, runs_of(store, name), victim.answer(diary)
+
+
+def _await_stopped(process: ForkServerProcess) -> None:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        stat = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii", errors="replace")
+        if stat.rpartition(")")[2].split()[0] == "T":
+            time.sleep(victim.SLEEPERS_LEASE)  # its last beat looks fresh for so long
+            return
+        time.sleep(0.01)
+    raise AssertionError("the sleeper does not sleep")
+
+
+def runs_of(store: Store, name: str) -> list[Any]:
+    """All that the store says of the runs of a job, but for those that were made and taken back, and for heartbeats: a
+    beat of the sleeper's other thread may have been under way too, and nobody reads it any more."""
+    found = store.client.search_runs([store.experiment(name)], max_results=1000)
+    return sorted((run.info.run_id, run.info.status, sorted({**run.data.tags, tags.HEARTBEAT: ""}.items()),
+                   sorted(run.data.metrics.items()), sorted(run.data.params.items())) for run in found)  # fmt: skip

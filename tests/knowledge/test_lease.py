@@ -1,0 +1,241 @@
+"""What a lease promises, of an embedded store and of a served one alike."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autotrascale.domain.errors import InputError, RunLostError, RunStoreError
+from autotrascale.knowledge import lease, tags
+from autotrascale.knowledge.lease import FencedStore, Holder, Lease
+from autotrascale.knowledge.owner import Owner
+from autotrascale.knowledge.store import Store
+from autotrascale.service.queue import lock
+from tests.knowledge import takers
+
+ELSEWHERE = {"machine": "elsewhere", "host": "elsewhere"}
+NO_SUCH_PROCESS = {"pid": 2**22 + 1, "started": "1"}
+HOUR = 3600.0
+
+
+def taken(store: Store, thing: str, **given: Any) -> Lease:
+    found = lease.take(store, thing, "held", **given)
+    assert isinstance(found, Lease), found
+    return found
+
+
+def abandoned(store: Store, thing: str, *, clock: float = 0.0, **owner: Any) -> Holder:
+    """As a process of this owner left it, whose clock was off by so much."""
+    held = taken(store, thing)
+    held._released.set()
+    held._thread.join()
+    as_dict = replace(held.owner, **owner).as_dict()
+    for tag, value in lease_tags(as_dict, clock).items():
+        store.client.set_registered_model_tag(held._name, tag, value)
+    return held_by(store, thing)
+
+
+def lease_tags(owner: dict[str, Any], clock: float) -> dict[str, str]:
+    return {tags.OWNER: json.dumps(owner), tags.HEARTBEAT: f"{time.time() + clock:.3f}"}
+
+
+def held_by(store: Store, thing: str) -> Holder:
+    found = lease.newest(store, thing)
+    assert found is not None
+    return found
+
+
+def names(store: Store) -> list[str]:
+    return [model.name for model in store.client.search_registered_models(max_results=1000)]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.5)
+    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.05)
+
+
+def test_one_holds_it_and_the_next_may_when_it_lets_go(store: Store, name: str) -> None:
+    with taken(store, name, what="run 7") as first:
+        holder = lease.take(store, name, "held")
+        assert isinstance(holder, Holder)
+        assert (holder.number, holder.doing, holder.what, holder.lives) == (1, "held", "run 7", True)
+        assert str(holder) == f"process {os.getpid()} on {Owner.me().host}"
+        first.check()
+        with taken(store, f"{name} too"):
+            pass
+    assert held_by(store, name).is_gone
+    with taken(store, name) as second:
+        assert second.number == 2
+        second.check()
+        with pytest.raises(RunLostError, match=f"{name} was taken over from this process by process"):
+            first.check()
+    assert [each for each in names(store) if each.startswith(f"{lease.PREFIX}{name}.")] == [f"{lease.PREFIX}{name}.2"]
+
+
+@pytest.mark.parametrize("round_", range(3))
+def test_of_many_processes_that_take_at_once_one_does(store: Store, name: str, round_: int) -> None:
+    """Real ones: first of a thing that nobody ever held, then of one whose holder let go, then of one that died."""
+    thing = f"{name}-{round_}"
+    if round_ == 1:
+        taken(store, thing).release()
+    elif round_ == 2:
+        abandoned(store, thing, **NO_SUCH_PROCESS)
+    answers = takers.take_at_once(store.uri, thing, count=4)
+    assert sorted(answers) == ["held", "held", "held", "taken"]
+    assert held_by(store, thing).number == 1 + (round_ > 0)
+
+
+def test_a_process_that_is_gone_is_replaced_at_once(store: Store, name: str) -> None:
+    abandoned(store, name, **NO_SUCH_PROCESS)
+    with taken(store, name) as second:
+        assert second.number == 2
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("clock", [-HOUR, -10.0, 10.0, HOUR])
+def test_silence_counts_by_the_watchers_clock_alone(embedded: Store, name: str, clock: float) -> None:
+    """However far off the other machine's is."""
+    abandoned(embedded, name, clock=clock, **ELSEWHERE)
+    assert isinstance(lease.take(embedded, name, "held"), Holder)  # nobody asked for it to be watched
+    said: list[str] = []
+    began = time.monotonic()
+    with taken(embedded, name, watch=said.append):
+        assert time.monotonic() - began >= 0.5
+    assert said == [f"process {os.getpid()} on elsewhere has been silent; it is watched for 0 s before anything is"
+                    " taken from it"]  # fmt: skip
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("clock", [-HOUR, HOUR])
+def test_one_that_beats_while_it_is_watched_keeps_it(
+    embedded: Store, name: str, clock: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = abandoned(embedded, name, clock=clock, **ELSEWHERE)
+    full_name, looks = lease._name(name, holder.number), []
+    look: Callable[..., Any] = lease.newest
+
+    def beating(*given: Any) -> Any:
+        looks.append(given)
+        if len(looks) == 4:
+            embedded.client.set_registered_model_tag(full_name, tags.HEARTBEAT, f"{time.time() + clock + 1:.3f}")
+        return look(*given)
+
+    monkeypatch.setattr(lease, "newest", beating)
+    found = lease.take(embedded, name, "held", watch=lambda _: None)
+    assert isinstance(found, Holder)
+    assert found.number == 1
+
+
+def test_one_that_looks_fresh_is_not_worth_watching(embedded: Store, name: str) -> None:
+    abandoned(embedded, name, **ELSEWHERE)
+    said: list[str] = []
+    assert isinstance(lease.take(embedded, name, "held", watch=said.append), Holder)
+    assert said == []
+
+
+def test_a_taker_that_wakes_late_finds_that_numbers_went_on(
+    embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looked, slept, and then makes a number that others have had and let go meanwhile."""
+    taken(embedded, name).release()
+    make = lease._make
+
+    def late(*given: Any) -> bool:
+        monkeypatch.setattr(lease, "_make", make)
+        taken(embedded, name).release()
+        others.append(taken(embedded, name))
+        return make(*given)
+
+    others: list[Lease] = []
+    monkeypatch.setattr(lease, "_make", late)
+    found = lease.take(embedded, name, "held")
+    assert isinstance(found, Holder)
+    assert found.number == 3
+    others[0].check()
+    assert lease._models(embedded, name).keys() == {3}
+    others[0].release()
+
+
+def test_an_answer_that_was_lost_on_the_way_is_no_loss(
+    embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = embedded.client.create_registered_model
+
+    def lost(*given: Any, **named: Any) -> Any:
+        make(*given, **named)
+        return make(*given, **named)  # as the client does by itself when a connection breaks
+
+    monkeypatch.setattr(embedded.client, "create_registered_model", lost)
+    with taken(embedded, name) as held:
+        held.check()
+
+
+def test_a_store_that_refuses_is_no_holder(embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(embedded.client, "create_registered_model", refuse)
+    with pytest.raises(RunStoreError, match="disk full"):
+        lease.take(embedded, name, "held")
+
+
+def test_who_lost_it_reads_and_does_not_write(store: Store, name: str) -> None:
+    first = taken(store, name)
+    fenced = first.guarded(store)
+    experiment = fenced.experiment(name)
+    run = fenced.call(fenced.client.create_run, experiment)
+    first.owner.leave()
+    with taken(store, name):
+        assert fenced.call(fenced.client.get_run, run.info.run_id).info.status == "RUNNING"
+        for write in (lambda: fenced.call(fenced.client.set_tag, run.info.run_id, "a", "b"),
+                      lambda: fenced.write_json(run.info.run_id, "a.json", {}),
+                      lambda: first.guarded(fenced).call(fenced.client.delete_run, run.info.run_id)):  # fmt: skip
+            with pytest.raises(RunLostError, match="it stops here"):
+                write()
+    first.release()
+    assert store.client.get_run(run.info.run_id).data.tags.get("a") is None
+
+
+def test_things_of_similar_and_awkward_names_are_not_mixed_up(embedded: Store, name: str) -> None:
+    things = [f"{name} a_b", f"{name} axb", f"{name} a%b", f"{name} a.b", f"{name} a", f"{name} 'q' \"r\" / : @ 漢"]
+    held = [taken(embedded, thing) for thing in things]
+    for each in held:
+        each.check()
+        assert each.number == 1
+        each.release()
+
+
+def test_one_server_at_a_time_has_a_name(store: Store, name: str) -> None:
+    """By a lock of the kernel's beside an embedded store, by a lease where machines share one."""
+    with lock.alone(store, name) as ours:
+        with pytest.raises(InputError, match=f"is running already, under the name {name} on "), lock.alone(store, name):
+            raise AssertionError("two servers of one name")
+        with lock.alone(store, f"{name}-too"):
+            pass
+        experiment = ours.experiment(name)
+        assert ours.call(ours.client.create_run, experiment).info.status == "RUNNING"
+    with lock.alone(store, name):
+        pass
+
+
+def test_a_server_that_was_replaced_writes_nothing_more(server: str, name: str) -> None:
+    store = Store(server)
+    with lock.alone(store, name) as ours:
+        assert isinstance(ours, FencedStore)
+        ours._lease.owner.leave()
+        with lock.alone(Store(server), name), pytest.raises(RunLostError, match=f"server {name} was taken over"):
+            ours.call(ours.client.create_run, "0")
+
+
+def test_leases_are_no_models(embedded: Store, name: str) -> None:
+    from autotrascale.knowledge.library import Library
+
+    with taken(embedded, f"job {name}"):
+        assert all(lease.PREFIX not in stored.name for stored in Library(embedded).versions())
