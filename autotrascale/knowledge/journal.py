@@ -26,7 +26,7 @@ from autotrascale.knowledge.json_forms import Opening
 from autotrascale.knowledge.lease import Lease, Say, take
 from autotrascale.knowledge.owner import Owner
 from autotrascale.knowledge.store import Store
-from autotrascale.tuning import JournalledTrial, Outcome, Phase
+from autotrascale.tuning import JournalledTrial, Outcome, Phase, Tuning
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -88,13 +88,14 @@ class RunJournal:
             _refuse_to_resume(now, wider=total_trials is not None or max_seconds is not None)
             claim.bury_the_dead(guarded, experiment, spare=run_id)
             opening = read_opening(guarded, run_id)
+            settings = _wider(opening.settings, total_trials, max_seconds)
             claim.end_children(guarded, run_id, "KILLED", forsaken=True)
             past = read_trials(guarded, now)  # from here on nothing can be added but by us
             for name, value in {**claim.owner_tags(lease.owner), tags.ENDED: "", tags.CANCEL: ""}.items():
                 guarded.call(guarded.client.set_tag, run_id, name, value)
             guarded.call(guarded.client.update_run, run_id, status="RUNNING")
             journal = cls(lease, run_id, opening, past)._opened()
-            journal._widen(total_trials, max_seconds)
+            journal._widen(settings)
             return journal
         except BaseException:
             lease.release()
@@ -105,10 +106,7 @@ class RunJournal:
         self.lease.also_beat(self._beat)
         return self
 
-    def _widen(self, total_trials: int | None, max_seconds: float | None) -> None:
-        given = {"total_trials": total_trials, "max_seconds": max_seconds}
-        wider: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        settings = replace(self.opening.settings, **wider)
+    def _widen(self, settings: Tuning) -> None:
         if settings != self.opening.settings:
             self.opening = replace(self.opening, settings=settings)
             self.store.write_json(self.run_id, tags.OPENING_FILE, json_forms.opening_to_json(self.opening))
@@ -290,6 +288,12 @@ def _create(store: Store, experiment: str, opening: Opening, owner: Owner, queue
     }
     log_batches(store, run_id, params, {}, {})
     return run_id
+
+
+def _wider(settings: Tuning, total_trials: int | None, max_seconds: float | None) -> Tuning:
+    given = {"total_trials": total_trials, "max_seconds": max_seconds}
+    wider: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return replace(settings, **wider)
 
 
 def _refuse_to_resume(run: Run, *, wider: bool) -> None:
