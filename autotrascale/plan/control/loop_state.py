@@ -77,6 +77,8 @@ class Totals:
     starts: int = 0
     looks: int = 0
     held: Mapping[str, int] = field(default_factory=dict)  # looks that held, by the first reason's code and why
+    held_in_a_row: int = 0  # up to now
+    holds_for: str = ""  # the code and why of the last of them
 
     def counted(self, seconds: float, met: bool | None, running: Parallelism | None) -> Totals:
         """`met` is None while nobody knows."""
@@ -93,7 +95,11 @@ class Totals:
     def holding(self, reason: Reason) -> Totals:
         why = reason.numbers.get("why")
         name = f"{reason.code}: {why}" if why else reason.code
-        return replace(self, held={**self.held, name: self.held.get(name, 0) + 1})
+        held = {**self.held, name: self.held.get(name, 0) + 1}
+        return replace(self, held=held, held_in_a_row=self.held_in_a_row + 1, holds_for=name)
+
+    def not_holding(self) -> Totals:
+        return replace(self, held_in_a_row=0)
 
 
 @dataclass(frozen=True)

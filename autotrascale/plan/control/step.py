@@ -265,7 +265,7 @@ def _executed(
     """What is to be done, and the entry that says so."""
     running, wanted, rate = snapshot.parallelism, decision.parallelism, snapshot.target_rate
     reasons = (*notes, *decision.reasons, *signals.hot_keys(snapshot))
-    totals = state.totals.holding(decision.reasons[0]) if decision.hold else state.totals
+    totals = state.totals.holding(decision.reasons[0]) if decision.hold else state.totals.not_holding()
     state = replace(state, planned=wanted, totals=totals)
     entry = Entry(
         state.number, state.clock.now, "stay", running, wanted, reasons, decision.hold, rate,

@@ -58,7 +58,7 @@ def health(state: State) -> Health:
         store_reachable=index.error is None and store is not None, store_seconds_ago=store,
         queue_seconds_ago=round(now - queue.beat, 3), evaluation_seconds_ago=_ago(now, index.measured),
         heartbeat_seconds_ago=silent, queued=queue.waiting, running=len(queue.under_way), jobs=jobs,
-        broken_jobs=broken,
+        broken_jobs=broken, loops=list(index.loops.now),
     )  # fmt: skip
 
 
@@ -74,6 +74,8 @@ def readings(state: State) -> Iterable[Reading]:
     yield "store_seconds_ago", "Since the store answered.", None, {"": found.store_seconds_ago}
     yield "evaluation_seconds_ago", "Since an evaluation finished.", None, {"": found.evaluation_seconds_ago}
     yield "heartbeat_seconds_ago", "Of the most silent run.", None, {"": found.heartbeat_seconds_ago}
+    held: dict[str, float | None] = {loop.job: float(loop.held_in_a_row) for loop in found.loops if not loop.advises}
+    yield "loop_holds_in_a_row", "Looks of a control loop that could not be decided on.", "job", held
     yield "broken_jobs", "Job files that cannot be used.", None, {"": float(found.broken_jobs)}
 
 

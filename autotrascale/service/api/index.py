@@ -20,6 +20,8 @@ from autotrascale.domain.errors import AuTraScaleError, InputError
 from autotrascale.knowledge import history, tags
 from autotrascale.knowledge.history import State, Summary
 from autotrascale.knowledge.store import Store
+from autotrascale.service.api.loops import Loops
+from autotrascale.service.autoscale import decisions_beside
 from autotrascale.service.queue import logs
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class RunIndex:
         self.looked: float | None = None  # when the store last answered, monotonic
         self.error: str | None = None  # why it did not since
         self.measured: float | None = None  # when an evaluation was last seen to be new, monotonic
+        self.loops = Loops(decisions_beside(store))
         self._entries: dict[str, _Entry] = {}
         self._order: list[_Entry] | None = None
         self._lock = threading.Lock()
@@ -90,6 +93,7 @@ class RunIndex:
         all_again = time.monotonic() + ALL_SECONDS
         while not self._closing.wait(LOOK_SECONDS):
             try:
+                self.loops.look()
                 if time.monotonic() < all_again:
                     self.look()
                 else:

@@ -196,6 +196,18 @@ class Prediction(BaseModel):
     std: list[float]
 
 
+class LoopHealth(BaseModel):
+    """Of a control loop that runs now, and keeps its journal beside this store."""
+
+    job: str
+    session: str
+    advises: bool = Field(description="It only says what it would do.")
+    written_seconds_ago: float = Field(description="Since its last look was written down.")
+    looks: int
+    held_in_a_row: int = Field(description="Looks up to now that could not be decided on.")
+    holds_for: str | None = Field(description="Why the last of them was not: its code.")
+
+
 class Health(BaseModel):
     status: Literal["ok", "failing"]
     problems: list[str]
@@ -208,3 +220,4 @@ class Health(BaseModel):
     running: int
     jobs: int
     broken_jobs: int
+    loops: list[LoopHealth]
