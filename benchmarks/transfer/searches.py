@@ -27,6 +27,7 @@ BUDGET = 20  # runs; whoever has not stopped by then counts as never
 GOES_ON = 10  # runs after which the recommendation is judged once more
 WINDOWS = Tuning().windows
 
+FAR_OFF = 3.0  # log ratio that a window which fell behind counts as
 Measure = Callable[[tuple[int, ...]], float]  # one noisy reading, in seconds; infinite where the job falls behind
 
 
@@ -132,7 +133,8 @@ def trace_of_informed(judge: Judge, measure: Measure) -> Trace:
     k = descent.least_latency(case, case.resource_limit).parallelism
     spare = []
     for run in range(1, BUDGET + 1):
-        spare.append(math.log(case.latency_target / measure(k)))
+        latency = measure(k)  # infinite where a machine that drifts cannot carry the rate
+        spare.append(math.log(case.latency_target / latency) if math.isfinite(latency) else -FAR_OFF)
         certainty = NormalDist().cdf(sum(spare) / run / case.job.noise * math.sqrt(run))
         if certainty >= SearchSettings().confidence:
             return Trace(run, run, "target-met", judge.misses(k), judge.regret(k), judge.regret(k))
