@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autotrascale.domain.errors import RunStoreError
 from autotrascale.service.output import Format, FormatOption, note, say
 from autotrascale.service.store import MetricsOption, StoreOption
 from autotrascale.service.tune import EngineChoice
@@ -166,6 +165,7 @@ def _session(
 def _check_of(lease: Lease | None) -> Callable[[bool], None]:
     """Whether the job is still this process' to keep: asked before it is touched, and now and then else. While the
     store is away nobody can say, and the job is kept."""
+    from autotrascale.domain.errors import RunStoreError
     from autotrascale.knowledge.owner import HEARTBEAT_SECONDS
 
     looked = [time.monotonic()]

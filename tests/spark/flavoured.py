@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ class Flavour:
     hangs: float = 0.0
     after: int = 0
     fills_heap: bool = False
-    burns: float = 0.0  # seconds of a core for each batch of rows, in a worker
+    burns: float = 0.0  # seconds for each batch of rows, of the one core that all workers share meanwhile
     writes: str = ""  # a file that its `foreachBatch` leaves behind
 
 
@@ -55,6 +56,16 @@ def _leave(path: str) -> Callable[[DataFrame, int], None]:
     return lambda batch, _: Path(path).touch() if batch.count() else None
 
 
+def _burn(seconds: float) -> None:
+    if seconds:
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(cores)})
+        until = time.thread_time() + seconds
+        while time.thread_time() < until:
+            pass
+        os.sched_setaffinity(0, cores)
+
+
 @dataclass(frozen=True)
 class _Faulty:
     flavour: Flavour
@@ -69,9 +80,7 @@ class _Faulty:
                     raise ValueError(raises)
                 if batch.num_rows > after:
                     time.sleep(hangs)
-                until = time.thread_time() + burns
-                while time.thread_time() < until:
-                    pass
+                _burn(burns)
                 yield batch
 
         job = self.flavour.word_count
