@@ -21,6 +21,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import resource
 import select
 import socket
 import tempfile
@@ -102,14 +103,17 @@ def _attacked(base: str, requests: int, idle: int, seed: int) -> dict[str, objec
         ended = multiprocessing.Event()
         slow = multiprocessing.Process(target=_slow_clients, args=(base, idle, ended), daemon=True)
         slow.start()
+        time.sleep(idle / AGAIN)  # until as many are there as shall be
         stack.callback(slow.join)
         stack.callback(ended.set)
 
         def ask(attack: Attack) -> int:
             return attacks.send(base, attack, PATIENCE).status
 
+        assert slow.is_alive()
         for status in crowd.map(ask, attacks.requests(seed, requests, "small")):
             counts[f"{status // 100}xx" if status else "let go"] += 1
+        assert slow.is_alive()
     return {"requests": requests, "slow_connections": idle, "answers": dict(sorted(counts.items())),
             "server_errors": counts["5xx"]}  # fmt: skip
 
@@ -122,10 +126,12 @@ def _slow_clients(base: str, count: int, ended: Event) -> None:
     body = head + b'Content-Length: 900000\r\n\r\n{"snapshot": {'
     begun = [b"", b"G", head, body, b"GET /openapi.json HTTP/1.1\r\n" + host + b"\r\n"]
     connected: deque[socket.socket] = deque()
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     while not ended.wait(1.0 / STEPS):
         fresh = [_connecting(where.hostname or "", where.port or 0) for _ in range(AGAIN // STEPS)]
         for number, client in enumerate(fresh):
-            select.select([], [client], [], 1.0)
+            _until_connected(client)
             with suppress(OSError):
                 client.send(begun[number % len(begun)])
         for client in islice(connected, 0, None, 5 * STEPS):
@@ -136,6 +142,12 @@ def _slow_clients(base: str, count: int, ended: Event) -> None:
             connected.popleft().close()
     for client in connected:
         client.close()
+
+
+def _until_connected(client: socket.socket) -> None:
+    ready = select.poll()  # select takes no more than a thousand files
+    ready.register(client, select.POLLOUT)
+    ready.poll(1000)
 
 
 def _connecting(host: str, port: int) -> socket.socket:
