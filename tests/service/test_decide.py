@@ -251,7 +251,9 @@ def opened_by_its_reader(fifo: Path) -> int:
 def test_ctrl_c_in_a_process_of_its_own(tmp_path: Path) -> None:
     fifo = tmp_path / "never.json"
     os.mkfifo(fifo)
-    command = [sys.executable, "-m", "autotrascale.service.cli", "decide", "--policy", "ds2", str(fifo)]
+    # A shell that runs the tests in the background has them ignore Ctrl-C, and so all that they start.
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "autotrascale.service.cli", "decide",
+               "--policy", "ds2", str(fifo)]  # fmt: skip
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         writer = opened_by_its_reader(fifo)
         process.send_signal(signal.SIGINT)
