@@ -235,3 +235,14 @@ def test_runs_can_say_that_an_operator_with_time_to_spare_matters() -> None:
     posterior = surrogate.fit(Readings(sizing, ks, y, (1.0,) * len(ks)))
     mean, _ = posterior.log_ratio([(3, 3), (18, 3)])
     assert mean[1] < mean[0] - 0.8
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(0.01, 500), st.sampled_from(["pipelined", "micro-batch", None]))
+def test_a_job_that_cannot_keep_up_is_late_by_a_number(overload: float, execution: Execution | None) -> None:
+    sizing = of((3, 3), rate=100.0, loads=[3 * overload, overload], execution=execution)
+    posterior = surrogate.fit(Readings(sizing, ((3, 3), (6, 6)), (0.4, -0.1), (1.0, 1.0)))
+    for log_q in (0.0, 3.0):
+        mean, std = posterior.log_ratio([(3, 3), (9, 3)], log_q)
+        assert np.isfinite(np.exp(mean)).all()
+        assert np.isfinite(std).all()

@@ -44,6 +44,8 @@ NOISE_OF_LOADS, SPEED = 0.06, 0.15  # v, S
 # without a bound one saturated run bends the whole surface.
 FARTHEST = 3.0
 
+LATEST = 50.0  # log ratio beyond any latency: what cannot keep up has no number that a clock could show
+
 Doubt = float | None
 # D_s, and −log of what each is worth before any run has tested it: as one's own; somewhat different; another job.
 DOUBTS: tuple[tuple[Doubt, float], ...] = ((0.0, 0.0), (0.15, 1.5), (None, 2.5))
@@ -120,7 +122,8 @@ class Posterior:
             h = h + half.T @ self.slopes
         doubt = solve_triangular(self.curvature, h.T, lower=True, check_finite=False)
         # Rounding may leave no variance at a point that was run many times.
-        return mean, np.sqrt(np.maximum(variance + np.einsum("ij,ij->j", doubt, doubt), 1e-10))
+        spread = np.sqrt(np.maximum(variance + np.einsum("ij,ij->j", doubt, doubt), 1e-10))
+        return np.minimum(mean, LATEST), spread
 
     @property
     def informed(self) -> bool:
