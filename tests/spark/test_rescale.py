@@ -44,10 +44,10 @@ def counted(living: Bench) -> tuple[dict[str, int], dict[str, int]]:
     assert connection is not None
     assert query is not None
     Changes(connection, engine.settings).come_to_rest(query)
-    records = query.loads.sources["source"].limit_count
+    records, results = query.loads.sources["source"].limit_count, read_results(living.flavour.parent / "results")
     query.release_load()
     oracle = Counter(word for line in JOB.sentences(np.arange(records))[0] for word in line.split())
-    return read_results(living.flavour.parent / "results"), dict(oracle)
+    return results, dict(oracle)
 
 
 def test_state_survives_rescales_up_and_down(living: Bench) -> None:
