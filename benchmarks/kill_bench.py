@@ -16,6 +16,7 @@ import json
 import math
 import os
 import random
+import signal
 import statistics
 import sys
 import tempfile
@@ -221,6 +222,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, help="stop after so long, whatever is left to do")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # and takes all that it started along
     until = time.time() + 60 * arguments.minutes if arguments.minutes else math.inf
     print(json.dumps(figures(arguments.kills, arguments.rescales, arguments.seed, until), indent=2))
 

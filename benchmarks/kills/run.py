@@ -26,7 +26,7 @@ from benchmarks.kills.jobs import JOBS, Job
 
 PATIENCE = Patience(start=150.0, command=90.0, first_batch=120.0)
 _EVERY, _RECORDS = 0.25, 40  # a file with so many records, every so many seconds
-_TAKEN_WITHIN = 180.0
+_NOTHING_FOR = 180.0  # seconds
 _UP_WITHIN = 420.0  # seconds, on a busy machine
 _GONE_WITHIN = 20.0
 
@@ -132,12 +132,16 @@ class Fire:
         return up
 
     def check(self, outcome: Outcome) -> None:
-        """Gives it no more records until it has taken all there are, and compares."""
+        """Gives it no more records until it has taken all there are, and compares. A record is lost when nothing has
+        come of any for a while, however long the job takes for all of them."""
         outcome.records = outcome.lost = records = self.feeder.pause()
-        until = time.monotonic() + _TAKEN_WITHIN
+        until = time.monotonic() + _NOTHING_FOR
         while not outcome.down:
+            before = outcome.lost
             with contextlib.suppress(OSError, ValueError):  # a file that is just being written
                 outcome.lost, outcome.doubled = difference(self.job, records)
+            if outcome.lost < before:
+                until = time.monotonic() + _NOTHING_FOR
             if not outcome.lost or outcome.doubled or time.monotonic() > until:
                 break
             time.sleep(0.5)
