@@ -126,7 +126,10 @@ class Physics:
         rows[:, operators, at["load"].start + operators] = 1.0
         rows[:, operators, at["growth"].start + operators] = by_growth
         rows[:, :, at["crowding"].start] = by_crowding
-        return np.log(self.loads) + log_q[:, None] + beta[at["load"]] + grown + crowded, rows
+        return self._loaded(log_q, beta, grown + crowded), rows
+
+    def _loaded(self, log_q: Floats, beta: Floats, grown: Floats) -> Floats:
+        return np.asarray(np.log(self.loads) + log_q[:, None] + beta[self.places["load"]] + grown)
 
     def _relative(self, ks: Floats) -> tuple[Floats, Floats]:
         """k_i/k'_i and K."""
@@ -156,9 +159,8 @@ class Physics:
         at, (own, total) = self.places, self._relative(k)
         always, tasks, pairs, waiting, logit = (float(beta[at[name]][0]) for name in PIPELINED)
         apart = 1 / (1 + math.exp(-logit))
-        load, _ = self.log_loads(k, log_q, beta)
         (grown, by_growth), (crowded, by_crowding) = self._growth(own, total, beta)
-        log_rho = load - np.log(k)
+        log_rho = self._loaded(log_q, beta, grown + crowded) - np.log(k)
         spare, steepness = _spare(np.exp(log_rho))
         pooled = np.sqrt(2 * (k + 1)) - 1
         wait = waiting + (1 - apart) * (pooled * log_rho - np.log(k)) + apart * log_rho - spare
@@ -183,10 +185,10 @@ class Physics:
 
     def _batches(self, k: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats]:
         at, (own, total) = self.places, self._relative(k)
-        load, _ = self.log_loads(k, log_q, beta)
+        (grown, by_growth), (crowded, by_crowding) = self._growth(own, total, beta)
+        load = self._loaded(log_q, beta, grown + crowded)
         if self.execution is None:
             load = load + np.log(self.turns) - np.log(self.loads)
-        (_, by_growth), (_, by_crowding) = self._growth(own, total, beta)
         rho = np.exp(load) / k
         spare, steepness = _spare(rho.sum(axis=1))
         fixed = np.exp(float(beta[at["fixed"]][0]))

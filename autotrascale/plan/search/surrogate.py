@@ -27,7 +27,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_solve, solve_triangular
 
 from autotrascale.plan.search.lattice import Point
 from autotrascale.plan.search.one_thread import on_one_thread
@@ -99,7 +99,7 @@ class Posterior:
     physics: Physics
     data: Data
     beta: Floats
-    curvature: Floats  # Cholesky factor of V⁻¹
+    curvature: Floats  # R: V⁻¹ = R Rᵀ
     chol: Floats  # L: K = L Lᵀ
     residual: Floats  # L⁻¹ (y − m)
     slopes: Floats  # −L⁻¹ ∂m/∂β
@@ -169,9 +169,9 @@ def _fit(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt], n
         covariance += ((doubt or 0.0) ** 2 + far**2) * np.outer(same, same)
     chol = _cholesky(covariance)
     beta, errors, slopes = _highest(physics, data, chol)
-    curvature = _cholesky(slopes.T @ slopes)
+    curvature = _root(slopes)
     evidence = -0.5 * errors @ errors - sum(
-        np.log(each).sum() for each in (np.diag(chol), np.diag(curvature), physics.spread)
+        np.log(np.abs(each)).sum() for each in (np.diag(chol), np.diag(curvature), physics.spread)
     ) - len(data.log_loads) * np.log(np.diag(data.loads_chol)).sum()  # fmt: skip
     runs = len(data.y)
     return Posterior(
@@ -184,8 +184,8 @@ def _highest(physics: Physics, data: Data, chol: Floats) -> tuple[Floats, Floats
     beta, damping = physics.centre, 0.0
     errors, slopes = _errors(physics, data, chol, beta)
     for _ in range(STEPS):
-        damped = slopes.T @ slopes + damping * np.diag(1 / physics.spread**2)
-        step = -cho_solve(cho_factor(damped, lower=True, check_finite=False), slopes.T @ errors, check_finite=False)
+        root = _root(np.concatenate([slopes, np.sqrt(damping) * np.diag(1 / physics.spread)]))
+        step = -cho_solve((root, True), slopes.T @ errors, check_finite=False)
         tried = beta + np.clip(step, -2 * physics.spread, 2 * physics.spread)
         found = _errors(physics, data, chol, tried)
         gain = 0.5 * float(errors @ errors - found[0] @ found[0])
@@ -250,6 +250,12 @@ def _log_rate(sizing: Sizing, present: Sizing, rate: float) -> float:
 def features(physics: Physics, ks: Floats, log_q: Floats) -> Floats:
     """φ."""
     return np.column_stack([np.log(ks) - np.log(physics.loads) - log_q[:, None], log_q])
+
+
+def _root(slopes: Floats) -> Floats:
+    """L with L Lᵀ = Jᵀ J, from J itself: squared, the slopes of a saturated job lose all that the others say."""
+    upper = np.asarray(np.linalg.qr(slopes, mode="r"), dtype=np.float64)
+    return upper.T
 
 
 def _cholesky(matrix: Floats) -> Floats:
