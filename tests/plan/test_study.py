@@ -389,3 +389,24 @@ def test_the_papers_search_gives_up_no_rule_and_knows_no_probability() -> None:
     assert one.stop_reason is None
     assert one.answer.probability is None
     assert one.cheaper is None
+
+
+@pytest.mark.parametrize("execution", ["pipelined", "micro-batch", None])
+@pytest.mark.parametrize("loads", [None, [0.0, 0.0, 0.0], [2.4, 0.0, 3.9], [1e6, 1e6, 1e6]])
+@pytest.mark.parametrize(("first", "then"), [(1e-6, 1e9), (1e9, 1e-6), (100.0, 100.0), (5e2, 1e2)])
+def test_loads_rates_and_latencies_beyond_reason_break_nothing(
+    execution: Any, loads: list[float] | None, first: float, then: float
+) -> None:
+    """A warning of numpy's would fail this."""
+
+    def told(rate: float, latencies: list[float | None], source: BenefitModel | None = None) -> Study:
+        sizing = Sizing.of_loads((3, 4, 5), (40, 40, 40), loads, rate=rate, execution=execution)
+        made = Study((3, 4, 5), 40, 0.2, sizing=sizing, source=source)
+        for seconds in latencies:
+            made.tell(made.ask(), latency=seconds, failed=seconds is None)
+        return made
+
+    model = told(first, [0.3, None, 0.19, 0.1, 1e-6, 1e6]).model(first)
+    later = told(then, [0.3, None, 0.15], model)
+    mean, std = later.model(then).predict([later.answer.parallelism])
+    assert np.isfinite([*mean, *std]).all()

@@ -29,13 +29,13 @@ p, P and u lie in (0, 1), and β holds their logits: more instances never make a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
 from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.sizing.sizing import Sizing
@@ -158,7 +158,7 @@ class Physics:
     def _pipelined(self, k: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats]:
         at, (own, total) = self.places, self._relative(k)
         always, tasks, pairs, waiting, logit = (float(beta[at[name]][0]) for name in PIPELINED)
-        apart = 1 / (1 + math.exp(-logit))
+        apart = float(expit(logit))
         (grown, by_growth), (crowded, by_crowding) = self._growth(own, total, beta)
         log_rho = self._loaded(log_q, beta, grown + crowded) - np.log(k)
         spare, steepness = _spare(np.exp(log_rho))
@@ -215,7 +215,7 @@ def batch_loads(floor: tuple[int, ...], overhead: float) -> tuple[float, ...]:
 
 def _grown(ratio: Floats, logit: Floats) -> tuple[Floats, Floats]:
     """ln(1 − p + p r), and its derivative by the logit of p."""
-    p = 1 / (1 + np.exp(-logit))
+    p = expit(logit)
     whole = 1 - p + p * ratio
     return np.log(whole), p * (1 - p) * (ratio - 1) / whole
 

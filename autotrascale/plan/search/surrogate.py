@@ -44,7 +44,8 @@ NOISE_OF_LOADS, SPEED = 0.06, 0.15  # v, S
 # without a bound one saturated run bends the whole surface.
 FARTHEST = 3.0
 
-LATEST = 50.0  # log ratio beyond any latency: what cannot keep up has no number that a clock could show
+# A log ratio beyond which, either way, no clock could show the latency; a doubt that is none about which.
+LATEST, MOST_DOUBT = 50.0, 20.0
 
 Doubt = float | None
 # D_s, and −log of what each is worth before any run has tested it: as one's own; somewhat different; another job.
@@ -123,7 +124,7 @@ class Posterior:
         doubt = solve_triangular(self.curvature, h.T, lower=True, check_finite=False)
         # Rounding may leave no variance at a point that was run many times.
         spread = np.sqrt(np.maximum(variance + np.einsum("ij,ij->j", doubt, doubt), 1e-10))
-        return np.minimum(mean, LATEST), spread
+        return np.clip(mean, -LATEST, LATEST), np.minimum(spread, MOST_DOUBT)
 
     @property
     def informed(self) -> bool:
