@@ -66,7 +66,7 @@ class DrawnJob:
         return study
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000))
 def test_from_a_model_of_the_same_job_rate_and_target_a_study_goes_on_where_the_first_was(seed: int) -> None:
     """It asks first for what that one accepted, and once told what that one was told, takes it."""
@@ -121,7 +121,7 @@ def test_the_model_of_another_job_is_known_by_its_loads_and_costs_nothing(seed: 
     assert misled.model(RATE).ancestors == ()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.randoms(use_true_random=False))
 def test_nothing_is_proposed_far_outside_while_something_safer_would_do(seed: int, shuffling: Any) -> None:
     """Readings around a point within the target: the next proposal stays among configurations that they speak of."""
@@ -139,7 +139,7 @@ def test_nothing_is_proposed_far_outside_while_something_safer_would_do(seed: in
 # --- several at once -------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.integers(1, 5), st.integers(0, 6), st.booleans())
 def test_several_at_once_are_distinct_within_the_bounds_and_none_of_those_told(
     seed: int, n: int, told: int, faithful: bool
@@ -157,7 +157,7 @@ def test_several_at_once_are_distinct_within_the_bounds_and_none_of_those_told(
     assert study.ask(running=batch) not in batch
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.randoms(use_true_random=False))
 def test_tells_may_come_late_failed_and_in_any_order(seed: int, shuffling: Any) -> None:
     """What is asked next depends on what was told, and not on when it came back."""
