@@ -78,7 +78,7 @@ class Disk:
             self._put(self.offsets, opened, (end, partitions))
         elif self.offsets[opened][1] != partitions:
             raise SparkRefusesError("another move is unfinished")
-        end, before = self.offsets[committed]
+        end, before = self.offsets[opened][0], self.offsets[committed][1]
         for name in NAMES:
             for part in range(before):
                 self._read(name, part, committed + 1, end)
@@ -93,7 +93,7 @@ class Disk:
         for name, part, version in self.state:
             versions.setdefault((name, part), []).append(version)
         return Checkpoint(
-            tuple(Planned(batch, partitions) for batch, (_, partitions) in self.offsets.items()),
+            tuple(Planned(batch, partitions, str(end)) for batch, (end, partitions) in self.offsets.items()),
             tuple(self.commits),
             tuple(Store(name, part, tuple(found)) for (name, part), found in versions.items()),
         )

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import EngineError
-from autotrascale.execute.spark.host.checkpoints import partitions_of
+from autotrascale.execute.spark.host.checkpoints import planned_of
 from autotrascale.execute.spark.query.checkpoint import (
     Checkpoint,
     Entry,
@@ -81,6 +81,8 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut_off(
 )
 @example(first=2, opened=3, earlier=[(True, 2, None), (False, 1, None)] * 3, ours=[(2, 1), (3, 2)], last=3)
 @example(first=2, opened=3, earlier=[(True, 4, 3)], ours=[], last=2)
+@example(first=2, opened=5, earlier=[(True, 1, 2)], ours=[], last=1)
+@example(first=2, opened=5, earlier=[(True, 1, 2)], ours=[(1, 1)], last=1)
 @example(first=2, opened=4, earlier=[(True, 2, None), (False, 1, None), (True, 2, None)], ours=[], last=2)
 def test_what_an_earlier_version_left_behind_is_mended(
     first: int,
@@ -183,13 +185,18 @@ def test_what_is_not_known_to_be_mended_is_refused_in_one_line(found: Checkpoint
 
 
 @pytest.mark.parametrize(
-    ("text", "partitions"),
+    ("text", "planned"),
     [
-        ('v1\n{"batchWatermarkMs":0,"conf":{"spark.sql.shuffle.partitions":"7"}}\n{"n":1}', 7),
-        ('v1\n{"batchWatermarkMs":0,"conf":{}}\n{"n":1}', 0),
-        ("v1\n\n-", 0),
-        ("", 0),
+        (
+            'v1\n{"batchWatermarkMs":0,"conf":{"spark.sql.shuffle.partitions":"7"}}\n{"n":1}\n-',
+            Planned(3, 7, '{"n":1}\n-'),
+        ),
+        ('v1\n{"batchWatermarkMs":0,"conf":{}}\n{"n":1}', Planned(3, 0, '{"n":1}')),
+        ("v1\n\n-", Planned(3, 0, "-")),
+        ("", Planned(3, 0)),
     ],
 )
-def test_an_entry_of_the_offset_log_says_how_many_partitions_its_batch_had(text: str, partitions: int) -> None:
-    assert partitions_of(text) == partitions
+def test_an_entry_of_the_offset_log_says_how_its_batch_ran_and_how_far_the_input_was(
+    text: str, planned: Planned
+) -> None:
+    assert planned_of(3, text) == planned

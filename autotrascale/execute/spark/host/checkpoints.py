@@ -26,7 +26,7 @@ class CheckpointFolder:
 
     def read(self) -> Checkpoint:
         batches = _newest(self._numbers("offsets"))
-        planned = tuple(Planned(batch, partitions_of(self._text(f"offsets/{batch}"))) for batch in batches)
+        planned = tuple(planned_of(batch, self._text(f"offsets/{batch}")) for batch in batches)
         oldest = min(batches, default=0)
         return Checkpoint(planned, tuple(_newest(self._numbers("commits"))), tuple(self._stores(oldest)))
 
@@ -75,15 +75,16 @@ class CheckpointFolder:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{below}" if below else self._root)
 
 
-def partitions_of(text: str) -> int:
-    """n(b), of an entry of the offset log: a line for the version of its format, and one for what the batch ran with.
-    0 where that is not said."""
+def planned_of(batch: int, text: str) -> Planned:
+    """An entry of the offset log: a line for the version of its format, one for what the batch ran with, and one for
+    each source."""
     _, _, rest = text.partition("\n")
-    line = rest.partition("\n")[0]
+    settings, _, sources = rest.partition("\n")
     try:
-        return int(json.loads(line)["conf"][_PARTITIONS])
+        partitions = int(json.loads(settings)["conf"][_PARTITIONS])
     except (ValueError, KeyError, TypeError):
-        return 0
+        partitions = 0
+    return Planned(batch, partitions, sources.strip())
 
 
 def _newest(numbers: list[int]) -> list[int]:

@@ -6,6 +6,7 @@ elsewhere (`host/checkpoints.py`, `rescaling.py`).
     C        newest batch that is committed                                              commits/C
     O        newest batch that is planned; open while O > C                              offsets/O
     n(b)     number of partitions that b has its state in; a move is where it changes    offsets/b
+    i(b)     how far the input is once b is done; a move leaves it where it was          offsets/b
     b + 1    version of the state that b leaves behind, in each partition of each store  state/…/b+1.*
 
 A host may die between any two of these writes, and everything is decided from what is found:
@@ -34,6 +35,7 @@ class Planned:
 
     batch: int
     partitions: int  # 0: not said
+    input: str = ""  # as it stands there
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Checkpoint:
     def partitions(self) -> Mapping[int, int]:
         """n(b)."""
         return {entry.batch: entry.partitions for entry in sorted(self.planned, key=lambda entry: entry.batch)}
+
+    @cached_property
+    def inputs(self) -> Mapping[int, str]:
+        """i(b)."""
+        return {entry.batch: entry.input for entry in self.planned}
 
     def came_to_its_end(self, batch: int) -> bool:
         """Whether each store has the version that this batch leaves behind, be it in one partition: then files may be
@@ -116,6 +123,8 @@ def next_step(found: Checkpoint, wanted: int, place: str = "checkpoint") -> Step
         raise _missing(place, opened, committed)
     if committed >= 0 and not found.is_whole(committed):
         return _forgotten(found, committed, place)
+    if opened > committed and _is_move(found, opened) and found.inputs[opened] != found.inputs[opened - 1]:
+        return Forget((*((Entry("commits", committed),) if committed == opened - 1 else ()), Entry("offsets", opened)))
     if opened > committed + 1:
         raise _missing(place, opened, committed)
     if opened > committed and _is_move(found, opened):
