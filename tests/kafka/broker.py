@@ -1,0 +1,87 @@
+"""A real Kafka for the tests, from `scripts/kafka.sh`: one node on loopback, killed and started again at will."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "kafka.sh"
+_UP_WITHIN = 120.0
+
+
+@dataclass
+class Broker:
+    """Its address and its data stay the same from one start to the next."""
+
+    folder: Path
+    port: int = field(default_factory=lambda: _two_free_ports())
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "broker.out").open("ab") as out:
+            self.process = subprocess.Popen(
+                [SCRIPT, "run", str(self.port), self.folder], stdout=out, stderr=out, start_new_session=True,
+                env={**os.environ, "PYTHON": sys.executable},
+            )  # fmt: skip
+        until = time.monotonic() + _UP_WITHIN
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > until:
+                self.kill()
+                said = (self.folder / "broker.out").read_text(errors="replace").strip().splitlines()[-5:]
+                raise RuntimeError("no Kafka to test with: " + " | ".join(said))
+            time.sleep(0.1)
+
+    def create(self, topic: str, partitions: int) -> None:
+        self._topics("--create", "--topic", topic, "--partitions", str(partitions))
+
+    def widen(self, topic: str, partitions: int) -> None:
+        self._topics("--alter", "--topic", topic, "--partitions", str(partitions))
+
+    def kill(self) -> None:
+        if self.process is not None:
+            if self.process.poll() is None:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+    def _topics(self, *arguments: str) -> None:
+        tool = [SCRIPT, "tool", "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", self.servers]
+        done = subprocess.run([*tool, *arguments], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(arguments)}: {done.stdout.strip()} {done.stderr.strip()}")
+
+    def _answers(self) -> bool:
+        with socket.socket() as caller:
+            caller.settimeout(1.0)
+            return caller.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+def connector_jars() -> str:
+    """For `spark.jars`."""
+    done = subprocess.run([SCRIPT, "jars"], capture_output=True, text=True, check=True,
+                          env={**os.environ, "PYTHON": sys.executable})  # fmt: skip
+    return done.stdout.strip()
+
+
+def _two_free_ports() -> int:
+    """The first of two neighbours: the controller has the second."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except (OSError, OverflowError):
+                continue
+            return port
