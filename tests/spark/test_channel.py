@@ -11,6 +11,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator
 from autotrascale.execute.spark.connection.channel import Channel, ChannelClosedError, ChannelTimeoutError
 from autotrascale.execute.spark.connection.messages import (
+    CODEC,
     Boot,
     CheckpointRead,
     Done,
@@ -55,7 +56,7 @@ MESSAGES: list[Message] = [
 def ends() -> Iterator[tuple[Channel, Channel]]:
     one, other = socket.socketpair()
     with one, other:
-        yield Channel(one), Channel(other)
+        yield Channel(one, CODEC), Channel(other, CODEC)
 
 
 def test_no_message_is_left_out() -> None:

@@ -1,12 +1,13 @@
-"""A socket pair between engine and host. Not standard output: Spark, the JVM and user code all print there."""
+"""A socket between us and a process with Spark. Not standard output: Spark, the JVM and user code all print there."""
 
 from __future__ import annotations
 
 import select
 import socket
 import time
+from typing import Generic
 
-from autotrascale.execute.spark.connection.messages import Message, decode, encode
+from autotrascale.execute.spark.connection.codec import Codec, M
 
 
 class ChannelClosedError(Exception):
@@ -17,20 +18,20 @@ class ChannelTimeoutError(Exception):
     """The other end said nothing in time."""
 
 
-class Channel:
+class Channel(Generic[M]):
     """Messages over a stream socket, one at a time in each direction."""
 
-    def __init__(self, end: socket.socket) -> None:
-        self._socket = end
+    def __init__(self, end: socket.socket, codec: Codec[M]) -> None:
+        self._socket, self._codec = end, codec
         self._received = b""
 
-    def send(self, message: Message) -> None:
+    def send(self, message: M) -> None:
         try:
-            self._socket.sendall(encode(message))
+            self._socket.sendall(self._codec.encode(message))
         except OSError as error:
             raise ChannelClosedError(str(error)) from None
 
-    def receive(self, seconds: float | None = None) -> Message:
+    def receive(self, seconds: float | None = None) -> M:
         """The next message, waited for this long; None waits for ever."""
         until = None if seconds is None else time.monotonic() + seconds
         while b"\n" not in self._received:
@@ -39,7 +40,7 @@ class Channel:
                 raise ChannelTimeoutError
             self._received += self._read()
         line, self._received = self._received.split(b"\n", 1)
-        return decode(line)
+        return self._codec.decode(line)
 
     def ended(self) -> bool:
         """Whether the other end has hung up, without waiting and without taking a message away."""

@@ -5,15 +5,13 @@ The engine asks one thing at a time and the host answers each time, with the rep
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, get_args
 
-from autotrascale import reading
-from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.domain.trial import Sink
+from autotrascale.execute.spark.connection.codec import Codec
 from autotrascale.execute.spark.query.checkpoint import Checkpoint, Entry
 
 
@@ -132,23 +130,8 @@ Message = (
     Boot | StartQuery | StopQuery | Repartition | ReadCheckpoint | RunOpenBatch | Forget | IsWaiting | Shutdown
     | Ready | Started | CheckpointRead | Waiting | Done | Failed
 )  # fmt: skip
-_KINDS: dict[str, type[Message]] = {kind.__name__: kind for kind in get_args(Message)}
-
-
-def encode(message: Message) -> bytes:
-    return json.dumps({"kind": type(message).__name__, **asdict(message)}).encode() + b"\n"
-
-
-def decode(line: bytes) -> Message:
-    """A line as the message it is; anything else is refused."""
-    try:
-        data = json.loads(line)
-    except ValueError:
-        raise InputError("channel", "carries something that is not JSON", seen=line[:60]) from None
-    kind = _KINDS.get(data.pop("kind", "")) if isinstance(data, dict) else None
-    if kind is None:
-        raise InputError("channel", "carries a message of no known kind", seen=line[:60])
-    return reading.validate(data, kind, place=f"channel: {kind.__name__}")
+CODEC: Codec[Message] = Codec(get_args(Message))
+encode, decode = CODEC.encode, CODEC.decode
 
 
 def state_partitions(topology: Topology, k: Mapping[str, int]) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from autotrascale.execute.spark.connection.channel import Channel
+from autotrascale.execute.spark.connection.messages import CODEC
 
 _KILL_ROUNDS = 5
 _OWNER = "AUTOTRASCALE_HOST_OF"
@@ -38,7 +39,7 @@ class HostProcess:
                 start_new_session=True,
             )
         theirs.close()
-        self.channel = Channel(ours)
+        self.channel = Channel(ours, CODEC)
         self._ended = False
 
     @property

@@ -33,6 +33,11 @@ class CheckpointFolder:
     def newest_commit(self) -> int | None:
         return max(self._numbers("commits"), default=None)
 
+    def setting(self, name: str) -> str:
+        """What the newest batch that is planned runs with; empty where nothing is said."""
+        batches = self._numbers("offsets")
+        return settings_of(self._text(f"offsets/{batches[-1]}")).get(name, "") if batches else ""
+
     def forget(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             self._files.delete(self._path(f"{entry.folder}/{entry.batch}"), False)
@@ -79,12 +84,18 @@ def planned_of(batch: int, text: str) -> Planned:
     """An entry of the offset log: a line for the version of its format, one for what the batch ran with, and one for
     each source."""
     _, _, rest = text.partition("\n")
-    settings, _, sources = rest.partition("\n")
+    sources = rest.partition("\n")[2]
+    partitions = settings_of(text).get(_PARTITIONS, "")
+    return Planned(batch, int(partitions) if partitions.isdecimal() else 0, sources.strip())
+
+
+def settings_of(text: str) -> dict[str, str]:
+    """Those of Spark's that such an entry says."""
     try:
-        partitions = int(json.loads(settings)["conf"][_PARTITIONS])
-    except (ValueError, KeyError, TypeError):
-        partitions = 0
-    return Planned(batch, partitions, sources.strip())
+        said = json.loads(text.splitlines()[1])["conf"]
+        return {str(name): str(value) for name, value in said.items()}
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return {}
 
 
 def _newest(numbers: list[int]) -> list[int]:

@@ -17,7 +17,12 @@ _MOST = 16  # entries: a log that is further behind is another job's
 
 def name_every_batch(spark: SparkSession, writer: DataStreamWriter, checkpoint: str) -> None:
     """Of a query that is not running. Batches that are committed and not in the log wrote no files."""
-    if not (folder := _log_folder(spark, writer)):
+    name_every_batch_below(spark, written_to(writer), checkpoint)
+
+
+def name_every_batch_below(spark: SparkSession, output: str, checkpoint: str) -> None:
+    """The same, where it is known what is written to: empty for what is no folder."""
+    if not output or not (folder := _log_folder(spark, output)):
         return
     jvm: Any = spark._jvm
     sinks = jvm.org.apache.spark.sql.execution.streaming.sinks
@@ -30,15 +35,18 @@ def name_every_batch(spark: SparkSession, writer: DataStreamWriter, checkpoint: 
         log.add(batch, gateway.new_array(sinks.SinkFileStatus, 0))
 
 
-def _log_folder(spark: SparkSession, writer: DataStreamWriter) -> str:
-    """Empty where the sink has none. What a writer was told can be had from its fields alone."""
+def written_to(writer: DataStreamWriter) -> str:
+    """Its folder, empty where it was told none. What a writer was told can be had from its fields alone."""
     inner: Any = writer._jwrite
     field = inner.getClass().getDeclaredField("extraOptions")
     field.setAccessible(True)
     path = field.get(inner).get("path")
-    if path.isEmpty():
-        return ""
+    return "" if path.isEmpty() else str(path.get())
+
+
+def _log_folder(spark: SparkSession, output: str) -> str:
+    """Empty where there is none yet."""
     jvm: Any = spark._jvm
-    folder = jvm.org.apache.hadoop.fs.Path(path.get(), "_spark_metadata")
+    folder = jvm.org.apache.hadoop.fs.Path(output, "_spark_metadata")
     configuration = spark._jsparkSession.sessionState().newHadoopConf()
     return str(folder.toString()) if folder.getFileSystem(configuration).exists(folder) else ""

@@ -32,6 +32,7 @@ from autotrascale.domain.errors import AuTraScaleError, InputError
 from autotrascale.execute.spark.causes import JVM_GONE, PARENT_GONE, why
 from autotrascale.execute.spark.connection.channel import Channel, ChannelClosedError
 from autotrascale.execute.spark.connection.messages import (
+    CODEC,
     Boot,
     CheckpointRead,
     Done,
@@ -134,7 +135,7 @@ class Host:
             query.stop()
 
 
-def serve(channel: Channel) -> None:
+def serve(channel: Channel[Message]) -> None:
     """Answers until told to stop. An error of Spark or of the job is an answer too."""
     parent, boot = os.getppid(), channel.receive()
     assert isinstance(boot, Boot)
@@ -163,7 +164,7 @@ def serve(channel: Channel) -> None:
             channel.send(_failure(error))
 
 
-def _listen(channel: Channel, inbox: queue.Queue[Message], parent: int, work_dir: str) -> None:
+def _listen(channel: Channel[Message], inbox: queue.Queue[Message], parent: int, work_dir: str) -> None:
     """Takes messages in while the main thread is busy in Spark, and so notices at once when the parent is gone."""
     try:
         while True:
@@ -226,7 +227,7 @@ def _failure(error: Exception) -> Failed:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle; it will tell us
-    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])), CODEC)
     try:
         serve(channel)
     finally:

@@ -21,7 +21,7 @@ A host may die between any two of these writes, and everything is decided from w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -134,6 +134,18 @@ def next_step(found: Checkpoint, wanted: int, place: str = "checkpoint") -> Step
     return RunOpenBatch(opened) if opened > committed else MoveState(wanted)
 
 
+def steps(read: Callable[[], Checkpoint], wanted: int, place: str) -> Iterator[Step]:
+    """One step after the other, each decided from what is then found. Whoever asks for the next one has done the one
+    before, or dies; it can be begun again from anywhere, by anybody."""
+    for _ in range(_MOST_STEPS):
+        step = next_step(read(), wanted, place)
+        if step is None:
+            return
+        yield step
+    raise EngineError(f"{place}: after {_MOST_STEPS} steps it still needs {next_step(read(), wanted, place)}")
+
+
+_MOST_STEPS = 5  # forget, run the open batch, finish a move, move
 _REMEDY = "restore the folder from a copy, or give the job a new, empty one"
 
 

@@ -22,13 +22,12 @@ from autotrascale.execute.spark.connection.messages import (
     state_partitions,
 )
 from autotrascale.execute.spark.query import checkpoint
-from autotrascale.execute.spark.query.checkpoint import Checkpoint, Step, next_step
+from autotrascale.execute.spark.query.checkpoint import Checkpoint, Step
 from autotrascale.execute.spark.query.query import Query, now_ms
 from autotrascale.execute.spark.settings import SparkSettings
 
 POLL_SECONDS = 0.05
 _IDLE_SECONDS = 1.0
-_MOST_STEPS = 5  # forget, run the open batch, finish a move, move
 _MORE_PRIMING = 7  # batches
 _STILL_WARMING = 0.85  # a batch in less than this share of the best time before: the session gets faster yet
 
@@ -66,13 +65,10 @@ class Changes:
         brought to where `query.parallelism` wants it. Each step is decided from what is found there, so that this can
         break off anywhere and be done again, by anybody."""
         phases: dict[str, float] = {}
-        for _ in range(_MOST_STEPS):
-            step = next_step(self._read(query), self._wanted(query), query.checkpoint)
-            if step is None:
-                return phases
+        for step in checkpoint.steps(lambda: self._read(query), self._wanted(query), query.checkpoint):
             name, action = self._doing(step, query)
             phases[name] = phases.get(name, 0.0) + _timed(action)
-        raise QueryFailedError(f"{query.checkpoint}: after {_MOST_STEPS} steps it still needs {step}")
+        return phases
 
     def rescale(self, query: Query, k: Mapping[str, int], rates: Mapping[str, float]) -> Change:
         """Stop between two batches, give the state its new partitions, start. The load goes on, so there is some

@@ -1,0 +1,52 @@
+"""Where a program's agent is found: a socket in a folder that only its owner can enter.
+
+The path of a Unix socket is at most a hundred characters long, which folders need not heed; it is reached through an
+open descriptor of its folder instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+SOCKET = "agent.sock"
+FOLDER = "AUTOTRASCALE_PROGRAM"
+"""Names the folder to the program."""
+APPLY = "AUTOTRASCALE_APPLY"
+"""Whether its queries may be moved, or are watched only."""
+
+
+def listen(folder: Path) -> socket.socket:
+    """What an earlier process left there goes."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    (folder / SOCKET).unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    with _short(folder) as path:
+        listener.bind(path)
+    listener.listen()
+    return listener
+
+
+def connect(folder: Path) -> socket.socket:
+    """Raises `OSError` where nobody listens."""
+    end = socket.socket(socket.AF_UNIX)
+    try:
+        with _short(folder) as path:
+            end.connect(path)
+    except OSError:
+        end.close()
+        raise
+    return end
+
+
+@contextlib.contextmanager
+def _short(folder: Path) -> Iterator[str]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{SOCKET}"
+    finally:
+        os.close(descriptor)

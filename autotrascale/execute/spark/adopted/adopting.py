@@ -1,0 +1,67 @@
+"""Taking a program in: hooks, then the agent. Once in a process, whoever asks first."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotrascale.domain.errors import InputError
+from autotrascale.execute.spark.adopted.address import APPLY, FOLDER
+from autotrascale.execute.spark.adopted.agent import Agent
+from autotrascale.execute.spark.adopted.hooks import Adoption
+from autotrascale.execute.spark.adopted.saying import say
+
+
+@dataclass(frozen=True)
+class Attached:
+    """`folder` is where a controller finds the program."""
+
+    folder: Path
+    adoption: Adoption
+    agent: Agent
+
+
+_attached: Attached | None = None
+
+
+def adopt() -> Attached:
+    """Of a program that a controller started; it says where in the environment."""
+    return _take_in(Path(os.environ[FOLDER]), apply=os.environ.get(APPLY) == "1")
+
+
+def attach(folder: str | Path | None = None, *, apply: bool = True) -> Attached:
+    """The program that runs now: a notebook, or a script that says so in one line. Best before its session is opened.
+    Twice is once. A program that was started by a controller is taken in already."""
+    if _attached is not None:
+        return _attached
+    home = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="autotrascale-"))
+    if home.exists() and not home.is_dir():
+        raise InputError("folder", "is no folder", seen=str(home), remedy="name one, or none")
+    attached = _take_in(home.resolve(), apply=apply)
+    say(f"this program can be watched and moved from {attached.folder}")
+    _see_what_runs(attached.adoption)
+    return attached
+
+
+def _take_in(folder: Path, *, apply: bool) -> Attached:
+    global _attached
+    if _attached is None:
+        event_log = folder / "events"
+        event_log.mkdir(mode=0o700, parents=True, exist_ok=True)
+        adoption = Adoption(event_log.as_uri(), apply=apply)
+        agent = Agent(adoption, folder)
+        adoption.install()
+        _attached = Attached(folder, adoption, agent)
+    return _attached
+
+
+def _see_what_runs(adoption: Adoption) -> None:
+    if adoption.context is None or adoption.session is None:
+        return
+    say("Spark was open before: its settings stay as they are, and what is not in an event log is not measured")
+    running = adoption.session.streams.active
+    if running:
+        names = ", ".join(str(query.name or query.id) for query in running)
+        say(f"started before, so they are watched and cannot be moved: {names}")

@@ -1,0 +1,179 @@
+"""Our thread in the program's driver: whoever may enter its folder can ask about the program's queries and move them.
+
+A controller may come, go in the middle of a question and come back; what it asked for is done to its end. The program
+notices none of it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyspark.sql import SparkSession
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import AuTraScaleError, EngineError, InputError
+from autotrascale.execute.spark.adopted import moving
+from autotrascale.execute.spark.adopted.address import listen
+from autotrascale.execute.spark.adopted.handles import Handle
+from autotrascale.execute.spark.adopted.hooks import Adoption
+from autotrascale.execute.spark.adopted.messages import (
+    CODEC,
+    AdoptedQuery,
+    Answer,
+    Application,
+    AskApplication,
+    AskExecutors,
+    AskQueries,
+    Done,
+    ExecutorList,
+    Failed,
+    Queries,
+    Question,
+    ReleaseExecutors,
+    RequestExecutors,
+    Rescale,
+    RunningExecutor,
+)
+from autotrascale.execute.spark.causes import why
+from autotrascale.execute.spark.connection.channel import Channel, ChannelClosedError
+
+_SCHEDULER = "autotrascale.execute.spark.executors.scheduler"
+
+
+class Executors(Protocol):
+    """What the agent needs of the application's executors."""
+
+    def running(self) -> Sequence[Any]: ...  # each with id, host, cores
+    def request(self, total: int) -> None: ...
+    def release(self, ids: Sequence[str]) -> None: ...
+
+
+def executors_of(spark: SparkSession) -> Executors:
+    """Loaded when first asked for: a program that is only watched has no use for it."""
+    made: Executors = import_module(_SCHEDULER).Executors(spark)
+    return made
+
+
+class Agent:
+    def __init__(
+        self, adoption: Adoption, folder: Path, executors: Callable[[SparkSession], Executors] = executors_of
+    ) -> None:
+        self._adoption, self._make_executors = adoption, executors
+        self._executors: Executors | None = None
+        self._executors_of = ""  # of which application: a program may close Spark and open it again
+        self._listener = listen(folder)
+        threading.Thread(target=self._listen, name="autotrascale agent", daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def answer(self, question: Question | Answer) -> Answer:
+        match question:
+            case AskApplication():
+                return self._application()
+            case AskQueries():
+                return Queries(tuple(_described(handle) for handle in self._adoption.handles.all()))
+            case Rescale():
+                checks.count("partitions", question.partitions)
+                return moving.rescale(self._handle(question.query), question)
+            case AskExecutors():
+                running = self._scheduler().running()
+                return ExecutorList(tuple(RunningExecutor(str(at.id), str(at.host), int(at.cores)) for at in running))
+            case RequestExecutors(total):
+                checks.count("total", total)
+                self._scheduler().request(total)
+            case ReleaseExecutors(ids):
+                self._scheduler().release(ids)
+            case _:
+                raise InputError("agent", "is asked what only an agent says", seen=type(question).__name__)
+        return Done()
+
+    def _application(self) -> Application:
+        context, session = self._adoption.context, self._adoption.session
+        if context is None or session is None:
+            return Application(os.getpid())
+        conf = context.getConf()
+        logs = conf.get("spark.eventLog.enabled", "false") == "true"
+        return Application(
+            pid=os.getpid(),
+            id=str(context.applicationId),
+            name=str(context.appName),
+            master=str(context.master),
+            spark_version=str(context.version),
+            event_log=str(conf.get("spark.eventLog.dir", "/tmp/spark-events")) if logs else "",
+            slots=int(context.defaultParallelism),
+            lines=self._adoption.lines,
+        )
+
+    def _handle(self, query_id: str) -> Handle:
+        handle = self._adoption.handles.of(query_id)
+        if handle is None:
+            known = ", ".join(handle.query_id for handle in self._adoption.handles.all()) or "none"
+            raise InputError("query", "is not one of this program's", seen=query_id, remedy=f"take one of: {known}")
+        return handle
+
+    def _scheduler(self) -> Executors:
+        context, session = self._adoption.context, self._adoption.session
+        if context is None or session is None:
+            raise EngineError("the program has not opened Spark")
+        if self._executors is None or self._executors_of != context.applicationId:
+            self._executors, self._executors_of = self._make_executors(session), str(context.applicationId)
+        return self._executors
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                end, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(end,), name="autotrascale agent", daemon=True).start()
+
+    def _serve(self, end: socket.socket) -> None:
+        channel: Channel[Question | Answer] = Channel(end, CODEC)
+        with closing(channel), suppress(ChannelClosedError):
+            while True:
+                try:
+                    answer = self.answer(channel.receive())
+                except ChannelClosedError:
+                    return
+                except AuTraScaleError as problem:
+                    answer = Failed(str(problem))
+                except Exception as problem:
+                    answer = Failed(why(f"{type(problem).__name__}: {problem}"))
+                channel.send(answer)
+
+
+def _described(handle: Handle) -> AdoptedQuery:
+    stateful, partitions, not_movable = False, handle.partitions, handle.not_movable
+    with suppress(Exception):  # a file of it goes while it is read; or Spark is closed
+        stateful, partitions, not_movable = moving.state_of(handle)
+    error = ""
+    with suppress(Exception):
+        found = handle.exception()
+        error = str(handle.lost or "") or (why(str(found)) if found is not None else "")
+    return AdoptedQuery(
+        id=handle.query_id,
+        run=handle.runs[-1],
+        runs=tuple(handle.runs),
+        name=_name(handle),
+        checkpoint=handle.checkpoint,
+        partitions=partitions,
+        stateful=stateful,
+        active=not handle.over,
+        moving=handle.moving,
+        not_movable=not_movable,
+        error=error,
+    )
+
+
+def _name(handle: Handle) -> str:
+    with suppress(Exception):
+        return str(handle.name or "")
+    return ""

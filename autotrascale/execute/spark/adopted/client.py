@@ -1,0 +1,116 @@
+"""The controller's end of the line to a program's agent. It may be opened and closed at any time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from autotrascale.domain.errors import EngineError
+from autotrascale.execute.spark.adopted.address import connect
+from autotrascale.execute.spark.adopted.messages import (
+    CODEC,
+    AdoptedQuery,
+    Answer,
+    Application,
+    AskApplication,
+    AskExecutors,
+    AskQueries,
+    Done,
+    ExecutorList,
+    Failed,
+    Queries,
+    Question,
+    ReleaseExecutors,
+    RequestExecutors,
+    Rescale,
+    Rescaled,
+    RunningExecutor,
+)
+from autotrascale.execute.spark.connection.channel import Channel, ChannelClosedError, ChannelTimeoutError
+
+_A = TypeVar("_A")
+_MOVE_SECONDS = 600.0  # of state, beside what a rescale may wait for batches
+
+
+class AgentAwayError(EngineError):
+    """Nobody answers: the program has ended, has not come so far, or hangs."""
+
+
+class Client:
+    """One question at a time. Raises `EngineError` where the program's side refuses, `AgentAwayError` where it is gone;
+    what was asked for may then be done all the same."""
+
+    def __init__(self, folder: Path, *, patience: float = 30.0) -> None:
+        self._folder, self._patience = folder, patience
+        self._channel: Channel[Question | Answer] | None = None
+
+    def application(self) -> Application:
+        return self._ask(AskApplication(), Application)
+
+    def queries(self) -> tuple[AdoptedQuery, ...]:
+        return self._ask(AskQueries(), Queries).queries
+
+    def rescale(self, wish: Rescale) -> Rescaled:
+        """Also one that had to go back is an answer."""
+        seconds = wish.finish_within + 2 * wish.first_within + _MOVE_SECONDS
+        return self._ask(wish, Rescaled, seconds)
+
+    def executors(self) -> tuple[RunningExecutor, ...]:
+        return self._ask(AskExecutors(), ExecutorList).executors
+
+    def request_executors(self, total: int) -> None:
+        self._ask(RequestExecutors(total), Done)
+
+    def release_executors(self, ids: Sequence[str]) -> None:
+        self._ask(ReleaseExecutors(tuple(ids)), Done)
+
+    def await_agent(self, seconds: float) -> Application:
+        """The program's Python is up as soon as this answers; its Spark may not be."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                return self.application()
+            except AgentAwayError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+
+    def close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _ask(self, question: Question, kind: type[_A], seconds: float | None = None) -> _A:
+        try:
+            channel = self._open()
+            channel.send(question)
+            answer = channel.receive(seconds or self._patience)
+        except (OSError, ChannelClosedError):
+            self.close()
+            raise AgentAwayError(f"no program answers in {self._folder}") from None
+        except ChannelTimeoutError:
+            self.close()  # its answer, should it come, is not the next one's
+            asked = type(question).__name__
+            raise AgentAwayError(f"the program in {self._folder} did not answer {asked} in time") from None
+        except BaseException:
+            self.close()
+            raise
+        if isinstance(answer, Failed):
+            raise EngineError(answer.error)
+        if not isinstance(answer, kind):
+            raise EngineError(f"the program answered with {type(answer).__name__} where {kind.__name__} was asked for")
+        return answer
+
+    def _open(self) -> Channel[Question | Answer]:
+        if self._channel is None:
+            self._channel = Channel(connect(self._folder), CODEC)
+        return self._channel

@@ -1,0 +1,80 @@
+"""What a program's Spark is opened with beside what its author wants. Pure: values in, values out.
+
+The author's wishes stand, wherever they were written down (in the script, on the command line of `spark-submit`, in
+`spark-defaults.conf`); what is set beside them is said in one line each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+_LOG = "spark.eventLog"
+_STATE = "spark.sql.streaming.stateStore"
+_DECOMMISSION = "spark.decommission.enabled"
+PROVIDER = f"{_STATE}.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What to set, and what to say of it."""
+
+    settings: Mapping[str, str]
+    lines: tuple[str, ...]
+
+
+def opening(asked: Callable[[str], str | None], event_log: str, *, apply: bool) -> Opening:
+    """`asked` is what the author set of a name, if anything. `event_log` is a folder of ours, as a URI."""
+    settings, lines = _readable_log(asked, event_log)
+    if apply:
+        movable, more = _movable_state(asked)
+        settings, lines = settings | movable, [*lines, *more]
+        if not (asked("spark.master") or "").startswith("local") and asked(_DECOMMISSION) is None:
+            settings |= {_DECOMMISSION: "true"}
+            settings |= _unless_asked(
+                asked,
+                {
+                    "spark.storage.decommission.enabled": "true",
+                    "spark.storage.decommission.shuffleBlocks.enabled": "true",
+                },
+            )
+            lines.append(f"{_DECOMMISSION} is set, so that an executor which is given back hands over what it has")
+    return Opening(settings, tuple(lines))
+
+
+def _readable_log(asked: Callable[[str], str | None], event_log: str) -> tuple[dict[str, str], list[str]]:
+    wanted = asked(f"{_LOG}.enabled")
+    if wanted is not None and wanted.lower() != "true":
+        return {}, [f"{_LOG}.enabled is {wanted} here: the queries run and cannot be measured; remove it"]
+    if wanted is None:
+        settings = {f"{_LOG}.enabled": "true", f"{_LOG}.dir": event_log}
+        lines = [f"the event log is on, in {event_log}"]
+    else:
+        settings, lines = {}, []
+    as_we_read = {
+        f"{_LOG}.compress": "false",
+        f"{_LOG}.rolling.enabled": "true",
+        f"{_LOG}.rolling.maxFileSize": "16m",
+    }
+    settings |= _unless_asked(asked, as_we_read)
+    if wanted is not None and f"{_LOG}.compress" in settings:
+        lines.append(f"{_LOG}.compress is set to false, so that the log can be read while the program runs")
+    if (asked(f"{_LOG}.compress") or "").lower() == "true":
+        lines.append(f"{_LOG}.compress is true here: what happens is seen late; remove it")
+    return settings, lines
+
+
+def _movable_state(asked: Callable[[str], str | None]) -> tuple[dict[str, str], list[str]]:
+    provider = asked(PROVIDER)
+    if provider is not None:
+        if provider.endswith("RocksDBStateStoreProvider"):
+            return {}, []
+        return {}, [f"{PROVIDER} is {provider} here: state in it cannot be moved; remove it"]
+    changelog = {f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true"}
+    settings = {PROVIDER: ROCKSDB, **_unless_asked(asked, changelog)}
+    return settings, ["state of new checkpoints is kept in RocksDB, so that it can be moved"]
+
+
+def _unless_asked(asked: Callable[[str], str | None], settings: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if asked(name) is None}

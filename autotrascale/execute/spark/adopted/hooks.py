@@ -1,0 +1,193 @@
+"""Where a program meets Spark: its context is opened, a query is started, somebody asks for the queries there are.
+
+These four are wrapped, once, in the program's own process; whatever else it does is between it and Spark.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from pyspark.core.context import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from autotrascale.execute.spark.adopted import moving
+from autotrascale.execute.spark.adopted.context import opening
+from autotrascale.execute.spark.adopted.handles import Handle, Handles
+from autotrascale.execute.spark.adopted.saying import say
+from autotrascale.execute.spark.adopted.writers import Written
+
+BEFORE_US = "was started before attach(): it is watched, and cannot be moved"
+
+
+class Adoption:
+    """What is known of the program that runs in this process."""
+
+    def __init__(self, event_log: str, *, apply: bool) -> None:
+        self.handles = Handles()
+        self.lines: tuple[str, ...] = ()
+        self._event_log, self._apply = event_log, apply
+        self._installing = threading.Lock()
+        self._installed = False
+
+    def install(self) -> None:
+        with self._installing:
+            if self._installed:
+                return
+            self._installed = True
+        _wrap_context(self)
+        _wrap_writer(self)
+        _wrap_manager(self)
+
+    @property
+    def context(self) -> SparkContext | None:
+        """The program's, while it is open."""
+        context = SparkContext._active_spark_context
+        return context if context is not None and context._jsc is not None else None
+
+    @property
+    def session(self) -> SparkSession | None:
+        """One of the program's: what is asked for here is the same in all."""
+        if self.context is None:
+            return None
+        started = [handle.written.spark for handle in self.handles.all() if handle.written is not None]
+        return started[-1] if started else SparkSession._instantiatedSession
+
+    def set_up(self, conf: Any) -> None:
+        """Of a context that is about to be opened."""
+
+        def asked(name: str) -> str | None:
+            return str(conf.get(name)) if conf.contains(name) else None
+
+        chosen = opening(asked, self._event_log, apply=self._apply)
+        for name, value in chosen.settings.items():
+            conf.set(name, value)
+        self.lines = chosen.lines
+        for line in chosen.lines:
+            say(line)
+
+    def start(self, writer: DataStreamWriter, path: str | None, table: str | None) -> Handle:
+        written = Written(writer, path, table)
+        trouble = moving.first_start(written)
+        if trouble:
+            say(trouble)
+        jsq, partitions = moving.start(written, written.start)
+        not_movable = written.not_movable or trouble
+        handle = Handle(jsq, written, not_movable, self.handles.has_ended)
+        handle.partitions = partitions
+        handle.checkpoint = str(jsq.streamingQuery().resolvedCheckpointRoot())
+        if not not_movable:
+            written.at(handle.checkpoint)
+        return self.handles.add(handle)
+
+    def watch(self, jsq: Any) -> Handle:
+        """A query that was not started here."""
+        known = self.handles.of(str(jsq.id().toString()))
+        if known is not None and not known.over:
+            return known
+        return self.handles.add(Handle(jsq, None, BEFORE_US, self.handles.has_ended))
+
+
+def _wrap_context(adoption: Adoption) -> None:
+    inner = SparkContext._initialize_context
+
+    @wraps(inner)
+    def initialize(self: SparkContext, jconf: Any) -> Any:
+        adoption.set_up(jconf)
+        return inner(self, jconf)
+
+    SparkContext._initialize_context = initialize  # type: ignore[method-assign]
+
+
+def _wrap_writer(adoption: Adoption) -> None:
+    """Signatures and the order of what is told are Spark's own; only the last step differs."""
+
+    @wraps(DataStreamWriter.start)
+    def start(
+        self: DataStreamWriter,
+        path: str | None = None,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> StreamingQuery:
+        _tell(self, format, outputMode, partitionBy, queryName, options)
+        return adoption.start(self, path, None)
+
+    @wraps(DataStreamWriter.toTable)
+    def to_table(
+        self: DataStreamWriter,
+        tableName: str,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> StreamingQuery:
+        _tell(self, format, outputMode, partitionBy, queryName, options)
+        return adoption.start(self, None, tableName)
+
+    DataStreamWriter.start = start  # type: ignore[method-assign]
+    DataStreamWriter.toTable = to_table  # type: ignore[method-assign]
+
+
+def _tell(
+    writer: DataStreamWriter,
+    format: str | None,
+    mode: str | None,
+    partition_by: str | list[str] | None,
+    name: str | None,
+    options: dict[str, Any],
+) -> None:
+    writer.options(**options)
+    if mode is not None:
+        writer.outputMode(mode)  # type: ignore[arg-type]
+    if partition_by is not None:
+        writer.partitionBy(partition_by)  # type: ignore[arg-type]
+    if format is not None:
+        writer.format(format)
+    if name is not None:
+        writer.queryName(name)
+
+
+def _wrap_manager(adoption: Adoption) -> None:
+    handles = adoption.handles
+
+    def here(manager: StreamingQueryManager) -> Callable[[Handle], bool]:
+        """The queries of one session. Those that somebody else started are known from when they are first seen."""
+        for jsq in manager._jsqm.active():
+            adoption.watch(jsq)
+        return lambda handle: bool(handle._jsq.sparkSession().streams().equals(manager._jsqm))
+
+    def active(self: StreamingQueryManager) -> list[StreamingQuery]:
+        of_this = here(self)
+        return [handle for handle in handles.all() if handle.isActive and of_this(handle)]
+
+    def get(self: StreamingQueryManager, id: str) -> StreamingQuery | None:
+        found = handles.of(id)
+        if found is not None and found.moving and here(self)(found):
+            return found
+        jsq = self._jsqm.get(id)
+        return None if jsq is None else adoption.watch(jsq)
+
+    def await_any(self: StreamingQueryManager, timeout: int | None = None) -> bool | None:
+        ended = handles.await_any_end(here(self), timeout)
+        if ended is None:
+            return False
+        ended.outcome()
+        return None if timeout is None else True
+
+    def reset(self: StreamingQueryManager) -> None:
+        handles.forget_ended(here(self))
+        self._jsqm.resetTerminated()
+
+    manager: Any = StreamingQueryManager
+    manager.active = property(wraps(StreamingQueryManager.active.fget)(active))  # type: ignore[attr-defined]
+    manager.get = wraps(StreamingQueryManager.get)(get)
+    manager.awaitAnyTermination = wraps(StreamingQueryManager.awaitAnyTermination)(await_any)
+    manager.resetTerminated = wraps(StreamingQueryManager.resetTerminated)(reset)

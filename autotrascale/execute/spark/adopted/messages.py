@@ -1,0 +1,128 @@
+"""What a controller and the agent in a program's driver say to each other. The controller asks, and each question is
+answered with the reply named beside it or with `Failed`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from autotrascale.execute.spark.connection.codec import Codec
+
+
+@dataclass(frozen=True)
+class AskApplication:
+    """→ `Application`"""
+
+
+@dataclass(frozen=True)
+class AskQueries:
+    """→ `Queries`"""
+
+
+@dataclass(frozen=True)
+class Rescale:
+    """Give the query this number of partitions → `Rescaled`, when it runs there or had to go back"""
+
+    query: str  # its id
+    partitions: int
+    finish_within: float = 120.0  # seconds for the batch in flight; then it is cut off, and runs again
+    first_within: float = 120.0  # seconds for the first batch; then the query is taken to be well
+
+
+@dataclass(frozen=True)
+class AskExecutors:
+    """→ `ExecutorList`"""
+
+
+@dataclass(frozen=True)
+class RequestExecutors:
+    """The application wants this many in all → `Done`"""
+
+    total: int
+
+
+@dataclass(frozen=True)
+class ReleaseExecutors:
+    """These are given back, without breaking a batch → `Done`"""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Application:
+    """`id` is empty, and so is the rest, before the program has opened Spark."""
+
+    pid: int
+    id: str = ""
+    name: str = ""
+    master: str = ""
+    spark_version: str = ""
+    event_log: str = ""  # the folder; empty where there is none
+    slots: int = 0
+    lines: tuple[str, ...] = ()  # what was said to its author of what was set
+
+
+@dataclass(frozen=True)
+class AdoptedQuery:
+    """One query, in all its runs. `partitions` is what its state and shuffles have now."""
+
+    id: str
+    run: str
+    runs: tuple[str, ...]  # this and the earlier ones, oldest first
+    name: str
+    checkpoint: str
+    partitions: int
+    stateful: bool
+    active: bool
+    moving: bool  # a rescale is under way
+    not_movable: str = ""  # why
+    error: str = ""  # what it ended with
+
+
+@dataclass(frozen=True)
+class Queries:
+    """All that the program started, in that order, with those that have ended."""
+
+    queries: tuple[AdoptedQuery, ...]
+
+
+@dataclass(frozen=True)
+class Rescaled:
+    """`done` is false where the query was brought back to `partitions`; `detail` says why, in one line."""
+
+    done: bool
+    partitions: int
+    run: str
+    cut_off: bool  # the batch in flight did not end in time, and ran again
+    finish_seconds: float
+    still_seconds: float  # from its stop to its first batch, or until it waited for records
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class RunningExecutor:
+    id: str
+    host: str
+    cores: int
+
+
+@dataclass(frozen=True)
+class ExecutorList:
+    executors: tuple[RunningExecutor, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """It was done, or asked for where only the cluster can do it."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What was asked for could not be done; `error` is one line for people."""
+
+    error: str
+
+
+Question = AskApplication | AskQueries | Rescale | AskExecutors | RequestExecutors | ReleaseExecutors
+Answer = Application | Queries | Rescaled | ExecutorList | Done | Failed
+CODEC: Codec[Question | Answer] = Codec((*get_args(Question), *get_args(Answer)))

@@ -1,0 +1,247 @@
+"""Giving a query that runs another number of partitions: rest, stop, move its state, start. Or back.
+
+Spark has no way to end a query between two batches: `stop` breaks off whatever runs. What it has is a trigger, and the
+interval of that is a field. Set to an hour while the query runs, the query comes to rest after the batch in flight
+(or the one behind it) with nothing planned, and can be stopped there. Should a Spark have no such field, the moment
+after a commit is taken; what is cut off then runs again, under its own number, before state is moved.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from autotrascale.domain.errors import EngineError
+from autotrascale.execute.spark.adopted.context import PROVIDER
+from autotrascale.execute.spark.adopted.handles import Handle
+from autotrascale.execute.spark.adopted.messages import Rescale, Rescaled
+from autotrascale.execute.spark.adopted.saying import say
+from autotrascale.execute.spark.adopted.writers import Written
+from autotrascale.execute.spark.causes import why
+from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
+from autotrascale.execute.spark.host.file_sinks import name_every_batch_below
+from autotrascale.execute.spark.host.sources import waits
+from autotrascale.execute.spark.host.state_partitions import repartition_state
+from autotrascale.execute.spark.query.checkpoint import Forget, MoveState, RunOpenBatch, steps
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+_HOUR_MS = 3_600_000
+_POLL_SECONDS = 0.05
+_IDLE_SECONDS = 0.5
+_one_start_at_a_time = threading.Lock()
+
+
+def first_start(written: Written) -> str:
+    """Before its author's own start: what an earlier driver left half done is finished. Why it cannot be moved, where
+    that does not work out; Spark then makes of the checkpoint what it can."""
+    try:
+        prepare(written, written.checkpoint, 0)
+    except Exception as problem:
+        return f"its checkpoint cannot be read or mended: {_line(problem)}"
+    return ""
+
+
+def start(written: Written, begin: Callable[[], Any], partitions: int | None = None) -> tuple[Any, int]:
+    """Spark takes the number from the session, which is everybody's: one at a time, and no longer than it takes. Java's
+    handle, and the number that it has."""
+    with _one_start_at_a_time:
+        if partitions is None:
+            return begin(), int(written.spark.conf.get(PARTITIONS) or 0)
+        with _session_says(written.spark, partitions):
+            return begin(), partitions
+
+
+def prepare(written: Written, checkpoint: str, wanted: int) -> None:
+    """Of a query that is stopped: its checkpoint, brought to where it can start with `wanted` partitions of state; 0
+    leaves them as they are."""
+    if not checkpoint:
+        return
+    spark = written.spark
+    folder = CheckpointFolder(spark, checkpoint)
+    for step in steps(folder.read, wanted, checkpoint):
+        match step:
+            case RunOpenBatch():
+                name_every_batch_below(spark, written.output, checkpoint)
+                written.run_open_batch()
+            case MoveState(partitions):
+                repartition_state(spark, checkpoint, partitions)
+            case Forget(entries):
+                folder.forget(entries)
+    name_every_batch_below(spark, written.output, checkpoint)
+
+
+def state_of(handle: Handle) -> tuple[bool, int, str]:
+    """Whether it has state, its partitions, and why that state cannot be moved. State keeps the number that its
+    checkpoint says, whatever the session does."""
+    written = handle.written
+    if written is None or not handle.checkpoint:
+        return False, handle.partitions, handle.not_movable
+    folder = CheckpointFolder(written.spark, handle.checkpoint)
+    found = folder.read()
+    if not found.stores or not found.planned:
+        return False, handle.partitions, handle.not_movable
+    provider = folder.setting(PROVIDER)
+    not_movable = handle.not_movable
+    if not not_movable and not provider.endswith("RocksDBStateStoreProvider"):
+        not_movable = f"its state is in {provider.rpartition('.')[2] or 'a store of its own'}, which cannot be moved"
+    return True, found.partitions[max(found.partitions)] or handle.partitions, not_movable
+
+
+def rescale(handle: Handle, wish: Rescale) -> Rescaled:
+    with handle.one_at_a_time:
+        _, before, not_movable = state_of(handle)
+        written = handle.written
+        if not_movable or written is None:
+            raise EngineError(f"query {_called(handle)} {not_movable}")
+        if not handle.isActive:
+            raise EngineError(f"query {_called(handle)} has ended")
+        if wish.partitions == before == handle.partitions:
+            return Rescaled(True, wish.partitions, handle.runs[-1], False, 0.0, 0.0)
+        handle.set_out()
+        try:
+            answer = _Move(handle, written, wish, before).go()
+        except BaseException as problem:
+            as_wished = handle.runs_now() or handle.stop_asked
+            down = f"query {_called(handle)} is down after a rescale that failed: {_line(problem)}"
+            handle.arrived(None if as_wished else EngineError(down))
+            raise
+        handle.arrived()
+        return answer
+
+
+class _Move:
+    def __init__(self, handle: Handle, written: Written, wish: Rescale, before: int) -> None:
+        self._handle, self._written, self._wish, self._before = handle, written, wish, before
+
+    def go(self) -> Rescaled:
+        handle, began = self._handle, time.monotonic()
+        rested = self._come_to_rest()
+        finished = time.monotonic()
+        if handle.stop_asked or not handle.runs_now():
+            return self._answer(False, False, finished - began, 0.0, "the program ended the query meanwhile")
+        handle.cutting_off = not rested
+        handle._jsq.stop()
+        handle.cutting_off = False
+        if handle.stop_asked or handle.failed():
+            return self._answer(False, not rested, finished - began, 0.0, "the query ended meanwhile")
+        handle.stopped()
+        detail = ""
+        try:
+            self._bring_up(self._wish.partitions)
+        except Exception as problem:
+            detail = _line(problem)
+            say(f"query {_called(handle)} goes back to {self._before} partitions: {detail}")
+            self._stop_again()
+            self._bring_up(self._before, and_wait=False)
+        return self._answer(not detail, not rested, finished - began, time.monotonic() - finished, detail)
+
+    def _bring_up(self, partitions: int, *, and_wait: bool = True) -> None:
+        handle, written = self._handle, self._written
+        prepare(written, handle.checkpoint, partitions)
+        if handle.stop_asked:
+            return
+        jsq, handle.partitions = start(written, written.start_from_elsewhere, partitions)
+        handle.runs_on(jsq)
+        if and_wait:
+            self._await_first_batch()
+
+    def _stop_again(self) -> None:
+        with suppress(Exception):
+            self._handle._jsq.stop()
+
+    def _await_first_batch(self) -> None:
+        """A query that cannot run like this fails in its first batch. Until then nobody is told."""
+        handle, until, idle = self._handle, time.monotonic() + self._wish.first_within, _Idle()
+        while time.monotonic() < until and not handle.stop_asked:
+            if not handle.runs_now():
+                raise EngineError(_error(handle._jsq) or "the query ended by itself")
+            if handle._jsq.lastProgress() is not None or idle.for_long(handle):
+                return
+            time.sleep(_POLL_SECONDS)
+
+    def _come_to_rest(self) -> bool:
+        """False where the batch in flight does not end in time."""
+        handle, until, idle = self._handle, time.monotonic() + self._wish.finish_within, _Idle()
+        held, seen = _hold(handle._jsq), _batches(handle._jsq)
+        while time.monotonic() < until and not handle.stop_asked and handle.runs_now():
+            if idle.for_long(handle) or _waits_for_trigger(handle._jsq):
+                return True
+            if not held and _batches(handle._jsq) != seen:
+                return True
+            time.sleep(_POLL_SECONDS)
+        return False
+
+    def _answer(self, done: bool, cut_off: bool, finish: float, still: float, detail: str) -> Rescaled:
+        return Rescaled(done, self._handle.partitions, self._handle.runs[-1], cut_off, finish, still, detail)
+
+
+class _Idle:
+    """Whether a query has had nothing to do for a while."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def for_long(self, handle: Handle) -> bool:
+        if not waits(_status(handle._jsq)):
+            self._since = None
+            return False
+        self._since = self._since or time.monotonic()
+        return time.monotonic() - self._since >= _IDLE_SECONDS
+
+
+def _hold(jsq: Any) -> bool:
+    """Its next batch is an hour away, from now on. False where this Spark is made in another way."""
+    try:
+        trigger = jsq.streamingQuery().triggerExecutor()
+        field = trigger.getClass().getDeclaredField("intervalMs")
+        field.setAccessible(True)
+        field.set(trigger, _HOUR_MS)
+    except Exception:  # py4j has many words for "there is no such thing"
+        return False
+    return True
+
+
+def _waits_for_trigger(jsq: Any) -> bool:
+    status = _status(jsq)
+    return not status["isTriggerActive"] and status["message"] == "Waiting for next trigger"
+
+
+def _status(jsq: Any) -> dict[str, Any]:
+    status = jsq.status()
+    return {"message": str(status.message()), "isTriggerActive": bool(status.isTriggerActive())}
+
+
+def _batches(jsq: Any) -> int:
+    progress = jsq.lastProgress()
+    return -1 if progress is None else int(progress.batchId())
+
+
+@contextmanager
+def _session_says(spark: SparkSession, partitions: int) -> Iterator[None]:
+    """Its author may set another number meanwhile, which then stands."""
+    conf: Any = spark._jsparkSession.sessionState().conf()
+    before = spark.conf.get(PARTITIONS) if conf.contains(PARTITIONS) else None
+    spark.conf.set(PARTITIONS, str(partitions))
+    try:
+        yield
+    finally:
+        if spark.conf.get(PARTITIONS) == str(partitions):
+            spark.conf.unset(PARTITIONS) if before is None else spark.conf.set(PARTITIONS, before)
+
+
+def _error(jsq: Any) -> str:
+    error = jsq.exception()
+    return why(str(error.get().toString())) if error.isDefined() else ""
+
+
+def _line(problem: BaseException) -> str:
+    return str(problem) if isinstance(problem, EngineError) else why(f"{type(problem).__name__}: {problem}")
+
+
+def _called(handle: Handle) -> str:
+    return str(handle.name or handle.query_id)

@@ -1,0 +1,159 @@
+"""A query as its author described it, kept so that it can be started again and again.
+
+A `DataStreamWriter` can be changed after a query was started from it, and start another one. So what it says at the
+first start is copied, field by field, into one of ours; Spark has no other way to ask a writer what it was told.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from autotrascale.execute.spark.host.sources import not_replayable
+
+CHECKPOINT = "checkpointLocation"
+_LOCATIONS = "spark.sql.streaming.checkpointLocation"
+# Spark starts these without a checkpoint of their author's, in a folder that goes when they stop.
+_WITHOUT_CHECKPOINT = ("memory", "foreach", "foreachbatch", "console", "noop")
+_ENDS_BY_ITSELF = {"OneTimeTrigger": "once", "AvailableNowTrigger": "availableNow"}
+_NO_BATCHES = {"ContinuousTrigger": "continuous", "RealTimeTrigger": "realTime"}
+
+
+class Written:
+    """One description. `path` and `table` are what `start` and `toTable` were given."""
+
+    def __init__(self, writer: DataStreamWriter, path: str | None, table: str | None) -> None:
+        self.spark: SparkSession = writer._df.sparkSession
+        self._df: Any = writer._df
+        self._path, self._table = path, table
+        self._jwrite = _copied(self._df, writer._jwrite)
+        self.not_movable = self._not_movable(writer)
+        self.temporary = ""
+        if not self.not_movable:
+            self._keep_temporary_checkpoint()
+        context: Any = self.spark.sparkContext._jsc
+        # What the starting thread had: pool, group and description of jobs go by it.
+        self._properties = context.sc().getLocalProperties().clone()
+
+    @property
+    def sink(self) -> str:
+        return str(_field(self._jwrite, "source") or "").lower()
+
+    @property
+    def checkpoint(self) -> str:
+        """Where its author wants it, in one place or another; empty where Spark chooses."""
+        option = self._option(CHECKPOINT)
+        if option:
+            return option
+        folder, name = self.spark.conf.get(_LOCATIONS, None), _said(_field(self._jwrite, "extraOptions"), "queryName")
+        return f"{folder.rstrip('/')}/{name}" if folder and name else ""
+
+    @property
+    def output(self) -> str:
+        """The folder that it writes files to, where it is one; it may not be there yet."""
+        if self._table is not None:
+            return _table_folder(self.spark, self._table)
+        return self._path or self._option("path")
+
+    def at(self, checkpoint: str) -> None:
+        """From the next start on; a place that Spark chose is kept so."""
+        self._jwrite.option(CHECKPOINT, checkpoint)
+
+    def start(self) -> Any:
+        """As its author would. The handle is Java's."""
+        if self._table is not None:
+            return self._jwrite.toTable(self._table)
+        return self._jwrite.start() if self._path is None else self._jwrite.start(self._path)
+
+    def start_from_elsewhere(self) -> Any:
+        """The same, in a thread that is not its author's."""
+        self._take_properties()
+        return self.start()
+
+    def run_open_batch(self) -> None:
+        """The batch that is planned and not committed, and no other."""
+        self._take_properties()
+        jvm: Any = self.spark._jvm
+        once = _copied(self._df, self._jwrite)
+        once.trigger(jvm.org.apache.spark.sql.streaming.Trigger.Once())
+        mine, self._jwrite = self._jwrite, once
+        try:
+            query = self.start()
+        finally:
+            self._jwrite = mine
+        query.awaitTermination()
+
+    def forget_temporary(self) -> None:
+        """As Spark does when such a query was stopped."""
+        jvm: Any = self.spark._jvm
+        folder = jvm.org.apache.hadoop.fs.Path(self.temporary)
+        folder.getFileSystem(self.spark._jsparkSession.sessionState().newHadoopConf()).delete(folder, True)
+
+    def _take_properties(self) -> None:
+        context: Any = self.spark.sparkContext._jsc
+        context.sc().setLocalProperties(self._properties.clone())
+
+    def _option(self, name: str) -> str:
+        return _said(_field(self._jwrite, "extraOptions"), name)
+
+    def _keep_temporary_checkpoint(self) -> None:
+        """Spark removes a checkpoint that it made itself when the query stops, so it is made here, in the same way."""
+        if self.checkpoint or self.spark.conf.get(_LOCATIONS, None) or self.sink not in _WITHOUT_CHECKPOINT:
+            return
+        jvm: Any = self.spark._jvm
+        folder = jvm.java.lang.System.getProperty("java.io.tmpdir")
+        self.temporary = str(jvm.org.apache.spark.util.Utils.createTempDir(folder, "temporary").getCanonicalPath())
+        self.at(self.temporary)
+
+    def _not_movable(self, writer: DataStreamWriter) -> str:
+        if formats := not_replayable(writer):
+            return f"reads from {' and '.join(formats)}, which gives each record only once: records would be lost"
+        trigger = _class_name(_field(self._jwrite, "trigger"))
+        if trigger in _ENDS_BY_ITSELF:
+            return f"ends by itself (trigger {_ENDS_BY_ITSELF[trigger]})"
+        if trigger in _NO_BATCHES:
+            return f"does not run in batches that end (trigger {_NO_BATCHES[trigger]})"
+        mode = str(_field(self._jwrite, "outputMode").toString()).lower()
+        if self.sink == "memory" and mode != "complete":
+            return f"writes to memory in mode {mode}: what is there would be lost"
+        return ""
+
+
+def _copied(df: Any, writer: Any) -> Any:
+    """Another writer of the same data that was told the same. `ds`, its data, is given by how it is made."""
+    copy = df._jdf.writeStream()
+    fields = writer.getClass().getDeclaredFields()
+    for at in range(len(fields)):
+        field = fields[at]
+        if field.getName() != "ds":
+            field.setAccessible(True)
+            field.set(copy, field.get(writer))
+    return copy
+
+
+def _field(writer: Any, name: str) -> Any:
+    field = writer.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(writer)
+
+
+def _said(options: Any, name: str) -> str:
+    found = options.get(name)
+    return "" if found.isEmpty() else str(found.get())
+
+
+def _class_name(instance: Any) -> str:
+    return re.sub(r"\$$", "", str(instance.getClass().getSimpleName()))
+
+
+def _table_folder(spark: SparkSession, table: str) -> str:
+    """Of a table that Spark's own catalog keeps as files; empty for others, and where there is none yet."""
+    state: Any = spark._jsparkSession.sessionState()
+    try:
+        name = state.sqlParser().parseTableIdentifier(table)
+        return str(state.catalog().getTableMetadata(name).location().toString())
+    except Exception:  # another catalog's names, a table that is yet to be made: Java raises many things
+        return ""
