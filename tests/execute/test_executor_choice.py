@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -116,6 +118,16 @@ def test_what_we_set_is_enough(master: str) -> None:
     bound = {"spark.cores.max": "24"} if master.startswith("spark") else {"spark.executor.instances": "2"}
     assert ours.items() >= bound.items()
     assert not {"spark.cores.max", "spark.executor.instances"} & {each.name for each in settings(master)}
+
+
+def test_the_document_says_what_is_set() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text(encoding="utf-8")
+    usual = settings("k8s://https://h:443")
+    for each in usual:
+        assert f"| `{each.name}` | {each.value} | {each.why} |" in text
+    manifest = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+    assert manifest["spec"]["sparkConf"] == {each.name: each.value for each in usual}
+    assert all(f"`{name}`" in text for name in ("spark.cores.max", "spark.executor.instances"))
 
 
 def test_a_master_without_executors_needs_no_settings() -> None:

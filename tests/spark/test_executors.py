@@ -6,12 +6,14 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from drivers import Driver, driver, expected
+from pyspark.sql import SparkSession
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.executors.scheduler import Executors
+from autotrascale.execute.spark.executors.scheduler import BACKEND, Executors
 from autotrascale.execute.spark.executors.settings import settings
 from autotrascale.execute.spark.local_session import local_session
 from autotrascale.testing.standalone import Cluster, conf, standalone
@@ -101,10 +103,29 @@ def test_executors_come_and_go_under_a_running_query(cluster: Cluster, applicati
     assert counts == expected(committed)
 
 
-def test_a_session_without_executors_says_so() -> None:
+@pytest.fixture(scope="module")
+def local() -> Iterator[SparkSession]:
     with local_session(cores="2") as spark:
-        executors = Executors(spark)
-        assert "runs all tasks inside the driver" in executors.why_not()
-        assert executors.running() == ()
-        with pytest.raises(InputError, match="there are no executors to give back"):
-            executors.request(2)
+        yield spark
+
+
+@pytest.mark.parametrize(
+    "of", ["StandaloneSchedulerBackend", "YarnSchedulerBackend", "k8s.KubernetesClusterSchedulerBackend"]
+)
+def test_every_cluster_is_asked_in_the_same_way(local: SparkSession, of: str) -> None:
+    jvm: Any = local._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    package = "org.apache.spark.scheduler.cluster"
+    assert (
+        loader.loadClass(f"{package}.{of}").getSuperclass().getName()
+        == BACKEND
+        == f"{package}.CoarseGrainedSchedulerBackend"
+    )
+
+
+def test_a_session_without_executors_says_so(local: SparkSession) -> None:
+    executors = Executors(local)
+    assert "runs all tasks inside the driver" in executors.why_not()
+    assert executors.running() == ()
+    with pytest.raises(InputError, match="there are no executors to give back"):
+        executors.request(2)

@@ -27,7 +27,7 @@ from autotrascale.execute.spark.executors import settings
 from autotrascale.execute.spark.executors.choice import to_release
 from autotrascale.execute.spark.executors.executor import Executor, Standing
 
-_BACKEND = "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend"
+BACKEND = "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend"
 _ARROW = " -> "  # as Scala writes an entry of a map
 
 
@@ -154,7 +154,7 @@ class Executors:
 
     @property
     def _has_executors(self) -> bool:
-        return bool(is_instance_of(self._spark.sparkContext._gateway, self._backend, _BACKEND))
+        return bool(is_instance_of(self._spark.sparkContext._gateway, self._backend, BACKEND))
 
     @property
     def _jvm(self) -> Any:
