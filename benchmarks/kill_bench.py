@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from autotrascale.testing.standalone import conf, standalone
 from benchmarks.kills.archive import JAVA, quick_java
-from benchmarks.kills.cluster import CONF, cluster
 from benchmarks.kills.run import PHASES, VICTIMS, WITHOUT_STATE, Fire, Kill, Outcome
 
 JOBS = ("stateless", "stateful", "two-states")
@@ -97,8 +97,8 @@ def fire(job: str, folder: Path, chance: random.Random, java: str, *, on_cluster
         finally:
             at.close()
         return
-    with cluster(folder / "cluster") as on:
-        at = Fire(job, folder / "job", chance, on.url, CONF, java, executors=on.executors)
+    with standalone(folder / "cluster") as on:
+        at = Fire(job, folder / "job", chance, on.url, conf(2, "600m"), java, executors=on.executors)
         try:
             yield at
         finally:

@@ -34,7 +34,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "views": ({"domain", "plan", "tuning"}, {"numpy"}),
     "testing": (
         {"domain", "plan", "monitor", "execute", "reading", "tuning"},
-        {"numpy", "pytest", "hypothesis"},
+        {"numpy", "pytest", "hypothesis", "pyspark", "psutil"},
     ),
     "service": (
         {"domain", "plan", "reading", "files", "monitor", "analyze", "execute", "knowledge"}

@@ -33,14 +33,14 @@ def within_quota(wanted: Mapping[str, int], need: Mapping[str, int], quota: int)
     least = {name: min(need.get(name, 1), w) for name, w in wanted.items()}
     if sum(least.values()) > quota:
         base = {name: min(1, n) for name, n in least.items()}
-        given = _shared(base, {name: n - base[name] for name, n in least.items()}, quota)
+        given = shared_out(base, {name: n - base[name] for name, n in least.items()}, quota)
     else:
-        given = _shared(least, {name: w - least[name] for name, w in wanted.items()}, quota)
+        given = shared_out(least, {name: w - least[name] for name, w in wanted.items()}, quota)
     cut = tuple(name for name, w in wanted.items() if given[name] < w)
     return Shares(given, cut, tuple(name for name in cut if given[name] < need.get(name, 1)))
 
 
-def _shared(base: Mapping[str, int], more: Mapping[str, int], quota: int) -> dict[str, int]:
+def shared_out(base: Mapping[str, int], more: Mapping[str, int], quota: int) -> dict[str, int]:
     """`base`, and what is left of the quota in proportion to `more`; whole slots, the largest remainders first."""
     left, whole = max(0, quota - sum(base.values())), sum(more.values())
     if not whole:

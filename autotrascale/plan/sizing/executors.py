@@ -1,0 +1,249 @@
+"""What executors cost, how many a set of queries needs, and how many partitions their state and shuffles get then.
+
+| symbol  | meaning                                                                          | unit       |
+|---------|----------------------------------------------------------------------------------|------------|
+| e       | executors of the application, MIN ≤ e ≤ MAX                                       | executors  |
+| c       | cores of one of them: tasks that it runs at once                                  | slots      |
+| S       | e · c, tasks that run at once                                                     | slots      |
+| n_qi    | slots that stage i of query q needs                                               | slots      |
+| k_q     | executors that query q needs; its share of e is e_q                               | executors  |
+| P_q     | partitions of q's state and shuffles: tasks of a stage                            | partitions |
+| w       | ⌈P / S⌉, waves in which the tasks of a stage run                                  |            |
+| use     | P / (w · S), share of the slots that have work while a stage runs                 | (0, 1]     |
+
+    slots       Σ_q max_i n_qi              the stages of one query take turns, queries run together
+    executors   e = min(max(Σ k_q, MIN), MAX)
+    cost        e · c · t core-seconds, or e · t / 3600 times the price of an executor hour
+
+P fits e executors when every slot gets a task, the tasks run in a few waves, and the last wave is not much emptier
+than the others: S ≤ P, w ≤ MOST_WAVES, use ≥ LEAST_USE. A stage lasts as long as its waves, so it is 1 / use times as
+long as its work would take on those slots. To change P is to stop the query and move its state: it is done only where
+P does not fit, and then P becomes the number of at most NEW_WAVES waves that fits the most of the executors that may be
+wanted next (from half to twice as many, within MIN:MAX), the smallest such.
+
+Up: executors first, since partitions for slots that are not there yet would only make more waves. Down: partitions
+first, while there are still slots for all; then the executors that are not needed any more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from autotrascale.domain import checks
+from autotrascale.domain.decision import Reason
+from autotrascale.domain.errors import InputError
+from autotrascale.plan.control.manager.quota import shared_out
+
+MOST_WAVES = 4  # every task costs its start, and a partition of state its commit
+NEW_WAVES = 2  # of a P that is chosen anew: room for twice the executors; more waves would save few moves more
+LEAST_USE = 0.75  # below, a stage lasts a third longer than it has to: that is worth a restart
+_LOOKED_AT = 64  # numbers of executors, however many there may be
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """MIN:MAX executors of the application."""
+
+    least: int
+    most: int
+
+    def __post_init__(self) -> None:
+        checks.count("executors", self.least)
+        checks.count("executors", self.most)
+        if self.most < self.least:
+            raise InputError("executors", f"the most are fewer than the least, {self.least}", seen=self.most,
+                             remedy="write MIN:MAX")  # fmt: skip
+
+    def hold(self, executors: int) -> int:
+        return min(max(executors, self.least), self.most)
+
+
+@dataclass(frozen=True)
+class Query:
+    """`needed` is k. `partitions` is P as it runs; None: it has neither state nor a shuffle, and nothing to move."""
+
+    name: str
+    needed: int
+    partitions: int | None
+
+    def __post_init__(self) -> None:
+        checks.count(f"queries.{self.name}.needed", self.needed)
+        if self.partitions is not None:
+            checks.count(f"queries.{self.name}.partitions", self.partitions)
+
+
+@dataclass(frozen=True)
+class Application:
+    """What runs: executors (those that leave not counted) of so many cores, and the queries on them."""
+
+    executors: int
+    cores: int
+    queries: tuple[Query, ...]
+
+    def __post_init__(self) -> None:
+        checks.count("executors", self.executors, least=0)
+        checks.count("cores", self.cores)
+
+
+@dataclass(frozen=True)
+class GrowExecutors:
+    total: int
+
+
+@dataclass(frozen=True)
+class MovePartitions:
+    query: str
+    partitions: int
+    reason: Reason
+
+
+@dataclass(frozen=True)
+class ShrinkExecutors:
+    total: int
+
+
+Step = GrowExecutors | MovePartitions | ShrinkExecutors
+
+
+@dataclass(frozen=True)
+class ExecutorPlan:
+    """`shares` is e_q. `short` names queries that get fewer executors than they need: MAX forbids more."""
+
+    executors: int
+    shares: Mapping[str, int]
+    steps: tuple[Step, ...]
+    short: tuple[str, ...] = ()
+
+
+def slots_needed(stages: Mapping[str, Sequence[int]]) -> int:
+    """Of the slots that each stage of each query needs.
+
+    >>> slots_needed({"orders": [4, 6, 2], "clicks": [3]})
+    9
+    """
+    return sum(max(needs, default=0) for needs in stages.values())
+
+
+def executors_for(slots: int, cores: int) -> int:
+    return max(1, math.ceil(slots / cores))
+
+
+def core_seconds(executors: float, cores: int, seconds: float) -> float:
+    return executors * cores * seconds
+
+
+def price_of(executors: float, seconds: float, per_hour: float) -> float:
+    """In whatever the price of an executor hour is given in."""
+    return executors * seconds / 3600 * per_hour
+
+
+def executor_seconds(changes: Sequence[tuple[float, int]], until: float) -> float:
+    """Of an application that had so many executors from each moment on.
+
+    >>> executor_seconds([(0.0, 1), (10.0, 3)], until=20.0)
+    40.0
+    """
+    ends = [*changes, (until, 0)]
+    return sum(count * max(0.0, min(end, until) - begin) for (begin, count), (end, _) in pairwise(ends))
+
+
+def plan_executors(application: Application, bounds: Bounds) -> ExecutorPlan:
+    """What should run, and the steps to there. Each step is made when the one before has come about; where a cluster
+    does not grant what it was asked for, plan again with what it granted as the most."""
+    needed = {query.name: query.needed for query in application.queries}
+    if len(needed) < len(application.queries):
+        raise InputError("queries", "have the same name twice", seen=[query.name for query in application.queries])
+    wanted = bounds.hold(sum(needed.values()))
+    shares = shares_of(needed, wanted)
+    moves = tuple(
+        MovePartitions(query.name, partitions, reason)
+        for query in application.queries
+        if query.partitions is not None
+        for partitions, reason in [partitions_for(shares[query.name], application.cores, query.partitions, bounds)]
+        if partitions != query.partitions
+    )
+    steps: tuple[Step, ...] = moves
+    if wanted > application.executors:
+        steps = (GrowExecutors(wanted), *moves)
+    elif wanted < application.executors:
+        steps = (*moves, ShrinkExecutors(wanted))
+    return ExecutorPlan(wanted, shares, steps, tuple(name for name, k in needed.items() if shares[name] < k))
+
+
+def shares_of(needed: Mapping[str, int], executors: int) -> dict[str, int]:
+    """Who may count on how many: each what it needs and a part of the rest, or, of too few, a part; one at least, for
+    queries without a share still run, on what the others leave."""
+    if not needed:
+        return {}
+    if sum(needed.values()) <= executors:
+        return shared_out(needed, needed, executors)
+    one = dict.fromkeys(needed, 1)
+    return shared_out(one, {name: k - 1 for name, k in needed.items()}, executors)
+
+
+def partitions_for(
+    executors: int, cores: int, now: int, bounds: Bounds | None = None, sources: int | None = None
+) -> tuple[int, Reason]:
+    """P for a query that may use so many executors, and why. `now` where a restart is not worth it. `bounds`: how many
+    executors it may have another time. `sources`: partitions of its source, where they are known: the slots beyond
+    wait while it is read, whatever P is.
+
+    >>> partitions_for(3, 2, now=6)[0], partitions_for(3, 2, now=4)[0]
+    (6, 12)
+    """
+    slots = executors * cores
+    wide = slots_wait(sources, slots)
+    if fits(now, slots):
+        numbers = {"partitions": now, "slots": slots, "use": use(now, slots)}
+        return now, Reason("partitions-fit", f"{now} partitions keep {slots} slots busy{wide}", numbers)
+    wanted = _suits_most(executors, bounds) * cores
+    numbers = {"partitions": now, "wanted": wanted, "slots": slots, "use": use(now, slots)}
+    return wanted, Reason("partitions-move", f"{_misfit(now, slots)}: {wanted} are better{wide}", numbers)
+
+
+def fits(partitions: int, slots: int) -> bool:
+    return slots <= partitions <= MOST_WAVES * slots and use(partitions, slots) >= LEAST_USE
+
+
+def use(partitions: int, slots: int) -> float:
+    return partitions / (math.ceil(partitions / slots) * slots)
+
+
+def slots_wait(sources: int | None, slots: int) -> str:
+    if sources is None or sources >= slots:
+        return ""
+    return f"; its source has {sources} partitions, and {slots - sources} slots wait while it is read"
+
+
+def _suits_most(executors: int, bounds: Bounds | None) -> int:
+    """P / c. Whole executors' worth: whether it fits does then not depend on c."""
+    low, high = max(1, executors // 2), 2 * executors
+    if bounds is not None:
+        low, high = min(executors, max(low, bounds.least)), max(executors, min(high, bounds.most))
+    others = _some(low, high)
+    best = executors
+    for candidate in _some(executors, NEW_WAVES * executors):
+        # The smallest of equals, since they are tried in order.
+        if fits(candidate, executors) and _count(candidate, others) > _count(best, others):
+            best = candidate
+    return best
+
+
+def _count(partitions: int, executors: Iterable[int]) -> int:
+    return sum(fits(partitions, each) for each in executors)
+
+
+def _some(first: int, last: int) -> range:
+    return range(first, last + 1, max(1, (last - first) // _LOOKED_AT))
+
+
+def _misfit(partitions: int, slots: int) -> str:
+    if partitions < slots:
+        return f"{slots - partitions} of {slots} slots get no task of {partitions} partitions"
+    waves = math.ceil(partitions / slots)
+    if waves > MOST_WAVES:
+        return f"{partitions} partitions take {waves} waves on {slots} slots"
+    return f"{partitions} partitions keep {use(partitions, slots):.0%} of {slots} slots busy"

@@ -1,0 +1,61 @@
+"""What executors cost, in words: how many, of which size, and for how much an hour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autotrascale.domain import checks
+from autotrascale.plan.sizing.executors import price_of
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Bill:
+    """`price` is of one executor for an hour, in `currency`; None: nobody has said. `memory` is as Spark writes it.
+
+    >>> Bill(3, 2, price=0.12).words(instead_of=Bill(7, 2, price=0.12))
+    '3 executors of 2 cores, 0.36 $ an hour instead of 0.84 $'
+    """
+
+    executors: int
+    cores: int
+    memory: str = ""
+    price: float | None = None
+    currency: str = "$"
+
+    def __post_init__(self) -> None:
+        checks.count("executors", self.executors, least=0)
+        checks.count("cores", self.cores)
+        checks.optional(checks.non_negative, "price", self.price)
+
+    @property
+    def per_hour(self) -> float | None:
+        return None if self.price is None else price_of(self.executors, _HOUR, self.price)
+
+    def words(self, instead_of: Bill | None = None) -> str:
+        """`instead_of` is named where it differs: by its price, where both have one, and by its executors otherwise."""
+        other = None if instead_of == self else instead_of
+        if self.per_hour is None or (other is not None and other.per_hour is None):
+            return self._size + (f" instead of {other._shortest(self)}" if other else "")
+        price = self._money(self.per_hour)
+        line = f"{self._size}, {price} an hour"
+        if other is None or other.per_hour is None:
+            return line
+        before = other._money(other.per_hour)
+        return f"{line} as before with {other._shortest(self)}" if before == price else f"{line} instead of {before}"
+
+    @property
+    def _size(self) -> str:
+        cores = f"{self.cores} core{'' if self.cores == 1 else 's'}"
+        memory = f" and {self.memory}" if self.memory else ""
+        return f"{self.executors} executor{'' if self.executors == 1 else 's'} of {cores}{memory}"
+
+    def _shortest(self, beside: Bill) -> str:
+        """The number alone where the sizes are alike."""
+        alike = (self.cores, self.memory) == (beside.cores, beside.memory)
+        return str(self.executors) if alike and self.executors != beside.executors else self._size
+
+    def _money(self, value: float) -> str:
+        """Two decimals, and two digits of what is less than a tenth."""
+        return f"{value:,.2f} {self.currency}" if value >= 0.1 or value == 0 else f"{value:.2g} {self.currency}"

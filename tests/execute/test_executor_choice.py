@@ -1,0 +1,152 @@
+"""What can be said of executors without a cluster: which to release, what is said of them, what must be set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from autotrascale.execute.spark.executors.choice import to_release
+from autotrascale.execute.spark.executors.executor import Executor, Standing
+from autotrascale.execute.spark.executors.scheduler import Executors
+from autotrascale.execute.spark.executors.settings import cautions, settings, why_not
+
+
+@st.composite
+def executors(draw: DrawFn) -> Executor:
+    return Executor(
+        id=str(draw(st.integers(0, 10_000))),
+        host=draw(st.sampled_from(["", "a", "b", "c", "d"])),
+        cores=draw(st.sampled_from([None, 1, 4])),
+        active_tasks=draw(st.sampled_from([None, 0, 0, 1, 3])),
+        since=float(draw(st.integers(0, 5))),
+        leaving_since=draw(st.sampled_from([None, None, None, 7.0])),
+    )
+
+
+fleets = st.lists(executors(), max_size=12, unique_by=lambda each: each.id)
+
+
+@given(fleets, st.integers(-2, 14))
+def test_as_many_are_released_as_asked_idle_ones_first(fleet: list[Executor], count: int) -> None:
+    chosen = to_release(fleet, count)
+    staying = {each.id: each for each in fleet if not each.leaving}
+    assert len(chosen) == len(set(chosen)) == min(max(count, 0), len(staying))
+    assert set(chosen) <= set(staying)
+    kept = [each for name, each in staying.items() if name not in chosen]
+    if any(staying[name].active_tasks != 0 for name in chosen):
+        assert all(each.active_tasks != 0 for each in kept)
+
+
+@given(fleets, st.integers(0, 12), st.randoms())
+def test_the_choice_does_not_depend_on_the_order(fleet: list[Executor], count: int, chance: object) -> None:
+    shuffled = list(fleet)
+    chance.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert to_release(fleet, count) == to_release(shuffled, count)
+
+
+def fleet(*rows: tuple[str, str, int, float]) -> list[Executor]:
+    return [Executor(name, host, 1, tasks, since) for name, host, tasks, since in rows]
+
+
+def test_a_worker_is_emptied_before_younger_executors_go() -> None:
+    one_alone = fleet(("1", "a", 1, 1.0), ("2", "b", 1, 2.0), ("3", "b", 1, 3.0))
+    assert to_release(one_alone, 1) == ("1",)
+    assert to_release(one_alone[1:], 1) == ("3",)  # neither empties a worker: the youngest
+    two_of_each = fleet(("1", "a", 1, 1.0), ("2", "b", 1, 2.0), ("3", "a", 1, 3.0), ("4", "b", 1, 2.5))
+    assert set(to_release(two_of_each, 2)) == {"1", "3"}
+    assert to_release(fleet(("1", "a", 0, 1.0), ("2", "b", 1, 2.0)), 1) == ("1",)
+
+
+def standing(number: int, asked: int | None, waiting: float = 0.0, leaving_since: float | None = None) -> Standing:
+    own = [Executor(str(i), "a", 1, 0, 0.0) for i in range(number)]
+    gone = [] if leaving_since is None else [Executor("x", "a", 1, 1, 0.0, leaving_since)]
+    return Standing((*own, *gone), asked, waiting, now=100.0)
+
+
+def test_what_the_cluster_does_not_grant_is_said_after_a_while() -> None:
+    late = standing(3, asked=5, waiting=74.0)
+    assert (late.missing, late.surplus) == (2, 0)
+    assert late.not_granted().startswith("2 of 5 executors have not come in 74.00 s: the cluster has no free cores")
+    assert standing(3, asked=5, waiting=5.0).not_granted() == ""
+    assert standing(3, asked=3, waiting=74.0).not_granted() == ""
+    assert standing(3, asked=None, waiting=74.0).not_granted() == ""
+
+
+def test_one_that_came_back_or_does_not_go_is_seen() -> None:
+    assert standing(3, asked=2).surplus == 1
+    assert standing(3, asked=None).surplus == 0
+    stuck = standing(3, asked=3, leaving_since=20.0)
+    assert len(stuck.staying) == 3
+    assert stuck.not_gone().startswith("executor x was released over 60.00 s ago")
+    assert standing(3, asked=3, leaving_since=90.0).not_gone() == ""
+    assert standing(3, asked=3).not_gone() == ""
+
+
+CLUSTER = {"spark.master": "spark://h:7077", "spark.decommission.enabled": "true"}
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        ({}, "runs all tasks inside the driver"),
+        ({"spark.master": "local[4]"}, "local[4] runs all tasks inside the driver"),
+        ({"spark.master": "local-cluster[2,1,1024]"}, "a toy cluster inside the driver"),
+        ({**CLUSTER, "spark.dynamicAllocation.enabled": "True"}, "spark.dynamicAllocation.enabled is true"),
+        ({"spark.master": "yarn"}, "spark.decommission.enabled is not true"),
+        ({**CLUSTER, "spark.decommission.enabled": "false"}, "spark.decommission.enabled is not true"),
+    ],
+)
+def test_why_executors_cannot_come_and_go_is_one_line(conf: dict[str, str], said: str) -> None:
+    reason = why_not(conf)
+    assert said in reason
+    assert "\n" not in reason
+
+
+@pytest.mark.parametrize("master", ["spark://h:7077", "yarn", "k8s://https://h:443"])
+def test_what_we_set_is_enough(master: str) -> None:
+    ours = {each.name: each.value for each in settings(master, (2, 6), 4)}
+    assert why_not({"spark.master": master, **ours}) == ""
+    assert cautions({"spark.master": master, "spark.executor.cores": "4", **ours}, most=6) == ()
+    assert all(each.why for each in settings(master, (2, 6), 4))
+    assert len(ours) == len(settings(master, (2, 6), 4))
+    bound = {"spark.cores.max": "24"} if master.startswith("spark") else {"spark.executor.instances": "2"}
+    assert ours.items() >= bound.items()
+    assert not {"spark.cores.max", "spark.executor.instances"} & {each.name for each in settings(master)}
+
+
+def test_the_document_says_what_is_set() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text(encoding="utf-8")
+    usual = settings("k8s://https://h:443")
+    for each in usual:
+        assert f"| `{each.name}` | {each.value} | {each.why} |" in text
+    manifest = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+    assert manifest["spec"]["sparkConf"] == {each.name: each.value for each in usual}
+    assert all(f"`{name}`" in text for name in ("spark.cores.max", "spark.executor.instances"))
+
+
+def test_a_master_without_executors_needs_no_settings() -> None:
+    assert settings("local[4]", (1, 3), 1) == ()
+    assert cautions({"spark.master": "local[4]"}) == ()
+
+
+def test_what_stands_in_the_way_of_growing_is_said() -> None:
+    usual = {**CLUSTER, "spark.storage.decommission.enabled": "true", "spark.executor.cores": "2"}
+    assert cautions({**usual, "spark.cores.max": "6"}, most=3) == ()
+    (bound,) = cautions({**usual, "spark.cores.max": "6"}, most=5)
+    assert "never be more than 3 executors of 2 cores" in bound
+    assert bound.endswith("set it to 10")
+    (unset,) = cautions(usual)
+    assert "starts with all that the cluster has free" in unset
+    assert any("not heeded" in line for line in cautions({**usual, "spark.executor.instances": "2"}, most=3))
+    assert any("all free cores of a worker" in line for line in cautions(CLUSTER))
+    assert any("stage of a batch run again" in line for line in cautions(CLUSTER))
+
+
+def test_a_client_of_spark_connect_has_no_executors_of_its_own() -> None:
+    assert "Spark Connect" in Executors(SimpleNamespace()).why_not()  # type: ignore[arg-type]

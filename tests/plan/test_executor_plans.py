@@ -1,0 +1,193 @@
+"""Laws of a plan for executors: what it ends at, in which order it gets there, and how seldom it stops a query."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from autotrascale.domain.errors import InputError
+from autotrascale.plan.sizing.executors import (
+    MOST_WAVES,
+    NEW_WAVES,
+    Application,
+    Bounds,
+    ExecutorPlan,
+    GrowExecutors,
+    MovePartitions,
+    Query,
+    ShrinkExecutors,
+    Step,
+    core_seconds,
+    executor_seconds,
+    executors_for,
+    fits,
+    partitions_for,
+    plan_executors,
+    price_of,
+    slots_needed,
+    use,
+)
+
+counts = st.integers(1, 60)
+cores = st.integers(1, 16)
+
+
+@st.composite
+def bounds(draw: DrawFn) -> Bounds:
+    least = draw(counts)
+    return Bounds(least, draw(st.integers(least, 120)))
+
+
+@st.composite
+def applications(draw: DrawFn) -> Application:
+    queries = tuple(
+        Query(f"q{i}", draw(counts), draw(st.one_of(st.none(), st.integers(1, 400))))
+        for i in range(draw(st.integers(1, 4)))
+    )
+    return Application(draw(st.integers(0, 120)), draw(cores), queries)
+
+
+def after(application: Application, step: Step) -> Application:
+    match step:
+        case GrowExecutors(total) | ShrinkExecutors(total):
+            return replace(application, executors=total)
+        case MovePartitions(name, partitions):
+            moved = (replace(q, partitions=partitions) if q.name == name else q for q in application.queries)
+            return replace(application, queries=tuple(moved))
+
+
+def done(application: Application, plan: ExecutorPlan) -> Application:
+    for step in plan.steps:
+        application = after(application, step)
+    return application
+
+
+@given(applications(), bounds())
+def test_it_asks_for_the_sum_over_the_queries_within_the_bounds(application: Application, bounds: Bounds) -> None:
+    plan = plan_executors(application, bounds)
+    need = sum(query.needed for query in application.queries)
+    assert plan.executors == bounds.hold(need)
+    assert done(application, plan).executors == plan.executors
+    if plan.executors >= len(application.queries):
+        assert sum(plan.shares.values()) == plan.executors
+    assert bool(plan.short) == (plan.executors < need and any(q.needed > 1 for q in application.queries))
+    assert all(plan.shares[q.name] >= q.needed for q in application.queries if q.name not in plan.short)
+
+
+@given(applications(), bounds())
+def test_no_slot_waits_for_want_of_partitions(application: Application, bounds: Bounds) -> None:
+    plan = plan_executors(application, bounds)
+    end = done(application, plan)
+    for query in end.queries:
+        if query.partitions is not None:
+            assert fits(query.partitions, plan.shares[query.name] * application.cores)
+    if all(query.partitions for query in end.queries):
+        assert sum(query.partitions or 0 for query in end.queries) >= plan.executors * application.cores
+
+
+@given(applications(), bounds())
+def test_up_executors_come_first_and_down_they_go_last(application: Application, bounds: Bounds) -> None:
+    plan = plan_executors(application, bounds)
+    kinds = [type(step) for step in plan.steps]
+    assert GrowExecutors not in kinds[1:]
+    assert ShrinkExecutors not in kinds[:-1]
+    assert (GrowExecutors in kinds) == (plan.executors > application.executors)
+    assert (ShrinkExecutors in kinds) == (plan.executors < application.executors)
+    need = min(sum(query.needed for query in application.queries), bounds.most)
+    at = application
+    for step in plan.steps:
+        if isinstance(step, MovePartitions):  # while they move there are slots for the need, or all there will be
+            assert at.executors >= need
+        at = after(at, step)
+
+
+@given(applications(), bounds())
+def test_a_plan_that_is_done_plans_nothing_more(application: Application, bounds: Bounds) -> None:
+    plan = plan_executors(application, bounds)
+    again = plan_executors(done(application, plan), bounds)
+    assert again.steps == ()
+    assert (again.executors, again.shares, again.short) == (plan.executors, plan.shares, plan.short)
+
+
+@given(applications(), bounds(), st.integers(1, 120))
+def test_what_the_cluster_granted_is_planned_with(application: Application, bounds: Bounds, granted: int) -> None:
+    """Whoever asked in vain plans with what there is: partitions then fit that."""
+    granted = min(granted, bounds.most)
+    plan = plan_executors(replace(application, executors=granted), Bounds(min(bounds.least, granted), granted))
+    assert not any(isinstance(step, GrowExecutors) for step in plan.steps)
+
+
+@given(st.integers(1, 2000), cores, st.integers(1, 10_000), st.one_of(st.none(), bounds()))
+def test_partitions_stay_where_they_fit_and_fit_where_they_go(
+    executors: int, cores: int, now: int, bounds: Bounds | None
+) -> None:
+    wanted, reason = partitions_for(executors, cores, now, bounds)
+    slots = executors * cores
+    assert fits(wanted, slots)
+    assert (wanted == now) == fits(now, slots)
+    assert reason.code == ("partitions-fit" if wanted == now else "partitions-move")
+    if wanted != now:
+        assert slots <= wanted <= NEW_WAVES * slots
+        assert use(wanted, slots) >= 0.75
+    assert not fits(slots - 1, slots) if slots > 1 else True
+    assert not fits(MOST_WAVES * slots + 1, slots)
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=30), cores, st.integers(1, 40))
+def test_between_one_and_three_executors_state_moves_twice_at_most(course: list[int], cores: int, now: int) -> None:
+    """… however often executors come and go."""
+    moves = 0
+    for executors in course:
+        wanted = partitions_for(executors, cores, now, Bounds(1, 3))[0]
+        moves, now = moves + (wanted != now), wanted
+    assert moves <= 2
+
+
+def test_a_source_with_fewer_partitions_than_slots_is_named() -> None:
+    assert partitions_for(3, 2, 6, sources=4)[1].text.endswith(
+        "its source has 4 partitions, and 2 slots wait while it is read"
+    )
+    assert "source" not in partitions_for(3, 2, 6, sources=6)[1].text
+
+
+def test_why_partitions_move_is_said() -> None:
+    assert partitions_for(4, 1, 3)[1].text == "1 of 4 slots get no task of 3 partitions: 8 are better"
+    assert "keep 62% of 4 slots busy" in partitions_for(4, 1, 5)[1].text
+    assert "take 5 waves on 4 slots" in partitions_for(4, 1, 20)[1].text
+
+
+@given(st.dictionaries(st.text(min_size=1), st.lists(st.integers(0, 90), max_size=5), max_size=4), cores)
+def test_stages_take_turns_and_queries_do_not(stages: dict[str, list[int]], cores: int) -> None:
+    needed = slots_needed(stages)
+    assert needed == sum(slots_needed({name: each}) for name, each in stages.items())
+    assert all(needed >= n for each in stages.values() for n in each)
+    executors = executors_for(needed, cores)
+    assert executors * cores >= needed
+    assert executors == 1 or (executors - 1) * cores < needed
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 100.0), st.integers(0, 40)), min_size=1), st.floats(0.0, 10.0))
+def test_executor_seconds_add_up(spans: list[tuple[float, int]], price: float) -> None:
+    at, changes, total = 0.0, list[tuple[float, int]](), 0.0
+    for seconds, count in spans:
+        changes.append((at, count))
+        at, total = at + seconds, total + seconds * count
+    assert executor_seconds(changes, at) == pytest.approx(total)
+    assert executor_seconds(changes, at / 2) <= total + 1e-9
+    assert price_of(2.0, 1800.0, price) == pytest.approx(price)
+    assert core_seconds(3, 2, 10.0) == 60.0
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 3), (3, 2), (1, True)])
+def test_bounds_that_are_none_are_refused(least: int, most: int) -> None:
+    with pytest.raises(InputError):
+        Bounds(least, most)
+
+
+def test_two_queries_of_one_name_are_refused() -> None:
+    with pytest.raises(InputError, match="same name"):
+        plan_executors(Application(1, 1, (Query("a", 1, 1), Query("a", 1, 1))), Bounds(1, 2))

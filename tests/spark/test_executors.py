@@ -1,0 +1,131 @@
+"""Executors come and go under a running query, on a real cluster: no batch is broken, every record counts once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from drivers import Driver, driver, expected
+from pyspark.sql import SparkSession
+
+from autotrascale.domain.errors import InputError
+from autotrascale.execute.spark.executors.scheduler import BACKEND, Executors
+from autotrascale.execute.spark.executors.settings import settings
+from autotrascale.execute.spark.local_session import local_session
+from autotrascale.testing.standalone import Cluster, conf, standalone
+
+pytestmark = pytest.mark.spark
+
+RELEASED_WITHIN = 30.0  # seconds from the decision
+PATIENCE = 120.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three workers with room for one executor each."""
+    with standalone(tmp_path_factory.mktemp("cluster"), workers=3, cores=1, memory="1g") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def application(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    ours = {setting.name: setting.value for setting in settings(cluster.url, (1, 5), 1)}
+    with driver(cluster.url, {**conf(), **ours}, tmp_path_factory.mktemp("driver")) as application:
+        yield application
+
+
+def until(what: Callable[[], bool], seconds: float = PATIENCE) -> float:
+    """How long it took."""
+    began = time.monotonic()
+    while not what():
+        assert time.monotonic() - began < seconds
+        time.sleep(0.2)
+    return time.monotonic() - began
+
+
+def test_executors_come_and_go_under_a_running_query(cluster: Cluster, application: Driver) -> None:
+    assert application("why_not") == ""
+
+    def batches(more: int) -> None:
+        """So many more are committed."""
+        before = application("progress").committed
+        until(lambda: application("progress").committed >= before + more)
+
+    def number() -> int:
+        return len(application("running"))
+
+    until(lambda: number() == 3)  # a standalone cluster gives all it has at the start
+    batches(2)
+    went = application("bring_to", 1)
+    assert len(went) == 2
+    assert {each.id for each in application("running") if each.leaving} <= set(went)
+    assert until(lambda: number() == 1) < RELEASED_WITHIN
+    batches(1)
+
+    application("bring_to", 3)
+    until(lambda: number() == 3)
+    until(lambda: all(each.cores == 1 for each in application("running")))
+    assert len({each.host for each in application("running")}) == 3
+    batches(2)
+    assert application("standing").missing == 0
+    calm = application("progress")
+    assert (calm.failed_tasks, calm.repeated_stages, calm.exception) == (0, 0, "")
+
+    victim = application("running")[-1].id
+    os.kill(cluster.executor(victim), signal.SIGKILL)
+    until(lambda: victim not in {each.id for each in application("running")})
+    until(lambda: number() == 3)  # Spark starts another, for so many are wanted
+    batches(1)
+
+    application("bring_to", 5)
+    time.sleep(2.0)
+    standing = application("standing")
+    assert (len(standing.staying), standing.missing) == (3, 2)
+    assert standing.waiting_seconds > 1.0
+    assert "2 of 5 executors have not come" in standing.not_granted(patience=1.0)
+
+    with pytest.raises(InputError, match="would all be released"):
+        application("release", [each.id for each in standing.staying])
+    before = application("progress")
+    application("bring_to", 1)
+    assert until(lambda: number() == 1) < RELEASED_WITHIN
+    batches(2)
+    assert number() == 1  # none came back
+    after = application("progress")
+    assert (after.failed_tasks, after.repeated_stages) == (before.failed_tasks, before.repeated_stages)
+    assert after.exception == ""
+
+    committed, counts = application("finish")
+    assert counts == expected(committed)
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[SparkSession]:
+    with local_session(cores="2") as spark:
+        yield spark
+
+
+@pytest.mark.parametrize(
+    "of", ["StandaloneSchedulerBackend", "YarnSchedulerBackend", "k8s.KubernetesClusterSchedulerBackend"]
+)
+def test_every_cluster_is_asked_in_the_same_way(local: SparkSession, of: str) -> None:
+    jvm: Any = local._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    package = "org.apache.spark.scheduler.cluster"
+    assert (
+        loader.loadClass(f"{package}.{of}").getSuperclass().getName()
+        == BACKEND
+        == f"{package}.CoarseGrainedSchedulerBackend"
+    )
+
+
+def test_a_session_without_executors_says_so(local: SparkSession) -> None:
+    executors = Executors(local)
+    assert "runs all tasks inside the driver" in executors.why_not()
+    assert executors.running() == ()
+    with pytest.raises(InputError, match="there are no executors to give back"):
+        executors.request(2)

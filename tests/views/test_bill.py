@@ -1,0 +1,53 @@
+"""A bill says how many executors, of which size, for how much, and what it was before."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale.domain.errors import InputError
+from autotrascale.views.bill import Bill
+
+
+@pytest.mark.parametrize(
+    ("bill", "instead_of", "words"),
+    [
+        (Bill(3, 2, price=0.12), Bill(7, 2, price=0.12), "3 executors of 2 cores, 0.36 $ an hour instead of 0.84 $"),
+        (Bill(3, 2, price=0.12), Bill(3, 2, price=0.12), "3 executors of 2 cores, 0.36 $ an hour"),
+        (Bill(1, 1, "512m"), None, "1 executor of 1 core and 512m"),
+        (Bill(3, 2), Bill(7, 2), "3 executors of 2 cores instead of 7"),
+        (Bill(3, 2), Bill(3, 4), "3 executors of 2 cores instead of 3 executors of 4 cores"),
+        (Bill(3, 2, price=0.12), Bill(7, 2), "3 executors of 2 cores instead of 7"),
+        (
+            Bill(2, 2, price=0.15),
+            Bill(3, 1, price=0.1),
+            "2 executors of 2 cores, 0.30 $ an hour as before with 3 executors of 1 core",
+        ),
+        (Bill(2, 2, price=0.0021, currency="€"), None, "2 executors of 2 cores, 0.0042 € an hour"),
+        (Bill(2000, 8, price=1.5), None, "2000 executors of 8 cores, 3,000.00 $ an hour"),
+        (Bill(0, 2, price=1.5), None, "0 executors of 2 cores, 0.00 $ an hour"),
+    ],
+)
+def test_words(bill: Bill, instead_of: Bill | None, words: str) -> None:
+    assert bill.words(instead_of) == words
+
+
+bills = st.builds(
+    Bill, st.integers(0, 50), st.integers(1, 8), st.sampled_from(["", "2g"]), st.sampled_from([None, 0.0, 0.05, 1.0])
+)
+
+
+@given(bills, bills)
+def test_one_line_that_names_both_where_they_differ(bill: Bill, other: Bill) -> None:
+    words = bill.words(other)
+    assert "\n" not in words
+    assert words.startswith(f"{bill.executors} executor")
+    assert (" instead of " in words or " as before with " in words) == (bill != other)
+    assert (" an hour" in words) == (bill.price is not None and (bill == other or other.price is not None))
+
+
+@pytest.mark.parametrize("bad", [{"executors": -1}, {"cores": 0}, {"price": -0.1}, {"price": float("nan")}])
+def test_a_bill_of_nonsense_is_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(InputError):
+        Bill(**{"executors": 1, "cores": 1, **bad})  # type: ignore[arg-type]
