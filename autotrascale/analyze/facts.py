@@ -37,6 +37,7 @@ class TaskFact:
     served_squares: int | None = None
     slot_ms: int | None = None  # how long it held its slot, working or not
     cpu_ns: int | None = None
+    executor: str | None = None  # that ran it, by Spark's name
 
 
 class StageFact(Struct, frozen=True, gc=False):
@@ -50,6 +51,8 @@ class StageFact(Struct, frozen=True, gc=False):
     completed_ms: int
     entry: bool = True
     exit: bool = True
+    first: bool = False  # it reads from no other stage
+    stateful: bool = False
 
 
 class Mark(Struct, frozen=True, gc=False):
@@ -88,6 +91,8 @@ class BatchFact:
     tasks: tuple[TaskFact, ...] = ()
     states: tuple[StateFact, ...] = ()
     offsets: tuple[tuple[object, object], ...] = ()  # (start, end) for each source, as the source wrote them
+    query: str | None = None  # its number, the same from run to run
+    name: str | None = None
 
     @property
     def committed_ms(self) -> float:
@@ -104,6 +109,16 @@ class BatchStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryStarted:
+    """A query run that is there, told before its first batch. `query` stays the same from run to run; a query need not
+    have a name."""
+
+    run: str
+    query: str | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class QueryEnded:
     """A query run that is over; `error` is Spark's, empty when it was stopped."""
 
@@ -111,4 +126,20 @@ class QueryEnded:
     error: str = ""
 
 
-Fact = BatchFact | BatchStarted | QueryEnded
+@dataclass(frozen=True, slots=True)
+class ExecutorCame:
+    """`cores` are the tasks that it can run at once."""
+
+    executor: str
+    host: str
+    cores: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorGone:
+    executor: str
+    at_ms: int
+
+
+Fact = BatchFact | BatchStarted | QueryStarted | QueryEnded | ExecutorCame | ExecutorGone

@@ -137,7 +137,7 @@ def source_rates(topology: Topology, batches: Sequence[BatchFact], *, marked: bo
     if all(arrivals.values()):
         return {source: rate for source, rate in arrivals.items() if rate is not None}
     counts = {source: records_in(source, topology, batches, marked) for source in arrivals}
-    offered = _offered(batches)
+    offered = offered_rate(batches)
     if offered is not None and len(counts) == 1:
         return dict.fromkeys(counts, offered)
     known = {source: count for source, count in counts.items() if count is not None}
@@ -168,11 +168,17 @@ def latency(topology: Topology, batches: Sequence[BatchFact]) -> Latency:
                 continue
             means.append(mark.count * max(0.0, commit - mark.mean))
             spread.append((max(0.0, commit - mark.last), max(0.0, commit - mark.first), mark.count))
+    return latency_of(spread, math.fsum(means) / sum(count for *_, count in spread) if spread else None)
+
+
+def latency_of(spread: Sequence[tuple[float, float, int]], mean: float | None = None) -> Latency:
+    """Of records that lie evenly between a least and a most latency, so many of each; `mean` where it is known better
+    than that."""
     if not spread:
         return Latency()
     low, high, weights = np.array(sorted(spread)).T
     quantiles = {name: _quantile(q, low, high, weights) for name, q in QUANTILES.items()}
-    return Latency(mean=math.fsum(means) / sum(count for *_, count in spread), **quantiles)
+    return Latency(mean=float(weights @ (low + high) / 2 / weights.sum()) if mean is None else mean, **quantiles)
 
 
 def _operators(
@@ -202,7 +208,7 @@ def _arrival_rate(source: str, batches: Sequence[BatchFact]) -> float | None:
     return sum(mark.count for mark in seen) / span if span > 0 else None
 
 
-def _offered(batches: Sequence[BatchFact]) -> float | None:
+def offered_rate(batches: Sequence[BatchFact]) -> float | None:
     """Records per second of input time: what Spark's own input rate says, and for an empty batch, which has none, the
     time since the trigger before."""
     records, seconds = 0, 0.0

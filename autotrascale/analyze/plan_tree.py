@@ -94,7 +94,7 @@ class Plan:
 
     def _piece(self, stage: Stage) -> int | None:
         """By the shuffles that it writes and reads."""
-        writes, reads = _shuffles(stage)
+        writes, reads = shuffles_of(stage)
         piece = self._pieces.get(writes)
         return None if piece is None or (writes == _FINAL and reads != set(piece.reads)) else writes
 
@@ -110,9 +110,9 @@ class Plan:
             stage, piece = todo.pop()
             found[stage] = piece
             above = {
-                _shape(parent, lambda at: stages[at].parents or ()): parent for parent in stages[stage].parents or ()
+                shape_of(parent, lambda at: stages[at].parents or ()): parent for parent in stages[stage].parents or ()
             }
-            below = {_shape(read, lambda at: self._pieces[at].reads): read for read in self._pieces[piece].reads}
+            below = {shape_of(read, lambda at: self._pieces[at].reads): read for read in self._pieces[piece].reads}
             apart = len(above) == len(stages[stage].parents or ()) and len(below) == len(self._pieces[piece].reads)
             if not apart or above.keys() != below.keys():
                 return {}
@@ -182,7 +182,7 @@ def _cut(tree: Node) -> list[Piece]:
     return pieces
 
 
-def _shuffles(stage: Stage) -> tuple[int, set[int]]:
+def shuffles_of(stage: Stage) -> tuple[int, set[int]]:
     """The number of the shuffle that a stage writes, and of those that it reads."""
     writes, reads = _FINAL, set()
     for rdd in stage.rdds:
@@ -195,9 +195,9 @@ def _shuffles(stage: Stage) -> tuple[int, set[int]]:
     return writes, reads
 
 
-def _shape(top: int, below: Callable[[int], Sequence[int]]) -> str:
+def shape_of(top: int, below: Callable[[int], Sequence[int]]) -> str:
     """Of a tree, whatever its parts are called: brackets in brackets."""
-    return "(" + "".join(sorted(_shape(each, below) for each in below(top))) + ")"
+    return "(" + "".join(sorted(shape_of(each, below) for each in below(top))) + ")"
 
 
 def _number(rdd: Rdd) -> int:

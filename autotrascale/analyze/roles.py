@@ -1,8 +1,9 @@
 """Which stage ran which operator, for all stages of one batch (or, without a stream, of one query). Pure Python.
 
 With marks (`op:NAME`) the plan says it, as `plan_tree` reads it. Without marks every stage is an operator of its own,
-named by the most telling node of its part of the plan; a stage that Spark lists again for a later job of the same
-query ends in the same RDD, and so gets the same name. Where a stage does not say what it reads, no upstream is made up.
+named by the most telling node of its part of the plan, in the words that `naming` left of it; a stage that Spark lists
+again for a later job of the same query ends in the same RDD, and so gets the same name. Where a stage does not say what
+it reads, no upstream is made up.
 
 This is asked once for each form that batches have, or once for each batch of a live job, so it may be Python.
 """
@@ -12,25 +13,32 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
+from autotrascale.analyze.naming import by_name, part_of, words
 from autotrascale.analyze.plan_tree import Plan, Rdd, Stage
 from autotrascale.domain.errors import EngineError
 from autotrascale.monitor.eventlog.events import Node
 
 _CODEGEN = "WholeStageCodegen"
 _SCAN = re.compile(r"Scan|^LocalTable|^Range|^Rate")
-# The first group that a stage has a node of names it; a stage that reads from no other is named by what it scans.
+# The first group that a stage has a node of names it; a stage that reads from no other is named by what it scans. What
+# is partial is only the beginning of what a later stage does.
+_PARTIAL = "partial "
 _TELLING = (
-    re.compile(r"State|^Streaming|^TransformWith"),
     re.compile(r"Join$|^CartesianProduct"),
+    re.compile(r"GroupsWithState|GroupsIn|CoGroup|^TransformWith"),
     re.compile(r"Aggregate$|^Window"),
+    re.compile(r"State|^Streaming"),
     re.compile(r"Python|Arrow|Pandas|Generate$|^MapPartitions"),
     _SCAN,
-    re.compile(r"^(?!Exchange|InputAdapter|CollectMetrics|AQEShuffleRead|ShuffleQueryStage|AdaptiveSparkPlan|Write).+"),
+    re.compile(
+        r"^(?!Exchange|InputAdapter|CollectMetrics|AQEShuffleRead|ShuffleQueryStage|AdaptiveSparkPlan|Write|Whole|Execute).+"
+    ),
+    re.compile(r"^WriteTo|^Execute"),
 )
 _STATE = re.compile(r"^State(?:ful)?Store|StateStoreRDD|StateStoreSave")
 
@@ -124,16 +132,16 @@ def _marked(job: Job, refuse: bool) -> Iterator[StageRole]:
 
 
 def _unmarked(jobs: Sequence[Job]) -> list[StageRole]:
-    """Names made unique by counting on: HashAggregate, HashAggregate-2."""
+    """Names made unique by counting on: count by word, count by word (2)."""
     names: dict[int, str] = {}  # by the stage's last RDD
     given: dict[str, int] = {}
     by_stage: dict[int, str] = {}
     for stage, job in _listed(jobs):
         last = max((rdd.number for rdd in stage.rdds), default=-1 - stage.number)
         if last not in names:
-            plain = _name(stage, job.plan)
+            plain = _name(stage, {each.number: each for each in job.stages}, job.plan)
             given[plain] = given.get(plain, 0) + 1
-            names[last] = plain if given[plain] == 1 else f"{plain}-{given[plain]}"
+            names[last] = plain if given[plain] == 1 else f"{plain} ({given[plain]})"
         by_stage[stage.number] = names[last]
     return [
         StageRole(
@@ -153,27 +161,34 @@ def _listed(jobs: Sequence[Job]) -> list[tuple[Stage, Job]]:
     return [first[number] for number in sorted(first)]
 
 
-def _name(stage: Stage, plan: Node | None) -> str:
-    nodes = list(_nodes(stage, plan))
-    for telling in _TELLING if stage.parents != () else (_SCAN, *_TELLING):
-        if found := next((node for node in nodes if telling.search(node)), None):
-            return _plain(found)
+def _name(stage: Stage, stages: Mapping[int, Stage], plan: Node | None) -> str:
+    """In the words of its part of the plan; else by the nodes that it names itself, else by its own name."""
+    part = part_of(stage, stages, plan) if plan else []
+    there = {node.nodeName for node in part}
+    nodes = [*part, *(node for node in _nodes(stage, plan) if node.nodeName not in there)]
+    for partial in (False, True):
+        for telling in _TELLING if stage.parents != () else (_SCAN, *_TELLING):
+            for node in nodes:
+                said = node.simpleString
+                if said and said.startswith(_PARTIAL) == partial and telling.search(node.nodeName):
+                    return said
     return _plain(stage.name or "stage")
 
 
-def _nodes(stage: Stage, plan: Node | None) -> Iterator[str]:
+def _nodes(stage: Stage, plan: Node | None) -> Iterator[Node]:
     """The plan's nodes that made the stage's RDDs, from its end to its beginning, compiled pieces taken apart."""
+    known = by_name(plan) if plan else {}
     for rdd in sorted(stage.rdds, key=lambda rdd: -rdd.number):
         inner = list(_compiled(plan, rdd.node)) if plan and rdd.node.startswith(_CODEGEN) else []
-        yield from inner or ([rdd.node] if rdd.node else [])
+        yield from inner or ([known.get(rdd.node) or Node(rdd.node, words(rdd.node, ""), [])] if rdd.node else [])
 
 
-def _compiled(node: Node, name: str, inside: bool = False) -> Iterator[str]:
+def _compiled(node: Node, name: str, inside: bool = False) -> Iterator[Node]:
     """The nodes inside `WholeStageCodegen (n)`, down to where its input comes in."""
     if inside:
         if node.nodeName == "InputAdapter" or node.nodeName.startswith(_CODEGEN):
             return
-        yield node.nodeName
+        yield node
     for child in node.children:
         yield from _compiled(child, name, inside or node.nodeName == name)
 
@@ -183,5 +198,8 @@ def _keeps_state(stage: Stage) -> bool:
 
 
 def _plain(name: str) -> str:
-    """A name that is easy to type: Scan parquet a.b → Scan-parquet-a.b."""
-    return re.sub(r"[^\w.]+", "-", name.split("(")[0].split(" at ")[0]).strip("-")[:40] or "stage"
+    """What Spark calls a stage: what was done, and the line of the script that did it, where that is said."""
+    what, _, where = name.partition(" at ")
+    what = " ".join(re.sub(r"[^\w.]+", " ", what.split("(")[0]).split())[:40] or "stage"
+    line = re.search(r"([\w.-]{1,40}\.py:\d{1,7})$", where)
+    return f"{what} at {line[1]}" if line else what

@@ -60,19 +60,20 @@ def measured(numbers: Mapping[str, Column]) -> dict[str, Column]:
 
 def task_facts(ends: Iterable[FullTaskEnd]) -> list[TaskFact]:
     """Of tasks that did their work."""
-    done = [(end.stage, end.info.index, end.metrics) for end in ends if end.metrics is not None]
+    done = [(end.stage, end.info, end.metrics) for end in ends if end.metrics is not None]
     table = np.array([_numbers(did) for *_, did in done], dtype=np.int64).reshape(-1, len(NUMBERS))
     columns = measured(dict(zip(NUMBERS, table.T, strict=True)))
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [
         TaskFact(
             stage,
-            index,
+            info.index,
             **{name: known(number) for name, number in zip(columns, row, strict=True)},
             slot_ms=_sum(did.run_ms, did.deserialise_ms, did.serialise_ms),
             cpu_ns=_sum(did.cpu_ns, did.deserialise_cpu_ns),
+            executor=info.executor,
         )
-        for (stage, index, did), row in zip(done, rows, strict=True)
+        for (stage, info, did), row in zip(done, rows, strict=True)
     ]
 
 

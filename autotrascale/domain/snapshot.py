@@ -69,11 +69,13 @@ class OperatorMetrics(Work):
     backlog_records: float | None = None  # records waiting in front of it
     arrival_cv2: float | None = None  # squared coefficient of variation of inter-arrival times
     service_cv2: float | None = None  # … and of service times
+    undivided: float | None = None  # share of its work that one instance does alone, where tasks tell it
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.count("parallelism", self.parallelism)
-        checks.optional(checks.share, "backpressure", self.backpressure)
+        for name in ("backpressure", "undivided"):
+            checks.optional(checks.share, name, getattr(self, name))
         for name in ("backlog_records", "arrival_cv2", "service_cv2"):
             checks.optional(checks.non_negative, name, getattr(self, name))
         if not self.instances:
@@ -102,7 +104,10 @@ class OperatorMetrics(Work):
 
     @property
     def skew(self) -> float:
-        """What the hottest instance took in, over the mean; 1 where the instances are not known apart."""
+        """What the hottest instance took in, over the mean; 1 where the instances are not known apart. Who stands for
+        many tasks, as an executor does, took what it was dealt: there the tasks tell it."""
+        if self.undivided is not None:
+            return 1.0 + self.undivided * (self.parallelism - 1)
         taken = [work.records_in for work in self.instances if work.records_in is not None]
         total = sum(taken)
         return max(taken) * len(taken) / total if total else 1.0
@@ -111,6 +116,8 @@ class OperatorMetrics(Work):
     def hot_share(self) -> float:
         """The share of the records that one instance takes in beside its even part, as the holder of a hot key does:
         of 4 instances the hottest takes in s + (1 − s)/4. Zero where the instances are not known apart."""
+        if self.undivided is not None:
+            return self.undivided
         counted = sum(work.records_in is not None for work in self.instances)
         return min(max((self.skew - 1.0) / (counted - 1.0), 0.0), 1.0) if counted > 1 else 0.0
 

@@ -25,7 +25,7 @@ from autotrascale.monitor.eventlog.events import (
     ShuffleRead,
     ShuffleWrite,
     TaskEndReason,
-    TaskInfo,
+    FullTaskInfo,
 )
 from autotrascale.plan.policies import create
 
@@ -162,7 +162,7 @@ def tasks_of(times: Sequence[tuple[int, int]]) -> list[TaskFact]:
     for index, (records, ms) in enumerate(times):
         blocks = (ShuffleRead(0, records), ShuffleWrite(0), Input(0), Output(0))
         did = FullTaskMetrics(ms, 0, 0, 0, *blocks, 0, 0)
-        ends.append(FullTaskEnd(1, TaskEndReason("Success"), TaskInfo(index), did))
+        ends.append(FullTaskEnd(1, TaskEndReason("Success"), FullTaskInfo(index), did))
     return task_facts(ends)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from autotrascale.analyze.naming import slim
 from autotrascale.analyze.plan_tree import Rdd, Stage
 from autotrascale.analyze.roles import Job, roles, shape
 from autotrascale.monitor.eventlog.events import Node
@@ -60,6 +61,7 @@ def test_jobs_without_marks_beside_marked_ones_belong_to_nobody() -> None:
 
 def test_without_marks_stages_are_named_by_their_most_telling_node() -> None:
     plan = node("Write", node("WholeStageCodegen (2)", node("HashAggregate", node("InputAdapter", node("Exchange")))))
+    slim(plan)
     job = Job(
         [
             stage(0, rdd(1, "Scan parquet a.b"), rdd(2, "HashAggregate"), rdd(3, "Exchange")),
@@ -70,14 +72,14 @@ def test_without_marks_stages_are_named_by_their_most_telling_node() -> None:
         plan,
     )
     found = roles([job])
-    assert [role.operator for role in found] == ["Scan-parquet-a.b", "HashAggregate", "StateStoreSave", "collect"]
-    assert found[3].upstream == ("HashAggregate", "StateStoreSave")
+    assert [role.operator for role in found] == ["read parquet a.b", "group", "keep state", "collect at here.py:7"]
+    assert found[3].upstream == ("group", "keep state")
     assert not any(role.marked for role in found)
 
 
 def test_equal_names_are_counted_on() -> None:
     job = Job([stage(0, rdd(1, "Sort")), stage(1, rdd(2, "Sort"), parents=(0,))], None)
-    assert [role.operator for role in roles([job])] == ["Sort", "Sort-2"]
+    assert [role.operator for role in roles([job])] == ["sort", "sort (2)"]
 
 
 def test_a_stage_that_is_listed_again_for_a_later_job_keeps_its_name() -> None:
@@ -85,13 +87,14 @@ def test_a_stage_that_is_listed_again_for_a_later_job_keeps_its_name() -> None:
     first = Job([stage(0, rdd(1, "Scan"), rdd(2, "Exchange"))], None)
     later = Job([stage(1, rdd(1, "Scan"), rdd(2, "Exchange")), stage(2, rdd(9, "Sort"), parents=(1,))], None)
     found = roles([first, later])
-    assert [(role.operator, role.upstream) for role in found] == [("Scan", ()), ("Scan", ()), ("Sort", ("Scan",))]
+    assert [(role.operator, role.upstream) for role in found] == [("scan", ()), ("scan", ()), ("sort", ("scan",))]
 
 
 def test_two_marks_in_one_stage_leave_the_stages_as_operators() -> None:
     plan = node("Write", mark("count", mark("clean", exchange(1, mark("source", node("Scan"))))))
+    slim(plan)
     job = Job([stage(0, rdd(1, "Scan"), writes(1)), stage(1, reads(1), parents=(0,), name="start at x")], plan)
-    assert [(role.operator, role.marked) for role in roles([job])] == [("Scan", False), ("start", False)]
+    assert [(role.operator, role.marked) for role in roles([job])] == [("scan", False), ("write", False)]
 
 
 def test_a_stage_that_two_jobs_list_ran_once() -> None:

@@ -94,8 +94,8 @@ def test_operators_are_as_good_as_the_version_names_them(version: Version, tmp_p
     if version >= (3, 0):
         expected: list[Any] = [("source", [], False), ("count", ["source"], True)]
     elif version >= (1, 4):
-        second = "StateStoreSave"
-        expected = [("MicroBatchScan", [], False), (second, ["MicroBatchScan"] if version >= (1, 5) else [], True)]
+        second = "keep state"
+        expected = [("read a stream", [], False), (second, ["read a stream"] if version >= (1, 5) else [], True)]
     else:
         expected = [("step0", [], False), ("step1", [], True)]
     assert operators == expected
@@ -117,8 +117,8 @@ def test_a_snapshot_has_what_is_known_and_nothing_else(version: Version, tmp_pat
         assert snapshot.backlog_records == 30 + 100.0 * 0.75
     if version < (1, 5):  # each operator stands alone, and is offered what it read
         assert snapshot.topology.sources == tuple(snapshot.operators)
-        assert snapshot.source_rates == {"MicroBatchScan" if version == (1, 4) else "step0": 200 / 1.6} | {
-            "StateStoreSave" if version == (1, 4) else "step1": 400 / 1.6
+        assert snapshot.source_rates == {"read a stream" if version == (1, 4) else "step0": 200 / 1.6} | {
+            "keep state" if version == (1, 4) else "step1": 400 / 1.6
         }
 
 

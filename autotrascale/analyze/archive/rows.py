@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from autotrascale.analyze.archive.columns import MARKS, Columns
+from autotrascale.analyze.naming import slim
 from autotrascale.analyze.plan_tree import Stage, shuffle_of
 from autotrascale.analyze.progress import batch_of, report
 from autotrascale.monitor.eventlog.events import (
@@ -142,21 +143,20 @@ def stages_pattern(event: JobStart) -> tuple[list[Any], tuple[int, int, int | No
 
 
 def plan_pattern(event: ExecutionStart) -> tuple[Node, int]:
-    """The event's own tree, of which only what says who nodes are is left: names, marks and numbers of shuffles; and
-    the first of these."""
+    """The event's own tree, of which only what says who nodes are is left: names, words, marks and numbers of shuffles;
+    and the first of these."""
+    slim(event.plan)
     shuffles: list[tuple[Node, int]] = []
-    _slim(event.plan, shuffles)
+    _numbered(event.plan, shuffles)
     first = min((at for _, at in shuffles), default=0)
     for node, at in shuffles:
         node.simpleString = f"[plan_id={at - first}]"
     return event.plan, first
 
 
-def _slim(node: Node, shuffles: list[tuple[Node, int]]) -> None:
+def _numbered(node: Node, shuffles: list[tuple[Node, int]]) -> None:
     """`shuffles` gets those that have a number."""
     if (at := shuffle_of(node)) is not None:
         shuffles.append((node, at))
-    marked = node.simpleString.startswith("CollectMetrics")
-    node.simpleString = node.simpleString.partition(",")[0] if marked else ""
     for child in node.children:
-        _slim(child, shuffles)
+        _numbered(child, shuffles)

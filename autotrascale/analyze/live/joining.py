@@ -8,10 +8,20 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from autotrascale.analyze.facts import BatchFact, BatchStarted, Fact, QueryEnded, StageFact
+from autotrascale.analyze.facts import (
+    BatchFact,
+    BatchStarted,
+    ExecutorCame,
+    ExecutorGone,
+    Fact,
+    QueryEnded,
+    QueryStarted,
+    StageFact,
+)
+from autotrascale.analyze.naming import slim
 from autotrascale.analyze.plan_tree import Stage
 from autotrascale.analyze.progress import batch_of, offset, output_records, phases, report, states
-from autotrascale.analyze.roles import Job, StageRole, marked_roles
+from autotrascale.analyze.roles import Job, StageRole, marked_roles, roles
 from autotrascale.analyze.tasks import task_facts
 from autotrascale.monitor.eventlog import events
 
@@ -35,13 +45,16 @@ class _Open:
     completed: dict[int, events.StageInfo] = field(default_factory=dict)
     tasks: list[events.FullTaskEnd] = field(default_factory=list)
     characters: int = 0
+    whole: bool = True  # or come upon half way: the plan of a job of it was never seen
 
 
 class Joiner:
     """Puts the events of one application's log together. It forgets a batch once it has reported it. Only operators
-    with marks are reported: nobody can rescale a stage that has no name."""
+    with marks are reported, as nobody can rescale a stage by itself; with `every_stage` those without are too, named as
+    an archive names them, and then the queries and executors as well."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, every_stage: bool = False) -> None:
+        self._every_stage = every_stage
         self._plans: dict[int, events.Node] = {}
         self._batches: dict[_Batch, _Open] = {}
         self._owners: dict[int, _Open] = {}  # by stage
@@ -62,28 +75,37 @@ class Joiner:
                 yield from self._progress(event.progress)
             case events.QueryTerminated():
                 yield self._ended(event)
+            case events.QueryStarted() if self._every_stage:
+                yield QueryStarted(event.runId, event.id, event.name)
+            case events.ExecutorChange() if self._every_stage:
+                yield _executor(event)
 
     def _execution(self, event: events.ExecutionStart) -> None:
         _check_characters(sum(_OBJECT + len(node.nodeName) + len(node.simpleString) for node in _nodes(event.plan)))
+        slim(event.plan)
         self._plans[event.execution] = event.plan
         if len(self._plans) > _PLANS_KEPT:  # most are of batches and leave with them; broadcasts' and others' do not
             del self._plans[min(self._plans)]
 
     def _job(self, event: events.JobStart) -> Iterator[Fact]:
         known, batch = event.properties, batch_of(event.properties)
-        if known is None or batch is None or known.execution is None or known.execution not in self._plans:
-            return  # of no stream, or of a batch that was come upon half way
+        if known is None or batch is None:
+            return  # of no stream
+        plan = None if known.execution is None else self._plans.get(known.execution)
+        if plan is None and not self._every_stage:
+            return  # of a batch that was come upon half way
         said = sum(_OBJECT + len(rdd.name) + len(rdd.scope or "") for stage in event.stages for rdd in stage.rdds)
         said += sum(_OBJECT + len(stage.name) + 8 * len(stage.parents or ()) for stage in event.stages)
         _check_characters(said)
-        job = Job([Stage.listed(stage) for stage in event.stages], self._plans[known.execution])
+        job = Job([Stage.listed(stage) for stage in event.stages], plan)
         if batch not in self._batches:
             self._batches[batch] = _Open()
             if event.submitted is not None:
                 yield BatchStarted(batch[1], batch[0], event.submitted)
         opened = self._batches[batch]
-        opened.executions |= {known.execution, known.execution if known.root is None else known.root}
+        opened.executions |= {each for each in (known.execution, known.root) if each is not None}
         opened.jobs.append(job)
+        opened.whole &= plan is not None or known.execution is None
         opened.characters += said
         self._characters += said
         for stage in event.stages:
@@ -122,7 +144,11 @@ class Joiner:
         if opened is None or batch.seconds is None:
             return  # Spark reports idle time too, under the number of a batch that did not run
         self._forget((batch.run, batch.batch))
-        roles = {role.stage: role for role in marked_roles(opened.jobs, refuse=True)}
+        if not opened.whole:
+            return  # what ran before is in no line that is left, so its work would be told as less than it was
+        found = roles(opened.jobs) if self._every_stage else marked_roles(opened.jobs, refuse=True)
+        role_of = {role.stage: role for role in found}
+        ran = opened.completed.keys() & role_of
         yield BatchFact(
             batch=batch.batch,
             run=batch.run,
@@ -134,10 +160,12 @@ class Joiner:
             behind=batch.behind,
             phases=phases(progress),
             marks=batch.marks,
-            stages=tuple(_stage(opened.completed[at], roles[at]) for at in sorted(opened.completed.keys() & roles)),
-            tasks=tuple(task_facts(end for end in opened.tasks if end.stage in opened.completed.keys() & roles)),
+            stages=tuple(_stage(opened.completed[at], role_of[at]) for at in sorted(ran)),
+            tasks=tuple(task_facts(end for end in opened.tasks if end.stage in ran)),
             states=states(progress),
             offsets=tuple((offset(source.startOffset), offset(source.endOffset)) for source in progress.sources),
+            query=progress.id,
+            name=progress.name,
         )
 
     def _ended(self, event: events.QueryTerminated) -> QueryEnded:
@@ -153,6 +181,12 @@ class Joiner:
             self._plans.pop(execution, None)
         for stage in [stage for stage, owner in self._owners.items() if owner is opened]:
             del self._owners[stage]
+
+
+def _executor(event: events.ExecutorChange) -> Fact:
+    if event.info is None:
+        return ExecutorGone(event.executor, event.at)
+    return ExecutorCame(event.executor, event.info.host, event.info.cores, event.at)
 
 
 def _check_characters(count: int) -> None:
@@ -177,4 +211,6 @@ def _stage(done: events.StageInfo, role: StageRole) -> StageFact:
         completed_ms=done.completed or 0,
         entry=role.entry,
         exit=role.exit,
+        first=not role.upstream,
+        stateful=role.stateful,
     )

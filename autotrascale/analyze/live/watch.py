@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from autotrascale.analyze.facts import BatchFact, BatchStarted, Fact, QueryEnded
+from autotrascale.analyze.facts import BatchFact, BatchStarted, ExecutorCame, ExecutorGone, Fact, QueryEnded
 from autotrascale.analyze.live.joining import Joiner
 from autotrascale.analyze.stability import Running, Sample
 from autotrascale.monitor.eventlog.following import Follower
@@ -13,8 +13,8 @@ from autotrascale.monitor.eventlog.following import Follower
 class FactStream:
     """The facts of one application, as its log tells them. What is damaged is counted and passed over."""
 
-    def __init__(self, follower: Follower) -> None:
-        self._follower, self._joiner = follower, Joiner()
+    def __init__(self, follower: Follower, *, every_stage: bool = False) -> None:
+        self._follower, self._joiner = follower, Joiner(every_stage=every_stage)
         self._senseless = 0
 
     @property
@@ -31,29 +31,23 @@ class FactStream:
                 self._senseless += 1
 
 
-class Watch:
-    """`poll` reads on. Facts of other runs are passed over: a query that was stopped still has lines to come."""
+class QueryRun:
+    """What is known of one run of a query."""
 
-    def __init__(self, follower: Follower) -> None:
-        self._stream = FactStream(follower)
-        self._run = ""
+    def __init__(self, run: str = "") -> None:
+        self.run = run
         self.batches: list[BatchFact] = []
         self.started: BatchStarted | None = None
         self.ended: QueryEnded | None = None
 
-    def follow(self, run: str) -> None:
-        """From now on, this run."""
-        self._run = run
-        self.batches, self.started, self.ended = [], None, None
-
-    def poll(self) -> None:
-        for fact in self._stream.facts():
-            if fact.run == self._run:
-                self._take(fact)
-
-    @property
-    def damaged(self) -> int:
-        return self._stream.damaged
+    def take(self, fact: Fact) -> None:
+        match fact:
+            case BatchFact():
+                self.batches.append(fact)
+            case BatchStarted():
+                self.started = fact
+            case QueryEnded():
+                self.ended = fact
 
     def since(self, at_ms: float) -> list[BatchFact]:
         """The batches that were triggered at this moment or later."""
@@ -73,14 +67,26 @@ class Watch:
             seconds=max(0.0, (now_ms - self.started.at_ms) / 1000),
         )
 
-    def _take(self, fact: Fact) -> None:
-        match fact:
-            case BatchFact():
-                self.batches.append(fact)
-            case BatchStarted():
-                self.started = fact
-            case QueryEnded():
-                self.ended = fact
+
+class Watch(QueryRun):
+    """`poll` reads on. Facts of other runs are passed over: a query that was stopped still has lines to come."""
+
+    def __init__(self, follower: Follower) -> None:
+        super().__init__()
+        self._stream = FactStream(follower)
+
+    def follow(self, run: str) -> None:
+        """From now on, this run."""
+        super().__init__(run)
+
+    def poll(self) -> None:
+        for fact in self._stream.facts():
+            if not isinstance(fact, ExecutorCame | ExecutorGone) and fact.run == self.run:
+                self.take(fact)
+
+    @property
+    def damaged(self) -> int:
+        return self._stream.damaged
 
 
 def samples(batches: Sequence[BatchFact], load_began_ms: float) -> list[Sample]:

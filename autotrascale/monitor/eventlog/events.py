@@ -72,9 +72,14 @@ class FullTaskMetrics(TaskMetrics, gc=False):
     deserialise_cpu_ns: Count = field(name="Executor Deserialize CPU Time", default=UNKNOWN)
 
 
+class FullTaskInfo(TaskInfo, gc=False):
+    executor: str | None = field(name="Executor ID", default=None)
+
+
 class FullTaskEnd(TaskEnd, gc=False):
     """The same with all that is known of a task: for a job that is followed while it runs."""
 
+    info: FullTaskInfo = field(name="Task Info")
     metrics: FullTaskMetrics | None = field(name="Task Metrics", default=None)
 
 
@@ -179,6 +184,7 @@ class Progress(Struct):
     batchId: Count  # noqa: N815
     timestamp: str
     sources: list[Source]
+    id: str | None = None
     name: str | None = None
     batchDuration: Count | None = None  # noqa: N815
     durationMs: dict[str, Count] = {}  # noqa: N815
@@ -189,6 +195,12 @@ class Progress(Struct):
 
 class QueryProgress(Struct):
     progress: Progress
+
+
+class QueryStarted(Struct):
+    runId: str  # noqa: N815
+    id: str | None = None
+    name: str | None = None
 
 
 class QueryTerminated(Struct):
@@ -202,6 +214,7 @@ class ApplicationStart(Struct):
 
 class ExecutorInfo(Struct):
     cores: Number = field(name="Total Cores")
+    host: str = field(name="Host", default="")
 
 
 class ExecutorChange(Struct):
@@ -219,6 +232,7 @@ RARE: dict[bytes, type[Struct]] = {
     b"SparkListenerStageCompleted": StageCompleted,
     b"SparkListenerJobStart": JobStart,
     b"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart": ExecutionStart,
+    b"org.apache.spark.sql.streaming.StreamingQueryListener$QueryStartedEvent": QueryStarted,
     b"org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent": QueryProgress,
     b"org.apache.spark.sql.streaming.StreamingQueryListener$QueryTerminatedEvent": QueryTerminated,
     b"SparkListenerApplicationStart": ApplicationStart,

@@ -1,0 +1,245 @@
+"""A query without marks as a job of one operator: what its executors did in a window of batches.
+
+    symbol    meaning                                                                        unit
+    k         executors that are there, or the share of them that the query may use
+    c         cores of an executor, their mean where they differ
+    T_e       useful time of the tasks that executor e ran (`tasks`)                         s
+    u_e       T_e / c, how long it was useful as one instance                                s
+    N         records that the query's sources gave                                          records
+    r_e       N · T_e / ΣT, the records that it took in
+    λ         rate of the sources                                                            records/s
+    load      λ · ΣT / (N · c): executors that would be busy all the time                    executors
+    s_j, s    share of its work that one task of stage j does alone; of the whole query
+    t_i, a_i  trigger of batch i; input time that it covers                                  s
+    b_i, N_i  batch time, its records                                                        s, records
+    q_i       records that the sources held back when batch i was planned                    records
+
+The stages of a batch take turns on the same slots, so executors are what a query has more or less of. Who ran which
+task is the scheduler's doing: r_e follows T_e, so that every executor has one and the same rate N · c / ΣT, and the
+load does not depend on how tasks were dealt out. Where an executor ran none of them, or the query may use only a share,
+there are the sums alone: they stand for all, and an idle executor adds no rate.
+
+Undivided work. What one task of a stage took beside its even part stays when there are more executors (a hot key, a
+large partition). Tasks of the same number are added up over the window first, or chance would look like a key:
+
+    s_j = (max T / ΣT − 1/P) / (1 − 1/P)  of P tasks,    s = c · Σ s_j T_j / ΣT,  at most 1.
+
+Rate. Where the sources say what they held back, λ = (Σ N_i + q_n − q_1) / (t_n − t_1), over all batches but the first;
+else what was offered as Spark tells it, which is less than what arrives where the source limits a batch and is silent.
+
+Latency is estimated, as nothing says when a record arrived. Without a backlog batch i took what came in the a_i seconds
+before its trigger: a record waited between 0 and a_i, half of it on average, and then for the whole batch. With one the
+newest record was q_i / λ old at the trigger and the oldest (q_i + N_i) / λ. So of the records of batch i
+
+    b_i + q_i / λ  ≤  latency  ≤  b_i + (q_i + N_i) / λ        or        b_i  ≤  latency  ≤  b_i + a_i
+
+evenly spread. What a record waits before the source knows of it, or behind the sink, is not in it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from autotrascale.analyze import metrics, queues
+from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
+from autotrascale.analyze.sums import per, sum_of
+from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot, Work
+from autotrascale.domain.stages import StageTime
+from autotrascale.domain.topology import Topology
+
+OPERATOR = "executors"
+TOPOLOGY = Topology.chain(OPERATOR)
+LATENCY_IS_ESTIMATED = (
+    "latency is estimated: from the batches, and from half of the time between triggers that a record waits on average"
+)
+_CLOCK = 0.001
+
+
+@dataclass(frozen=True)
+class Executor:
+    """One that is there, by Spark's name."""
+
+    executor: str
+    host: str
+    cores: int
+    since_ms: int = 0
+
+
+def snapshot(
+    job: str,
+    batches: Sequence[BatchFact],
+    executors: Mapping[str, Executor],
+    p_max: int,
+    *,
+    share: int | None = None,
+) -> Snapshot | None:
+    """The window of these consecutive batches of one run; None where nothing says what its sources offer. `share`: how
+    many of the executors the query may use, where it is not all."""
+    rate = source_rate(batches)
+    if not batches or rate is None:
+        return None
+    did = work_of(batches)
+    k = share or len(executors) or len(did) or 1
+    rates = {OPERATOR: rate}
+    return Snapshot(
+        job=job,
+        window_seconds=max(_CLOCK, metrics.window_seconds(batches)),
+        p_max=max(p_max, k),
+        source_rates=rates,
+        operators={OPERATOR: _operator(did, batches, executors, k)},
+        execution="micro-batch",
+        overhead_share=metrics.overhead_share(batches),
+        batch_seconds=metrics.batch_seconds(batches),
+        throughput=metrics.throughput(batches),
+        latency_seconds=latency(batches, rate),
+        backlog_records=queues.backlog(rates, batches),
+    )
+
+
+def source_rate(batches: Sequence[BatchFact]) -> float | None:
+    """λ."""
+    seconds = (batches[-1].started_ms - batches[0].started_ms) / 1000 if batches else 0.0
+    records = sum_of(batch.input_records for batch in batches[1:])
+    first, last = (batches[0].behind, batches[-1].behind) if batches else (None, None)
+    if seconds > 0 and records is not None and first is not None and last is not None:
+        return max(0.0, (records + last - first) / seconds)
+    offered = metrics.offered_rate(batches)
+    if offered is None and seconds > 0:
+        return per(seconds, records)
+    return offered
+
+
+def latency(batches: Sequence[BatchFact], rate: float) -> Latency:
+    """Of the records of all batches, as it is estimated."""
+    spread = []
+    for before, batch in pairwise([None, *batches]):
+        if batch is None or not batch.input_records:
+            continue
+        if batch.behind is not None and rate > 0:
+            low = batch.seconds + batch.behind / rate
+            spread.append((low, low + batch.input_records / rate, batch.input_records))
+        elif (covered := _covered(before, batch)) is not None:
+            spread.append((batch.seconds, batch.seconds + covered, batch.input_records))
+    return metrics.latency_of(spread)
+
+
+def cores(executors: Mapping[str, Executor]) -> float | None:
+    """c; None where no executor said how many it has."""
+    known = [each.cores for each in executors.values()]
+    return sum(known) / len(known) if known else None
+
+
+def work_of(batches: Iterable[BatchFact]) -> dict[str, list[TaskFact]]:
+    """The tasks of each executor. Those of which nobody said where they ran are one's of no name."""
+    did: dict[str, list[TaskFact]] = defaultdict(list)
+    for task in (task for batch in batches for task in batch.tasks):
+        did[task.executor or ""].append(task)
+    return dict(sorted(did.items()))
+
+
+def stage_times(batches: Sequence[BatchFact]) -> tuple[StageTime, ...]:
+    """In the order in which a batch runs them. Stages that had nothing to do in some batches count for all."""
+    stages: dict[str, list[StageFact]] = defaultdict(list)
+    for stage in (stage for batch in batches for stage in batch.stages):
+        stages[stage.operator].append(stage)
+    tasks = _by_stage(batches)
+    return tuple(
+        StageTime(
+            name=name,
+            tasks=max(stage.tasks for stage in mine),
+            seconds=sum(stage.completed_ms - stage.submitted_ms for stage in mine) / 1000 / len(batches),
+            work_seconds=per(1e3 * len(batches), _useful_ms(tasks[name])),
+            hottest=_hottest(tasks[name]),
+            reads_source=all(stage.first for stage in mine),
+            stateful=any(stage.stateful for stage in mine),
+        )
+        for name, mine in stages.items()
+    )
+
+
+def undivided(batches: Sequence[BatchFact], c: float) -> float | None:
+    """s; None where the tasks' times are not known."""
+    alone = total = 0.0
+    for tasks in _by_stage(batches).values():
+        times = _by_index(tasks)
+        if times is None:
+            return None
+        work = sum(times)
+        total += work
+        if len(times) > 1 and work:
+            alone += work * max(0.0, (max(times) / work - 1 / len(times)) / (1 - 1 / len(times)))
+    return min(1.0, c * alone / total) if total else None
+
+
+def _operator(
+    did: Mapping[str, Sequence[TaskFact]], batches: Sequence[BatchFact], executors: Mapping[str, Executor], k: int
+) -> OperatorMetrics:
+    c = cores(executors)
+    records = sum_of(batch.input_records for batch in batches)
+    total = _useful_ms([task for tasks in did.values() for task in tasks])
+    one_by_one = did.keys() == executors.keys() and len(did) == k
+    parts = list(did.values()) if one_by_one else [[task for tasks in did.values() for task in tasks]]
+    works = tuple(_work(tasks, records, total, c) for tasks in parts)
+    alone = None if c is None else undivided(batches, c)
+    if one_by_one:
+        return OperatorMetrics(parallelism=k, instances=works, undivided=alone)
+    (whole,) = works
+    return OperatorMetrics(
+        whole.records_in, None, whole.useful_seconds, whole.waiting_seconds, whole.deserialise_seconds,
+        whole.gc_seconds, parallelism=k, undivided=alone,
+    )  # fmt: skip
+
+
+def _work(tasks: Sequence[TaskFact], records: int | None, total: int | None, c: float | None) -> Work:
+    mine = _useful_ms(tasks)
+    taken = None if records is None or mine is None or not total else records * mine / total
+    return Work(
+        records_in=taken,
+        useful_seconds=_seconds(mine, c),
+        waiting_seconds=_seconds(sum_of(task.wait_ms for task in tasks), c),
+        deserialise_seconds=_seconds(sum_of(task.deserialise_ms for task in tasks), c),
+        gc_seconds=_seconds(sum_of(task.gc_ms for task in tasks), c),
+    )
+
+
+def _seconds(milliseconds: int | None, c: float | None) -> float | None:
+    return None if c is None else per(1e3 * c, milliseconds)
+
+
+def _covered(before: BatchFact | None, batch: BatchFact) -> float | None:
+    """a_i."""
+    if batch.offered_seconds is not None:
+        return batch.offered_seconds
+    return None if before is None else max(0.0, (batch.started_ms - before.started_ms) / 1000)
+
+
+def _by_stage(batches: Iterable[BatchFact]) -> dict[str, list[TaskFact]]:
+    tasks: dict[str, list[TaskFact]] = defaultdict(list)
+    for batch in batches:
+        name_of = {stage.stage: stage.operator for stage in batch.stages}
+        for task in batch.tasks:
+            if task.stage in name_of:
+                tasks[name_of[task.stage]].append(task)
+    return tasks
+
+
+def _by_index(tasks: Iterable[TaskFact]) -> list[int] | None:
+    times: dict[int, int] = defaultdict(int)
+    for task in tasks:
+        if task.useful_ms is None:
+            return None
+        times[task.index] += task.useful_ms
+    return list(times.values())
+
+
+def _hottest(tasks: Sequence[TaskFact]) -> float | None:
+    times = _by_index(tasks)
+    total = sum(times or ())
+    return max(times) * len(times) / total if times and total else None
+
+
+def _useful_ms(tasks: Iterable[TaskFact]) -> int | None:
+    return sum_of(task.useful_ms for task in tasks)

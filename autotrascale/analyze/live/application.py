@@ -1,0 +1,120 @@
+"""An application that runs, as its event log tells it: its query runs with their batches, and its executors. No marks
+are needed, and none of its code.
+
+The log must be written uncompressed, as it is read while it grows. A run that was come upon half way begins with its
+second batch: of the first one, some jobs may stand in lines that are no longer there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autotrascale.analyze.executors import Executor
+from autotrascale.analyze.facts import (
+    BatchFact,
+    BatchStarted,
+    ExecutorCame,
+    ExecutorGone,
+    Fact,
+    QueryEnded,
+    QueryStarted,
+)
+from autotrascale.analyze.live.watch import FactStream, QueryRun
+from autotrascale.monitor.eventlog.following import Follower
+
+# That are kept of one run and of all, whatever a log says: the oldest go first.
+_MOST_BATCHES, _MOST_TASKS, _MOST_RUNS = 1000, 200_000, 200
+
+
+class ApplicationRun(QueryRun):
+    """One run of a query of an application. `query` stays the same from run to run."""
+
+    def __init__(self, run: str, query: str | None, name: str | None, *, number: int, from_its_start: bool) -> None:
+        super().__init__(run)
+        self.query = query
+        self.name = name or f"query-{number}"
+        self._begun = from_its_start
+        self._tasks = 0
+
+    @property
+    def running(self) -> bool:
+        return self.ended is None
+
+    @property
+    def exception(self) -> str:
+        """Spark's, empty while it runs and where it was stopped."""
+        return "" if self.ended is None else self.ended.error
+
+    def take(self, fact: Fact) -> None:
+        if isinstance(fact, BatchFact) and not self._begun:
+            self._begun = True
+            return
+        super().take(fact)
+        if isinstance(fact, BatchFact):
+            self._tasks += len(fact.tasks)
+            while len(self.batches) > 1 and (len(self.batches) > _MOST_BATCHES or self._tasks > _MOST_TASKS):
+                self._tasks -= len(self.batches.pop(0).tasks)
+
+    def forget(self, before_ms: float) -> None:
+        super().forget(before_ms)
+        self._tasks = sum(len(batch.tasks) for batch in self.batches)
+
+
+class Application:
+    """`poll` reads on. Runs are in the order in which they began."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._stream = FactStream(follower, every_stage=True)
+        self._runs: dict[str, ApplicationRun] = {}
+        self._executors: dict[str, Executor] = {}
+        self._seen = 0
+
+    @property
+    def runs(self) -> Mapping[str, ApplicationRun]:
+        return self._runs
+
+    @property
+    def running(self) -> tuple[ApplicationRun, ...]:
+        """Those that have not ended."""
+        return tuple(run for run in self._runs.values() if run.running)
+
+    @property
+    def executors(self) -> Mapping[str, Executor]:
+        """Those that are there, by Spark's names. One that came before the log begins is not known."""
+        return self._executors
+
+    @property
+    def damaged(self) -> int:
+        """Lines that are no whole event, or make no sense."""
+        return self._stream.damaged
+
+    def poll(self) -> None:
+        for fact in self._stream.facts():
+            self._take(fact)
+
+    def _take(self, fact: Fact) -> None:
+        match fact:
+            case ExecutorCame():
+                self._executors[fact.executor] = Executor(fact.executor, fact.host, max(1, fact.cores), fact.at_ms)
+            case ExecutorGone():
+                self._executors.pop(fact.executor, None)
+            case QueryStarted():
+                self._add(fact.run, fact.query, fact.name, from_its_start=True)
+            case BatchStarted() | QueryEnded():
+                if fact.run in self._runs:
+                    self._runs[fact.run].take(fact)
+            case BatchFact():
+                if fact.run not in self._runs:
+                    self._add(fact.run, fact.query, fact.name, from_its_start=False)
+                self._runs[fact.run].take(fact)
+
+    def _add(self, run: str, query: str | None, name: str | None, *, from_its_start: bool) -> None:
+        """A query that is started again without a name keeps the one that we gave it."""
+        before = next((each for each in self._runs.values() if query is not None and each.query == query), None)
+        if before is None:
+            self._seen += 1
+        known = name or (before.name if before else None)
+        self._runs[run] = ApplicationRun(run, query, known, number=self._seen, from_its_start=from_its_start)
+        while len(self._runs) > _MOST_RUNS:
+            ended = next((name for name, each in self._runs.items() if not each.running), next(iter(self._runs)))
+            del self._runs[ended]

@@ -1,0 +1,216 @@
+"""The laws of a query measured as one operator, over drawn windows of batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale.analyze.executors import OPERATOR, Executor, latency, snapshot, source_rate, stage_times
+from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.target import Target
+from autotrascale.plan.sizing.sizing import Sizing, size
+
+CORES = 4
+seeds = st.integers(0, 2**32)
+
+
+def there(count: int, cores: int = CORES) -> dict[str, Executor]:
+    return {str(at): Executor(str(at), "h", cores) for at in range(count)}
+
+
+def drawn(chance: random.Random, executors: int) -> list[BatchFact]:
+    """Batches one after another, each of a source and an aggregate, tasks dealt out by chance."""
+    at, found = 1_700_000_000_000, []
+    widths = chance.randint(1, 6), chance.randint(1, 12)
+    for number in range(chance.randint(2, 8)):
+        took = chance.randint(400, 4000)
+        stages, tasks = [], []
+        for place, (name, width) in enumerate(zip(("read kafka", "count by word"), widths, strict=True)):
+            begin = at + 10 + 100 * place
+            stages.append(StageFact(2 * number + place, name, width, begin, begin + 90, first=place == 0))
+            tasks += [
+                TaskFact(2 * number + place, index, chance.randint(5, 900), executor=str(chance.randrange(executors)))
+                for index in range(width)
+            ]
+        records, covered = chance.randint(1, 5000), took / 1000
+        found.append(
+            BatchFact(number, "r", at, took / 1000, records, covered, stages=tuple(stages), tasks=tuple(tasks))
+        )
+        at += took
+    return found
+
+
+def with_tasks(batches: Sequence[BatchFact], change: object) -> list[BatchFact]:
+    assert callable(change)
+    return [replace(batch, tasks=tuple(change(task) for task in batch.tasks)) for batch in batches]
+
+
+def shot(batches: Sequence[BatchFact], executors: int, **options: int) -> Snapshot:
+    found = snapshot("q", batches, there(executors), 64, **options)
+    assert found is not None
+    return found
+
+
+def sized(of: Snapshot, target: Target | None = None) -> Sizing:
+    found = size(of, target)
+    assert isinstance(found, Sizing)
+    return found
+
+
+def load(of: Snapshot) -> float:
+    found = sized(of).load[0]
+    assert found is not None
+    return found
+
+
+@given(seeds, st.integers(1, 6))
+def test_the_load_is_the_executor_seconds_for_each_second_of_input(seed: int, executors: int) -> None:
+    batches = drawn(random.Random(seed), executors)
+    work = sum(task.useful_ms or 0 for batch in batches for task in batch.tasks) / 1000 / CORES
+    covered = sum(batch.offered_seconds or 0 for batch in batches)
+    assert load(shot(batches, executors)) == pytest.approx(work / covered)
+
+
+@given(seeds, st.integers(1, 6))
+def test_twice_the_useful_time_is_twice_the_load(seed: int, executors: int) -> None:
+    batches = drawn(random.Random(seed), executors)
+    twice = with_tasks(batches, lambda task: replace(task, useful_ms=2 * task.useful_ms))
+    assert load(shot(twice, executors)) == pytest.approx(2 * load(shot(batches, executors)))
+
+
+@given(seeds, st.integers(1, 6), st.integers(1, 6))
+def test_who_ran_which_task_is_the_schedulers_doing(seed: int, executors: int, dealt: int) -> None:
+    chance = random.Random(seed)
+    batches = drawn(chance, executors)
+    other = with_tasks(batches, lambda task: replace(task, executor=str(chance.randrange(min(dealt, executors)))))
+    before, after = sized(shot(batches, executors)), sized(shot(other, executors))
+    assert after.load[0] == pytest.approx(before.load[0])
+    assert after.capacity[0] == pytest.approx(before.capacity[0])
+    assert after.hot == pytest.approx(before.hot)
+    assert after.floor == before.floor
+
+
+@given(seeds, st.integers(1, 5), st.integers(1, 5))
+def test_an_idle_executor_raises_no_rate(seed: int, executors: int, idle: int) -> None:
+    batches = drawn(random.Random(seed), executors)
+    before, after = sized(shot(batches, executors)), sized(shot(batches, executors + idle))
+    assert after.capacity[0] == pytest.approx(before.capacity[0])
+    assert after.load[0] == pytest.approx(before.load[0])
+    assert shot(batches, executors + idle).parallelism == {OPERATOR: executors + idle}
+
+
+@given(seeds, st.integers(1, 6))
+def test_records_of_executors_add_up_to_what_the_sources_gave(seed: int, executors: int) -> None:
+    batches = drawn(random.Random(seed), executors)
+    metrics = shot(batches, executors).operators[OPERATOR]
+    assert metrics.total.records_in == pytest.approx(sum(batch.input_records or 0 for batch in batches))
+    assert len(metrics.instances) in (0, executors)
+
+
+@given(seeds, st.integers(1, 6), st.integers(1, 8))
+def test_cores_are_shared_by_the_executors_that_have_them(seed: int, executors: int, cores: int) -> None:
+    batches = drawn(random.Random(seed), executors)
+    found = snapshot("q", batches, there(executors, cores), 64)
+    assert found is not None
+    assert load(found) * cores == pytest.approx(load(shot(batches, executors)) * CORES)
+
+
+@given(seeds, st.integers(1, 6))
+def test_work_that_is_spread_evenly_is_divided_whoever_does_it(seed: int, executors: int) -> None:
+    even = with_tasks(drawn(random.Random(seed), executors), lambda task: replace(task, useful_ms=100))
+    assert shot(even, executors).operators[OPERATOR].undivided == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_hot_key_is_not_divided_and_the_floor_says_so() -> None:
+    """One of eight tasks does as much as the seven others: 1.9 of 3.8 s, on executors of one core."""
+    times = [1900, *[271] * 7]
+    tasks = tuple(TaskFact(0, at, ms, executor=str(at % 2)) for at, ms in enumerate(times))
+    batches = [
+        BatchFact(n, "r", 4000 * n, 2.5, 100, 4.0, stages=(StageFact(0, "count by word", 8, 0, 2300),), tasks=tasks)
+        for n in range(5)
+    ]
+    found = snapshot("q", batches, there(2, cores=1), 64)
+    assert found is not None
+    assert found.operators[OPERATOR].undivided == pytest.approx((1900 / 3797 - 1 / 8) / (1 - 1 / 8), rel=1e-3)
+    sizing = sized(found)
+    assert sizing.load[0] == pytest.approx(3.797 / 4.0)
+    assert sizing.stages((64,))[0] > 0.4, "however many executors there are, the hot task lasts"
+
+
+def test_of_a_share_of_the_executors_there_are_sums_alone() -> None:
+    batches = drawn(random.Random(7), 3)
+    found = shot(batches, 3, share=2)
+    assert found.parallelism == {OPERATOR: 2}
+    assert found.operators[OPERATOR].instances == ()
+    assert load(found) == pytest.approx(load(shot(batches, 3)))
+
+
+def test_what_was_not_measured_is_left_out() -> None:
+    batches = drawn(random.Random(7), 1)
+    timeless = with_tasks(batches, lambda task: replace(task, useful_ms=None))
+    metrics = shot(timeless, 1).operators[OPERATOR].total
+    assert (metrics.records_in, metrics.useful_seconds, metrics.gc_seconds) == (None, None, None)
+    assert sized(shot(timeless, 1)).unmeasured == (f"useful_seconds of {OPERATOR}",)
+    unheard_of = snapshot("q", batches, {}, 64)
+    assert unheard_of is not None
+    assert unheard_of.operators[OPERATOR].total.useful_seconds is None, "nobody said how many cores there are"
+    silent = [replace(batch, input_records=None, offered_seconds=None) for batch in batches]
+    assert snapshot("q", silent, there(1), 64) is None
+    assert snapshot("q", [], there(1), 64) is None
+    assert shot(batches, 1).backlog_records is None
+
+
+def steady(seconds: float, every: float, records: int, behind: Sequence[int | None] = (None,) * 6) -> list[BatchFact]:
+    return [
+        BatchFact(n, "r", round(1000 * every * n), seconds, records, every, behind=held)
+        for n, held in enumerate(behind)
+    ]
+
+
+def test_a_record_waits_for_half_a_trigger_and_then_for_its_batch() -> None:
+    found = latency(steady(0.5, 2.0, 100), 50.0)
+    assert found.mean == pytest.approx(0.5 + 2.0 / 2)
+    assert found.p50 == pytest.approx(1.5)
+    assert found.p95 == pytest.approx(0.5 + 0.95 * 2.0)
+
+
+def test_what_a_source_holds_back_waits_longer() -> None:
+    """300 records behind at 100/s: the newest of a batch is three seconds old when it is planned."""
+    found = latency(steady(1.0, 1.0, 100, [300] * 6), 100.0)
+    assert found.mean == pytest.approx(1.0 + 3.0 + 0.5)
+    assert latency(steady(1.0, 1.0, 100, [0] * 6), 100.0).mean == pytest.approx(1.5)
+
+
+def test_a_backlog_that_grows_is_part_of_the_rate() -> None:
+    limited = steady(1.0, 1.0, 100, [0, 50, 100, 150, 200, 250])
+    assert source_rate(limited) == pytest.approx(150.0)
+    assert source_rate([replace(batch, behind=None) for batch in limited]) == pytest.approx(100.0)
+    assert source_rate([replace(batch, behind=None, offered_seconds=None) for batch in limited]) == pytest.approx(100.0)
+    drained = steady(1.0, 1.0, 100, [250, 200, 150, 100, 50, 0])
+    assert source_rate(drained) == pytest.approx(50.0)
+    assert source_rate(limited[:1]) == pytest.approx(100.0)
+    assert source_rate([]) is None
+    found = snapshot("q", limited, there(1), 4)
+    assert found is not None
+    assert found.backlog_records == pytest.approx(250 + 150.0 * 1.0)
+
+
+def test_where_the_time_of_a_batch_goes() -> None:
+    tasks = (TaskFact(0, 0, 100), TaskFact(0, 1, 300), TaskFact(1, 0, 600))
+    stages = (
+        StageFact(0, "read kafka", 2, 0, 300, first=True),
+        StageFact(1, "count by word", 1, 300, 900, stateful=True),
+    )
+    batches = [BatchFact(n, "r", 1000 * n, 1.0, 10, 1.0, stages=stages, tasks=tasks) for n in range(3)]
+    read, count = stage_times(batches)
+    assert (read.name, read.tasks, read.seconds, read.work_seconds) == ("read kafka", 2, 0.3, 0.4)
+    assert (read.hottest, read.reads_source, read.stateful) == (pytest.approx(1.5), True, False)
+    assert (count.name, count.work_seconds, count.hottest, count.stateful) == ("count by word", 0.6, 1.0, True)
+    timeless = [replace(batch, tasks=(TaskFact(0, 0, None), *batch.tasks[1:])) for batch in batches]
+    assert stage_times(timeless)[0].work_seconds is stage_times(timeless)[0].hottest is None
