@@ -230,7 +230,8 @@ def _bracket(text: str, opening: str) -> str:
 
 
 def _columns(text: str) -> list[str]:
-    return list(dict.fromkeys(_COLUMN.findall(text)))
+    """What is grouped by an expression has no name of its own: Spark calls it _groupingexpression."""
+    return list(dict.fromkeys(name.replace("_groupingexpression", "expression") for name in _COLUMN.findall(text)))
 
 
 def _calls(text: str) -> list[str]:

@@ -166,7 +166,7 @@ def test_a_stream_without_marks_has_its_stages_as_operators(whole: dict[str, lis
     assert count.stateful
     assert count.total.records_in == source.total.records_out
     assert one.snapshot.throughput is not None
-    assert list(one.snapshot.operators) == ["read rate per micro batch", "count by key"]
+    assert list(one.snapshot.operators) == ["read rate per micro batch", "count by expression"]
 
 
 def test_an_application_without_streams_has_its_queries(whole: dict[str, list[Measured]]) -> None:

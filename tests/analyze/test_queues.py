@@ -19,13 +19,13 @@ from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.monitor.eventlog.events import (
     FullTaskEnd,
+    FullTaskInfo,
     FullTaskMetrics,
     Input,
     Output,
     ShuffleRead,
     ShuffleWrite,
     TaskEndReason,
-    FullTaskInfo,
 )
 from autotrascale.plan.policies import create
 

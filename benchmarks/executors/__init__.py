@@ -1,0 +1,1 @@
+"""The parts of `benchmarks/executors_bench.py`."""

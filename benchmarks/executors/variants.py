@@ -1,0 +1,293 @@
+"""One day with one way to decide on executors, in a driver of its own."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from autotrascale.execute.spark.executors.executor import Executor
+from autotrascale.execute.spark.executors.scheduler import Executors
+from autotrascale.execute.spark.executors.settings import settings
+from autotrascale.plan.sizing.executors import (
+    Application,
+    Bounds,
+    GrowExecutors,
+    MovePartitions,
+    Query,
+    ShrinkExecutors,
+    executor_seconds,
+    executors_for,
+    plan_executors,
+)
+from autotrascale.testing.standalone import JAVA, conf
+from benchmarks.executors import day as days
+
+CORES = 1
+_LOOK_SECONDS = 3.0
+_POLL_SECONDS = 0.25
+_WINDOW_SECONDS = 10.0
+_START_WITHIN = 180.0
+_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.driver.memory": "700m",
+    "spark.driver.extraJavaOptions": JAVA,
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
+# Spark's own way, in the shape in which it works without a shuffle service: an executor goes when it has had nothing to
+# do for ten seconds (by default sixty, which in a day of minutes would be hours).
+_DYNAMIC = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "1",
+    "spark.dynamicAllocation.executorIdleTimeout": "10s",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "10s",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a controller is shown. `seconds_per_record`: of a slot, everything counted; None before there is a batch."""
+
+    at: float
+    rate: float  # records per second that came
+    seconds_per_record: float | None
+    latency: float | None  # of the newest batch, in the mean
+    batch_seconds: float | None
+    partitions: int
+
+
+Control = Callable[[Executors, Look], int | None]
+"""Asks for executors and gives them back. Answers with another number of partitions where state is to move."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    name: str
+    control: Callable[[Bounds], Control] | None = None
+    conf: dict[str, str] = field(default_factory=dict)
+    start: int | None = None  # executors; None: as many as there may be
+
+
+@dataclass(frozen=True)
+class Outcome:
+    variant: str
+    seconds: float
+    executor_seconds: float
+    most: int
+    records: int
+    lost: int
+    doubled: int
+    windows: int
+    in_target: int
+    mean_latency: float
+    releases: list[float]  # seconds from the decision to the end of an executor
+    moves: int
+
+
+class ByRate:
+    """A simple controller: slots for the rate at the cost of a record, with room to spare; down after some looks."""
+
+    USE, PATIENT_LOOKS = 0.6, 4
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds, self._fewer = bounds, 0
+
+    def __call__(self, executors: Executors, look: Look) -> int | None:
+        if look.seconds_per_record is None:
+            return None
+        standing = executors.standing()
+        number = len(standing.staying)
+        slots = look.rate * look.seconds_per_record / self.USE
+        needed = executors_for(max(1, round(slots + 0.5)), CORES)
+        self._fewer = self._fewer + 1 if needed < number else 0
+        if 0 < self._fewer < self.PATIENT_LOOKS:
+            needed = number
+        queries = (Query("day", needed, look.partitions),)
+        for step in plan_executors(Application(number, CORES, queries), self._bounds).steps:
+            match step:
+                case GrowExecutors(total) | ShrinkExecutors(total):
+                    executors.bring_to(total)
+                case MovePartitions(partitions=partitions):
+                    return partitions
+            if isinstance(step, GrowExecutors):
+                return None  # state moves when they are there
+        return None
+
+
+def by_rate(bounds: Bounds) -> Control:
+    return ByRate(bounds)
+
+
+VARIANTS = (
+    Variant("static peak"),
+    Variant("dynamic allocation", conf=_DYNAMIC),
+    Variant("ours", by_rate, start=1),
+)
+
+
+def run(variant: Variant, master: str, day: days.Day, folder: Path, most: int, target: float) -> Outcome:
+    """In a process of its own: one process can have one JVM."""
+    spawn = get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    process = spawn.Process(target=_run, args=(theirs, variant, master, day, folder, most, target))
+    process.start()
+    theirs.close()
+    try:
+        done, answer = ours.recv()
+    except EOFError:
+        raise RuntimeError(f"the driver of {variant.name} ended without a word") from None
+    finally:
+        process.join(30)
+        process.kill()
+        process.join()
+    if not done:
+        raise RuntimeError(f"{variant.name}: {answer}")
+    assert isinstance(answer, Outcome)
+    return answer
+
+
+def _run(
+    pipe: Connection, variant: Variant, master: str, day: days.Day, folder: Path, most: int, target: float
+) -> None:
+    os.chdir(folder)
+    try:
+        pipe.send((True, _Run(variant, master, day, folder, Bounds(1, most), target).outcome()))
+    except Exception as error:
+        pipe.send((False, f"{type(error).__name__}: {error}"))
+
+
+class _Run:
+    def __init__(
+        self, variant: Variant, master: str, day: days.Day, folder: Path, bounds: Bounds, target: float
+    ) -> None:
+        self._variant, self._day, self._bounds, self._target = variant, day, bounds, target
+        usual = {each.name: each.value for each in settings(master, (bounds.least, bounds.most), CORES)}
+        dynamic = {"spark.dynamicAllocation.maxExecutors": str(bounds.most)} if variant.conf else {}
+        builder: Any = SparkSession.builder.master(master).appName(variant.name)
+        for name, value in {**_CONF, **conf(CORES), **usual, **dynamic, **variant.conf}.items():
+            builder = builder.config(name, value)
+        self._spark: SparkSession = builder.getOrCreate()
+        self._executors = Executors(self._spark)
+        self._control = variant.control(bounds) if variant.control else None
+        self._feeder = days.Feeder(folder / "in", day)
+        self._query = days.Query(self._spark, folder, day, (variant.start or bounds.most) * CORES)
+        self._changes: list[tuple[float, int]] = []
+        self._there: dict[str, Executor] = {}
+        self._releases: list[float] = []
+        self._busy_ms, self._seen = 0, 0
+
+    def outcome(self) -> Outcome:
+        try:
+            began, ended = self._live()
+            return self._judged(began, ended)
+        finally:
+            self._feeder.end()
+            self._spark.stop()
+
+    def _live(self) -> tuple[float, float]:
+        self._warm_up()
+        began, next_look = time.time(), 0.0
+        self._feeder.start()
+        while (now := time.time()) < began + self._day.seconds:
+            self._poll(now)
+            if now >= next_look:
+                next_look = now + _LOOK_SECONDS
+                self._query.check()
+                self._look(now)
+            time.sleep(_POLL_SECONDS)
+        return began, time.time()
+
+    def _warm_up(self) -> None:
+        """Until the first batch is through, and there are as many executors as the variant starts with."""
+        start = self._variant.start
+        until = time.monotonic() + _START_WITHIN
+        while not self._query.batches():
+            self._query.check()
+            if time.monotonic() > until:
+                raise TimeoutError(f"no batch within {_START_WITHIN:.0f} s")
+            time.sleep(_POLL_SECONDS)
+        while start is not None and len(self._executors.running()) != start:
+            self._executors.bring_to(start)
+            if time.monotonic() > until:
+                raise TimeoutError(f"not {start} executors within {_START_WITHIN:.0f} s")
+            time.sleep(_POLL_SECONDS)
+        self._busy_ms, self._seen = self._busy(), self._records()
+
+    def _look(self, now: float) -> None:
+        batches = self._query.batches()
+        busy, seen = self._busy(), self._records()
+        if self._control is None:
+            return
+        cost = (busy - self._busy_ms) / 1000 / (seen - self._seen) if seen > self._seen else None
+        # Over some batches: that of one alone says more of when its files came than of the rate.
+        newest = batches[-5:]
+        span = newest[-1].ended - newest[0].ended if len(newest) > 1 else 0.0
+        rate = sum(each.records for each in newest[1:]) / span if span > 0 else 0.0
+        last = newest[-1] if newest else None
+        look = Look(
+            now, rate, cost, last.latency if last else None, last.seconds if last else None, self._query.partitions
+        )
+        if seen - self._seen > 2000:  # the cost of late, and not of the whole day
+            self._busy_ms, self._seen = busy, seen
+        partitions = self._control(self._executors, look)
+        if partitions is not None and partitions != self._query.partitions:
+            self._query.move(partitions)
+
+    def _poll(self, now: float) -> None:
+        """Executors that leave are paid for until they are gone."""
+        there = {each.id: each for each in self._executors.running()}
+        if not self._changes or self._changes[-1][1] != len(there):
+            self._changes.append((now, len(there)))
+        for name, executor in self._there.items():
+            if name not in there and executor.leaving_since is not None:
+                self._releases.append(round(now - executor.leaving_since, 1))
+        self._there = there
+
+    def _busy(self) -> int:
+        """Milliseconds that executors have worked on tasks."""
+        summaries = self._spark.sparkContext._jsc.sc().statusStore().executorList(False)
+        return sum(int(summaries.apply(i).totalDuration()) for i in range(summaries.size()))
+
+    def _records(self) -> int:
+        return sum(each.records for each in self._query.batches())
+
+    def _judged(self, began: float, ended: float) -> Outcome:
+        self._feeder.end()
+        lost, doubled = days.difference(self._query.drain(), self._feeder.records)
+        batches = [each for each in self._query.batches() if began <= each.ended]
+        windows: dict[int, list[days.Batch]] = {}
+        for each in batches:
+            windows.setdefault(int((each.ended - began) / _WINDOW_SECONDS), []).append(each)
+        means = [_mean_latency(window) for window in windows.values()]
+        total = int((ended - began) / _WINDOW_SECONDS)  # one in which no batch ended missed the target
+        return Outcome(
+            self._variant.name,
+            round(ended - began, 1),
+            round(executor_seconds([(max(at, began), number) for at, number in self._changes], ended), 1),
+            max(number for _, number in self._changes),
+            self._feeder.records,
+            lost,
+            doubled,
+            max(total, len(means)),
+            sum(mean <= self._target for mean in means),
+            round(_mean_latency(batches), 2),
+            self._releases,
+            self._query.moves,
+        )
+
+
+def _mean_latency(batches: list[days.Batch]) -> float:
+    return statistics.fmean([each.latency for each in batches], weights=[each.records for each in batches])

@@ -1,0 +1,222 @@
+"""An application that is followed while it runs, without its code and without marks."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from gathering import windows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from making import Batch, Log
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from record import BATCHES, ROWS, numbers_of
+from streams import shape, stream
+
+from autotrascale.analyze import metrics
+from autotrascale.analyze.archive.measuring import snapshot_of
+from autotrascale.analyze.executors import OPERATOR, Executor, snapshot, stage_times
+from autotrascale.analyze.facts import BatchFact
+from autotrascale.analyze.live.application import Application
+from autotrascale.analyze.live.joining import Joiner
+from autotrascale.domain.topology import Topology
+from autotrascale.monitor.eventlog.decoding import decoded
+from autotrascale.monitor.eventlog.following import Follower
+
+P_MAX = 16
+
+
+def batches(lines: list[str]) -> list[BatchFact]:
+    joiner = Joiner(every_stage=True)
+    events = [event for line in lines if (event := decoded(line.encode())) is not None]
+    return [fact for event in events for fact in joiner.take(event) if isinstance(fact, BatchFact)]
+
+
+def followed(folder: Path, lines: list[str]) -> Application:
+    (folder / "eventlog_v2_app").mkdir()
+    (folder / "eventlog_v2_app" / "events_1_app").write_text("".join(lines))
+    application = Application(Follower(folder, "app", consume=False))
+    application.poll()
+    return application
+
+
+def unmarked(batch: Batch) -> Batch:
+    return replace(batch, marks={}, stages=tuple(replace(stage, mark="") for stage in batch.stages))
+
+
+def started(log: Log, run: str, name: str | None) -> None:
+    event = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryStartedEvent"
+    log._add(event, {"id": f"id of {run}", "runId": run, "name": name, "timestamp": "2026-11-18T09:12:07.466Z"})
+
+
+def test_a_recorded_query_without_marks_is_found_and_measured(lines: dict[str, list[str]], tmp_path: Path) -> None:
+    application = followed(tmp_path, lines["plain"])
+    (run,) = application.runs.values()
+    assert (run.name, run.running, run.exception, application.damaged) == ("plain", False, "", 0)
+    assert [each.cores for each in application.executors.values()] == [4]
+    assert len(run.batches) == BATCHES
+    for batch in run.batches:
+        assert [stage.operator for stage in batch.stages] == ["read rate per micro batch", "count by expression"]
+    found = snapshot("plain", run.batches, application.executors, 8)
+    assert found is not None
+    metrics_ = found.operators[OPERATOR]
+    assert metrics_.parallelism == 1
+    assert metrics_.total.records_in == ROWS * BATCHES
+    assert metrics_.total.useful_seconds is not None
+    assert found.latency_seconds.mean is not None
+    assert found.backlog_records is None
+    read, count = stage_times(run.batches)
+    assert (read.tasks, read.reads_source, count.tasks, count.stateful) == (2, True, 4, True)
+
+
+def test_marked_queries_keep_the_names_of_their_marks(lines: dict[str, list[str]], tmp_path: Path) -> None:
+    (run,) = followed(tmp_path, lines["marked"]).runs.values()
+    assert [stage.operator for stage in run.batches[0].stages] == ["numbers", "pairs", "count", "sink"]
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32))
+def test_live_and_in_an_archive_stages_without_marks_say_the_same(seed: int) -> None:
+    """The names of all operators, and all figures to the last digit."""
+    chance = random.Random(seed)
+    log = Log(chance.choice([(3, 5), (4, 0), (4, 3)]))
+    queues = [stream(chance, shape(chance), f"run-{number}", chance.randint(1, 6)) for number in range(2)]
+    while any(queues):
+        log.batch(unmarked(chance.choice([queue for queue in queues if queue]).pop(0)))
+    with TemporaryDirectory() as folder:
+        gathered = windows(log.text(), Path(folder))
+    live = batches(log.lines)
+    for run, window in gathered.items():
+        archived = snapshot_of(window, P_MAX)
+        mine = [batch for batch in live if batch.run == run]
+        declared = {each["name"]: each for each in window["operators"]}
+        assert declared.keys() == {stage.operator for batch in mine for stage in batch.stages}
+        if archived is None:
+            continue
+        topology = Topology({name: metrics_.operator for name, metrics_ in archived.operators.items()})
+        rates = metrics.source_rates(topology, mine, marked=False)
+        assert rates is not None
+        assert metrics.snapshot(f"job-{run}", topology, P_MAX, rates, mine, marked=False) == archived
+
+
+def stream_of(count: int, run: str) -> list[Batch]:
+    chance = random.Random(5)
+    return [unmarked(batch) for batch in stream(chance, shape(chance), run, count)]
+
+
+def test_runs_of_one_query_are_told_apart_and_keep_its_name(tmp_path: Path) -> None:
+    log = Log()
+    for run in ("run-0", "run-1"):
+        log._add(
+            "org.apache.spark.sql.streaming.StreamingQueryListener$QueryStartedEvent",
+            {"id": "q", "runId": run, "name": None, "timestamp": "2026-11-18T09:12:07.466Z"},
+        )
+        for batch in stream_of(3, run):
+            log.batch(replace(batch, name=None))
+        if run == "run-0":
+            log.ended(run)
+    application = followed(tmp_path, log.lines)
+    assert [(run.run, run.query, run.name, run.running) for run in application.runs.values()] == [
+        ("run-0", "q", "query-1", False), ("run-1", "q", "query-1", True),
+    ]  # fmt: skip
+    assert [run.run for run in application.running] == ["run-1"]
+    assert [batch.batch for batch in application.runs["run-1"].batches] == [0, 1, 2]
+
+
+def test_a_query_that_failed_says_why(tmp_path: Path) -> None:
+    log = Log()
+    started(log, "run-0", "clicks")
+    event = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryTerminatedEvent"
+    log._add(event, {"id": "q", "runId": "run-0", "exception": "no such topic"})
+    (run,) = followed(tmp_path, log.lines).runs.values()
+    assert (run.name, run.running, run.exception, run.batches) == ("clicks", False, "no such topic", [])
+
+
+def test_of_a_run_come_upon_half_way_the_first_batch_is_left_out(tmp_path: Path) -> None:
+    log = Log()
+    for batch in stream_of(4, "run-0"):
+        log.batch(batch)
+    (run,) = followed(tmp_path, log.lines).runs.values()
+    assert [batch.batch for batch in run.batches] == [1, 2, 3]
+
+
+def test_a_batch_of_which_a_plan_is_missing_is_no_batch() -> None:
+    """What is told of it would be too little."""
+    log = Log()
+    for batch in stream_of(3, "run-0"):
+        log.batch(batch)
+    plans = [line for line in log.lines if "SQLExecutionStart" in line[:120]]
+    without = [line for line in log.lines if line != plans[1]]
+    assert [batch.batch for batch in batches(log.lines)] == [0, 1, 2]
+    assert [batch.batch for batch in batches(without)] == [0, 2]
+
+
+def test_executors_come_and_go(tmp_path: Path) -> None:
+    log = Log()
+    info = {"Host": "other", "Total Cores": 2, "Log Urls": {}}
+    log._add("SparkListenerExecutorAdded", {"Timestamp": 5, "Executor ID": "2", "Executor Info": info})
+    log._add("SparkListenerExecutorRemoved", {"Timestamp": 9, "Executor ID": "1", "Removed Reason": "decommissioned"})
+    assert followed(tmp_path, log.lines).executors == {"2": Executor("2", "other", 2, 5)}
+
+
+@pytest.fixture
+def logged(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
+    """The session that is there, made to write a log from now on."""
+    folder = tmp_path / "log"
+    folder.mkdir()
+    context: Any = spark.sparkContext
+    jvm, inner = context._jvm, context._jsc.sc()
+    conf = inner.conf().clone().set("spark.eventLog.rolling.enabled", "true").set("spark.eventLog.compress", "false")
+    uri = jvm.java.net.URI(folder.as_uri())
+    listener = jvm.org.apache.spark.scheduler.EventLoggingListener("app", jvm.scala.Option.empty(), uri, conf)
+    listener.start()
+    inner.addSparkListener(listener)
+    yield folder
+    inner.removeSparkListener(listener)
+    listener.stop()
+
+
+def _upsert(batch: DataFrame, _: int) -> None:
+    batch.groupBy("key").agg(fn.max("value").alias("newest")).collect()
+
+
+@pytest.mark.spark
+def test_two_queries_of_a_real_application(spark: SparkSession, logged: Path, tmp_path: Path) -> None:
+    """A windowed count, and a foreachBatch whose jobs nobody marked."""
+    keyed = numbers_of(spark).withColumn("key", fn.col("value") % 7)
+    counts = keyed.groupBy(fn.window("timestamp", "2 seconds"), "key").count()
+    windowed = counts.writeStream.format("noop").outputMode("update").queryName("windowed")
+    upserts = keyed.writeStream.foreachBatch(_upsert).queryName("upserts")
+    queries = [
+        writer.option("checkpointLocation", f"{tmp_path}/{at}").start() for at, writer in enumerate((windowed, upserts))
+    ]
+    application = Application(Follower(logged, "app", consume=False))
+    try:
+        until = time.monotonic() + 90
+        while (
+            time.monotonic() < until
+            and not all(len(run.batches) > 2 for run in application.runs.values() or [None] if run)
+        ) or len(application.runs) < 2:
+            time.sleep(0.1)
+            application.poll()
+    finally:
+        for query in queries:
+            query.stop()
+    runs = {run.name: run for run in application.runs.values()}
+    names = {name: {stage.operator for stage in run.batches[-1].stages} for name, run in runs.items()}
+    assert names == {
+        "windowed": {"read rate per micro batch", "count by window, key"},
+        "upserts": {"read rows", "max by key"},
+    }
+    for run in runs.values():
+        assert {task.executor for batch in run.batches for task in batch.tasks} == {"driver"}
+        found = snapshot(run.name, run.batches, {"driver": Executor("driver", "here", 2)}, 8)
+        assert found is not None
+        assert found.operators[OPERATOR].total.records_in == ROWS * len(run.batches)
