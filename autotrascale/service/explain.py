@@ -60,7 +60,7 @@ def _session(run: str, store: Store) -> tuple[Past, list[dict[str, Any]]] | None
     """The session of that id; or of that job, where no tuning run answers to the name."""
     from autotrascale.domain.errors import InputError
     from autotrascale.knowledge.history import find_run
-    from autotrascale.service.autoscale import decisions_beside
+    from autotrascale.service.keeping import decisions_beside
 
     decisions = decisions_beside(store)
     past = None if decisions is None else decisions.find(run)
@@ -119,7 +119,7 @@ def _replay(run: str, store: Store, again: bool, at: str | None, form: Format) -
     """Every step again, from the journal alone: the same decisions, or the first one that differs."""
     from autotrascale.domain.errors import InputError
     from autotrascale.knowledge.decisions.replay import replay
-    from autotrascale.service.autoscale import decisions_beside
+    from autotrascale.service.keeping import decisions_beside
     from autotrascale.views.decisions import clock, clock_seconds
 
     wanted = None if at is None else clock_seconds(at)

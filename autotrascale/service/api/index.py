@@ -21,7 +21,7 @@ from autotrascale.knowledge import history, tags
 from autotrascale.knowledge.history import State, Summary
 from autotrascale.knowledge.store import Store
 from autotrascale.service.api.loops import Loops
-from autotrascale.service.autoscale import decisions_beside
+from autotrascale.service.keeping import decisions_beside
 from autotrascale.service.queue import logs
 
 if TYPE_CHECKING:

@@ -1,0 +1,216 @@
+"""A control loop with all that stands around it: the journal of its decisions, the job's lease, the models that it
+starts from and leaves behind, the metric store, and whoever is told.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from autotrascale.domain.errors import RunStoreError
+from autotrascale.domain.job import Job
+from autotrascale.execute.live import LiveJob
+from autotrascale.knowledge import claim
+from autotrascale.knowledge.cards import Wanted
+from autotrascale.knowledge.decisions.journal import Decisions, Opening, Session
+from autotrascale.knowledge.decisions.learned import Learned
+from autotrascale.knowledge.lease import Lease
+from autotrascale.knowledge.library import Library
+from autotrascale.knowledge.owner import HEARTBEAT_SECONDS
+from autotrascale.knowledge.store import Store
+from autotrascale.loop import Loop
+from autotrascale.plan.control.autoscaling.prediction import Settings
+from autotrascale.plan.control.loop_state import Entry, Rules, State, as_entry
+from autotrascale.plan.control.manager.knobs import Knobs
+from autotrascale.plan.policies import Policy
+from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.words import seconds
+from autotrascale.service.autoscaling import Autoscale, knobs_for_a_loop
+from autotrascale.service.metering import Meter
+from autotrascale.service.output import Format, note, say
+from autotrascale.service.warm_start import AUTO, warm_start
+from autotrascale.tuning import Tuning
+from autotrascale.views.decisions import accuracy, code, row, summary
+from autotrascale.views.output import where_output_goes
+
+
+class Sections(Protocol):
+    """What a job's file says of how it is kept."""
+
+    @property
+    def tuning(self) -> Tuning: ...
+    @property
+    def manager(self) -> Knobs: ...
+    @property
+    def autoscale(self) -> Autoscale: ...
+
+
+@dataclass(frozen=True)
+class Around:
+    """What is the same for all jobs of one command."""
+
+    store: Store | None
+    decisions: Decisions | None
+    meter: Meter
+    form: Format
+    advise: bool
+    policy: Policy | None = None
+
+
+def decisions_beside(store: Store | None) -> Decisions | None:
+    """The journal of decisions: beside an embedded store's file, in ./mlruns for a served one."""
+    if store is None:
+        return None
+    uri = store.uri
+    folder = Path(uri.removeprefix("sqlite:///")).parent if uri.startswith("sqlite:///") else Path("mlruns")
+    return Decisions(folder / "decisions.db")
+
+
+def home_of(decisions: Decisions | None, name: str) -> Path:
+    """Where what a later process needs of a live job is kept."""
+    return (Path("mlruns") if decisions is None else decisions.path.parent) / "live" / _safe(name)
+
+
+def lease_of(stack: ExitStack, store: Store | None, job: str, *, advise: bool) -> tuple[Lease | None, Store | None]:
+    """Held until the stack is left, and the store as whoever holds it may write to it. Advice needs none."""
+    if store is None or advise:
+        return None, store
+    lease = stack.enter_context(claim.take_job(store, job, claim.AUTOSCALED, note))
+    return lease, lease.guarded(store)
+
+
+class Kept:
+    """One job and its loop."""
+
+    def __init__(
+        self, around: Around, sections: Sections, job: Job, live: LiveJob, engine: str, wanted: Wanted,
+        initial: Mapping[str, int], lease: Lease | None = None, home: Path | None = None,
+    ) -> None:  # fmt: skip
+        """`home`: of a simulated job, which begins anew where its time was over."""
+        self.job, self._around, self._simulated = job, around, live.simulated
+        self._session = None if around.decisions is None else _session(around, sections, job, engine, live, home)
+        if self._session is not None and lease is not None:
+            lease.is_of(f"session {self._session.id}")
+        learned = _library(around.store, job, live.simulated)
+        rules = replace(_rules(around, sections, job, wanted), policy=around.policy)
+        _opening(job, live.simulated, around.advise, self._session)
+        if around.advise and live.simulated:  # nothing of it runs before somebody starts it
+            live.start(initial)
+        self.loop = Loop(
+            live, rules, initial=initial, state=None if self._session is None else self._session.state,
+            journal=self._session, library=None if around.advise else learned,
+            report=_teller(around.form, job.target.latency_seconds, self._session, learned),
+            slots_left=_slots_left(sections, job, around.decisions), seen=around.meter.of(live),
+            check_ours=_check_of(lease),
+        )  # fmt: skip
+
+    def end(self, ended: str) -> None:
+        if self._session is not None:
+            self._session.end(ended)
+        _closing(self._around.form, self.job, self.loop.state, self._simulated, self._around.advise)
+
+
+def _session(around: Around, sections: Sections, job: Job, engine: str, live: LiveJob, home: Path | None) -> Session:
+    """A simulated job whose time was over begins anew; everything else is gone on with."""
+    assert around.decisions is not None
+    opening = Opening.of(job, engine, simulated=live.simulated, advise=around.advise)
+    keep = sections.autoscale.keep_looks_days
+    session = around.decisions.open_session(opening, anew=live.simulated, keep_looks_days=keep, held=not around.advise)
+    if live.simulated and session.state.number == 0 and home is not None:
+        (home / "simulated-job.json").unlink(missing_ok=True)
+    return session
+
+
+def _check_of(lease: Lease | None) -> Callable[[bool], None]:
+    """Whether the job is still this process' to keep: asked before it is touched, and now and then else. While the
+    store is away nobody can say, and the job is kept."""
+    looked = [time.monotonic()]
+
+    def check(touches: bool) -> None:
+        if lease is not None and (touches or time.monotonic() - looked[0] > HEARTBEAT_SECONDS):
+            looked[0] = time.monotonic()
+            with suppress(RunStoreError):
+                lease.check()
+
+    return check
+
+
+def _slots_left(sections: Sections, job: Job, decisions: Decisions | None) -> Callable[[], int | None]:
+    """Of the quota that this job shares with others, by what their loops wrote last."""
+    quota = sections.autoscale.shared_quota
+    if quota is None or decisions is None:
+        return lambda: None
+    return lambda: max(0, quota - decisions.slots_of_others(job.name))
+
+
+def _rules(around: Around, sections: Sections, job: Job, wanted: Wanted) -> Rules:
+    tuning, section = sections.tuning, sections.autoscale
+    settings = Settings(job.target, tuning.alpha, tuning.over_allocation, tuning.noise, section.confidence,
+                        seed=tuning.seed)  # fmt: skip
+    models: tuple[BenefitModel, ...] = ()
+    if around.store is not None and job.rate > 0:
+        warm = warm_start(AUTO, around.store, job, wanted)
+        for line in warm.lines:
+            note(line)
+        models = tuple(source.model for source in warm.sources)
+    knobs = knobs_for_a_loop(sections.manager, job.target, micro_batch=wanted.execution == "micro-batch")
+    return Rules(settings, knobs, section.planning, section.rescales_per_day, section.stale_seconds, around.advise,
+                 models)  # fmt: skip
+
+
+def _library(store: Store | None, job: Job, simulated: bool) -> Learned | None:
+    return None if store is None else Learned(Library(store), job, simulated=simulated)
+
+
+def _safe(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "_" for c in name)
+
+
+# --- telling ----------------------------------------------------------------------------------------------------------
+
+
+def _opening(job: Job, simulated: bool, advise: bool, session: Session | None) -> None:
+    what = "a simulated job: every figure below is simulated" if simulated else "a real Spark job"
+    does = "advising on" if advise else "autoscaling"
+    output = "" if simulated or advise else f"; {where_output_goes('real')}"
+    note(f"{does} {job.name}, {what}; latency target {seconds(job.target.latency_seconds)}{output}")
+    if session is None:
+        note("not journalled: no store is in use, so nothing can be gone on with or explained later")
+    else:
+        again = f", going on after entry {session.state.number}" if session.state.number else ""
+        note(f"session {session.id}{again}")
+        if session.renewed:
+            note(session.renewed)
+
+
+def _teller(
+    form: Format, target: float, session: Session | None, learned: Learned | None
+) -> Callable[[State, Entry], None]:
+    last, troubles = [""], [""]
+
+    def tell(state: State, entry: Entry) -> None:  # noqa: ARG001 - as a loop reports
+        plain = as_entry(entry)
+        trouble = (session.trouble if session else "") or (learned.trouble if learned else "")
+        if trouble != troubles[0]:
+            note(f"not recorded for now: {trouble}" if trouble else "recorded again")
+            troubles[0] = trouble
+        if form is Format.json:
+            print(json.dumps(plain, ensure_ascii=False, allow_nan=False), flush=True)
+        elif code(plain) != last[0]:
+            print(row(plain, target), flush=True)
+        last[0] = code(plain)
+
+    return tell
+
+
+def _closing(form: Format, job: Job, state: State, simulated: bool, advise: bool) -> None:
+    sentence = summary(job.name, job.target.latency_seconds, state, simulated=simulated, advise=advise)
+    for line in (accuracy(state.checked), sentence) if not advise else (sentence,):
+        note(line) if form is Format.json else say(line)
+    sys.stdout.flush()
