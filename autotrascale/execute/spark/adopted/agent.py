@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing, suppress
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from pyspark.sql import SparkSession
 
@@ -29,41 +28,31 @@ from autotrascale.execute.spark.adopted.messages import (
     Answer,
     Application,
     AskApplication,
-    AskExecutors,
     AskQueries,
-    Done,
-    ExecutorList,
+    AskStanding,
+    BringTo,
     Failed,
     Queries,
     Question,
-    ReleaseExecutors,
-    RequestExecutors,
     Rescale,
-    RunningExecutor,
+    Standing,
 )
 from autotrascale.execute.spark.causes import why
 from autotrascale.execute.spark.connection.channel import Channel, ChannelClosedError
-
-_SCHEDULER = "autotrascale.execute.spark.executors.scheduler"
+from autotrascale.execute.spark.executors import executor, scheduler
 
 
 class Executors(Protocol):
     """What the agent needs of the application's executors."""
 
-    def running(self) -> Sequence[Any]: ...  # each with id, host, cores
-    def request(self, total: int) -> None: ...
-    def release(self, ids: Sequence[str]) -> None: ...
-
-
-def executors_of(spark: SparkSession) -> Executors:
-    """Loaded when first asked for: a program that is only watched has no use for it."""
-    made: Executors = import_module(_SCHEDULER).Executors(spark)
-    return made
+    def why_not(self) -> str: ...
+    def standing(self) -> executor.Standing: ...
+    def bring_to(self, total: int) -> object: ...
 
 
 class Agent:
     def __init__(
-        self, adoption: Adoption, folder: Path, executors: Callable[[SparkSession], Executors] = executors_of
+        self, adoption: Adoption, folder: Path, executors: Callable[[SparkSession], Executors] = scheduler.Executors
     ) -> None:
         self._adoption, self._make_executors = adoption, executors
         self._executors: Executors | None = None
@@ -83,17 +72,14 @@ class Agent:
             case Rescale():
                 checks.count("partitions", question.partitions)
                 return moving.rescale(self._handle(question.query), question)
-            case AskExecutors():
-                running = self._scheduler().running()
-                return ExecutorList(tuple(RunningExecutor(str(at.id), str(at.host), int(at.cores)) for at in running))
-            case RequestExecutors(total):
-                checks.count("total", total)
-                self._scheduler().request(total)
-            case ReleaseExecutors(ids):
-                self._scheduler().release(ids)
+            case AskStanding():
+                return _standing(self._scheduler())
+            case BringTo(total):
+                executors = self._scheduler()
+                executors.bring_to(total)
+                return _standing(executors)
             case _:
                 raise InputError("agent", "is asked what only an agent says", seen=type(question).__name__)
-        return Done()
 
     def _application(self) -> Application:
         context, session = self._adoption.context, self._adoption.session
@@ -148,6 +134,14 @@ class Agent:
                 except Exception as problem:
                     answer = Failed(why(f"{type(problem).__name__}: {problem}"))
                 channel.send(answer)
+
+
+def _standing(executors: Executors) -> Standing:
+    why_not, found = executors.why_not(), executors.standing()
+    cores = [each.cores for each in found.executors if each.cores]
+    trouble = "; ".join(filter(None, (found.not_granted(), found.not_gone())))
+    leaving = len(found.executors) - len(found.staying)
+    return Standing(len(found.staying), leaving, min(cores, default=0), why_not, trouble)
 
 
 def _described(handle: Handle) -> AdoptedQuery:

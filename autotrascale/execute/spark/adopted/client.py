@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -16,18 +15,15 @@ from autotrascale.execute.spark.adopted.messages import (
     Answer,
     Application,
     AskApplication,
-    AskExecutors,
     AskQueries,
-    Done,
-    ExecutorList,
+    AskStanding,
+    BringTo,
     Failed,
     Queries,
     Question,
-    ReleaseExecutors,
-    RequestExecutors,
     Rescale,
     Rescaled,
-    RunningExecutor,
+    Standing,
 )
 from autotrascale.execute.spark.connection.channel import Channel, ChannelClosedError, ChannelTimeoutError
 
@@ -58,14 +54,12 @@ class Client:
         seconds = wish.finish_within + 2 * wish.first_within + _MOVE_SECONDS
         return self._ask(wish, Rescaled, seconds)
 
-    def executors(self) -> tuple[RunningExecutor, ...]:
-        return self._ask(AskExecutors(), ExecutorList).executors
+    def standing(self) -> Standing:
+        return self._ask(AskStanding(), Standing)
 
-    def request_executors(self, total: int) -> None:
-        self._ask(RequestExecutors(total), Done)
-
-    def release_executors(self, ids: Sequence[str]) -> None:
-        self._ask(ReleaseExecutors(tuple(ids)), Done)
+    def bring_to(self, executors: int) -> Standing:
+        """More come when the cluster gives them, and those that are given back go when they have done their tasks."""
+        return self._ask(BringTo(executors), Standing)
 
     def await_agent(self, seconds: float) -> Application:
         """The program's Python is up as soon as this answers; its Spark may not be."""

@@ -30,22 +30,15 @@ class Rescale:
 
 
 @dataclass(frozen=True)
-class AskExecutors:
-    """→ `ExecutorList`"""
+class AskStanding:
+    """→ `Standing`"""
 
 
 @dataclass(frozen=True)
-class RequestExecutors:
-    """The application wants this many in all → `Done`"""
+class BringTo:
+    """The application shall have this many executors: more are asked for, or some given back → `Standing`"""
 
     total: int
-
-
-@dataclass(frozen=True)
-class ReleaseExecutors:
-    """These are given back, without breaking a batch → `Done`"""
-
-    ids: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -100,20 +93,15 @@ class Rescaled:
 
 
 @dataclass(frozen=True)
-class RunningExecutor:
-    id: str
-    host: str
-    cores: int
+class Standing:
+    """How the executors that there are stand to those that were asked for. `why_not`: why none can be asked for or
+    given back here; then the rest is what is seen. `trouble`: what the cluster does not do, if anything."""
 
-
-@dataclass(frozen=True)
-class ExecutorList:
-    executors: tuple[RunningExecutor, ...]
-
-
-@dataclass(frozen=True)
-class Done:
-    """It was done, or asked for where only the cluster can do it."""
+    staying: int = 0
+    leaving: int = 0
+    cores: int = 0  # of one of them; 0 where it is not known
+    why_not: str = ""
+    trouble: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,6 +111,6 @@ class Failed:
     error: str
 
 
-Question = AskApplication | AskQueries | Rescale | AskExecutors | RequestExecutors | ReleaseExecutors
-Answer = Application | Queries | Rescaled | ExecutorList | Done | Failed
+Question = AskApplication | AskQueries | Rescale | AskStanding | BringTo
+Answer = Application | Queries | Rescaled | Standing | Failed
 CODEC: Codec[Question | Answer] = Codec((*get_args(Question), *get_args(Answer)))

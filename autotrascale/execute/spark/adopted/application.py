@@ -1,0 +1,150 @@
+"""A program that somebody else wrote, as its controller has it: its queries, what they do, the executors they share.
+
+Each query is kept by a loop of its own, which says how many executors it needs. What the application is given is the
+sum: its queries run together. `give` does what follows from one more answer, step by step, and says what came of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from autotrascale.analyze.live.application import Application as Watched
+from autotrascale.analyze.live.application import ApplicationRun
+from autotrascale.domain.errors import InputError
+from autotrascale.execute.spark.adopted.client import Client
+from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Application, Rescale
+from autotrascale.monitor.eventlog.following import Follower
+from autotrascale.plan.sizing import executors as plan
+from autotrascale.plan.sizing.executors import Bounds, GrowExecutors, MovePartitions, ShrinkExecutors, Step
+
+GRANT_SECONDS = 60.0  # a cluster that has room starts an executor in less, on a busy machine too
+_POLL_SECONDS = 0.5
+_MOST_PLANS = 3  # of one answer: what a cluster does not grant is planned again without
+
+
+@dataclass(frozen=True)
+class Given:
+    """`share`: executors that the query may use now. `detail` says why that is not what was asked for."""
+
+    done: bool
+    share: int
+    still_seconds: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)
+    detail: str = ""
+
+
+class AdoptedApplication:
+    def __init__(
+        self, client: Client, about: Application, bounds: Bounds | None,
+        clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
+    ) -> None:  # fmt: skip
+        """`bounds`: None where executors cannot come and go; then there are as many as there are."""
+        self.client, self.about, self._bounds = client, about, bounds
+        self._clock, self._sleep = clock, sleep
+        self.watched = Watched(Follower(check_log(about), about.id, consume=False, latest=False))
+        self.standing = client.standing()
+        self._needed: dict[str, int] = {}  # by query, as the loops said last
+
+    @property
+    def cores(self) -> int:
+        """Of one executor."""
+        return self.standing.cores or self.about.slots or 1
+
+    @property
+    def executors(self) -> int:
+        """Those that stay; the driver itself counts as one where it runs the tasks."""
+        return max(1, self.standing.staying)
+
+    @property
+    def bounds(self) -> Bounds:
+        return self._bounds or Bounds(self.executors, self.executors)
+
+    def queries(self) -> tuple[AdoptedQuery, ...]:
+        return self.client.queries()
+
+    def look(self) -> None:
+        """Reads on in the event log, and asks what there is."""
+        self.watched.poll()
+        self.standing = self.client.standing()
+
+    def run_of(self, query: AdoptedQuery) -> ApplicationRun | None:
+        return self.watched.runs.get(query.run)
+
+    def share(self, query: str) -> int:
+        """What it may count on: all of them where it is alone."""
+        needed = {each.id: self._needed.get(each.id, self.executors) for each in self.queries() if each.active}
+        return plan.shares_of({**needed, query: needed.get(query, 1)}, self.executors)[query]
+
+    def give(self, query: str, executors: int) -> Given:
+        """What the loop of this query asks for, among what the others have."""
+        self._needed[query] = executors
+        bounds, still, phases, detail = self.bounds, 0.0, dict[str, float](), ""
+        for _ in range(_MOST_PLANS):
+            planned = plan.plan_executors(self._now(), bounds)
+            for step in planned.steps:
+                began = self._clock()
+                refused, stood = self._do(step)
+                still += stood
+                phases[_PHASES[type(step)]] = phases.get(_PHASES[type(step)], 0.0) + self._clock() - began
+                if refused:
+                    detail = refused
+                    break
+            else:
+                break
+            if not isinstance(step, GrowExecutors):
+                break
+            bounds = Bounds(min(bounds.least, self.executors), self.executors)
+        self.look()
+        share = self.share(query)
+        return Given(share >= executors and not detail, share, still, phases, detail)
+
+    def _now(self) -> plan.Application:
+        queries = [
+            plan.Query(each.id, self._needed.get(each.id, self.executors), each.partitions if _moves(each) else None)
+            for each in self.queries()
+            if each.active
+        ]
+        return plan.Application(self.executors, self.cores, tuple(queries))
+
+    def _do(self, step: Step) -> tuple[str, float]:
+        """Why it did not come about, if so, and how long a query stood still."""
+        match step:
+            case GrowExecutors(total):
+                return self._grow(total), 0.0
+            case ShrinkExecutors(total):
+                self.standing = self.client.bring_to(total)
+                return "", 0.0
+            case MovePartitions(query, partitions):
+                moved = self.client.rescale(Rescale(query, partitions))
+                return "" if moved.done else moved.detail, moved.still_seconds
+
+    def _grow(self, total: int) -> str:
+        self.standing, until = self.client.bring_to(total), self._clock() + GRANT_SECONDS
+        while self.executors < total and self._clock() < until:
+            self._sleep(_POLL_SECONDS)
+            self.standing = self.client.standing()
+        if self.executors >= total:
+            return ""
+        self.standing = self.client.bring_to(self.executors)  # what came too late would belong to nobody
+        return f"the cluster gave {self.executors} of {total} executors within {GRANT_SECONDS:.0f} s"
+
+
+_PHASES = {GrowExecutors: "executors", MovePartitions: "partitions", ShrinkExecutors: "release"}
+
+
+def _moves(query: AdoptedQuery) -> bool:
+    return query.partitions > 0 and not query.not_movable
+
+
+def check_log(about: Application) -> Path:
+    """The folder of its event log, which must be on this machine."""
+    place = urlsplit(about.event_log)
+    if not about.event_log or place.scheme not in ("", "file"):
+        raise InputError("program", "writes no event log on this machine, so it cannot be measured",
+                         seen=about.event_log or "none", remedy="leave spark.eventLog.enabled and spark.eventLog.dir"
+                         " out: they are then set for it")  # fmt: skip
+    return Path(unquote(place.path))

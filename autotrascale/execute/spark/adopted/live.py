@@ -1,0 +1,100 @@
+"""One query of an adopted program, for the control loop: `LiveJob` of one operator, the executors that it may use."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from autotrascale.analyze import executors as measuring
+from autotrascale.analyze.executors import OPERATOR, TOPOLOGY
+from autotrascale.analyze.facts import BatchFact
+from autotrascale.analyze.live.application import ApplicationRun
+from autotrascale.analyze.live.measuring import RATES_UNKNOWN
+from autotrascale.domain.errors import EngineError
+from autotrascale.domain.topology import Topology, check_parallelism
+from autotrascale.execute.live import Look, Rescaled
+from autotrascale.execute.spark.adopted.application import AdoptedApplication
+
+
+class AdoptedJob:
+    """It was started by its program, and is never ours to start or to end."""
+
+    simulated = False
+
+    def __init__(self, name: str, query: str, application: AdoptedApplication) -> None:
+        self.name, self.query, self._application = name, query, application
+        self.ended = False
+        self._from_ms = 0.0  # batches triggered before this were looked at, or ran with another share
+        self._run = ""
+
+    @property
+    def topology(self) -> Topology:
+        return TOPOLOGY
+
+    @property
+    def p_max(self) -> int:
+        return self._application.bounds.most
+
+    def start(self, parallelism: Mapping[str, int]) -> Look:  # noqa: ARG002 - it runs as its program started it
+        return self.look()
+
+    def look(self) -> Look:
+        application, at = self._application, time.time()
+        application.look()
+        queries = [query for query in application.queries() if query.active]
+        query = next((each for each in queries if each.id == self.query), None)
+        self.ended = query is None
+        if query is None:
+            return Look(at, None, None, detail=self._why_ended())
+        share = application.share(self.query)
+        batches = self._batches(application.run_of(query))
+        if not batches:
+            return Look(at, {OPERATOR: share}, None, None, "no batch was committed since the last look")
+        executors = application.watched.executors
+        whole = len(queries) == 1 and len(executors) == share
+        taken = measuring.snapshot(self.name, batches, executors, self.p_max, share=None if whole else share)
+        return Look(at, {OPERATOR: share}, taken, batches[-1].committed_ms / 1000, "" if taken else RATES_UNKNOWN)
+
+    def _batches(self, run: ApplicationRun | None) -> list[BatchFact]:
+        """Since the last look, of this run and at this share. The first of a run carries what arrived while the query
+        stood still, on cold caches."""
+        if run is None or not run.batches:
+            return []
+        if run.run != self._run:
+            self._run, self._from_ms = run.run, max(self._from_ms, run.batches[0].started_ms + 1)
+        batches = run.since(self._from_ms)
+        if batches:
+            self._from_ms = batches[-1].started_ms + 1
+            run.forget(self._from_ms)
+        return batches
+
+    def _why_ended(self) -> str:
+        found = next((each for each in self._application.queries() if each.id == self.query), None)
+        return f"the query has ended: {found.error}" if found is not None and found.error else "the query has ended"
+
+    def rescale(self, parallelism: Mapping[str, int]) -> Rescaled:
+        check_parallelism(TOPOLOGY, parallelism, self.p_max)
+        try:
+            given = self._application.give(self.query, parallelism[OPERATOR])
+        except EngineError as problem:
+            return Rescaled(time.time(), False, {OPERATOR: self._application.share(self.query)}, detail=str(problem))
+        self._from_ms = time.time() * 1000
+        return Rescaled(
+            time.time(), given.done, {OPERATOR: given.share}, given.still_seconds, given.phases, given.detail
+        )
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def close(self) -> None:
+        """It is not ours to stop."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
