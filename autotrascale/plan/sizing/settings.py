@@ -183,7 +183,8 @@ def _executors(today: Today, chosen: Setup, of: Workload, then: Expected) -> lis
 
 def _partitions(of: Workload, today: Today, chosen: Setup) -> list[Setting]:
     found = []
-    if changed := _changed(of, today, chosen):
+    changed = _changed(of, today, chosen)
+    if changed and chosen.partitions is not None:
         now = today.setup.tasks(changed[-1])
         found.append(_conf(today, SHUFFLES, chosen.partitions, _waves(now, chosen.slots), str(now)))
     read = [stage for stage in of.stages if stage.reads_source]
