@@ -39,7 +39,7 @@ evenly spread. What a record waits before the source knows of it, or behind the 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -114,16 +114,12 @@ def source_rate(batches: Sequence[BatchFact]) -> float | None:
 
 def latency(batches: Sequence[BatchFact], rate: float) -> Latency:
     """Of the records of all batches, as it is estimated."""
-    spread = []
-    for before, batch in pairwise([None, *batches]):
-        if batch is None or not batch.input_records:
-            continue
-        if batch.behind is not None and rate > 0:
-            low = batch.seconds + batch.behind / rate
-            spread.append((low, low + batch.input_records / rate, batch.input_records))
-        elif (covered := _covered(before, batch)) is not None:
-            spread.append((batch.seconds, batch.seconds + covered, batch.input_records))
-    return metrics.latency_of(spread)
+    return metrics.latency_of([(low, high, batch.input_records or 0) for batch, low, high in _waits(batches, rate)])
+
+
+def latencies(batches: Sequence[BatchFact], rate: float) -> list[tuple[float, float]]:
+    """Of each batch that had records: when it was done, in Unix seconds, and their mean latency."""
+    return [(batch.committed_ms / 1000, (low + high) / 2) for batch, low, high in _waits(batches, rate)]
 
 
 def cores(executors: Mapping[str, Executor]) -> float | None:
@@ -207,6 +203,18 @@ def _work(tasks: Sequence[TaskFact], records: int | None, total: int | None, c: 
 
 def _seconds(milliseconds: int | None, c: float | None) -> float | None:
     return None if c is None else per(1e3 * c, milliseconds)
+
+
+def _waits(batches: Sequence[BatchFact], rate: float) -> Iterator[tuple[BatchFact, float, float]]:
+    """The least and the most that a record of each batch took."""
+    for before, batch in pairwise([None, *batches]):
+        if batch is None or not batch.input_records:
+            continue
+        if batch.behind is not None and rate > 0:
+            low = batch.seconds + batch.behind / rate
+            yield batch, low, low + batch.input_records / rate
+        elif (covered := _covered(before, batch)) is not None:
+            yield batch, batch.seconds, batch.seconds + covered
 
 
 def _covered(before: BatchFact | None, batch: BatchFact) -> float | None:

@@ -19,6 +19,7 @@ from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.reading import read_file
 from autotrascale.service.autoscaling import Autoscale
+from autotrascale.service.programfile import read_program_file
 from autotrascale.tuning import Tuning, starting_point
 
 EngineName = Literal["spark", "simulator"]
@@ -134,6 +135,19 @@ class JobFile:
 def read_job_file(path: Path) -> JobFile:
     try:
         return read_file(path, JobFile)
+    except InputError:
+        if not _is_of_a_program(path):
+            raise
+        raise InputError(str(path), "describes a program, and not a job that can be started from its file",
+                         remedy=f"autotrascale run {path} -- PROGRAM …") from None  # fmt: skip
     except ModuleNotFoundError as error:  # pragma: no cover - pyspark is only missing where it was left out on purpose
         raise InputError(str(path), f"needs a package that is not installed: {error.name}",
                          remedy="pip install 'autotrascale[spark]'") from None  # fmt: skip
+
+
+def _is_of_a_program(path: Path) -> bool:
+    try:
+        read_program_file(path)
+    except InputError:
+        return False
+    return True

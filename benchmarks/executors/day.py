@@ -10,11 +10,13 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from autotrascale.execute.simulator import schedules
 from autotrascale.execute.spark.host.state_partitions import repartition_state
@@ -35,8 +37,9 @@ class Day:
     seed: int = 0
 
     def rate(self, at: float) -> float:
-        day = schedules.day(self.seed, self.low, self.high)
-        return day(at / self.seconds * schedules.DAY)
+        """It begins and ends in the night."""
+        swing = schedules.Sine((self.low + self.high) / 2, (self.high - self.low) / 2)
+        return schedules.Noisy(swing, 0.05, self.seed, interval=300.0)(at / self.seconds * schedules.DAY)
 
 
 class Feeder:
@@ -47,20 +50,24 @@ class Feeder:
         self._folder, self._day = folder, day
         self._over = threading.Event()
         self.records = 0
+        self.began = 0.0
         self._bring(1, time.time())  # so that the query has a first batch
         self._thread = threading.Thread(target=self._feed, daemon=True)
 
-    def start(self) -> None:
+    def start(self) -> float:
+        """When the day began."""
+        self.began = time.time()
         self._thread.start()
+        return self.began
 
     def end(self) -> None:
         self._over.set()
         self._thread.join()
 
     def _feed(self) -> None:
-        began, due = time.time(), 0.0
+        due = 0.0
         for number in range(1, int(self._day.seconds / _EVERY) + 1):
-            until = began + number * _EVERY
+            until = self.began + number * _EVERY
             if self._over.wait(max(0.0, until - time.time())):
                 return
             due += self._day.rate((number - 0.5) * _EVERY) * _EVERY
@@ -77,13 +84,15 @@ class Feeder:
 
 @dataclass(frozen=True)
 class Batch:
-    """`seconds` is how long it took, `latency` from a record's arrival to its end, in the mean."""
+    """`seconds` is how long it took, `latency` from a record's arrival to its end, in the mean; `first` and `last` are
+    when its first and its last record arrived."""
 
     ended: float
     seconds: float
     records: int
     latency: float
-    span: float  # seconds between the arrivals of its first and its last record
+    first: float
+    last: float
 
 
 class Query:
@@ -102,8 +111,8 @@ class Query:
             if row is not None and progress.numInputRows and row["mean"] is not None:
                 took = progress.durationMs["triggerExecution"] / 1000
                 ended = _unix(progress.timestamp) + took
-                latency, span = ended - row["mean"], row["last"] - row["first"]
-                self._batches[progress.batchId] = Batch(ended, took, int(progress.numInputRows), latency, span)
+                records, latency = int(progress.numInputRows), ended - row["mean"]
+                self._batches[progress.batchId] = Batch(ended, took, records, latency, row["first"], row["last"])
         return [self._batches[number] for number in sorted(self._batches)]
 
     def move(self, partitions: int) -> None:
@@ -144,7 +153,7 @@ class Query:
         self._spark.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
         return self._writer().trigger(processingTime="1 second").start()
 
-    def _writer(self):  # type: ignore[no-untyped-def]
+    def _writer(self) -> DataStreamWriter:
         counted = self._counts()
         writer = counted.writeStream.outputMode("complete").format("memory").queryName("counts")
         return writer.option("checkpointLocation", self._checkpoint)
@@ -166,6 +175,4 @@ def difference(found: Counter[int], records: int) -> tuple[int, int]:
 
 
 def _unix(timestamp: str) -> float:
-    from datetime import datetime
-
     return datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
+import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -62,7 +65,8 @@ class Look:
     """What a controller is shown. `seconds_per_record`: of a slot, everything counted; None before there is a batch."""
 
     at: float
-    rate: float  # records per second that came
+    rate: float  # records per second that arrive
+    backlog: float  # records that have arrived and are not counted yet
     seconds_per_record: float | None
     latency: float | None  # of the newest batch, in the mean
     batch_seconds: float | None
@@ -100,7 +104,7 @@ class Outcome:
 class ByRate:
     """A simple controller: slots for the rate at the cost of a record, with room to spare; down after some looks."""
 
-    USE, PATIENT_LOOKS = 0.6, 4
+    USE, PATIENT_LOOKS, CATCH_UP_SECONDS = 0.6, 4, 30.0
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds, self._fewer = bounds, 0
@@ -110,8 +114,10 @@ class ByRate:
             return None
         standing = executors.standing()
         number = len(standing.staying)
-        slots = look.rate * look.seconds_per_record / self.USE
-        needed = executors_for(max(1, round(slots + 0.5)), CORES)
+        # A batch's worth of records is always under way.
+        behind = max(0.0, look.backlog - look.rate * 2 * (look.batch_seconds or 0.0))
+        slots = (look.rate + behind / self.CATCH_UP_SECONDS) * look.seconds_per_record / self.USE
+        needed = executors_for(math.ceil(slots), CORES)
         self._fewer = self._fewer + 1 if needed < number else 0
         if 0 < self._fewer < self.PATIENT_LOOKS:
             needed = number
@@ -183,32 +189,29 @@ class _Run:
         self._executors = Executors(self._spark)
         self._control = variant.control(bounds) if variant.control else None
         self._feeder = days.Feeder(folder / "in", day)
-        self._query = days.Query(self._spark, folder, day, (variant.start or bounds.most) * CORES)
+        self._query = days.Query(self._spark, folder, day, bounds.most * CORES)
         self._changes: list[tuple[float, int]] = []
-        self._there: dict[str, Executor] = {}
         self._releases: list[float] = []
-        self._busy_ms, self._seen = 0, 0
+        self._busy_ms, self._seen, self._arrived = 0, 0, [(0.0, 0)]
 
     def outcome(self) -> Outcome:
+        over = threading.Event()
+        watch = threading.Thread(target=self._watch, args=(over,))
         try:
-            began, ended = self._live()
-            return self._judged(began, ended)
+            self._warm_up()
+            began = self._feeder.start()
+            watch.start()
+            while time.time() < began + self._day.seconds:
+                self._query.check()
+                self._look(time.time())
+                time.sleep(_LOOK_SECONDS)
+            over.set()
+            watch.join()
+            return self._judged(began)
         finally:
+            over.set()
             self._feeder.end()
             self._spark.stop()
-
-    def _live(self) -> tuple[float, float]:
-        self._warm_up()
-        began, next_look = time.time(), 0.0
-        self._feeder.start()
-        while (now := time.time()) < began + self._day.seconds:
-            self._poll(now)
-            if now >= next_look:
-                next_look = now + _LOOK_SECONDS
-                self._query.check()
-                self._look(now)
-            time.sleep(_POLL_SECONDS)
-        return began, time.time()
 
     def _warm_up(self) -> None:
         """Until the first batch is through, and there are as many executors as the variant starts with."""
@@ -229,32 +232,42 @@ class _Run:
     def _look(self, now: float) -> None:
         batches = self._query.batches()
         busy, seen = self._busy(), self._records()
-        if self._control is None:
-            return
         cost = (busy - self._busy_ms) / 1000 / (seen - self._seen) if seen > self._seen else None
-        # Over some batches: that of one alone says more of when its files came than of the rate.
-        newest = batches[-5:]
-        span = newest[-1].ended - newest[0].ended if len(newest) > 1 else 0.0
-        rate = sum(each.records for each in newest[1:]) / span if span > 0 else 0.0
-        last = newest[-1] if newest else None
-        look = Look(
-            now, rate, cost, last.latency if last else None, last.seconds if last else None, self._query.partitions
-        )
+        self._arrived = [*self._arrived[-4:], (now, self._feeder.records)]
+        (then, before), arrived = self._arrived[0], self._feeder.records
+        rate = (arrived - before) / (now - then) if then else 0.0
+        last = batches[-1]
+        look = Look(now, rate, arrived - seen, cost, last.latency, last.seconds, self._query.partitions)
         if seen - self._seen > 2000:  # the cost of late, and not of the whole day
             self._busy_ms, self._seen = busy, seen
-        partitions = self._control(self._executors, look)
+        self._say(look)
+        partitions = self._control(self._executors, look) if self._control else None
         if partitions is not None and partitions != self._query.partitions:
             self._query.move(partitions)
 
-    def _poll(self, now: float) -> None:
-        """Executors that leave are paid for until they are gone."""
-        there = {each.id: each for each in self._executors.running()}
-        if not self._changes or self._changes[-1][1] != len(there):
-            self._changes.append((now, len(there)))
-        for name, executor in self._there.items():
-            if name not in there and executor.leaving_since is not None:
-                self._releases.append(round(now - executor.leaving_since, 1))
-        self._there = there
+    def _say(self, look: Look) -> None:
+        """A line for each look, to see afterwards what it went by."""
+        cost = "?" if look.seconds_per_record is None else f"{1000 * look.seconds_per_record:.1f} ms"
+        print(
+            f"{self._variant.name} {look.at - self._feeder.began:4.0f} s: {look.rate:4.0f}/s arrive,"
+            f" {look.backlog:5.0f} behind, {cost} each; newest batch {look.batch_seconds:.1f} s, its latency"
+            f" {look.latency:.1f} s; {self._changes[-1][1] if self._changes else '?'} executors,"
+            f" {look.partitions} partitions",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def _watch(self, over: threading.Event) -> None:
+        """Executors that leave are paid for until they are gone. With eyes of its own: a rescale must not blind it."""
+        executors, before = Executors(self._spark), dict[str, Executor]()
+        while not over.wait(_POLL_SECONDS):
+            now, there = time.time(), {each.id: each for each in executors.running()}
+            if not self._changes or self._changes[-1][1] != len(there):
+                self._changes.append((now, len(there)))
+            for name, executor in before.items():
+                if name not in there and executor.leaving_since is not None:
+                    self._releases.append(round(now - executor.leaving_since, 1))
+            before = there
 
     def _busy(self) -> int:
         """Milliseconds that executors have worked on tasks."""
@@ -264,25 +277,27 @@ class _Run:
     def _records(self) -> int:
         return sum(each.records for each in self._query.batches())
 
-    def _judged(self, began: float, ended: float) -> Outcome:
+    def _judged(self, began: float) -> Outcome:
         self._feeder.end()
         lost, doubled = days.difference(self._query.drain(), self._feeder.records)
-        batches = [each for each in self._query.batches() if began <= each.ended]
-        windows: dict[int, list[days.Batch]] = {}
+        batches = [each for each in self._query.batches() if each.first >= began]
+        # By when records arrived: what comes late is late in its own window.
+        windows: list[list[days.Batch]] = [[] for _ in range(int(self._day.seconds / _WINDOW_SECONDS))]
         for each in batches:
-            windows.setdefault(int((each.ended - began) / _WINDOW_SECONDS), []).append(each)
-        means = [_mean_latency(window) for window in windows.values()]
-        total = int((ended - began) / _WINDOW_SECONDS)  # one in which no batch ended missed the target
+            first, last = (int((at - began) / _WINDOW_SECONDS) for at in (each.first, each.last))
+            for window in windows[first : last + 1]:
+                window.append(each)
+        ended = began + self._day.seconds
         return Outcome(
             self._variant.name,
-            round(ended - began, 1),
+            self._day.seconds,
             round(executor_seconds([(max(at, began), number) for at, number in self._changes], ended), 1),
             max(number for _, number in self._changes),
             self._feeder.records,
             lost,
             doubled,
-            max(total, len(means)),
-            sum(mean <= self._target for mean in means),
+            len(windows),
+            sum(bool(window) and _mean_latency(window) <= self._target for window in windows),
             round(_mean_latency(batches), 2),
             self._releases,
             self._query.moves,

@@ -1,0 +1,286 @@
+"""Spark's settings for a query that was measured, and a target: each with its reason, and only where it should differ.
+
+| symbol | meaning                                                              | unit      |
+|--------|----------------------------------------------------------------------|-----------|
+| T      | target; of it `MARGIN` is kept for what the prediction does not know | s         |
+| λ      | rate of the sources                                                  | records/s |
+
+The fewest executors are looked for with which the predicted latency (`batch_time`) is within T. With k executors:
+
+    partitions of shuffles   those of today where they cost at most `WORTH` more than k · c would, else k · c: one wave
+    partitions of a source   the same, in whole waves: a topic's own partitions are the least that Kafka gives
+    trigger                  today's, where T allows it; else the longest that does: b + q · D ≤ T, q of the statistic
+    records in a batch       so many that a batch lasts T at most, while a backlog is worked off:  λ · (T − o) / Σ τ
+
+Nothing is advised that was not measured: without the work of the stages there is no advice, without a source that can
+be limited no limit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from autotrascale.domain.target import Target
+from autotrascale.plan.sizing.batch_time import BatchTime, Setup, StageWork, Workload, batch_time
+from autotrascale.plan.words import amount, percent, seconds
+
+MARGIN = 0.1  # of the target
+WORTH = 0.05  # a change of partitions that saves less than this share of the stages' time is not worth one
+SURE = 0.25  # a prediction of today that is further off than this share of what was measured is rough
+SHUFFLES, INSTANCES, CORES_MAX = "spark.sql.shuffle.partitions", "spark.executor.instances", "spark.cores.max"
+EXECUTOR_CORES, MASTER = "spark.executor.cores", "spark.master"
+
+Kind = Literal["conf", "source option", "trigger"]
+SourceKind = Literal["kafka", "files"]
+LIMITS: Mapping[SourceKind, str] = {"kafka": "maxOffsetsPerTrigger", "files": "maxFilesPerTrigger"}
+
+
+@dataclass(frozen=True)
+class Today:
+    """What the query runs with. `conf` has the settings that are set, `limit` what its source gives in one batch at
+    most; `unit_records`: how many records one unit of that limit is, 1 for Kafka's offsets."""
+
+    setup: Setup
+    master: str
+    conf: Mapping[str, str] = field(default_factory=dict)
+    source: SourceKind | None = None
+    limit: int | None = None
+    unit_records: float | None = 1.0
+    measured_latency: float | None = None  # of the target's statistic
+    measured_batch: float | None = None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One line to paste. `now` is None where it is not set."""
+
+    kind: Kind
+    name: str
+    value: str
+    now: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Expected:
+    """With one setup: what it costs, and what is predicted of it."""
+
+    executors: int
+    slots: int
+    batch_seconds: float
+    latency_seconds: float
+    busy: float
+
+
+@dataclass(frozen=True)
+class Advice:
+    """`settings` is empty where today's are right. `today` is the same prediction for what runs now."""
+
+    target: Target
+    today: Expected
+    then: Expected
+    reachable: bool
+    settings: tuple[Setting, ...]
+    caveats: tuple[str, ...]
+
+
+def advise(of: Workload, today: Today, target: Target, most: int) -> Advice:
+    """The fewest executors, up to `most`, that hold the target, and what goes with them."""
+    chosen, reachable = _chosen(of, today, target, most)
+    then = expected(of, chosen, target)
+    now = expected(of, today.setup, target)
+    settings = (
+        *_executors(today, chosen, of, then),
+        *_partitions(of, today, chosen),
+        *_limit(of, today, chosen, target),
+        *_trigger(today, chosen, target),
+    )
+    return Advice(
+        target,
+        now,
+        then,
+        reachable,
+        settings,
+        tuple(_caveats(of, today, chosen, now, target, None if reachable else most)),
+    )
+
+
+def expected(of: Workload, setup: Setup, target: Target) -> Expected:
+    found = batch_time(of, setup)
+    return Expected(setup.executors, setup.slots, found.seconds, found.latency(target.statistic), found.busy)
+
+
+def _chosen(of: Workload, today: Today, target: Target, most: int) -> tuple[Setup, bool]:
+    """Where nothing holds the target: what comes nearest to it, with the fewest executors."""
+    nearest: tuple[float, Setup] | None = None
+    for k in range(1, max(most, 1) + 1):
+        for setup in _fitted(of, today, k, target):
+            latency = batch_time(of, setup).latency(target.statistic)
+            if latency <= _allowed(target):
+                return setup, True
+            if nearest is None or latency < nearest[0] * (1 - 1e-9):
+                nearest = latency, setup
+    assert nearest is not None
+    return nearest[1], False
+
+
+def _fitted(of: Workload, today: Today, k: int, target: Target) -> Iterator[Setup]:
+    """These executors with the partitions of today, and with others where these cost more than `WORTH`; the fewest
+    changes first, each with a trigger that the target allows."""
+    now = replace(today.setup, executors=k)
+    read = max((stage.tasks for stage in of.stages if stage.reads_source), default=0)
+    whole_waves = -(-read // now.slots) * now.slots
+    setups = [now, replace(now, partitions=now.slots)]
+    if today.source == "kafka" and read and whole_waves != read:
+        setups += [replace(setup, source_partitions=whole_waves) for setup in setups]
+    best = batch_time(of, setups[-1]).busy
+    for setup in setups:
+        found = batch_time(of, setup)
+        if found.busy - best > WORTH * best:
+            continue
+        if setup.trigger_seconds and found.latency(target.statistic) > _allowed(target):
+            setup = replace(setup, trigger_seconds=_longest_trigger(of, setup, target, found))
+        yield setup
+
+
+def _longest_trigger(of: Workload, setup: Setup, target: Target, found: BatchTime) -> float:
+    """D with o + D · Σ τ + q · D = T, in steps that people write; 0 where even the shortest batch is as long."""
+    q = found.latency(target.statistic) - found.seconds
+    share = q / found.covered if found.keeps_up and found.covered else 0.5
+    longest = (_allowed(target) - of.fixed_seconds) / (found.busy + share)
+    step = next((step for step in (60.0, 10.0, 5.0, 1.0, 0.5, 0.1) if longest >= 2 * step), 0.1)
+    longest = math.floor(longest / step + 1e-9) * step
+    return longest if longest > 0 and of.fixed_seconds + longest * found.busy <= longest else 0.0
+
+
+def _allowed(target: Target) -> float:
+    return target.latency_seconds * (1 - MARGIN)
+
+
+# --- each setting -----------------------------------------------------------------------------------------------------
+
+
+def _executors(today: Today, chosen: Setup, of: Workload, then: Expected) -> list[Setting]:
+    if chosen.executors == today.setup.executors:
+        return []
+    cores = f"{chosen.cores} core{'' if chosen.cores == 1 else 's'}"
+    who = f"{chosen.executors} executor{'' if chosen.executors == 1 else 's'} of {cores}"
+    reason = f"a second of input takes {amount(of.work)} s of work, "
+    reason += f"which {who} do in batches of {seconds(then.batch_seconds)}" if then.busy < 1 else f"too much for {who}"
+    if today.master.startswith("local"):
+        return [Setting("conf", MASTER, f"local[{chosen.slots}]", today.master, reason)]
+    if today.master.startswith("spark://"):
+        found = [_conf(today, CORES_MAX, chosen.slots, reason)]
+        if EXECUTOR_CORES not in today.conf:
+            why = "without it a worker gives all its cores to one executor"
+            found.append(_conf(today, EXECUTOR_CORES, chosen.cores, why))
+        return found
+    return [_conf(today, INSTANCES, chosen.executors, reason)]
+
+
+def _partitions(of: Workload, today: Today, chosen: Setup) -> list[Setting]:
+    found = []
+    changed = _changed(of, today, chosen)
+    if changed and chosen.partitions is not None:
+        now = today.setup.tasks(changed[-1])
+        found.append(_conf(today, SHUFFLES, chosen.partitions, _waves(now, chosen.slots), str(now)))
+    read = [stage for stage in of.stages if stage.reads_source]
+    wanted = chosen.source_partitions
+    if wanted is not None and wanted != today.setup.source_partitions:
+        now = max(stage.tasks for stage in read)
+        why = _waves(now, chosen.slots)
+        found.append(Setting("source option", "minPartitions", str(wanted), str(now), why))
+    return found
+
+
+def _changed(of: Workload, today: Today, chosen: Setup) -> list[StageWork]:
+    """The stages behind a shuffle that will have another number of tasks."""
+    shuffled = (stage for stage in of.stages if not stage.reads_source)
+    return [stage for stage in shuffled if today.setup.tasks(stage) != chosen.tasks(stage)]
+
+
+def _waves(now: int, slots: int) -> str:
+    waves = -(-now // slots)
+    if waves == 1:
+        return f"{now} tasks leave {slots - now} of {slots} slots idle"
+    return f"{now} tasks on {slots} slots run in {waves} waves, the last of them {now - (waves - 1) * slots} wide"
+
+
+def _limit(of: Workload, today: Today, chosen: Setup, target: Target) -> list[Setting]:
+    """A limit only where a source can have one, and where it lets through more than arrives."""
+    found = batch_time(of, chosen)
+    if today.source is None or not today.unit_records or not found.keeps_up or not found.busy:
+        return []
+    records = of.rate * (_allowed(target) - of.fixed_seconds) / found.busy
+    needed = of.rate * found.covered * (1 + MARGIN)
+    units = math.floor(records / today.unit_records)
+    if (
+        records < needed
+        or units < 1
+        or (today.limit is not None and needed <= today.limit * today.unit_records <= records)
+    ):
+        return []
+    value = _round_down(units)
+    if value * today.unit_records < needed:
+        value = units
+    if today.limit is not None and today.limit * today.unit_records < needed:
+        why = f"today's lets {amount(today.limit * today.unit_records)} records into a batch, and {amount(needed)} come"
+    else:
+        why = f"after a stop a backlog comes in batches of {seconds(_allowed(target))} at most, and not in one"
+    return [Setting("source option", LIMITS[today.source], str(value), _text(today.limit), why)]
+
+
+def _trigger(today: Today, chosen: Setup, target: Target) -> list[Setting]:
+    now, then = today.setup.trigger_seconds, chosen.trigger_seconds
+    if then == now:
+        return []
+    allowed = seconds(target.latency_seconds)
+    why = f"a record waits {seconds(now / 2)} on average for a batch every {seconds(now)}, and {allowed} are allowed"
+    value = f"{then:g} seconds" if then else "0 seconds"
+    return [Setting("trigger", "processingTime", value, f"{now:g} seconds", why)]
+
+
+def _conf(today: Today, name: str, value: int, reason: str, now: str | None = None) -> Setting:
+    return Setting("conf", name, str(value), today.conf.get(name, now), reason)
+
+
+def _text(value: int | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _round_down(value: int) -> int:
+    """To two digits."""
+    step = int(10 ** max(0, len(str(value)) - 2))
+    return value // step * step
+
+
+# --- what must be said besides ----------------------------------------------------------------------------------------
+
+
+def _caveats(
+    of: Workload, today: Today, chosen: Setup, now: Expected, target: Target, most: int | None
+) -> Iterator[str]:
+    """`most`: up to how many executors nothing holds the target."""
+    if most is not None:
+        yield (
+            f"nothing up to {most} executors is predicted to hold {seconds(target.latency_seconds)}, a batch having"
+            f" {seconds(of.fixed_seconds)} of fixed cost: this comes nearest"
+        )
+    if any(stage.stateful for stage in _changed(of, today, chosen)):
+        yield (
+            f"{SHUFFLES} alone does nothing to a stateful query that has a checkpoint: Spark keeps the number that it"
+            " began with; start with a new checkpoint, or let autotrascale run --apply move the state"
+        )
+    hot = [stage for stage in of.stages if stage.undivided * stage.work > WORTH]
+    for stage in hot:
+        yield (f"one task of {stage.name} does {percent(stage.undivided)} of its work alone, which no setting divides")
+    if today.measured_batch and math.isfinite(now.batch_seconds):
+        off = abs(now.batch_seconds - today.measured_batch) / today.measured_batch
+        if off > SURE:
+            yield (
+                f"for today's settings {seconds(now.batch_seconds)} a batch are predicted, where"
+                f" {seconds(today.measured_batch)} were measured: take the figures as rough"
+            )

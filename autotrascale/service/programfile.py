@@ -1,0 +1,119 @@
+"""The job file of a program that is adopted: what is wanted of it, and how many executors it may have. How it runs is
+its own affair: its master, its arguments and its settings are those that it is started with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.job import Job
+from autotrascale.domain.target import Target
+from autotrascale.domain.topology import Operator, Topology
+from autotrascale.plan.control.manager.knobs import Knobs
+from autotrascale.reading import read_file
+from autotrascale.service.autoscaling import Autoscale, TraceOf
+
+OPERATOR = "executors"  # the only one that a program is measured by
+MOST_EXECUTORS = 100_000
+
+
+@dataclass(frozen=True)
+class ExecutorBounds:
+    """How many the application may have, all its queries together."""
+
+    maximum: int
+    minimum: int = 1
+
+    def __post_init__(self) -> None:
+        checks.count("minimum", self.minimum)
+        checks.count("maximum", self.maximum)
+        if self.maximum > MOST_EXECUTORS:
+            raise InputError("maximum", f"is above {MOST_EXECUTORS:,}, more than any cluster has", seen=self.maximum,
+                             remedy="give what yours has")  # fmt: skip
+        if self.maximum < self.minimum:
+            raise InputError("maximum", f"is below the minimum of {self.minimum}", seen=self.maximum,
+                             remedy="raise maximum or lower minimum")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ProgramSettings:
+    """The `program:` section. `cores` of one executor, where it shall be another number than the cluster gives; `price`
+    of an executor for an hour, in whatever money."""
+
+    executors: ExecutorBounds
+    cores: int | None = None
+    price: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.cores is not None:
+            checks.count("cores", self.cores)
+        checks.optional(checks.non_negative, "price", self.price)
+
+
+@dataclass(frozen=True)
+class ProgramFile:
+    """Without a `target` it is learned from what the program holds."""
+
+    job: str
+    program: ProgramSettings
+    target: Target | None = None
+    manager: Knobs = field(default_factory=Knobs)
+    autoscale: Autoscale = field(default_factory=Autoscale)
+    version: Literal[1] = 1
+
+    def __post_init__(self) -> None:
+        if not self.job:
+            raise InputError("job", "is empty", remedy="name the job")
+        for knob, operator in self.manager.named_operators:
+            if operator != OPERATOR:
+                raise InputError(f"manager.{knob}", "names an operator that a program does not have", seen=operator,
+                                 remedy=f"use {OPERATOR}: it is the only one")  # fmt: skip
+        if self.autoscale.trace != TraceOf():
+            raise InputError("autoscale.trace", "is the input of a simulated job, and a program has its own",
+                             remedy="remove it")  # fmt: skip
+
+    def of_query(self, name: str, target: Target, rate: float = 0.0) -> Job:
+        """One query of the program, as a job of one operator."""
+        bounds = self.program.executors
+        topology = Topology({OPERATOR: Operator(minimum=bounds.minimum)})
+        return Job(f"{self.job}.{name}" if name else self.job, topology, bounds.maximum, {OPERATOR: rate}, target)
+
+
+def read_program_file(path: Path) -> ProgramFile:
+    return read_file(path, ProgramFile)
+
+
+def written(file: ProgramFile, remarks: Mapping[str, str] | None = None) -> str:
+    """The YAML that `read_program_file` reads as the same again; what stands at its default is left out. `remarks` are
+    comments before sections, such as where a target comes from."""
+    data = {"version": file.version, **_plain(file)}
+    parts = []
+    for name, value in data.items():
+        if said := (remarks or {}).get(name):
+            parts.append("".join(f"# {line}\n" for line in said.splitlines()))
+        lines = None if isinstance(value, dict) else False  # what is innermost in one line
+        parts.append(yaml.safe_dump({name: value}, sort_keys=False, allow_unicode=True, default_flow_style=lines))
+    return "".join(parts)
+
+
+def _plain(value: Any) -> Any:
+    """Of a dataclass the fields that differ from their defaults."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    if not is_dataclass(value):
+        return value
+    found = {}
+    for each in fields(value):
+        held = getattr(value, each.name)
+        usual = each.default_factory() if callable(each.default_factory) else each.default
+        if held != usual:
+            found[each.name] = _plain(held)
+    return found

@@ -1,0 +1,76 @@
+"""Settings that were advised, as people read and as they paste them."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+
+from autotrascale.domain.stages import StageTime, shares
+from autotrascale.plan.sizing.settings import Advice, Expected, Setting
+from autotrascale.plan.words import amount, percent, seconds
+
+UNKNOWN = "?"
+
+
+def lines(advice: Advice, *, measured_latency: float | None = None, price: float | None = None) -> list[str]:
+    """What to change and why, what it is expected to bring, and what to mind."""
+    target, statistic = seconds(advice.target.latency_seconds), advice.target.statistic
+    found = []
+    if not advice.settings:
+        found.append(f"today's settings are right for {target} ({statistic})")
+    for setting in advice.settings:
+        now = "not set" if setting.now is None else setting.now
+        found.append(f"{_named(setting)}: {now} → {setting.value}  ({setting.reason})")
+    was = "" if measured_latency is None else f", measured {seconds(measured_latency)}"
+    found.append(f"today:    {_expected(advice.today, statistic, price)}{was}")
+    found.append(f"expected: {_expected(advice.then, statistic, price)}, target {target}")
+    return [*found, *(f"note: {caveat}" for caveat in advice.caveats)]
+
+
+def arguments(settings: Sequence[Setting]) -> str:
+    """For `spark-submit`; empty where nothing of Spark's own changes. Options of a source and triggers stand in the
+    program."""
+    found = []
+    for setting in settings:
+        if setting.kind == "conf" and setting.name == "spark.master":
+            found += ["--master", setting.value]
+        elif setting.kind == "conf":
+            found += ["--conf", f"{setting.name}={setting.value}"]
+    return shlex.join(found)
+
+
+def in_the_program(settings: Sequence[Setting]) -> list[str]:
+    """Lines for the reader or the writer of the query."""
+    found = [f'.option("{each.name}", "{each.value}")' for each in settings if each.kind == "source option"]
+    return found + [f'.trigger({each.name}="{each.value}")' for each in settings if each.kind == "trigger"]
+
+
+STAGE_COLUMNS = ("stage", "tasks", "seconds", "work", "share", "hottest task")
+
+
+def stage_rows(stages: Sequence[StageTime]) -> list[tuple[str, ...]]:
+    """Where a batch's time goes, under `STAGE_COLUMNS`."""
+    return [
+        (
+            stage.name,
+            str(stage.tasks),
+            seconds(stage.seconds),
+            UNKNOWN if stage.work_seconds is None else seconds(stage.work_seconds),
+            UNKNOWN if share is None else percent(share),
+            UNKNOWN if stage.hottest is None else f"{stage.hottest:.1f} × the mean",
+        )
+        for stage, share in zip(stages, shares(stages), strict=True)
+    ]
+
+
+def _named(setting: Setting) -> str:
+    return setting.name if setting.kind == "conf" else f"{setting.kind} {setting.name}"
+
+
+def _expected(of: Expected, statistic: str, price: float | None) -> str:
+    executors = f"{of.executors} executor{'' if of.executors == 1 else 's'}"
+    cost = "" if price is None else f", {amount(price * of.executors)} an hour"
+    if not math.isfinite(of.latency_seconds):
+        return f"{executors}{cost}: falls behind, each second of input takes {of.busy:.2f} s"
+    return f"{executors}{cost}: {seconds(of.latency_seconds)} ({statistic}), batches of {seconds(of.batch_seconds)}"

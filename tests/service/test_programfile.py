@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.target import Target
+from autotrascale.plan.control.manager.knobs import Knobs
+from autotrascale.reading import validate
+from autotrascale.service.autoscaling import Autoscale
+from autotrascale.service.jobfile import read_job_file
+from autotrascale.service.programfile import (
+    ExecutorBounds,
+    ProgramFile,
+    ProgramSettings,
+    read_program_file,
+    written,
+)
+
+BAD = json.loads((Path(__file__).parents[1] / "bad_input" / "programs.json").read_text())
+SMALL: dict[str, Any] = {"job": "clicks", "program": {"executors": {"maximum": 8}}, "target": {"latency_seconds": 5.0}}
+
+
+def write(tmp_path: Path, data: dict[str, Any] | str) -> Path:
+    path = tmp_path / "program.yaml"
+    path.write_text(data if isinstance(data, str) else yaml.safe_dump(data, sort_keys=False))
+    return path
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda case: case["name"])
+def test_a_bad_file_is_refused_in_one_line_with_its_name(case: dict[str, Any], tmp_path: Path) -> None:
+    whole = {name: value for name, value in SMALL.items() if name not in case.get("drop", [])}
+    path = write(tmp_path, case.get("text", {**whole, **case.get("set", {})}))
+    with pytest.raises(InputError) as caught:
+        read_program_file(path)
+    said = str(caught.value)
+    assert said.startswith(f"{path}")
+    assert case["says"] in said
+    assert "\n" not in said
+
+
+def test_a_query_of_a_program_is_a_job_of_one_operator(tmp_path: Path) -> None:
+    file = read_program_file(write(tmp_path, {**SMALL, "program": {"executors": {"minimum": 2, "maximum": 8}}}))
+    job = file.of_query("counts", Target(5.0), rate=100.0)
+    assert (job.name, job.p_max, job.rate) == ("clicks.counts", 8, 100.0)
+    assert list(job.topology) == ["executors"]
+    assert job.topology.operators["executors"].minimum == 2
+
+
+def test_a_target_may_be_left_for_the_program_to_show(tmp_path: Path) -> None:
+    assert read_program_file(write(tmp_path, {"job": "a", "program": SMALL["program"]})).target is None
+
+
+def test_who_takes_it_for_a_job_of_its_own_is_told_the_verb(tmp_path: Path) -> None:
+    path = write(tmp_path, SMALL)
+    with pytest.raises(InputError, match="describes a program") as caught:
+        read_job_file(path)
+    assert f"autotrascale run {path} -- PROGRAM" in str(caught.value)
+
+
+files = st.builds(
+    ProgramFile,
+    job=st.text(st.characters(categories=("L", "Nd")), min_size=1, max_size=20),
+    program=st.builds(
+        ProgramSettings,
+        executors=st.integers(1, 50).flatmap(
+            lambda most: st.builds(ExecutorBounds, st.just(most), st.integers(1, most))
+        ),
+        cores=st.none() | st.integers(1, 64),
+        price=st.none() | st.floats(0.01, 100),
+    ),
+    target=st.none() | st.builds(Target, st.floats(0.001, 1e6), st.sampled_from(["mean", "p50", "p95", "p99"])),
+    manager=st.builds(
+        Knobs,
+        interval_seconds=st.floats(0, 1e4),
+        paused=st.booleans(),
+        maximum=st.sampled_from([{}, {"executors": 4}]),
+        excluded=st.sampled_from([(), ("executors",)]),
+    ),
+    autoscale=st.builds(Autoscale, rescales_per_day=st.integers(1, 99), confidence=st.floats(0.1, 0.9)),
+)
+
+
+@given(files, st.sampled_from(["", "learned: held for 95% of the last hour", "two\nlines: # of it"]))
+def test_what_is_written_is_read_as_the_same_again(file: ProgramFile, remark: str) -> None:
+    text = written(file, {"target": remark})
+    assert validate(yaml.safe_load(text), ProgramFile, place="written") == file
+
+
+def test_what_is_written_is_short_and_says_where_things_come_from(tmp_path: Path) -> None:
+    file = ProgramFile("clicks", ProgramSettings(ExecutorBounds(8), price=0.2), Target(5.0))
+    text = written(file, {"target": "held for 95% of the last hour, and a fifth more"})
+    assert text.splitlines() == [
+        "version: 1",
+        "job: clicks",
+        "program:",
+        "  executors: {maximum: 8}",
+        "  price: 0.2",
+        "# held for 95% of the last hour, and a fifth more",
+        "target: {latency_seconds: 5.0}",
+    ]
+    assert read_program_file(write(tmp_path, text)) == file
