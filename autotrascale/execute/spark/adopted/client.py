@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -66,17 +65,6 @@ class Client:
 
     def release_executors(self, ids: Sequence[str]) -> None:
         self._ask(ReleaseExecutors(tuple(ids)), Done)
-
-    def await_agent(self, seconds: float) -> Application:
-        """The program's Python is up as soon as this answers; its Spark may not be."""
-        until = time.monotonic() + seconds
-        while True:
-            try:
-                return self.application()
-            except AgentAwayError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.1)
 
     def close(self) -> None:
         if self._channel is not None:

@@ -211,5 +211,3 @@ def _check_timeout(timeout: float | None, *, or_zero: bool) -> None:
             errorClass="VALUE_NOT_POSITIVE",
             messageParameters={"arg_name": "timeout", "arg_value": type(timeout).__name__},
         )
-
-

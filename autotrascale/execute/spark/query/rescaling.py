@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
+from autotrascale.execute.spark.connection.connection import Connection, HostLostError
 from autotrascale.execute.spark.connection.messages import (
     CheckpointRead,
     Forget,
