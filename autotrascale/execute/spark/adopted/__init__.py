@@ -1,1 +1,1 @@
-"""Somebody else's PySpark program, unchanged: its queries are watched, stopped, moved and started again in its driver."""
+"""Somebody else's PySpark program, unchanged: in its driver its queries are watched, stopped, moved, started again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -60,17 +59,6 @@ class Client:
     def bring_to(self, executors: int) -> Standing:
         """More come when the cluster gives them, and those that are given back go when they have done their tasks."""
         return self._ask(BringTo(executors), Standing)
-
-    def await_agent(self, seconds: float) -> Application:
-        """The program's Python is up as soon as this answers; its Spark may not be."""
-        until = time.monotonic() + seconds
-        while True:
-            try:
-                return self.application()
-            except AgentAwayError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.1)
 
     def close(self) -> None:
         if self._channel is not None:

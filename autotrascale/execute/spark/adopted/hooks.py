@@ -45,9 +45,9 @@ class Adoption:
 
     @property
     def context(self) -> SparkContext | None:
-        """The program's, while it is open."""
+        """The program's, while it is open. It is known to PySpark before it is."""
         context = SparkContext._active_spark_context
-        return context if context is not None and context._jsc is not None else None
+        return context if getattr(context, "_jsc", None) is not None else None
 
     @property
     def session(self) -> SparkSession | None:
@@ -146,9 +146,9 @@ def _tell(
 ) -> None:
     writer.options(**options)
     if mode is not None:
-        writer.outputMode(mode)  # type: ignore[arg-type]
+        writer.outputMode(mode)
     if partition_by is not None:
-        writer.partitionBy(partition_by)  # type: ignore[arg-type]
+        writer.partitionBy(partition_by)
     if format is not None:
         writer.format(format)
     if name is not None:

@@ -1,0 +1,173 @@
+"""The controller's side of a program: it is started, found again, told of signals, and asked how it ended.
+
+It runs in a session of its own, so that neither Ctrl-C in our terminal nor our death reaches it unless we pass it on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from autotrascale import reading
+from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.execute.spark.adopted.address import APPLY, FOLDER
+from autotrascale.execute.spark.adopted.client import AgentAwayError, Client
+from autotrascale.execute.spark.adopted.command import Command
+from autotrascale.execute.spark.adopted.keeper import EXIT, PROGRAM, as_shells_say
+from autotrascale.execute.spark.connection.processes import kill_session
+
+_STARTED_SECONDS = 20.0
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Note:
+    """What its keeper wrote down. Both are process ids."""
+
+    keeper: int
+    program: int
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Exit:
+    code: int
+
+
+class Program:
+    """`start` it or `find` it; both give the same."""
+
+    def __init__(self, folder: Path, note: Note, child: subprocess.Popen[bytes] | None = None) -> None:
+        self.folder, self.note = folder, note
+        self._child = child
+
+    @classmethod
+    def start(
+        cls, command: Command, folder: Path, *, apply: bool, environment: Mapping[str, str] | None = None
+    ) -> Program:
+        """Its output goes where ours goes."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        if (folder / PROGRAM).exists():
+            remedy = "take an empty folder, or find the program that is there"
+            raise InputError("folder", "is another program's", seen=str(folder), remedy=remedy)
+        keeper = [sys.executable, "-m", "autotrascale.execute.spark.adopted.keeper", str(folder)]
+        child = subprocess.Popen(
+            [*keeper, *command.adopted(sys.executable)],
+            env=_environment(command, folder, apply, environment),
+            start_new_session=True,
+        )
+        until = time.monotonic() + _STARTED_SECONDS
+        while not (folder / PROGRAM).exists():
+            if child.poll() is not None or time.monotonic() > until:
+                kill_session(child.pid)
+                child.wait()
+                raise EngineError(f"{command.launcher or sys.executable} could not be started")
+            time.sleep(_POLL_SECONDS)
+        return cls(folder, reading.read_file(folder / PROGRAM, Note), child)
+
+    @classmethod
+    def find(cls, folder: Path) -> Program:
+        """One that an earlier controller started. It may have ended meanwhile."""
+        if not (folder / PROGRAM).exists():
+            raise InputError("folder", "has no program", seen=str(folder), remedy="name the folder that it was given")
+        return cls(folder, reading.read_file(folder / PROGRAM, Note))
+
+    def client(self, seconds: float) -> Client:
+        """To its agent, which is there as soon as its Python is. Raises where the program ends before."""
+        client, until = Client(self.folder), time.monotonic() + seconds
+        try:
+            while not self._answers(client):
+                if (code := self.exit_code()) is not None:
+                    raise EngineError(f"the program ended with exit code {code} before it could be adopted")
+                if time.monotonic() > until:
+                    raise AgentAwayError(f"the program did not open its agent within {seconds:.0f} s")
+                time.sleep(_POLL_SECONDS)
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    def exit_code(self) -> int | None:
+        """As a shell says it; None while it runs. A keeper that was killed takes the code with it: 1 stands for it."""
+        if self._child is not None:
+            self._child.poll()
+        ended = self.folder / EXIT
+        if ended.exists():
+            return as_shells_say(reading.read_file(ended, Exit).code)
+        return None if self._keeper_lives() or self._program_lives() else 1
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        until = None if seconds is None else time.monotonic() + seconds
+        while (code := self.exit_code()) is None:
+            if until is not None and time.monotonic() > until:
+                return None
+            time.sleep(_POLL_SECONDS)
+        if self._child is not None:
+            self._child.wait()
+        return code
+
+    def send(self, number: int) -> None:
+        """To the program itself, as Ctrl-C or a supervisor would."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._program_lives():
+                os.kill(self.note.program, number)
+
+    @contextlib.contextmanager
+    def has_our_signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM are the program's to decide on; we go when it goes."""
+
+        def pass_on(number: int, frame: FrameType | None) -> None:
+            self.send(number)
+
+        before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def kill(self) -> None:
+        """With everything that it started."""
+        kill_session(self.note.keeper)
+        if self._child is not None:
+            self._child.wait()
+
+    @staticmethod
+    def _answers(client: Client) -> bool:
+        try:
+            client.application()
+        except AgentAwayError:
+            return False
+        return True
+
+    def _keeper_lives(self) -> bool:
+        return self._child.poll() is None if self._child is not None else self._is_of_it(self.note.keeper)
+
+    def _program_lives(self) -> bool:
+        return self._is_of_it(self.note.program)
+
+    def _is_of_it(self, pid: int) -> bool:
+        """A number may be another process's by now; ours carry the name of the folder."""
+        with contextlib.suppress(psutil.Error, OSError):
+            process = psutil.Process(pid)
+            named = process.environ().get(FOLDER)
+            return process.status() != psutil.STATUS_ZOMBIE and named == str(self.folder)
+        return False
+
+
+def _environment(command: Command, folder: Path, apply: bool, environment: Mapping[str, str] | None) -> dict[str, str]:
+    given = dict(os.environ if environment is None else environment)
+    if command.kind == "python" and not command.launcher:
+        given.setdefault("PYSPARK_PYTHON", sys.executable)  # workers like the driver, which we chose
+    return {**given, FOLDER: str(folder), APPLY: "1" if apply else "0"}
