@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from autotrascale.domain.topology import Operator as Operator
+    from autotrascale.execute.spark.adopted.adopting import attach as attach
     from autotrascale.execute.spark.query.flow import Flow as Flow
     from autotrascale.execute.spark.query.flow import Query as Query
     from autotrascale.execute.spark.query.flow import job as job
     from autotrascale.plan.search.benefit_model import BenefitModel as BenefitModel
     from autotrascale.plan.search.study import Study as Study
 
-__all__ = ["BenefitModel", "Flow", "Operator", "Query", "Study", "job"]
+__all__ = ["BenefitModel", "Flow", "Operator", "Query", "Study", "attach", "job"]
 __version__ = "0.1.0"
 
 _FLOW = "autotrascale.execute.spark.query.flow"
@@ -27,6 +28,7 @@ _HOMES = {
     "Operator": "autotrascale.domain.topology",
     "Query": _FLOW,
     "Study": "autotrascale.plan.search.study",
+    "attach": "autotrascale.execute.spark.adopted.adopting",
     "job": _FLOW,
 }
 

@@ -51,7 +51,6 @@ class Feeder:
         self._over = threading.Event()
         self.records = 0
         self.began = 0.0
-        self._bring(1, time.time())  # so that the query has a first batch
         self._thread = threading.Thread(target=self._feed, daemon=True)
 
     def start(self) -> float:
@@ -71,10 +70,10 @@ class Feeder:
             if self._over.wait(max(0.0, until - time.time())):
                 return
             due += self._day.rate((number - 0.5) * _EVERY) * _EVERY
-            self._bring(int(due), until - _EVERY / 2)
+            self.bring(int(due), until - _EVERY / 2)
             due -= int(due)
 
-    def _bring(self, count: int, arrival: float) -> None:
+    def bring(self, count: int, arrival: float) -> None:
         draft = self._folder / f".{self.records}.part"
         rows = (f'{{"n":{self.records + i},"arrival":{arrival:.3f}}}\n' for i in range(count))
         draft.write_text("".join(rows))

@@ -39,6 +39,8 @@ _LOOK_SECONDS = 3.0
 _POLL_SECONDS = 0.25
 _WINDOW_SECONDS = 10.0
 _START_WITHIN = 180.0
+_WARM_BATCHES = 8
+_TELLING_RECORDS = 400  # the cost of fewer is that of a batch, and not of a record
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -153,11 +155,11 @@ def run(variant: Variant, master: str, day: days.Day, folder: Path, most: int, t
     theirs.close()
     try:
         done, answer = ours.recv()
+        process.join(30)
     except EOFError:
         raise RuntimeError(f"the driver of {variant.name} ended without a word") from None
     finally:
-        process.join(30)
-        process.kill()
+        process.kill()  # if it has not ended by itself, or nobody waits for it any more
         process.join()
     if not done:
         raise RuntimeError(f"{variant.name}: {answer}")
@@ -193,6 +195,7 @@ class _Run:
         self._changes: list[tuple[float, int]] = []
         self._releases: list[float] = []
         self._busy_ms, self._seen, self._arrived = 0, 0, [(0.0, 0)]
+        self._cost: float | None = None
 
     def outcome(self) -> Outcome:
         over = threading.Event()
@@ -214,14 +217,16 @@ class _Run:
             self._spark.stop()
 
     def _warm_up(self) -> None:
-        """Until the first batch is through, and there are as many executors as the variant starts with."""
+        """Some batches of the night, until their code is compiled; then there are as many executors as the variant
+        starts with."""
         start = self._variant.start
         until = time.monotonic() + _START_WITHIN
-        while not self._query.batches():
+        while len(self._query.batches()) < _WARM_BATCHES:
             self._query.check()
+            self._feeder.bring(int(self._day.low), time.time())
             if time.monotonic() > until:
-                raise TimeoutError(f"no batch within {_START_WITHIN:.0f} s")
-            time.sleep(_POLL_SECONDS)
+                raise TimeoutError(f"not {_WARM_BATCHES} batches within {_START_WITHIN:.0f} s")
+            time.sleep(1.0)
         while start is not None and len(self._executors.running()) != start:
             self._executors.bring_to(start)
             if time.monotonic() > until:
@@ -232,14 +237,16 @@ class _Run:
     def _look(self, now: float) -> None:
         batches = self._query.batches()
         busy, seen = self._busy(), self._records()
-        cost = (busy - self._busy_ms) / 1000 / (seen - self._seen) if seen > self._seen else None
+        cost = (
+            (busy - self._busy_ms) / 1000 / (seen - self._seen) if seen - self._seen >= _TELLING_RECORDS else self._cost
+        )
         self._arrived = [*self._arrived[-4:], (now, self._feeder.records)]
         (then, before), arrived = self._arrived[0], self._feeder.records
         rate = (arrived - before) / (now - then) if then else 0.0
         last = batches[-1]
         look = Look(now, rate, arrived - seen, cost, last.latency, last.seconds, self._query.partitions)
-        if seen - self._seen > 2000:  # the cost of late, and not of the whole day
-            self._busy_ms, self._seen = busy, seen
+        if seen - self._seen >= _TELLING_RECORDS:  # the cost of late, and not of the whole day
+            self._busy_ms, self._seen, self._cost = busy, seen, cost
         self._say(look)
         partitions = self._control(self._executors, look) if self._control else None
         if partitions is not None and partitions != self._query.partitions:

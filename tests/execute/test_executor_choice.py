@@ -23,6 +23,7 @@ def executors(draw: DrawFn) -> Executor:
         id=str(draw(st.integers(0, 10_000))),
         host=draw(st.sampled_from(["", "a", "b", "c", "d"])),
         cores=draw(st.sampled_from([None, 1, 4])),
+        slots=draw(st.sampled_from([None, 1, 2])),
         active_tasks=draw(st.sampled_from([None, 0, 0, 1, 3])),
         since=float(draw(st.integers(0, 5))),
         leaving_since=draw(st.sampled_from([None, None, None, 7.0])),
@@ -51,7 +52,7 @@ def test_the_choice_does_not_depend_on_the_order(fleet: list[Executor], count: i
 
 
 def fleet(*rows: tuple[str, str, int, float]) -> list[Executor]:
-    return [Executor(name, host, 1, tasks, since) for name, host, tasks, since in rows]
+    return [Executor(name, host, 1, 1, tasks, since) for name, host, tasks, since in rows]
 
 
 def test_a_worker_is_emptied_before_younger_executors_go() -> None:
@@ -64,8 +65,8 @@ def test_a_worker_is_emptied_before_younger_executors_go() -> None:
 
 
 def standing(number: int, asked: int | None, waiting: float = 0.0, leaving_since: float | None = None) -> Standing:
-    own = [Executor(str(i), "a", 1, 0, 0.0) for i in range(number)]
-    gone = [] if leaving_since is None else [Executor("x", "a", 1, 1, 0.0, leaving_since)]
+    own = [Executor(str(i), "a", 1, 1, 0, 0.0) for i in range(number)]
+    gone = [] if leaving_since is None else [Executor("x", "a", 1, 1, 1, 0.0, leaving_since)]
     return Standing((*own, *gone), asked, waiting, now=100.0)
 
 

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow.parquet
 
 PROGRAMS = Path(__file__).parents[2] / "examples" / "gallery"
-PHASES, FILES, ROWS = 3, 3, 40
+PHASES, FILES, ROWS = 3, 2, 40
 _START = 1_700_000_000
 _END = "2030-01-01T00:00:00Z"  # of time: whatever waits for a watermark comes out
 
@@ -53,6 +53,7 @@ class Exhibit(ABC):
 
     def finish(self) -> None:
         """Whatever is needed for all results to come out."""
+        return
 
     def write(self, lines: Iterable[Any], source: Path | None = None) -> None:
         """Seen whole or not at all, and in the order in which they are written."""
@@ -129,7 +130,7 @@ class Visits(Exhibit):
         for user, seconds in self.clicks.items():
             start, last, clicks = None, 0, 0
             for second in sorted(seconds):
-                if start is not None and second - last >= 5:
+                if start is not None and second - last > 5:  # Spark joins those that touch
                     visits[user, _START + start, clicks] += 1
                     start = None
                 start, clicks = (second, 0) if start is None else (start, clicks)
@@ -227,7 +228,7 @@ class InDatabase(Exhibit):
 class Balances(InDatabase):
     program, tables = "balances.py", ("balances",)
 
-    def lines(self, number: int) -> list[Any]:
+    def lines(self, _: int) -> list[Any]:
         lines = []
         for _ in range(ROWS):
             account, amount = f"a{self.draw.randrange(25)}", self.draw.randrange(-50, 100)
@@ -242,7 +243,7 @@ class Balances(InDatabase):
 class Players(InDatabase):
     program, tables = "players.py", ("players",)
 
-    def lines(self, number: int) -> list[Any]:
+    def lines(self, _: int) -> list[Any]:
         lines = []
         for _ in range(ROWS):
             player, won = f"p{self.draw.randrange(20)}", self.draw.randrange(2)
@@ -258,7 +259,7 @@ class Players(InDatabase):
 class TwoReports(InDatabase):
     program, tables, queries = "two_reports.py", ("by_shop", "by_day"), 2
 
-    def lines(self, number: int) -> list[Any]:
+    def lines(self, _: int) -> list[Any]:
         lines = []
         for _ in range(ROWS):
             shop, day, amount = f"s{self.draw.randrange(15)}", f"d{self.draw.randrange(7)}", self.draw.randrange(100)
@@ -283,7 +284,7 @@ class WithPrices(Exhibit):
     def arguments(self) -> list[str]:
         return [str(self.source), str(self.folder / "prices.csv"), str(self.output)]
 
-    def lines(self, number: int) -> list[Any]:
+    def lines(self, _: int) -> list[Any]:
         lines = []
         for _ in range(ROWS):
             item, day, pieces = f"i{self.draw.randrange(25)}", f"d{self.draw.randrange(3)}", self.draw.randrange(1, 9)
@@ -309,7 +310,7 @@ class LatestWords(Exhibit):
     def arguments(self) -> list[str]:
         return [str(self.source), str(self.output)]
 
-    def lines(self, number: int) -> list[Any]:
+    def lines(self, _: int) -> list[Any]:
         lines = [[f"w{self.draw.randrange(30)}" for _ in range(5)] for _ in range(ROWS // 2)]
         self.words.update(word for line in lines for word in line)
         return [" ".join(line) + "\n" for line in lines]

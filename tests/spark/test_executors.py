@@ -68,7 +68,7 @@ def test_executors_come_and_go_under_a_running_query(cluster: Cluster, applicati
 
     application("bring_to", 3)
     until(lambda: number() == 3)
-    until(lambda: all(each.cores == 1 for each in application("running")))
+    until(lambda: all((each.cores, each.slots) == (1, 1) for each in application("running")))
     assert len({each.host for each in application("running")}) == 3
     batches(2)
     assert application("standing").missing == 0

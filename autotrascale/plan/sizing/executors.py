@@ -3,7 +3,7 @@
 | symbol  | meaning                                                                          | unit       |
 |---------|----------------------------------------------------------------------------------|------------|
 | e       | executors of the application, MIN ≤ e ≤ MAX                                       | executors  |
-| c       | cores of one of them: tasks that it runs at once                                  | slots      |
+| c       | slots of one of them, tasks that it runs at once: its cores where a task takes one | slots      |
 | S       | e · c, tasks that run at once                                                     | slots      |
 | n_qi    | slots that stage i of query q needs                                               | slots      |
 | k_q     | executors that query q needs; its share of e is e_q                               | executors  |

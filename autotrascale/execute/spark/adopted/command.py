@@ -116,7 +116,7 @@ def _check_option(name: str, value: str) -> None:
     if said == "cluster" and (name == "--deploy-mode" or setting == "spark.submit.deployMode"):
         problem = "has its driver on the cluster, where nobody here can reach it"
         raise InputError(_PLACE, problem, seen=f"{name} {value}", remedy="leave it out: the driver then runs here")
-    if name == "--remote" or setting in ("spark.remote", "spark.api.mode") and said != "classic":
+    if name == "--remote" or (setting in ("spark.remote", "spark.api.mode") and said != "classic"):
         problem = "goes through Spark Connect, whose driver is elsewhere"
         raise InputError(_PLACE, problem, seen=f"{name} {value}", remedy="name the cluster with --master")
     if name == "--class":

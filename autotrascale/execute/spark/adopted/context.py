@@ -48,8 +48,9 @@ def _readable_log(asked: Callable[[str], str | None], event_log: str) -> tuple[d
     if wanted is not None and wanted.lower() != "true":
         return {}, [f"{_LOG}.enabled is {wanted} here: the queries run and cannot be measured; remove it"]
     if wanted is None:
-        settings = {f"{_LOG}.enabled": "true", f"{_LOG}.dir": event_log}
-        lines = [f"the event log is on, in {event_log}"]
+        folder = asked(f"{_LOG}.dir") or event_log
+        settings = {f"{_LOG}.enabled": "true", **_unless_asked(asked, {f"{_LOG}.dir": folder})}
+        lines = [f"the event log is on, in {folder}"]
     else:
         settings, lines = {}, []
     as_we_read = {

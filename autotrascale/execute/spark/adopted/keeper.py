@@ -23,8 +23,8 @@ PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def keep(folder: Path, command: Sequence[str]) -> int:
     waiting: list[int] = []  # signals that come before there is anybody to have them
-    for number in PASSED_ON:
-        signal.signal(number, lambda number, frame: waiting.append(number))
+    for passed in PASSED_ON:
+        signal.signal(passed, lambda number, _: waiting.append(number))
     try:
         program = subprocess.Popen(command, restore_signals=True)
     except OSError as error:
@@ -32,12 +32,12 @@ def keep(folder: Path, command: Sequence[str]) -> int:
         _write(folder / EXIT, {"code": 127})
         return 127
 
-    def pass_on(number: int, frame: FrameType | None) -> None:
+    def pass_on(number: int, _: FrameType | None) -> None:
         if program.poll() is None:
             program.send_signal(number)
 
-    for number in PASSED_ON:
-        signal.signal(number, pass_on)
+    for passed in PASSED_ON:
+        signal.signal(passed, pass_on)
     for number in waiting:
         pass_on(number, None)
     _write(folder / PROGRAM, {"keeper": os.getpid(), "program": program.pid, "command": list(command)})

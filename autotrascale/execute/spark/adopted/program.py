@@ -127,7 +127,7 @@ class Program:
     def has_our_signals(self) -> Iterator[None]:
         """Ctrl-C and SIGTERM are the program's to decide on; we go when it goes."""
 
-        def pass_on(number: int, frame: FrameType | None) -> None:
+        def pass_on(number: int, _: FrameType | None) -> None:
             self.send(number)
 
         before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -162,7 +162,7 @@ class Program:
         with contextlib.suppress(psutil.Error, OSError):
             process = psutil.Process(pid)
             named = process.environ().get(FOLDER)
-            return process.status() != psutil.STATUS_ZOMBIE and named == str(self.folder)
+            return bool(process.status() != psutil.STATUS_ZOMBIE and named == str(self.folder))
         return False
 
 

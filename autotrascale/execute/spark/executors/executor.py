@@ -12,11 +12,12 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Executor:
-    """`cores` and `active_tasks` are None, `host` is empty, where the driver does not know them yet."""
+    """`cores`, `slots` and `active_tasks` are None, `host` is empty, where the driver does not know them yet."""
 
     id: str
     host: str
     cores: int | None
+    slots: int | None  # tasks that it runs at once: its cores, unless a task takes several (`spark.task.cpus`)
     active_tasks: int | None
     since: float  # Unix time of its registration
     leaving_since: float | None = None  # it takes no more tasks from then on, and ends when it has nothing left to do

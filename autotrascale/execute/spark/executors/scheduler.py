@@ -43,7 +43,7 @@ class Executors:
         self._asked: int | None = None
         self._whole_at = clock()  # when as many were last seen as were asked for
         self._left_at: dict[str, float] = {}
-        self._known: dict[str, tuple[str, int]] = {}  # host and cores, which do not change
+        self._known: dict[str, tuple[str, int, int]] = {}  # host, cores and slots, which do not change
 
     def why_not(self) -> str:
         """One line that says why nothing can be asked for or given back here; empty where it can."""
@@ -73,7 +73,7 @@ class Executors:
             now = self._clock()
             self._left_at = {name: self._left_at.get(name, now) for name in leaving if name in since}
             return tuple(
-                Executor(name, *self._host_and_cores(name), tasks.get(name), at / 1000, self._left_at.get(name))
+                Executor(name, *self._size(name), tasks.get(name), at / 1000, self._left_at.get(name))
                 for name, at in sorted(since.items(), key=lambda entry: (entry[1], entry[0]))
             )
 
@@ -135,17 +135,17 @@ class Executors:
         self._left_at |= dict.fromkeys(left, self._clock())
         return left
 
-    def _host_and_cores(self, name: str) -> tuple[str, int | None]:
-        """The list of executors that Spark shows to people knows them; it lags a little behind the scheduler."""
+    def _size(self, name: str) -> tuple[str, int | None, int | None]:
+        """Host, cores and slots. The list of executors that Spark shows to people has them; it lags a little behind."""
         if name not in self._known:
             try:
                 summary = self._context.statusStore().executorSummary(name)
-                host, cores = str(summary.hostPort()).rpartition(":")[0], int(summary.totalCores())
             except Py4JError:
-                return "", None
+                return "", None, None
+            host, cores = str(summary.hostPort()).rpartition(":")[0], int(summary.totalCores())
             if not cores:
-                return host, None
-            self._known[name] = host, cores
+                return host, None, None
+            self._known[name] = host, cores, int(summary.maxTasks())
         return self._known[name]
 
     def _check(self) -> None:

@@ -1,0 +1,290 @@
+"""A program of many small queries, which attaches us in one line and then asks of itself what it was promised.
+
+    adopted_checks.py FOLDER     prints a line of JSON for each check: its name, and what was wrong, or nothing
+
+One process for all of them: a JVM takes seconds to start.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+import autotrascale
+from autotrascale.domain.errors import EngineError
+from autotrascale.execute.spark.adopted.client import Client
+from autotrascale.execute.spark.adopted.messages import Rescale, Rescaled
+
+CHECKS: dict[str, Callable[[], None]] = {}
+FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
+SECONDS = 60.0
+
+
+def check(function: Callable[[], None]) -> Callable[[], None]:
+    CHECKS[function.__name__] = function
+    return function
+
+
+def numbers(rows: int = 5) -> DataFrame:
+    """One batch after the other, for ever."""
+    return SparkSession.active().readStream.format("rate-micro-batch").option("rowsPerBatch", rows).load()
+
+
+def counted() -> DataFrame:
+    return numbers().groupBy((col("value") % 7).alias("k")).count()
+
+
+def nothing(batch: DataFrame, _: int) -> None:
+    batch.count()
+
+
+def started(name: str, df: DataFrame | None = None, function: Any = nothing) -> Any:
+    df = counted() if df is None else df
+    mode = "append" if "value" in df.columns else "update"
+    writer = df.writeStream.queryName(name).outputMode(mode).foreachBatch(function)
+    query = writer.option("checkpointLocation", str(FOLDER / name)).start()
+    until(lambda: query.lastProgress is not None)
+    return query
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end, "in vain"
+        time.sleep(0.05)
+
+
+def rescaled(query: Any, partitions: int) -> Rescaled:
+    return client.rescale(Rescale(query.id, partitions, 30.0, 30.0))
+
+
+@check
+def what_ran_before_is_watched_and_not_moved() -> None:
+    known = {query.id: query for query in client.queries()}
+    assert "before attach()" in known[before.id].not_movable
+    with pytest.raises(EngineError, match="before attach"):
+        rescaled(before, 3)
+    assert before.isActive
+    before.stop()
+    until(lambda: not {query.id: query for query in client.queries()}[before.id].active)
+
+
+@check
+def a_handle_goes_on_and_an_end_of_ours_wakes_nobody() -> None:
+    query = started("goes_on")
+    identity, run, told = query.id, query.runId, len(query.recentProgress)
+    ends: list[str] = []
+    waiters = [
+        threading.Thread(target=lambda: (query.awaitTermination(), ends.append("its own"))),
+        threading.Thread(target=lambda: (spark.streams.awaitAnyTermination(), ends.append("any"))),
+    ]
+    spark.streams.resetTerminated()
+    for waiter in waiters:
+        waiter.start()
+    answer = rescaled(query, 3)
+    assert (answer.done, answer.partitions) == (True, 3), answer
+    assert (query.id, query.runId != run, query.isActive, query.exception()) == (identity, True, True, None)
+    assert query.name == "goes_on"
+    assert query.runId == answer.run
+    assert len(query.recentProgress) > told
+    assert [active.id for active in spark.streams.active] == [identity]
+    assert spark.streams.get(identity).runId == query.runId
+    assert query.awaitTermination(1) is False
+    assert spark.streams.awaitAnyTermination(1) is False
+    assert not ends
+    until(lambda: query.lastProgress.stateOperators)
+    assert query.lastProgress.stateOperators[0].numShufflePartitions == 3
+    query.stop()
+    for waiter in waiters:
+        waiter.join(SECONDS)
+    assert sorted(ends) == ["any", "its own"]
+    assert spark.streams.awaitAnyTermination(1) is True
+    assert query.awaitTermination(1) is True
+    with pytest.raises(EngineError, match="has ended"):
+        rescaled(query, 2)
+
+
+@check
+def the_session_keeps_its_number_and_queries_that_start_at_once_their_own() -> None:
+    moved = [started(f"own_{number}") for number in range(2)]
+    answers: dict[int, Rescaled] = {}
+
+    def move(at: int) -> None:
+        with Client(attached.folder) as mine:
+            answers[at] = mine.rescale(Rescale(moved[at].id, 3 + at, 30.0, 30.0))
+
+    threads = [threading.Thread(target=move, args=[at]) for at in range(2)]
+    for thread in threads:
+        thread.start()
+    fresh = started("own_fresh")
+    for thread in threads:
+        thread.join()
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+    partitions = {query.id: query.partitions for query in client.queries()}
+    assert [partitions[query.id] for query in (*moved, fresh)] == [3, 4, 2], answers
+    for query in (*moved, fresh):
+        query.stop()
+
+
+@check
+def an_error_of_the_program_is_the_programs() -> None:
+    broken = threading.Event()
+
+    def fails(_: DataFrame, __: int) -> None:
+        if broken.is_set():
+            raise ValueError("no such account")
+
+    query = started("fails", function=fails)
+    rescaled(query, 3)
+    broken.set()
+    with pytest.raises(StreamingQueryException, match="no such account"):
+        query.awaitTermination()
+    assert "no such account" in str(query.exception())
+    assert not query.isActive
+    with pytest.raises(StreamingQueryException, match="no such account"):
+        spark.streams.awaitAnyTermination()
+    spark.streams.resetTerminated()
+    described = {known.id: known for known in client.queries()}[query.id]
+    assert not described.active
+    assert "no such account" in described.error
+
+
+@check
+def a_number_that_it_cannot_run_with_is_taken_back() -> None:
+    def fails(batch: DataFrame, _: int) -> None:
+        if batch.rdd.getNumPartitions() == 5:
+            raise ValueError("five is too many")
+
+    query = started("goes_back", function=fails)
+    answer = rescaled(query, 5)
+    assert (answer.done, answer.partitions) == (False, 2)
+    assert "five is too many" in answer.detail
+    seen = query.lastProgress.batchId
+    until(lambda: query.lastProgress.batchId > seen + 1)
+    assert query.exception() is None
+    query.stop()
+
+
+@check
+def a_batch_is_not_cut_off() -> None:
+    begun: list[int] = []
+    ended: list[int] = []
+
+    def slow(_: DataFrame, number: int) -> None:
+        begun.append(number)
+        time.sleep(0.7)
+        ended.append(number)
+
+    query = started("slow", numbers(), slow)
+    for partitions in (3, 4):
+        answer = rescaled(query, partitions)
+        assert (answer.done, answer.cut_off) == (True, False)
+    query.stop()
+    assert len(set(begun)) == len(begun)
+    assert len(begun) - len(ended) <= 1  # what the program's own stop breaks off
+
+
+@check
+def a_program_may_stop_its_query_at_any_time() -> None:
+    handle: list[Any] = []
+    stop = threading.Event()
+
+    def stops(_: DataFrame, __: int) -> None:
+        if stop.is_set():
+            handle[0].stop()
+
+    handle.append(started("stops", function=stops))
+    stop.set()
+    handle[0].awaitTermination()
+    query = started("stopped_meanwhile", numbers(), lambda *_: time.sleep(1.0))
+    threading.Timer(0.3, query.stop).start()
+    answer = rescaled(query, 3)
+    assert not answer.done
+    assert query.awaitTermination(int(SECONDS))
+    assert query.exception() is None
+
+
+@check
+def what_cannot_be_moved_is_refused_before_it_is_stopped() -> None:
+    memory = counted().writeStream.queryName("in_memory").outputMode("update").format("memory").start()
+    once = numbers().writeStream.format("noop").trigger(availableNow=True).start()
+    key = "spark.sql.streaming.stateStore.providerClass"
+    spark.conf.set(key, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+    elsewhere = started("elsewhere")
+    spark.conf.unset(key)
+    why = {query.id: query.not_movable for query in client.queries()}
+    assert "writes to memory" in why[memory.id]
+    assert "availableNow" in why[once.id]
+    assert "HDFSBackedStateStoreProvider" in why[elsewhere.id]
+    runs = memory.runId, elsewhere.runId
+    for query in (memory, once, elsewhere):
+        with pytest.raises(EngineError, match=r"memory|availableNow|HDFSBacked"):
+            rescaled(query, 3)
+    assert runs == (memory.runId, elsewhere.runId)
+    for query in (memory, once, elsewhere):
+        query.stop()
+
+
+@check
+def a_checkpoint_that_spark_made_goes_with_the_query() -> None:
+    query = counted().writeStream.outputMode("update").foreachBatch(nothing).start()
+    until(lambda: query.lastProgress is not None)
+    place = Path({known.id: known for known in client.queries()}[query.id].checkpoint.removeprefix("file:"))
+    assert rescaled(query, 3).done
+    assert place.is_dir()
+    query.stop()
+    until(lambda: not place.exists())
+
+
+@check
+def a_writer_that_is_used_again_does_not_change_what_runs() -> None:
+    writer = numbers().writeStream.format("noop").queryName("one").option("checkpointLocation", str(FOLDER / "one"))
+    one = writer.start()
+    two = writer.queryName("two").option("checkpointLocation", str(FOLDER / "two")).start()
+    until(lambda: one.lastProgress and two.lastProgress)
+    assert rescaled(one, 3).done
+    assert (one.name, two.name) == ("one", "two")
+    assert one.id != two.id
+    for query in (one, two):
+        query.stop()
+
+
+if __name__ == "__main__":
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config(
+            "spark.sql.streaming.stateStore.providerClass",
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        )
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    before = numbers().writeStream.format("noop").queryName("before").start()
+    attached = autotrascale.attach(FOLDER / "program")
+    client = Client(attached.folder, patience=SECONDS)
+    for name, function in CHECKS.items():
+        try:
+            function()
+            wrong = ""
+        except BaseException:
+            wrong = traceback.format_exc()
+            for left in spark.streams.active:
+                left.stop()
+        print(json.dumps([name, wrong]), flush=True)
+    client.close()
+    sys.exit(0)

@@ -1,0 +1,153 @@
+"""A program and whoever started it: output, exit codes, signals, and a controller that dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.execute.spark.adopted.command import understood
+from autotrascale.execute.spark.adopted.program import Program
+
+SECONDS = 60.0
+Start = Callable[[str], Program]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    def started(source: str) -> Program:
+        script = tmp_path / "app.py"
+        script.write_text(textwrap.dedent(source))
+        return Program.start(understood([str(script), "one", "--two"]), tmp_path / "p", apply=True)
+
+    return started
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        ("print('done')", 0),
+        ("import sys; sys.exit(7)", 7),
+        ("raise ValueError('no')", 1),
+        ("import sys; sys.exit('a last word')", 1),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137),
+        ("syntax error here", 1),
+    ],
+)
+def test_its_exit_code_is_ours(start: Start, source: str, code: int) -> None:
+    program = start(source)
+    assert program.wait(SECONDS) == code
+    assert Program.find(program.folder).exit_code() == code  # whoever comes later
+
+
+def test_it_sees_what_it_would_see_without_us(start: Start, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "client.py").write_text("NAME = 'its own module'")  # we have one of that name
+    program = start(
+        """
+        import sys, pickle, __main__
+        import client
+        class Thing: pass
+        assert pickle.loads(pickle.dumps(Thing())).__class__ is Thing
+        assert __main__.__file__ == __file__ == sys.argv[0]
+        print(sys.argv[1:], __name__, client.NAME, sys.path[0])
+        def deep(): raise ValueError("its own error")
+        deep()
+        """
+    )
+    assert program.wait(SECONDS) == 1
+    said = capfd.readouterr()
+    assert said.out == f"['one', '--two'] __main__ its own module {tmp_path}\n"
+    lines = said.err.splitlines()
+    script = tmp_path / "app.py"
+    assert lines[0] == "Traceback (most recent call last):"
+    assert [line.strip() for line in lines if line.startswith("  File")] == [
+        f'File "{script}", line 9, in <module>',
+        f'File "{script}", line 8, in deep',
+    ]
+    assert lines[-1] == "ValueError: its own error"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 9)])
+def test_signals_are_the_programs_to_decide_on(start: Start, tmp_path: Path, number: int, code: int) -> None:
+    program = start(
+        f"""
+        import sys, time
+        open({str(tmp_path / "up")!r}, "w").close()
+        try:
+            time.sleep(600)
+        except KeyboardInterrupt:
+            sys.exit(9)
+        """
+    )
+    _await(tmp_path / "up")
+    with program.has_our_signals():
+        os.kill(os.getpid(), number)
+        assert program.wait(SECONDS) == code
+
+
+def test_it_outlives_its_controller_and_is_found_again(tmp_path: Path) -> None:
+    script = tmp_path / "app.py"
+    script.write_text(
+        f"import time\nwhile not __import__('os').path.exists({str(tmp_path / 'end')!r}): time.sleep(0.05)\n"
+    )
+    starting = f"""
+from pathlib import Path
+from autotrascale.execute.spark.adopted.command import understood
+from autotrascale.execute.spark.adopted.program import Program
+program = Program.start(understood([{str(script)!r}]), Path({str(tmp_path / "p")!r}), apply=True)
+program.client({SECONDS})
+Path({str(tmp_path / "up")!r}).touch()
+program.wait()
+"""
+    controller = subprocess.Popen([sys.executable, "-c", starting])
+    _await(tmp_path / "up")
+    controller.kill()
+    controller.wait()
+    program = Program.find(tmp_path / "p")
+    with program.client(SECONDS) as client:
+        assert client.application().pid == program.note.program
+        assert client.queries() == ()
+        with pytest.raises(EngineError, match="has not opened Spark"):
+            client.executors()
+    with program.client(SECONDS):
+        assert program.exit_code() is None
+    (tmp_path / "end").touch()
+    assert program.wait(SECONDS) == 0
+
+
+def test_what_cannot_be_started_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    program = Program.start(understood([str(tmp_path / "none.py")]), tmp_path / "p", apply=True)
+    assert program.wait(SECONDS) == 2
+    assert capfd.readouterr().err.count("\n") == 1
+    with pytest.raises(EngineError, match="could not be started"):
+        Program.start(understood([str(tmp_path / "python3"), "app.py"]), tmp_path / "q", apply=True)
+    with pytest.raises(InputError, match="another program's"):
+        Program.start(understood(["app.py"]), tmp_path / "p", apply=True)
+    with pytest.raises(InputError, match="has no program"):
+        Program.find(tmp_path / "r")
+
+
+def test_an_agent_in_a_folder_with_a_long_name_is_for_its_owner_alone(tmp_path: Path) -> None:
+    script = tmp_path / "app.py"
+    script.write_text("import time; time.sleep(600)")
+    folder = tmp_path / ("long" * 30)
+    program = Program.start(understood([str(script)]), folder, apply=False)
+    with program.client(SECONDS):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    program.kill()
+    assert program.exit_code() == 1  # its keeper went with it, and the code
+
+
+def _await(sign: Path) -> None:
+    until = time.monotonic() + SECONDS
+    while not sign.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
