@@ -1,6 +1,6 @@
 """A program that somebody else wrote, while it runs: each of its queries is advised on or kept by a loop of its own.
 
-The program decides when it ends; its exit code is ours. Our end changes nothing for it: whatever it was given last, it
+The program decides when it ends, and its exit code is ours. Our end changes nothing for it: what it was given last it
 keeps, and another controller may take over.
 """
 
@@ -9,133 +9,211 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
+from pathlib import Path
 
-from autotrascale.analyze.executors import OPERATOR, TOPOLOGY
-from autotrascale.domain.job import Job
+from autotrascale.analyze import executors as measured
+from autotrascale.analyze.executors import LATENCY_IS_ESTIMATED, OPERATOR
+from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.domain.target import Target
 from autotrascale.execute.spark.adopted.application import AdoptedApplication
-from autotrascale.execute.spark.adopted.client import AgentAwayError, Client
+from autotrascale.execute.spark.adopted.client import AgentAwayError
 from autotrascale.execute.spark.adopted.live import AdoptedJob
-from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Application
+from autotrascale.execute.spark.adopted.messages import AdoptedQuery
+from autotrascale.execute.spark.adopted.program import Program
+from autotrascale.files import write_whole
 from autotrascale.knowledge.cards import Wanted
 from autotrascale.plan.sizing.executors import Bounds
+from autotrascale.plan.sizing.learned_target import BatchLatency, learned_target
+from autotrascale.plan.words import seconds as in_words
 from autotrascale.service import keeping
-from autotrascale.service.keeping import Around, Kept, Sections
-from autotrascale.service.output import note
+from autotrascale.service.advice import advice_on
+from autotrascale.service.keeping import Around, Kept
+from autotrascale.service.output import note, say, table
+from autotrascale.service.programfile import ProgramFile, written
+from autotrascale.views import settings as views
 
-_GLANCE_SECONDS = 0.5  # between two looks at whether the program still runs
 _START_SECONDS = 60.0  # a Python that loads PySpark, on a busy machine
+_GLANCE_SECONDS = 0.5  # between two looks at whether the program still runs
+_LEARNING_SECONDS = 10.0  # between two looks while there is no target yet
 
 
-class Running(Protocol):
-    """The program, as its controller sees it from outside."""
-
-    def client(self) -> Client: ...
-    def exit_code(self) -> int | None: ...
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What is wanted of the program. Without bounds its executors stay as they are."""
-
-    name: str
-    target: Target
-    sections: Sections
-    bounds: Bounds | None = None
+def fresh_folder(home: Path) -> Path:
+    """For one run of a program: its agent, its event log and its exit code."""
+    folder = home.resolve() / f"program-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000:06}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
-@dataclass
-class _Query:
-    job: AdoptedJob
-    kept: Kept
-    held: ExitStack  # its lease
-    due: float
+class Query:
+    """One query of the program. It has a loop from when it is known what it shall hold."""
+
+    def __init__(self, described: AdoptedQuery, application: AdoptedApplication, file: ProgramFile, around: Around):
+        self.file, self.application, self._around = file, application, around
+        self.target = file.target
+        self._number = described.id
+        self._job = file.of_query(described.name, file.target or Target(1.0))
+        self.name = self._job.name
+        self.live = AdoptedJob(self._job, described.id, application)
+        self.due = 0.0
+        self.kept: Kept | None = None
+        self._held = ExitStack()  # its lease, once it has a loop
+        if described.not_movable:
+            note(f"{self.name}: it {described.not_movable}")
+
+    def turn(self, now: float) -> None:
+        if self.target is None:
+            self._learn()
+            self.due = now + _LEARNING_SECONDS
+        if self.target is not None:
+            self.kept = self.kept or self._taken(self.target)
+            self.kept.loop.turn()
+            self.due = now + self.kept.loop.rules.knobs.interval_seconds
+
+    def end(self, ended: str) -> bool:
+        """Whether it was seen to miss its target, at the last."""
+        with self._held:
+            if self.kept is None:
+                return False
+            self.kept.end(ended)
+            return bool(self.kept.loop.state.memory.missed)
+
+    def advise(self) -> None:
+        """Where the time goes, and what to set."""
+        if self.target is None:
+            note(f"{self.name}: no settings are advised, as there is no target: give one with --target SECONDS")
+        watched, target = self.application.watched, self.target or Target(1.0)
+        most = self.application.bounds.most if self.application.standing.why_not else self._job.p_max
+        found = advice_on(self.name, self.live.recent, watched.executors, watched.conf, target, most)
+        if found.stages:
+            say(f"\n{self.name}: where the time of a batch goes")
+            table(views.STAGE_COLUMNS, views.stage_rows(found.stages))
+        if self.target is None:
+            return
+        if found.advice is None:
+            say(f"{self.name}: no settings are advised: {found.why}")
+            return
+        for line in views.lines(found.advice, price=self.file.program.price):
+            say(line)
+        if pasted := views.arguments(found.advice.settings):
+            say(f"spark-submit {pasted} …")
+        for line in views.in_the_program(found.advice.settings):
+            say(f"in the program: {line}")
+
+    def _learn(self) -> None:
+        self.live.look()
+        batches = self.live.recent
+        rate = measured.source_rate(batches)
+        if rate is None:
+            return
+        try:
+            seen = [BatchLatency(at, latency) for at, latency in measured.latencies(batches, rate)]
+            self.target = learned_target(seen, time.time())
+        except InputError:
+            return
+        note(
+            f"{self.name}: its target is {in_words(self.target.latency_seconds)}, as it held that; --target sets another"
+        )
+
+    def _taken(self, target: Target) -> Kept:
+        job, around = replace(self._job, target=target), self._around
+        with ExitStack() as stack:
+            lease, store = keeping.lease_of(stack, around.store, job.name, advise=around.advise)
+            wanted = Wanted.by(job, execution="micro-batch", simulated=False, faithful=False)
+            initial = {OPERATOR: self.application.share(self._number)}
+            around = replace(around, store=store)
+            kept = Kept(around, self.file, job, self.live, "spark", wanted, initial, lease)
+            self._held = stack.pop_all()
+        return kept
 
 
 class Controller:
     def __init__(
-        self, program: Running, wishes: Wishes, around: Around, clock: Callable[[], float] = time.monotonic,
+        self, program: Program, file: ProgramFile, around: Around, clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:  # fmt: skip
-        self._program, self._wishes, self._around = program, wishes, around
+        self._program, self._file, self._around = program, file, around
         self._clock, self._sleep = clock, sleep
-        self._client = program.client()
-        self._queries: dict[str, _Query] = {}
-        self.application: AdoptedApplication | None = None
+        self._client = program.client(_START_SECONDS)
+        self._application: AdoptedApplication | None = None
+        self._queries: dict[str, Query] = {}
+        self._away = ""
         self.missed = False
+        self.learned: Target | None = file.target
 
     def run(self, seconds: float | None = None) -> None:
-        """Until the program ends, or for so long. Raises `InputError` where it cannot be measured."""
-        self._client.await_agent(_START_SECONDS)
+        """Until the program ends, or for so long."""
         until = None if seconds is None else self._clock() + seconds
+        ended = "interrupted"
         try:
             while self._program.exit_code() is None and (until is None or self._clock() < until):
-                try:
-                    self._turn()
-                except AgentAwayError:  # it ends just now, or its driver is busy with itself
-                    pass
+                self._turn_if_it_answers()
                 self._sleep(_GLANCE_SECONDS)
-            self._end("finished")
+            ended = "finished"
         finally:
-            self._end("interrupted")
+            self._end_all(ended)
             self._client.close()
+
+    def _turn_if_it_answers(self) -> None:
+        """A program that is only beginning, or just ending, does not; nor does one whose driver hangs, which is said."""
+        try:
+            self._turn()
+            self._away = ""
+        except AgentAwayError as error:
+            self._tell_once(str(error), quietly=self._application is None)
+        except EngineError as error:
+            self._tell_once(str(error))
 
     def _turn(self) -> None:
         application = self._opened()
         if application is None:
             return
-        for query in application.queries():
-            if query.active and query.id not in self._queries:
-                self._queries[query.id] = self._taken_in(query, application)
-        for query_id, each in list(self._queries.items()):
-            if self._clock() >= each.due:
-                each.kept.loop.turn()
-                each.due = self._clock() + each.kept.loop.rules.knobs.interval_seconds
-            if each.job.ended:
-                self._close(query_id, "finished")
+        for described in application.queries():
+            if described.active and described.id not in self._queries:
+                self._queries[described.id] = Query(described, application, self._file, self._around)
+        for number, query in list(self._queries.items()):
+            if self._clock() >= query.due:
+                query.turn(self._clock())
+                self.learned = self.learned or query.target
+            if query.live.ended:
+                self._end(number, "finished")
 
     def _opened(self) -> AdoptedApplication | None:
         """None before the program has opened Spark. One that closes it and opens it again has another application."""
         about = self._client.application()
         if not about.id:
             return None
-        if self.application is None or self.application.about.id != about.id:
-            self._end("finished")
-            self.application = AdoptedApplication(self._client, about, self._wishes.bounds)
-            _tell(about, self.application, advise=self._around.advise)
-        return self.application
+        if self._application is None or self._application.about.id != about.id:
+            self._end_all("finished")
+            limits = self._file.program.executors
+            self._application = AdoptedApplication(self._client, about, Bounds(limits.minimum, limits.maximum))
+            self._tell_what_it_is(self._application)
+        return self._application
 
-    def _taken_in(self, query: AdoptedQuery, application: AdoptedApplication) -> _Query:
-        name = f"{self._wishes.name}-{query.name}" if query.name else self._wishes.name
-        live = AdoptedJob(name, query.id, application)
-        job = Job(name, TOPOLOGY, application.bounds.most, {OPERATOR: 0.0}, self._wishes.target)
-        with ExitStack() as stack:
-            lease, store = keeping.lease_of(stack, self._around.store, name, advise=self._around.advise)
-            around = replace(self._around, store=store)
-            wanted = Wanted.by(job, execution="micro-batch", simulated=False, faithful=False)
-            initial = {OPERATOR: application.share(query.id)}
-            kept = Kept(around, self._wishes.sections, job, live, "spark", wanted, initial, lease)
-            held = stack.pop_all()
-        if query.not_movable:
-            note(f"{name}: its partitions stay as they are: it {query.not_movable}")
-        return _Query(live, kept, held, self._clock())
+    def _end(self, number: str, ended: str) -> None:
+        query = self._queries.pop(number)
+        self.missed = query.end(ended) or self.missed
+        query.advise()
 
-    def _close(self, query_id: str, ended: str) -> None:
-        query = self._queries.pop(query_id)
-        self.missed = self.missed or bool(query.kept.loop.state.memory.missed)
-        with query.held:
-            query.kept.end(ended)
+    def _end_all(self, ended: str) -> None:
+        for number in list(self._queries):
+            self._end(number, ended)
 
-    def _end(self, ended: str) -> None:
-        for query_id in list(self._queries):
-            self._close(query_id, ended)
+    def _tell_what_it_is(self, application: AdoptedApplication) -> None:
+        about, doing = application.about, "advising on" if self._around.advise else "keeping"
+        note(
+            f"{doing} {about.name} ({about.id}) on {about.master}, Spark {about.spark_version}; {LATENCY_IS_ESTIMATED}"
+        )
+        if application.standing.why_not:
+            note(f"its executors stay as they are: {application.standing.why_not}")
 
+    def _tell_once(self, line: str, *, quietly: bool = False) -> None:
+        if line != self._away and not quietly:
+            note(line)
+        self._away = line
 
-def _tell(about: Application, application: AdoptedApplication, *, advise: bool) -> None:
-    doing = "advising on" if advise else "keeping"
-    note(f"{doing} {about.name} ({about.id}) on {about.master}, Spark {about.spark_version}")
-    standing = application.standing
-    if standing.why_not:
-        note(f"its executors stay as they are: {standing.why_not}")
+    def write_job(self, path: Path) -> None:
+        """What is wanted of the program, as a job file."""
+        remarks = {} if self._file.target or self.learned is None else {"target": "what it held while it was looked at"}
+        write_whole(path, written(replace(self._file, target=self.learned), remarks))
+        note(f"job file written: {path}")

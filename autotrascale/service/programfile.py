@@ -18,6 +18,7 @@ from autotrascale.domain.topology import Operator, Topology
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.reading import read_file
 from autotrascale.service.autoscaling import Autoscale, TraceOf
+from autotrascale.tuning import Tuning
 
 OPERATOR = "executors"  # the only one that a program is measured by
 MOST_EXECUTORS = 100_000
@@ -77,6 +78,11 @@ class ProgramFile:
         if self.autoscale.trace != TraceOf():
             raise InputError("autoscale.trace", "is the input of a simulated job, and a program has its own",
                              remedy="remove it")  # fmt: skip
+
+    @property
+    def tuning(self) -> Tuning:
+        """Nothing of it is for a program to choose."""
+        return Tuning()
 
     def of_query(self, name: str, target: Target, rate: float = 0.0) -> Job:
         """One query of the program, as a job of one operator."""

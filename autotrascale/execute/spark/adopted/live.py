@@ -8,14 +8,17 @@ from types import TracebackType
 from typing import Self
 
 from autotrascale.analyze import executors as measuring
-from autotrascale.analyze.executors import OPERATOR, TOPOLOGY
+from autotrascale.analyze.executors import OPERATOR
 from autotrascale.analyze.facts import BatchFact
 from autotrascale.analyze.live.application import ApplicationRun
 from autotrascale.analyze.live.measuring import RATES_UNKNOWN
 from autotrascale.domain.errors import EngineError
-from autotrascale.domain.topology import Topology, check_parallelism
+from autotrascale.domain.job import Job
+from autotrascale.domain.topology import check_parallelism
 from autotrascale.execute.live import Look, Rescaled
 from autotrascale.execute.spark.adopted.application import AdoptedApplication
+
+_MOST_RECENT = 500  # batches
 
 
 class AdoptedJob:
@@ -23,15 +26,13 @@ class AdoptedJob:
 
     simulated = False
 
-    def __init__(self, name: str, query: str, application: AdoptedApplication) -> None:
-        self.name, self.query, self._application = name, query, application
+    def __init__(self, job: Job, query: str, application: AdoptedApplication) -> None:
+        self.name, self.topology, self.query = job.name, job.topology, query
         self.ended = False
+        self.recent: list[BatchFact] = []  # of its present run, for advice
+        self._application = application
         self._from_ms = 0.0  # batches triggered before this were looked at, or ran with another share
         self._run = ""
-
-    @property
-    def topology(self) -> Topology:
-        return TOPOLOGY
 
     @property
     def p_max(self) -> int:
@@ -63,11 +64,13 @@ class AdoptedJob:
         if run is None or not run.batches:
             return []
         if run.run != self._run:
+            self.recent = []
             self._run, self._from_ms = run.run, max(self._from_ms, run.batches[0].started_ms + 1)
         batches = run.since(self._from_ms)
         if batches:
             self._from_ms = batches[-1].started_ms + 1
             run.forget(self._from_ms)
+            self.recent = [*self.recent, *batches][-_MOST_RECENT:]
         return batches
 
     def _why_ended(self) -> str:
@@ -75,7 +78,7 @@ class AdoptedJob:
         return f"the query has ended: {found.error}" if found is not None and found.error else "the query has ended"
 
     def rescale(self, parallelism: Mapping[str, int]) -> Rescaled:
-        check_parallelism(TOPOLOGY, parallelism, self.p_max)
+        check_parallelism(self.topology, parallelism, self.p_max)
         try:
             given = self._application.give(self.query, parallelism[OPERATOR])
         except EngineError as problem:

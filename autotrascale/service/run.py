@@ -1,0 +1,130 @@
+"""`autotrascale run`: a PySpark streaming program as it is, advised on while it runs or kept at its target."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from autotrascale.service.output import Format, FormatOption, note
+from autotrascale.service.store import MetricsOption, StoreOption
+from autotrascale.service.tuning_output import TARGET_NOT_MET
+
+if TYPE_CHECKING:
+    from autotrascale.service.programfile import ExecutorBounds, ProgramFile
+
+JOB_FILES = (".yaml", ".yml")
+_MOST_UNSAID = 8  # executors that a program may have where nobody says how many
+
+
+def run(
+    context: typer.Context,
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Say what it would do, and touch nothing (default).")
+    ] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Keep it at its target: executors come and go.")] = False,
+    seconds: Annotated[
+        float | None, typer.Option("--for", metavar="SECONDS", help="How long; else until the program ends.", min=1.0)
+    ] = None,
+    target: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="The latency to hold; else learned from what it holds.")
+    ] = None,
+    executors: Annotated[str | None, typer.Option(metavar="MIN:MAX", help="How many executors it may have.")] = None,
+    price: Annotated[float | None, typer.Option(metavar="AMOUNT", help="Of one executor for an hour.")] = None,
+    write_job: Annotated[
+        Path | None, typer.Option("--write-job", metavar="FILE", help="Leave a job file of what was learned.")
+    ] = None,
+    program: Annotated[
+        Path | None,
+        typer.Option("--program", metavar="FOLDER", help="One that runs already, by the folder that it was given."),
+    ] = None,
+    store: StoreOption = None,
+    metrics: MetricsOption = None,
+    form: FormatOption = Format.table,
+) -> None:
+    """Run a PySpark streaming program as it is: [JOB.yaml] -- my_app.py arguments… or -- spark-submit …"""
+    from autotrascale.domain.errors import InputError
+    from autotrascale.execute.spark.adopted.command import understood
+    from autotrascale.execute.spark.adopted.program import Program
+    from autotrascale.service import adopting, keeping
+    from autotrascale.service.metering import metering
+    from autotrascale.service.store import open_store
+
+    if advise and apply:
+        raise InputError("--apply", "is given beside --advise, which touches nothing", remedy="give one of them")
+    job_file, words = _split(context.args)
+    if bool(words) == (program is not None):
+        raise InputError("program", "is missing" if program is None else "is named twice",
+                         remedy="name one behind --, or the folder of one that runs with --program")  # fmt: skip
+    command = understood(words) if program is None else None
+    opened = open_store(store)
+    with ExitStack() as stack:
+        decisions = keeping.decisions_beside(opened)
+        if decisions is not None:
+            stack.callback(decisions.close)
+        name = Path(command.script).stem if command is not None else program.name if program is not None else ""
+        wishes = _wishes(job_file, name, target, executors, price)
+        meter = stack.enter_context(metering(metrics, journalled=decisions is not None))
+        around = keeping.Around(opened, decisions, meter, form, advise=not apply)
+        if command is None:
+            running = Program.find((program or Path()).resolve())
+        else:
+            folder = adopting.fresh_folder(keeping.home_of(decisions, wishes.job))
+            running = Program.start(command, folder, apply=apply)
+            note(f"should this command end before the program: autotrascale run --program {folder}")
+        controller = adopting.Controller(running, wishes, around)
+        with running.has_our_signals() if command is not None else nullcontext():
+            controller.run(seconds)
+            if write_job is not None:
+                controller.write_job(write_job)
+            code = running.wait() if command is not None else running.exit_code()
+    raise typer.Exit(code or (TARGET_NOT_MET if controller.missed and code is None else 0))
+
+
+def register(app: typer.Typer) -> None:
+    # What stands behind the first word that is no option is the program's.
+    app.command("run", context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(run)
+
+
+def _split(words: list[str]) -> tuple[Path | None, list[str]]:
+    """The job file, if any, and the program's own command line."""
+    rest = list(words)
+    job_file = Path(rest.pop(0)) if rest and Path(rest[0]).suffix in JOB_FILES else None
+    if rest and rest[0] == "--":
+        rest.pop(0)
+    return job_file, rest
+
+
+def _wishes(
+    job_file: Path | None, name: str, target: float | None, executors: str | None, price: float | None
+) -> ProgramFile:
+    """As the file says, and over it what the command line says."""
+    from dataclasses import replace
+
+    from autotrascale.domain.target import Target
+    from autotrascale.service.programfile import ExecutorBounds, ProgramFile, ProgramSettings, read_program_file
+
+    if job_file is not None:
+        file = read_program_file(job_file)
+    else:
+        file = ProgramFile(name, ProgramSettings(ExecutorBounds(_MOST_UNSAID)))
+    if executors is not None:
+        file = replace(file, program=replace(file.program, executors=_bounds(executors)))
+    if price is not None:
+        file = replace(file, program=replace(file.program, price=price))
+    if target is not None:
+        wanted = replace(file.target, latency_seconds=target) if file.target else Target(target)
+        file = replace(file, target=wanted)
+    return file
+
+
+def _bounds(text: str) -> ExecutorBounds:
+    from autotrascale.domain.errors import InputError
+    from autotrascale.service.programfile import ExecutorBounds
+
+    least, colon, most = text.partition(":")
+    if not (least.isdecimal() and (most.isdecimal() if colon else True)):
+        raise InputError("--executors", "is not MIN:MAX", seen=text, remedy="give two whole numbers, such as 1:8")
+    return ExecutorBounds(int(most or least), int(least))
