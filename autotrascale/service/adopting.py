@@ -134,7 +134,6 @@ class Controller:
     ) -> None:  # fmt: skip
         self._program, self._file, self._around = program, file, around
         self._clock, self._sleep = clock, sleep
-        self._client = program.client(_START_SECONDS)
         self._application: AdoptedApplication | None = None
         self._queries: dict[str, Query] = {}
         self._away = ""
@@ -144,6 +143,13 @@ class Controller:
     def run(self, seconds: float | None = None) -> None:
         """Until the program ends, or for so long."""
         until = None if seconds is None else self._clock() + seconds
+        try:
+            self._client = self._program.client(_START_SECONDS)
+        except EngineError as error:
+            if self._program.exit_code() is None:
+                raise
+            note(str(error))
+            return
         ended = "interrupted"
         try:
             while self._program.exit_code() is None and (until is None or self._clock() < until):
