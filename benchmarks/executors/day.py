@@ -21,7 +21,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from autotrascale.execute.simulator import schedules
 from autotrascale.execute.spark.host.state_partitions import repartition_state
 
-KEYS = 997
+KEYS = 101
 _EVERY = 0.5  # seconds: a file
 _MARK = "arrivals"
 
@@ -31,9 +31,9 @@ class Day:
     """From `low` to `high` records per second and back, in so many seconds."""
 
     seconds: float
-    low: float = 80.0
-    high: float = 600.0
-    wait_ms: int = 4  # of each record
+    low: float = 10.0
+    high: float = 75.0
+    wait_ms: int = 32  # of each record
     seed: int = 0
 
     def rate(self, at: float) -> float:

@@ -40,7 +40,7 @@ _POLL_SECONDS = 0.25
 _WINDOW_SECONDS = 10.0
 _START_WITHIN = 180.0
 _WARM_BATCHES = 8
-_TELLING_RECORDS = 400  # the cost of fewer is that of a batch, and not of a record
+_TELLING_RECORDS = 50  # the cost of fewer is that of a batch, and not of a record
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -195,7 +195,7 @@ class _Run:
         self._changes: list[tuple[float, int]] = []
         self._releases: list[float] = []
         self._busy_ms, self._seen, self._arrived = 0, 0, [(0.0, 0)]
-        self._cost: float | None = None
+        self._costs: list[float] = []
 
     def outcome(self) -> Outcome:
         over = threading.Event()
@@ -237,16 +237,16 @@ class _Run:
     def _look(self, now: float) -> None:
         batches = self._query.batches()
         busy, seen = self._busy(), self._records()
-        cost = (
-            (busy - self._busy_ms) / 1000 / (seen - self._seen) if seen - self._seen >= _TELLING_RECORDS else self._cost
-        )
+        if seen - self._seen >= _TELLING_RECORDS:
+            self._costs.append((busy - self._busy_ms) / 1000 / (seen - self._seen))
+            self._busy_ms, self._seen = busy, seen
+        # An executor that has just come compiles its code in its first batch, which says nothing of the next.
+        cost = statistics.median(self._costs[-5:]) if self._costs else None
         self._arrived = [*self._arrived[-4:], (now, self._feeder.records)]
         (then, before), arrived = self._arrived[0], self._feeder.records
         rate = (arrived - before) / (now - then) if then else 0.0
         last = batches[-1]
         look = Look(now, rate, arrived - seen, cost, last.latency, last.seconds, self._query.partitions)
-        if seen - self._seen >= _TELLING_RECORDS:  # the cost of late, and not of the whole day
-            self._busy_ms, self._seen, self._cost = busy, seen, cost
         self._say(look)
         partitions = self._control(self._executors, look) if self._control else None
         if partitions is not None and partitions != self._query.partitions:

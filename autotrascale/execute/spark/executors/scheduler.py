@@ -32,11 +32,8 @@ _ARROW = " -> "  # as Scala writes an entry of a map
 
 
 class Executors:
-    """Of the application that a session belongs to. It remembers what it asked for, and nothing else.
-
-    >>> executors = Executors(spark)            # doctest: +SKIP
-    >>> executors.why_not() or executors.bring_to(3)   # doctest: +SKIP
-    """
+    """Of the application that a session belongs to. It remembers what it asked for and since when it waits, no more:
+    what runs is asked of Spark each time. For one thread; another that wants to look has an object of its own."""
 
     def __init__(self, spark: SparkSession, clock: Callable[[], float] = time.time) -> None:
         self._spark, self._clock = spark, clock
