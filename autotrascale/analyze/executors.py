@@ -42,6 +42,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 from autotrascale.analyze import metrics, queues
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
@@ -56,6 +57,7 @@ LATENCY_IS_ESTIMATED = (
     "latency is estimated: from the batches, and from half of the time between triggers that a record waits on average"
 )
 _CLOCK = 0.001
+_HANDFUL = 5
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,22 @@ def latency(batches: Sequence[BatchFact], rate: float) -> Latency:
 def latencies(batches: Sequence[BatchFact], rate: float) -> list[tuple[float, float]]:
     """Of each batch that had records: when it was done, in Unix seconds, and their mean latency."""
     return [(batch.committed_ms / 1000, (low + high) / 2) for batch, low, high in _waits(batches, rate)]
+
+
+def trigger_seconds(batches: Sequence[BatchFact]) -> float:
+    """The interval at which batches are triggered; 0 where each follows the one before. The log does not say it: it is
+    the usual time between two triggers of which the first one's batch was done early."""
+    pairs = [((later.started_ms - batch.started_ms) / 1000, batch.seconds) for batch, later in pairwise(batches)]
+    waited = sorted(gap for gap, took in pairs if gap > 1.1 * took + 0.05)
+    return round(waited[len(waited) // 2], 1) if 3 * len(waited) >= max(len(pairs), _HANDFUL) else 0.0
+
+
+def source_kind(batches: Sequence[BatchFact]) -> Literal["kafka", "files"] | None:
+    """Of a query with one source, as it describes itself."""
+    described = batches[-1].sources if batches else ()
+    if len(described) != 1:
+        return None
+    return "kafka" if described[0].startswith("Kafka") else "files" if described[0].startswith("FileStream") else None
 
 
 def cores(executors: Mapping[str, Executor]) -> float | None:

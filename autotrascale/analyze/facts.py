@@ -93,6 +93,7 @@ class BatchFact:
     offsets: tuple[tuple[object, object], ...] = ()  # (start, end) for each source, as the source wrote them
     query: str | None = None  # its number, the same from run to run
     name: str | None = None
+    sources: tuple[str, ...] = ()  # as they describe themselves: KafkaV2[Subscribe[clicks]]
 
     @property
     def committed_ms(self) -> float:
@@ -142,4 +143,11 @@ class ExecutorGone:
     at_ms: int
 
 
-Fact = BatchFact | BatchStarted | QueryStarted | QueryEnded | ExecutorCame | ExecutorGone
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What the application was started with, of what says how much it may take."""
+
+    conf: Mapping[str, str]
+
+
+Fact = Configured | BatchFact | BatchStarted | QueryStarted | QueryEnded | ExecutorCame | ExecutorGone

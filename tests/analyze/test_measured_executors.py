@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.analyze.executors import OPERATOR, Executor, latency, snapshot, source_rate, stage_times
+from autotrascale.analyze.executors import (
+    OPERATOR,
+    Executor,
+    latencies,
+    latency,
+    snapshot,
+    source_kind,
+    source_rate,
+    stage_times,
+    trigger_seconds,
+)
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
@@ -214,3 +224,38 @@ def test_where_the_time_of_a_batch_goes() -> None:
     assert (count.name, count.work_seconds, count.hottest, count.stateful) == ("count by word", 0.6, 1.0, True)
     timeless = [replace(batch, tasks=(TaskFact(0, 0, None), *batch.tasks[1:])) for batch in batches]
     assert stage_times(timeless)[0].work_seconds is stage_times(timeless)[0].hottest is None
+
+
+def triggered(*gaps_and_times: tuple[float, float]) -> list[BatchFact]:
+    at, found = 0.0, []
+    for number, (gap, took) in enumerate([*gaps_and_times, (0.0, 0.1)]):
+        found.append(BatchFact(number, "r", round(1000 * at), took, 10, sources=("KafkaV2[Subscribe[clicks]]",)))
+        at += gap
+    return found
+
+
+def test_how_often_batches_are_triggered_is_read_off_those_that_waited() -> None:
+    assert trigger_seconds(triggered(*[(4.0, 1.0)] * 6)) == 4.0
+    assert trigger_seconds(triggered((9.0, 8.9), (3.0, 2.9), *[(4.0, 2.0)] * 4, (5.0, 4.99), (3.0, 1.0))) == 4.0
+    assert trigger_seconds(triggered(*[(1.01, 1.0)] * 8)) == 0.0
+    assert trigger_seconds(triggered((4.0, 1.0))) == 0.0
+    assert trigger_seconds([]) == 0.0
+
+
+def test_what_kind_of_source_it_is() -> None:
+    kafka = triggered((1.0, 0.5))
+    assert source_kind(kafka) == "kafka"
+    assert source_kind([replace(kafka[0], sources=("FileStreamSource[file:/in]",))]) == "files"
+    assert source_kind([replace(kafka[0], sources=("KafkaV2[a]", "KafkaV2[b]"))]) is None
+    assert source_kind([replace(kafka[0], sources=("RateStreamV2[rowsPerSecond=1]",))]) is source_kind([]) is None
+
+
+@given(seeds)
+def test_the_latency_of_a_window_is_that_of_its_batches(seed: int) -> None:
+    batches = drawn(random.Random(seed), 1)
+    rate = source_rate(batches) or 0.0
+    each = latencies(batches, rate)
+    assert [at for at, _ in each] == [batch.committed_ms / 1000 for batch in batches]
+    records = [batch.input_records or 0 for batch in batches]
+    mean = sum(n * x for n, (_, x) in zip(records, each, strict=True)) / sum(records)
+    assert latency(batches, rate).mean == pytest.approx(mean)

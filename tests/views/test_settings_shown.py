@@ -22,7 +22,7 @@ def test_advice_as_people_read_it() -> None:
     assert found[0].startswith("spark.executor.instances: 1 → ")
     assert "a second of input takes 2.5 s of work" in found[0]
     assert any(line.startswith("trigger processingTime: 10 seconds → ") for line in found)
-    assert any(line.startswith("source option maxOffsetsPerTrigger: not set → ") for line in found)
+    assert any(line.startswith("source option maxOffsetsPerTrigger: unknown → ") for line in found)
     now = next(line for line in found if line.startswith("today:"))
     assert "1 executor, 0.25 an hour: falls behind, each second of input takes 1.25 s" in now
     assert now.endswith("measured 41.00 s")

@@ -13,6 +13,7 @@ from autotrascale.analyze.executors import Executor
 from autotrascale.analyze.facts import (
     BatchFact,
     BatchStarted,
+    Configured,
     ExecutorCame,
     ExecutorGone,
     Fact,
@@ -68,6 +69,7 @@ class Application:
         self._runs: dict[str, ApplicationRun] = {}
         self._executors: dict[str, Executor] = {}
         self._seen = 0
+        self.conf: Mapping[str, str] = {}  # what it was started with, as far as it matters
 
     @property
     def runs(self) -> Mapping[str, ApplicationRun]:
@@ -94,6 +96,8 @@ class Application:
 
     def _take(self, fact: Fact) -> None:
         match fact:
+            case Configured():
+                self.conf = fact.conf
             case ExecutorCame():
                 self._executors[fact.executor] = Executor(fact.executor, fact.host, max(1, fact.cores), fact.at_ms)
             case ExecutorGone():

@@ -11,6 +11,7 @@ from msgspec import Struct
 from autotrascale.analyze.facts import (
     BatchFact,
     BatchStarted,
+    Configured,
     ExecutorCame,
     ExecutorGone,
     Fact,
@@ -33,6 +34,12 @@ _OPEN_CHARACTERS = 1 << 26  # of the jobs of all open batches
 _OPEN_TASKS = 200_000
 _OPEN_BATCHES = 1000
 _OBJECT = 200
+_LONGEST_TEXT = 500
+SETTINGS = (
+    "spark.master", "spark.app.name", "spark.task.cpus", "spark.sql.shuffle.partitions", "spark.cores.max",
+    "spark.executor.instances", "spark.executor.cores", "spark.dynamicAllocation.enabled",
+)  # fmt: skip
+"""What is kept of what an application was started with."""
 _Batch = tuple[str, int]  # the query's run, the batch's number
 
 
@@ -79,6 +86,9 @@ class Joiner:
                 yield QueryStarted(event.runId, event.id, event.name)
             case events.ExecutorChange() if self._every_stage:
                 yield _executor(event)
+            case events.Environment() if self._every_stage:
+                told = {name: event.properties[name][:_LONGEST_TEXT] for name in SETTINGS if name in event.properties}
+                yield Configured(told)
 
     def _execution(self, event: events.ExecutionStart) -> None:
         _check_characters(sum(_OBJECT + len(node.nodeName) + len(node.simpleString) for node in _nodes(event.plan)))
@@ -166,6 +176,7 @@ class Joiner:
             offsets=tuple((offset(source.startOffset), offset(source.endOffset)) for source in progress.sources),
             query=progress.id,
             name=progress.name,
+            sources=tuple(source.description[:_LONGEST_TEXT] for source in progress.sources),
         )
 
     def _ended(self, event: events.QueryTerminated) -> QueryEnded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from autotrascale.analyze.facts import BatchFact, BatchStarted, ExecutorCame, ExecutorGone, Fact, QueryEnded
+from autotrascale.analyze.facts import BatchFact, BatchStarted, Fact, QueryEnded
 from autotrascale.analyze.live.joining import Joiner
 from autotrascale.analyze.stability import Running, Sample
 from autotrascale.monitor.eventlog.following import Follower
@@ -81,7 +81,7 @@ class Watch(QueryRun):
 
     def poll(self) -> None:
         for fact in self._stream.facts():
-            if not isinstance(fact, ExecutorCame | ExecutorGone) and fact.run == self.run:
+            if isinstance(fact, BatchFact | BatchStarted | QueryEnded) and fact.run == self.run:
                 self.take(fact)
 
     @property

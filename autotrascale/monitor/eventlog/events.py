@@ -163,6 +163,7 @@ class Source(Struct):
     endOffset: Raw = NOTHING  # noqa: N815
     latestOffset: Raw = NOTHING  # noqa: N815
     metrics: dict[str, Any] | None = None
+    description: str = ""
 
 
 class StateOperator(Struct):
@@ -212,6 +213,12 @@ class ApplicationStart(Struct):
     name: str = field(name="App Name")
 
 
+class Environment(Struct):
+    """What an application was started with. Spark blackens passwords itself, and few of these are kept."""
+
+    properties: dict[str, str] = field(name="Spark Properties", default_factory=dict)
+
+
 class ExecutorInfo(Struct):
     cores: Number = field(name="Total Cores")
     host: str = field(name="Host", default="")
@@ -236,6 +243,7 @@ RARE: dict[bytes, type[Struct]] = {
     b"org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent": QueryProgress,
     b"org.apache.spark.sql.streaming.StreamingQueryListener$QueryTerminatedEvent": QueryTerminated,
     b"SparkListenerApplicationStart": ApplicationStart,
+    b"SparkListenerEnvironmentUpdate": Environment,
     b"SparkListenerExecutorAdded": ExecutorChange,
     b"SparkListenerExecutorRemoved": ExecutorChange,
 }

@@ -1,0 +1,58 @@
+"""What was measured of one query of an application → advice on Spark's settings, for the verbs that give it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autotrascale.analyze import executors as measured
+from autotrascale.analyze.executors import Executor
+from autotrascale.analyze.facts import BatchFact
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.stages import StageTime
+from autotrascale.domain.target import Target
+from autotrascale.plan.sizing.batch_time import Setup, workload
+from autotrascale.plan.sizing.settings import Advice, Today, advise
+from autotrascale.plan.sizing.sizing import Unsized, size
+
+FEWEST = 5  # batches that say anything
+
+
+@dataclass(frozen=True)
+class QueryAdvice:
+    """`advice` is None where `why` says what was not measured."""
+
+    snapshot: Snapshot | None
+    stages: tuple[StageTime, ...] = ()
+    advice: Advice | None = None
+    why: str = ""
+
+
+def advice_on(
+    name: str,
+    batches: Sequence[BatchFact],
+    executors: Mapping[str, Executor],
+    conf: Mapping[str, str],
+    target: Target,
+    most: int,
+) -> QueryAdvice:
+    """`conf` is what the application was started with; `most`, up to how many executors it may have."""
+    if len(batches) < FEWEST:
+        return QueryAdvice(None, why=f"{len(batches)} batches were seen, and it takes {FEWEST} to say anything")
+    snapshot, stages = measured.snapshot(name, batches, executors, most), measured.stage_times(batches)
+    if snapshot is None:
+        return QueryAdvice(None, stages, why="nothing in the event log says at what rate records arrive")
+    cores, sized = measured.cores(executors), size(snapshot)
+    found = None if cores is None or isinstance(sized, Unsized) else workload(sized, stages, cores)
+    if found is None or cores is None:
+        return QueryAdvice(snapshot, stages, why="the event log does not say what work the executors did")
+    today = Today(
+        Setup(len(executors), max(1, round(cores)), trigger_seconds=measured.trigger_seconds(batches)),
+        conf.get("spark.master", "local"),
+        conf,
+        measured.source_kind(batches),
+        unit_records=1.0 if measured.source_kind(batches) == "kafka" else None,
+        measured_latency=snapshot.latency_seconds.of(target.statistic),
+        measured_batch=snapshot.batch_seconds,
+    )
+    return QueryAdvice(snapshot, stages, advise(found, today, target, most))

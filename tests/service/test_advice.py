@@ -1,0 +1,73 @@
+"""From batches without marks to settings that can be pasted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autotrascale.analyze.executors import Executor
+from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
+from autotrascale.domain.target import Target
+from autotrascale.service.advice import QueryAdvice, advice_on
+from autotrascale.views.settings import arguments, lines
+
+EXECUTORS = {"1": Executor("1", "h", 2), "2": Executor("2", "h", 2)}
+CONF = {"spark.master": "spark://h:7077", "spark.executor.cores": "2", "spark.cores.max": "4"}
+
+
+def batch(number: int) -> BatchFact:
+    """Of 4.4 s, every 5 s: 14 s of work on four slots, for 5,000 records."""
+    at = 5000 * number
+    stages = (
+        StageFact(2 * number, "read kafka", 4, at + 100, at + 600, first=True),
+        StageFact(2 * number + 1, "count by word", 8, at + 600, at + 3600, stateful=True),
+    )
+    tasks = [TaskFact(2 * number, index, 500, executor=str(1 + index % 2)) for index in range(4)]
+    tasks += [TaskFact(2 * number + 1, index, 1500, executor=str(1 + index % 2)) for index in range(8)]
+    return BatchFact(
+        number, "r", at, 4.4, 5000, 5.0, stages=stages, tasks=tuple(tasks), sources=("KafkaV2[Subscribe[clicks]]",)
+    )
+
+
+BATCHES = [batch(number) for number in range(10)]
+
+
+def asked(target: float, batches: Any = BATCHES, executors: Any = EXECUTORS) -> QueryAdvice:
+    return advice_on("clicks", batches, executors, CONF, Target(target), 16)
+
+
+def test_a_tighter_target_takes_more_executors() -> None:
+    found = asked(4.0)
+    assert found.advice is not None
+    assert found.advice.reachable
+    assert found.advice.today.executors == 2
+    assert found.advice.today.batch_seconds == pytest.approx(4.4, rel=0.05), "as it was measured"
+    assert found.advice.today.latency_seconds == pytest.approx(4.4 + 2.5, rel=0.05)
+    said = arguments(found.advice.settings)
+    cores = 2 * found.advice.then.executors
+    assert f"--conf spark.cores.max={cores}" in said or found.advice.then.executors == 2
+    assert any(line.endswith("measured 6.90 s") for line in lines(found.advice, measured_latency=6.9))
+    assert [stage.name for stage in found.stages] == ["read kafka", "count by word"]
+
+
+def test_where_the_target_is_held_by_fewer_fewer_are_advised() -> None:
+    found = asked(60.0)
+    assert found.advice is not None
+    assert found.advice.then.executors == 2, "2.8 slots are busy: one executor would fall behind"
+    idle = [replace(each, tasks=tuple(replace(task, useful_ms=20) for task in each.tasks)) for each in BATCHES]
+    fewer = asked(60.0, batches=idle)
+    assert fewer.advice is not None
+    assert fewer.advice.then.executors == 1
+    assert "--conf spark.cores.max=2" in arguments(fewer.advice.settings)
+
+
+def test_what_was_not_measured_is_said_and_no_advice_is_given() -> None:
+    few = asked(4.0, batches=BATCHES[:3])
+    assert (few.advice, few.why) == (None, "3 batches were seen, and it takes 5 to say anything")
+    silent = [replace(each, input_records=None, offered_seconds=None) for each in BATCHES]
+    assert "at what rate records arrive" in asked(4.0, batches=silent).why
+    timeless = [replace(each, tasks=tuple(replace(task, useful_ms=None) for task in each.tasks)) for each in BATCHES]
+    assert "does not say what work the executors did" in asked(4.0, batches=timeless).why
+    assert "does not say what work the executors did" in asked(4.0, executors={}).why
