@@ -16,8 +16,8 @@ from autotrascale.execute.spark.adopted.client import Client
 from autotrascale.execute.spark.adopted.command import understood
 from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Rescale
 from autotrascale.execute.spark.adopted.program import Program
+from benchmarks.gallery import EXHIBITS, PHASES, Exhibit, FirstSeen
 from tests.spark.conftest import BRISK
-from tests.spark.gallery import EXHIBITS, PHASES, Exhibit, FirstSeen
 
 pytestmark = pytest.mark.spark
 
