@@ -26,10 +26,10 @@ from autotrascale.execute.spark.adopted.saying import say
 from autotrascale.execute.spark.adopted.writers import Written
 from autotrascale.execute.spark.causes import why
 from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
-from autotrascale.execute.spark.host.file_sinks import name_every_batch_below
+from autotrascale.execute.spark.host.file_sinks import has_taken, name_every_batch_below
 from autotrascale.execute.spark.host.sources import waits
 from autotrascale.execute.spark.host.state_partitions import repartition_state
-from autotrascale.execute.spark.query.checkpoint import Forget, MoveState, RunOpenBatch, steps
+from autotrascale.execute.spark.query.checkpoint import Entry, Forget, MoveState, RunOpenBatch, steps
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 _HOUR_MS = 3_600_000
@@ -155,8 +155,7 @@ class _Move:
         except Exception as problem:
             detail = in_one_line(problem)
             say(f"query {_called(handle)} goes back to {self._before} partitions: {detail}")
-            self._stop_again()
-            self._bring_up(self._before, and_wait=False)
+            self._go_back()
         still, running = time.monotonic() - finished, state_of(handle, again=True).partitions
         if not detail and running != self._wish.partitions:
             detail = "its first batch was planned before, with the number of then: ask again once it is done"
@@ -172,9 +171,20 @@ class _Move:
         if and_wait:
             self._await_first_batch()
 
-    def _stop_again(self) -> None:
+    def _go_back(self) -> None:
+        """A batch that has failed with the new number would fail with it again, and state cannot be moved past it. So
+        it is planned anew, with the old one, unless the sink has it: what fails in Spark fails before that."""
+        handle, written = self._handle, self._written
         with suppress(Exception):
-            self._handle._jsq.stop()
+            handle._jsq.stop()
+        if _error(handle._jsq):
+            folder = CheckpointFolder(written.spark, handle.checkpoint)
+            found = folder.read()
+            opened, committed = max(found.partitions, default=-1), max(found.committed, default=-1)
+            is_a_batch = found.partitions.get(opened) == found.partitions.get(committed)  # a move changes the number
+            if opened == committed + 1 and is_a_batch and not has_taken(written.spark, written.output, opened):
+                folder.forget((Entry("offsets", opened),))
+        self._bring_up(self._before, and_wait=False)
 
     def _await_first_batch(self) -> None:
         """A query that cannot run like this fails in its first batch. Until then nobody is told."""
