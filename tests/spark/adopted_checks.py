@@ -223,9 +223,10 @@ def what_cannot_be_moved_is_refused_before_it_is_stopped() -> None:
     memory = counted().writeStream.queryName("in_memory").outputMode("update").format("memory").start()
     once = numbers().writeStream.format("noop").trigger(availableNow=True).start()
     key = "spark.sql.streaming.stateStore.providerClass"
+    kept = spark.conf.get(key)
     spark.conf.set(key, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
     elsewhere = started("elsewhere")
-    spark.conf.unset(key)
+    spark.conf.set(key, kept)
     why = {query.id: query.not_movable for query in client.queries()}
     assert "writes to memory" in why[memory.id]
     assert "availableNow" in why[once.id]
