@@ -125,7 +125,7 @@ def rescale(handle: Handle, wish: Rescale) -> Rescaled:
         try:
             answer = _Move(handle, written, wish, before).go()
         except BaseException as problem:
-            as_wished = handle.runs_now() or handle.stop_asked
+            as_wished = handle.runs_now() or handle.is_to_stop()
             down = f"query {_called(handle)} is down after a rescale that failed: {in_one_line(problem)}"
             handle.arrived(None if as_wished else EngineError(down))
             raise
@@ -139,14 +139,17 @@ class _Move:
 
     def go(self) -> Rescaled:
         handle, began = self._handle, time.monotonic()
-        rested = self._come_to_rest()
+        try:
+            rested = self._come_to_rest()
+        except Exception:  # it may be held by now, and nobody could wake it: on with it
+            rested = False
         finished = time.monotonic()
-        if handle.stop_asked or not handle.runs_now():
+        if handle.is_to_stop() or not handle.runs_now():
             return self._answer(False, False, finished - began, 0.0, "the program ended the query meanwhile")
         handle.cutting_off = not rested
         handle._jsq.stop()
         handle.cutting_off = False
-        if handle.stop_asked or handle.failed():
+        if handle.is_to_stop() or handle.failed():
             return self._answer(False, not rested, finished - began, 0.0, "the query ended meanwhile")
         handle.stopped()
         detail = ""
@@ -157,14 +160,16 @@ class _Move:
             say(f"query {_called(handle)} goes back to {self._before} partitions: {detail}")
             self._go_back()
         still, running = time.monotonic() - finished, state_of(handle, again=True).partitions
-        if not detail and running != self._wish.partitions:
+        if handle.is_to_stop():
+            detail = detail or "the program ended the query meanwhile"
+        elif not detail and running != self._wish.partitions:
             detail = "its first batch was planned before, with the number of then: ask again once it is done"
         return self._answer(not detail, not rested, finished - began, still, detail)
 
     def _bring_up(self, partitions: int, *, and_wait: bool = True) -> None:
         handle, written = self._handle, self._written
         prepare(written, handle.checkpoint, partitions)
-        if handle.stop_asked:
+        if handle.is_to_stop():
             return
         jsq, handle.partitions = start(written.spark, written.start_from_elsewhere, partitions)
         handle.runs_on(jsq)
@@ -189,7 +194,7 @@ class _Move:
     def _await_first_batch(self) -> None:
         """A query that cannot run like this fails in its first batch. Until then nobody is told."""
         handle, until, idle = self._handle, time.monotonic() + self._wish.first_within, _Idle()
-        while time.monotonic() < until and not handle.stop_asked:
+        while time.monotonic() < until and not handle.is_to_stop():
             if not handle.runs_now():
                 raise EngineError(_error(handle._jsq) or "the query ended by itself")
             if handle._jsq.lastProgress() is not None or idle.for_long(handle):
@@ -200,7 +205,7 @@ class _Move:
         """False where the batch in flight does not end in time."""
         handle, until, idle = self._handle, time.monotonic() + self._wish.finish_within, _Idle()
         held, seen = _hold(handle._jsq), _batches(handle._jsq)
-        while time.monotonic() < until and not handle.stop_asked and handle.runs_now():
+        while time.monotonic() < until and not handle.is_to_stop() and handle.runs_now():
             if idle.for_long(handle) or _waits_for_trigger(handle._jsq):
                 return True
             if not held and _batches(handle._jsq) != seen:
