@@ -54,7 +54,7 @@ def started(name: str, df: DataFrame | None = None, function: Any = nothing) -> 
     mode = "append" if "value" in df.columns else "update"
     writer = df.writeStream.queryName(name).outputMode(mode).foreachBatch(function)
     query = writer.option("checkpointLocation", str(FOLDER / name)).start()
-    until(lambda: query.lastProgress is not None)
+    until(lambda: query.lastProgress is not None or not query.isActive)
     return query
 
 
@@ -141,7 +141,8 @@ def the_session_keeps_its_number_and_queries_that_start_at_once_their_own() -> N
 def an_error_of_the_program_is_the_programs() -> None:
     broken = threading.Event()
 
-    def fails(_: DataFrame, __: int) -> None:
+    def fails(batch: DataFrame, _: int) -> None:
+        batch.count()
         if broken.is_set():
             raise ValueError("no such account")
 
@@ -163,6 +164,7 @@ def an_error_of_the_program_is_the_programs() -> None:
 @check
 def a_number_that_it_cannot_run_with_is_taken_back() -> None:
     def fails(batch: DataFrame, _: int) -> None:
+        batch.count()
         if batch.rdd.getNumPartitions() == 5:
             raise ValueError("five is too many")
 
@@ -200,7 +202,8 @@ def a_program_may_stop_its_query_at_any_time() -> None:
     handle: list[Any] = []
     stop = threading.Event()
 
-    def stops(_: DataFrame, __: int) -> None:
+    def stops(batch: DataFrame, _: int) -> None:
+        batch.count()
         if stop.is_set():
             handle[0].stop()
 
@@ -220,9 +223,10 @@ def what_cannot_be_moved_is_refused_before_it_is_stopped() -> None:
     memory = counted().writeStream.queryName("in_memory").outputMode("update").format("memory").start()
     once = numbers().writeStream.format("noop").trigger(availableNow=True).start()
     key = "spark.sql.streaming.stateStore.providerClass"
+    kept = spark.conf.get(key)
     spark.conf.set(key, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
     elsewhere = started("elsewhere")
-    spark.conf.unset(key)
+    spark.conf.set(key, kept)
     why = {query.id: query.not_movable for query in client.queries()}
     assert "writes to memory" in why[memory.id]
     assert "availableNow" in why[once.id]

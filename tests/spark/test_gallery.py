@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from autotrascale.execute.spark.adopted.address import connect
 from autotrascale.execute.spark.adopted.client import Client
-from autotrascale.execute.spark.adopted.command import understood
-from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Rescale
+from autotrascale.execute.spark.adopted.messages import CODEC, AdoptedQuery, Rescale
 from autotrascale.execute.spark.adopted.program import Program
+from autotrascale.execute.spark.connection.channel import Channel
+from benchmarks.gallery import EXHIBITS, PHASES, Exhibit, FirstSeen
 from tests.spark.conftest import BRISK
-from tests.spark.gallery import EXHIBITS, PHASES, Exhibit, FirstSeen
 
 pytestmark = pytest.mark.spark
 
 RUNNER = Path(__file__).with_name("gallery_runner.py")
 PARTITIONS = (2, 3, 1)  # at the start, after the first rescale, after the second
-_PATIENCE = 40.0
+_PATIENCE = 120.0
 
 
 @dataclass
@@ -36,15 +38,15 @@ class Gallery:
 
     def queries(self, number: int) -> list[AdoptedQuery]:
         """Those of this exhibit, once all of them run."""
-        wanted = self.exhibits[number].queries
-        until = time.monotonic() + _PATIENCE
-        while True:
-            fresh = [query for query in self.client.queries() if query.id not in self.seen]
-            if len(fresh) == wanted:
-                return fresh
-            assert time.monotonic() < until
+        found: list[AdoptedQuery] = []
+
+        def all_run() -> bool:
             assert self.program.exit_code() is None
-            time.sleep(0.05)
+            found[:] = [query for query in self.client.queries() if query.id not in self.seen]
+            return len(found) == self.exhibits[number].queries
+
+        until(all_run)
+        return found
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +71,8 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gallery]:
         BRISK,
     ]
     words += [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    # As a shell with our environment has it: spark-submit looks for its Python there.
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    command = understood([*words, str(RUNNER), str(folder / "plan.json")])
-    program = Program.start(command, folder / "p", apply=True, environment=environment)
+    words += [str(RUNNER), str(folder / "plan.json")]
+    program = started_by_one_who_dies(words, folder / "p")
     try:
         with program.client(_PATIENCE) as client:
             yield Gallery(folder, program, client, exhibits, set())
@@ -88,6 +88,9 @@ def test_a_program_is_rescaled_twice_and_gives_what_its_input_must_give(gallery:
     gallery.seen |= {query.id for query in queries}
     for phase in range(1, PHASES):
         for query in queries:
+            if phase == 1 and number % 2:
+                rescaled_by_one_who_dies(gallery, query, PARTITIONS[phase])
+                continue
             answer = gallery.client.rescale(Rescale(query.id, PARTITIONS[phase]))
             assert (answer.done, answer.partitions, answer.detail) == (True, PARTITIONS[phase], "")
             assert not answer.cut_off
@@ -102,8 +105,47 @@ def test_the_exit_code_is_the_programs_own(gallery: Gallery) -> None:
     assert gallery.program.wait(_PATIENCE) == 5
 
 
+def started_by_one_who_dies(words: list[str], folder: Path) -> Program:
+    """By a controller that is killed as soon as the program runs."""
+    starting = """
+import json, sys
+from pathlib import Path
+from autotrascale.execute.spark.adopted.command import understood
+from autotrascale.execute.spark.adopted.program import Program
+Program.start(understood(json.loads(sys.argv[1])), Path(sys.argv[2]), apply=True).wait()
+"""
+    # As a shell with our environment has it: spark-submit looks for its Python there.
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    command = [sys.executable, "-c", starting, json.dumps(words), str(folder)]
+    controller = subprocess.Popen(command, env=environment)
+    until(lambda: (folder / "program.json").exists())
+    controller.kill()
+    controller.wait()
+    return Program.find(folder)
+
+
+def rescaled_by_one_who_dies(gallery: Gallery, query: AdoptedQuery, partitions: int) -> None:
+    """By a controller that is gone before it is answered."""
+    channel = Channel(connect(gallery.folder / "p"), CODEC)
+    channel.send(Rescale(query.id, partitions))
+    channel.close()
+
+    def there() -> bool:
+        now = {other.id: other for other in gallery.client.queries()}[query.id]
+        return len(now.runs) > len(query.runs) and not now.moving
+
+    until(there)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + _PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def await_results(exhibit: Exhibit) -> None:
-    until = time.monotonic() + _PATIENCE
-    while exhibit.found() != exhibit.expected() and time.monotonic() < until:
+    end = time.monotonic() + _PATIENCE
+    while exhibit.found() != exhibit.expected() and time.monotonic() < end:
         time.sleep(0.1)
     assert exhibit.found() == exhibit.expected()

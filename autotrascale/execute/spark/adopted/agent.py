@@ -145,9 +145,9 @@ def _standing(executors: Executors) -> Standing:
 
 
 def _described(handle: Handle) -> AdoptedQuery:
-    stateful, partitions, not_movable = False, handle.partitions, handle.not_movable
+    state = moving.State(False, handle.partitions, handle.not_movable)
     with suppress(Exception):  # a file of it goes while it is read; or Spark is closed
-        stateful, partitions, not_movable = moving.state_of(handle)
+        state = moving.state_of(handle)
     error = ""
     with suppress(Exception):
         found = handle.exception()
@@ -158,11 +158,11 @@ def _described(handle: Handle) -> AdoptedQuery:
         runs=tuple(handle.runs),
         name=_name(handle),
         checkpoint=handle.checkpoint,
-        partitions=partitions,
-        stateful=stateful,
+        partitions=state.partitions,
+        stateful=state.stateful,
         active=not handle.over,
         moving=handle.moving,
-        not_movable=not_movable,
+        not_movable=state.not_movable,
         error=error,
     )
 

@@ -119,6 +119,10 @@ class Handle(StreamingQuery):
             self.moving, self.cutting_off, self.lost = False, False, lost
             self.changed.notify_all()
 
+    def is_to_stop(self) -> bool:
+        """Its author wants it to."""
+        return self.stop_asked
+
     def runs_now(self) -> bool:
         """Its present run, whatever is told of it."""
         return bool(self._jsq.isActive())

@@ -1,13 +1,13 @@
 """Where a program meets Spark: its context is opened, a query is started, somebody asks for the queries there are.
 
-These four are wrapped, once, in the program's own process; whatever else it does is between it and Spark.
+These are wrapped, once, in the program's own process; whatever else it does is between it and Spark.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from pyspark.core.context import SparkContext
@@ -21,7 +21,7 @@ from autotrascale.execute.spark.adopted.handles import Handle, Handles
 from autotrascale.execute.spark.adopted.saying import say
 from autotrascale.execute.spark.adopted.writers import Written
 
-BEFORE_US = "was started before attach(): it is watched, and cannot be moved"
+BEFORE_US = "was started before attach()"
 
 
 class Adoption:
@@ -31,7 +31,7 @@ class Adoption:
         self.handles = Handles()
         self.lines: tuple[str, ...] = ()
         self._event_log, self._apply = event_log, apply
-        self._installing = threading.Lock()
+        self._installing, self._registering = threading.Lock(), threading.RLock()
         self._installed = False
 
     def install(self) -> None:
@@ -40,6 +40,7 @@ class Adoption:
                 return
             self._installed = True
         _wrap_context(self)
+        _wrap_builder()
         _wrap_writer(self)
         _wrap_manager(self)
 
@@ -71,25 +72,42 @@ class Adoption:
             say(line)
 
     def start(self, writer: DataStreamWriter, path: str | None, table: str | None) -> Handle:
-        written = Written(writer, path, table)
-        trouble = moving.first_start(written)
-        if trouble:
-            say(trouble)
-        jsq, partitions = moving.start(written, written.start)
-        not_movable = written.not_movable or trouble
-        handle = Handle(jsq, written, not_movable, self.handles.has_ended)
-        handle.partitions = partitions
-        handle.checkpoint = str(jsq.streamingQuery().resolvedCheckpointRoot())
-        if not not_movable:
-            written.at(handle.checkpoint)
-        return self.handles.add(handle)
+        """Its author's errors are Spark's to raise."""
+        begin: Callable[[], Any] = partial(_as_told, writer, path, table)
+        written, not_movable = None, ""
+        try:
+            written = Written(writer, path, table)
+        except Exception as problem:  # a Spark that keeps its writers in another way
+            not_movable = f"cannot be started again: {moving.in_one_line(problem)}"
+        if written is not None:
+            trouble = moving.first_start(written)
+            not_movable = written.not_movable or trouble
+            begin = written.start if written.temporary else begin
+        if not_movable:
+            say(f"a query of this program cannot be moved: it {not_movable}")
+        with self._registering:
+            jsq, partitions = moving.start(writer._df.sparkSession, begin)
+            handle = Handle(jsq, written, not_movable, self.handles.has_ended)
+            handle.partitions = partitions
+            handle.checkpoint = str(jsq.streamingQuery().resolvedCheckpointRoot())
+            if written is not None:
+                written.at(handle.checkpoint)
+            return self.handles.add(handle)
 
     def watch(self, jsq: Any) -> Handle:
         """A query that was not started here."""
-        known = self.handles.of(str(jsq.id().toString()))
-        if known is not None and not known.over:
-            return known
-        return self.handles.add(Handle(jsq, None, BEFORE_US, self.handles.has_ended))
+        with self._registering:
+            known = self.handles.of(str(jsq.id().toString()))
+            if known is not None and not known.over:
+                return known
+            return self.handles.add(Handle(jsq, None, BEFORE_US, self.handles.has_ended))
+
+
+def _as_told(writer: DataStreamWriter, path: str | None, table: str | None) -> Any:
+    inner: Any = writer._jwrite
+    if table is not None:
+        return inner.toTable(table)
+    return inner.start() if path is None else inner.start(path)
 
 
 def _wrap_context(adoption: Adoption) -> None:
@@ -101,6 +119,21 @@ def _wrap_context(adoption: Adoption) -> None:
         return inner(self, jconf)
 
     SparkContext._initialize_context = initialize  # type: ignore[method-assign]
+
+
+def _wrap_builder() -> None:
+    """Only to say what cannot be done: a session of Spark Connect has none of the rest."""
+    builder: Any = SparkSession.Builder
+    inner = builder.getOrCreate
+
+    @wraps(inner)
+    def get_or_create(self: Any) -> SparkSession:
+        session: SparkSession = inner(self)
+        if type(session).__module__.startswith("pyspark.sql.connect"):
+            say("this program goes through Spark Connect, whose driver is elsewhere: nothing of it is seen or moved")
+        return session
+
+    builder.getOrCreate = get_or_create
 
 
 def _wrap_writer(adoption: Adoption) -> None:

@@ -12,7 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
@@ -24,10 +26,10 @@ from autotrascale.execute.spark.adopted.saying import say
 from autotrascale.execute.spark.adopted.writers import Written
 from autotrascale.execute.spark.causes import why
 from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
-from autotrascale.execute.spark.host.file_sinks import name_every_batch_below
+from autotrascale.execute.spark.host.file_sinks import has_taken, name_every_batch_below
 from autotrascale.execute.spark.host.sources import waits
 from autotrascale.execute.spark.host.state_partitions import repartition_state
-from autotrascale.execute.spark.query.checkpoint import Forget, MoveState, RunOpenBatch, steps
+from autotrascale.execute.spark.query.checkpoint import Entry, Forget, MoveState, RunOpenBatch, steps
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 _HOUR_MS = 3_600_000
@@ -36,23 +38,35 @@ _IDLE_SECONDS = 0.5
 _one_start_at_a_time = threading.Lock()
 
 
+@dataclass(frozen=True)
+class State:
+    """Of a query: whether it has any, the partitions of it (or of its shuffles), why it cannot be moved."""
+
+    stateful: bool
+    partitions: int
+    not_movable: str
+
+
+_known: WeakKeyDictionary[Handle, tuple[str, State]] = WeakKeyDictionary()  # with the run that it was read in
+
+
 def first_start(written: Written) -> str:
     """Before its author's own start: what an earlier driver left half done is finished. Why it cannot be moved, where
     that does not work out; Spark then makes of the checkpoint what it can."""
     try:
         prepare(written, written.checkpoint, 0)
     except Exception as problem:
-        return f"its checkpoint cannot be read or mended: {_line(problem)}"
+        return f"has a checkpoint that cannot be read or mended: {in_one_line(problem)}"
     return ""
 
 
-def start(written: Written, begin: Callable[[], Any], partitions: int | None = None) -> tuple[Any, int]:
+def start(spark: SparkSession, begin: Callable[[], Any], partitions: int | None = None) -> tuple[Any, int]:
     """Spark takes the number from the session, which is everybody's: one at a time, and no longer than it takes. Java's
     handle, and the number that it has."""
     with _one_start_at_a_time:
         if partitions is None:
-            return begin(), int(written.spark.conf.get(PARTITIONS) or 0)
-        with _session_says(written.spark, partitions):
+            return begin(), int(spark.conf.get(PARTITIONS) or 0)
+        with _session_says(spark, partitions):
             return begin(), partitions
 
 
@@ -75,29 +89,34 @@ def prepare(written: Written, checkpoint: str, wanted: int) -> None:
     name_every_batch_below(spark, written.output, checkpoint)
 
 
-def state_of(handle: Handle) -> tuple[bool, int, str]:
-    """Whether it has state, its partitions, and why that state cannot be moved. State keeps the number that its
-    checkpoint says, whatever the session does."""
-    written = handle.written
+def state_of(handle: Handle, *, again: bool = False) -> State:
+    """State keeps the number that its checkpoint says, whatever the session does. Read once in a run: it may be big,
+    and far away."""
+    written, none = handle.written, State(False, handle.partitions, handle.not_movable)
     if written is None or not handle.checkpoint:
-        return False, handle.partitions, handle.not_movable
+        return none
+    known = _known.get(handle)
+    if known is not None and known[0] == handle.runs[-1] and not again:
+        return known[1]
     folder = CheckpointFolder(written.spark, handle.checkpoint)
     found = folder.read()
     if not found.stores or not found.planned:
-        return False, handle.partitions, handle.not_movable
-    provider = folder.setting(PROVIDER)
-    not_movable = handle.not_movable
+        return none
+    provider, not_movable = folder.setting(PROVIDER), handle.not_movable
     if not not_movable and not provider.endswith("RocksDBStateStoreProvider"):
-        not_movable = f"its state is in {provider.rpartition('.')[2] or 'a store of its own'}, which cannot be moved"
-    return True, found.partitions[max(found.partitions)] or handle.partitions, not_movable
+        not_movable = f"has its state in {provider.rpartition('.')[2] or 'a store of its own'}, which cannot be moved"
+    state = State(True, found.partitions[max(found.partitions)] or handle.partitions, not_movable)
+    if not handle.moving:
+        _known[handle] = handle.runs[-1], state
+    return state
 
 
 def rescale(handle: Handle, wish: Rescale) -> Rescaled:
     with handle.one_at_a_time:
-        _, before, not_movable = state_of(handle)
-        written = handle.written
-        if not_movable or written is None:
-            raise EngineError(f"query {_called(handle)} {not_movable}")
+        state, written = state_of(handle, again=True), handle.written
+        before = state.partitions
+        if state.not_movable or written is None:
+            raise EngineError(f"query {_called(handle)} cannot be moved: it {state.not_movable}")
         if not handle.isActive:
             raise EngineError(f"query {_called(handle)} has ended")
         if wish.partitions == before == handle.partitions:
@@ -106,8 +125,8 @@ def rescale(handle: Handle, wish: Rescale) -> Rescaled:
         try:
             answer = _Move(handle, written, wish, before).go()
         except BaseException as problem:
-            as_wished = handle.runs_now() or handle.stop_asked
-            down = f"query {_called(handle)} is down after a rescale that failed: {_line(problem)}"
+            as_wished = handle.runs_now() or handle.is_to_stop()
+            down = f"query {_called(handle)} is down after a rescale that failed: {in_one_line(problem)}"
             handle.arrived(None if as_wished else EngineError(down))
             raise
         handle.arrived()
@@ -120,44 +139,62 @@ class _Move:
 
     def go(self) -> Rescaled:
         handle, began = self._handle, time.monotonic()
-        rested = self._come_to_rest()
+        try:
+            rested = self._come_to_rest()
+        except Exception:  # it may be held by now, and nobody could wake it: on with it
+            rested = False
         finished = time.monotonic()
-        if handle.stop_asked or not handle.runs_now():
+        if handle.is_to_stop() or not handle.runs_now():
             return self._answer(False, False, finished - began, 0.0, "the program ended the query meanwhile")
         handle.cutting_off = not rested
         handle._jsq.stop()
         handle.cutting_off = False
-        if handle.stop_asked or handle.failed():
+        if handle.is_to_stop() or handle.failed():
             return self._answer(False, not rested, finished - began, 0.0, "the query ended meanwhile")
         handle.stopped()
         detail = ""
         try:
             self._bring_up(self._wish.partitions)
         except Exception as problem:
-            detail = _line(problem)
+            detail = in_one_line(problem)
             say(f"query {_called(handle)} goes back to {self._before} partitions: {detail}")
-            self._stop_again()
-            self._bring_up(self._before, and_wait=False)
-        return self._answer(not detail, not rested, finished - began, time.monotonic() - finished, detail)
+            self._go_back()
+        still, running = time.monotonic() - finished, state_of(handle, again=True).partitions
+        if handle.is_to_stop():
+            detail = detail or "the program ended the query meanwhile"
+        elif not detail and running != self._wish.partitions:
+            detail = "its first batch was planned before, with the number of then: ask again once it is done"
+        return self._answer(not detail, not rested, finished - began, still, detail)
 
     def _bring_up(self, partitions: int, *, and_wait: bool = True) -> None:
         handle, written = self._handle, self._written
         prepare(written, handle.checkpoint, partitions)
-        if handle.stop_asked:
+        if handle.is_to_stop():
             return
-        jsq, handle.partitions = start(written, written.start_from_elsewhere, partitions)
+        jsq, handle.partitions = start(written.spark, written.start_from_elsewhere, partitions)
         handle.runs_on(jsq)
         if and_wait:
             self._await_first_batch()
 
-    def _stop_again(self) -> None:
+    def _go_back(self) -> None:
+        """A batch that has failed with the new number would fail with it again, and state cannot be moved past it. So
+        it is planned anew, with the old one, unless the sink has it: what fails in Spark fails before that."""
+        handle, written = self._handle, self._written
         with suppress(Exception):
-            self._handle._jsq.stop()
+            handle._jsq.stop()
+        if _error(handle._jsq):
+            folder = CheckpointFolder(written.spark, handle.checkpoint)
+            found = folder.read()
+            opened, committed = max(found.partitions, default=-1), max(found.committed, default=-1)
+            is_a_batch = found.partitions.get(opened) == found.partitions.get(committed)  # a move changes the number
+            if opened == committed + 1 and is_a_batch and not has_taken(written.spark, written.output, opened):
+                folder.forget((Entry("offsets", opened),))
+        self._bring_up(self._before, and_wait=False)
 
     def _await_first_batch(self) -> None:
         """A query that cannot run like this fails in its first batch. Until then nobody is told."""
         handle, until, idle = self._handle, time.monotonic() + self._wish.first_within, _Idle()
-        while time.monotonic() < until and not handle.stop_asked:
+        while time.monotonic() < until and not handle.is_to_stop():
             if not handle.runs_now():
                 raise EngineError(_error(handle._jsq) or "the query ended by itself")
             if handle._jsq.lastProgress() is not None or idle.for_long(handle):
@@ -168,7 +205,7 @@ class _Move:
         """False where the batch in flight does not end in time."""
         handle, until, idle = self._handle, time.monotonic() + self._wish.finish_within, _Idle()
         held, seen = _hold(handle._jsq), _batches(handle._jsq)
-        while time.monotonic() < until and not handle.stop_asked and handle.runs_now():
+        while time.monotonic() < until and not handle.is_to_stop() and handle.runs_now():
             if idle.for_long(handle) or _waits_for_trigger(handle._jsq):
                 return True
             if not held and _batches(handle._jsq) != seen:
@@ -177,7 +214,8 @@ class _Move:
         return False
 
     def _answer(self, done: bool, cut_off: bool, finish: float, still: float, detail: str) -> Rescaled:
-        return Rescaled(done, self._handle.partitions, self._handle.runs[-1], cut_off, finish, still, detail)
+        running = state_of(self._handle, again=True).partitions
+        return Rescaled(done, running, self._handle.runs[-1], cut_off, finish, still, detail)
 
 
 class _Idle:
@@ -239,7 +277,7 @@ def _error(jsq: Any) -> str:
     return why(str(error.get().toString())) if error.isDefined() else ""
 
 
-def _line(problem: BaseException) -> str:
+def in_one_line(problem: BaseException) -> str:
     return str(problem) if isinstance(problem, EngineError) else why(f"{type(problem).__name__}: {problem}")
 
 

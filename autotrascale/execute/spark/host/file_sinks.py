@@ -24,15 +24,23 @@ def name_every_batch_below(spark: SparkSession, output: str, checkpoint: str) ->
     """The same, where it is known what is written to: empty for what is no folder."""
     if not output or not (folder := _log_folder(spark, output)):
         return
-    jvm: Any = spark._jvm
-    sinks = jvm.org.apache.spark.sql.execution.streaming.sinks
-    log = sinks.FileStreamSinkLog(_VERSION, spark._jsparkSession, folder, jvm.scala.Option.empty())
+    log = _log(spark, folder)
     newest, committed = log.getLatestBatchId(), CheckpointFolder(spark, checkpoint).newest_commit()
     if newest.isEmpty() or committed is None or committed - newest.get() > _MOST:
         return
     gateway: Any = spark.sparkContext._gateway
+    jvm: Any = spark._jvm
+    sinks = jvm.org.apache.spark.sql.execution.streaming.sinks
     for batch in range(newest.get() + 1, committed + 1):
         log.add(batch, gateway.new_array(sinks.SinkFileStatus, 0))
+
+
+def has_taken(spark: SparkSession, output: str, batch: int) -> bool:
+    """Whether the files of this batch are named. Of what is no folder with a log nobody can say; then: no."""
+    if not output or not (folder := _log_folder(spark, output)):
+        return False
+    newest = _log(spark, folder).getLatestBatchId()
+    return not newest.isEmpty() and int(newest.get()) >= batch
 
 
 def written_to(writer: DataStreamWriter) -> str:
@@ -42,6 +50,12 @@ def written_to(writer: DataStreamWriter) -> str:
     field.setAccessible(True)
     path = field.get(inner).get("path")
     return "" if path.isEmpty() else str(path.get())
+
+
+def _log(spark: SparkSession, folder: str) -> Any:
+    jvm: Any = spark._jvm
+    sinks = jvm.org.apache.spark.sql.execution.streaming.sinks
+    return sinks.FileStreamSinkLog(_VERSION, spark._jsparkSession, folder, jvm.scala.Option.empty())
 
 
 def _log_folder(spark: SparkSession, output: str) -> str:

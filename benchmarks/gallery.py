@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow.parquet
 
-PROGRAMS = Path(__file__).parents[2] / "examples" / "gallery"
+PROGRAMS = Path(__file__).parents[1] / "examples" / "gallery"
 PHASES, FILES, ROWS = 3, 2, 40
 _START = 1_700_000_000
 _END = "2030-01-01T00:00:00Z"  # of time: whatever waits for a watermark comes out
@@ -41,6 +41,11 @@ class Exhibit(ABC):
     @property
     def command(self) -> list[str]:
         return [str(PROGRAMS / self.program), *self.arguments()]
+
+    @property
+    def checkpoint(self) -> Path:
+        """Of its query, where it says so itself."""
+        return self.output / "checkpoint"
 
     def arguments(self) -> list[str]:
         return [str(self.source), str(self.output)]
@@ -212,6 +217,10 @@ class InDatabase(Exhibit):
         super().__init__(folder, seed)
         self.database = folder / "results.sqlite"
         self.totals: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.output
 
     def arguments(self) -> list[str]:
         return [str(self.source), str(self.database), str(self.output)]

@@ -1,0 +1,165 @@
+"""What is lost when a program dies while its query moves: `python -m benchmarks.adopted_kills`. Minutes, on two cores.
+
+A program of the gallery runs in a process of its own and is asked to rescale its query. In one phase or another the
+driver, its JVM and all else that belongs to it are killed with SIGKILL. The same command is started again, by nobody
+who knows what happened, and dies again, until its last life, which is left to work: then its results are compared with
+what its input must give.
+
+    python -m benchmarks.adopted_kills --lives 8 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from autotrascale.execute.spark.adopted.address import connect
+from autotrascale.execute.spark.adopted.client import Client
+from autotrascale.execute.spark.adopted.command import understood
+from autotrascale.execute.spark.adopted.messages import CODEC, AdoptedQuery, Rescale
+from autotrascale.execute.spark.adopted.program import Program
+from autotrascale.execute.spark.connection.channel import Channel
+from autotrascale.execute.spark.host.checkpoints import planned_of
+from benchmarks.gallery import PHASES, Balances, ClicksAndViews, Exhibit, Readings
+
+MOMENTS = ("finishing", "moving", "moved", "any")
+KINDS: tuple[type[Exhibit], ...] = (Readings, Balances, ClicksAndViews)
+_SECONDS = 120.0
+_SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`kills` came at the moment that was meant; at others the rescale was over before."""
+
+    program: str
+    kills: tuple[str, ...]
+    lost: int
+    doubled: int
+
+
+def lives(exhibit: Exhibit, moments: Sequence[str], seed: int, java: str = "-XX:TieredStopAtLevel=1") -> Outcome:
+    """One life for each moment, and one more."""
+    chance, met = random.Random(seed), list[str]()
+    exhibit.feed(0)
+    for number, moment in enumerate(moments):
+        program = _life(exhibit, number, java)
+        try:
+            with program.client(_SECONDS) as client:
+                query = _running(client, program)
+            if number == 0:
+                exhibit.feed(1)
+            wanted = 2 + query.partitions % 3
+            _ask_and_go(program.folder, Rescale(query.id, wanted))
+            if _await(moment, exhibit, wanted, chance):
+                met.append(moment)
+        finally:
+            program.kill()
+    program = _life(exhibit, len(moments), java)
+    try:
+        for phase in range(2 if moments else 1, PHASES):
+            exhibit.feed(phase)
+        until = time.monotonic() + _SECONDS
+        while exhibit.found() != exhibit.expected() and time.monotonic() < until and program.exit_code() is None:
+            time.sleep(0.1)
+    finally:
+        program.kill()
+    found, expected = exhibit.found(), exhibit.expected()
+    return Outcome(exhibit.program, tuple(met), (expected - found).total(), (found - expected).total())
+
+
+def _life(exhibit: Exhibit, number: int, java: str) -> Program:
+    settings = {**_SETTINGS, "spark.driver.extraJavaOptions": java}
+    submit = " ".join(f"--conf '{name}={value}'" for name, value in settings.items())
+    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--master local[2] {submit} pyspark-shell"}
+    folder = exhibit.folder / f"life-{number}"
+    return Program.start(understood(exhibit.command), folder, apply=True, environment=environment)
+
+
+def _running(client: Client, program: Program) -> AdoptedQuery:
+    """Its query, with a batch behind it."""
+    until = time.monotonic() + _SECONDS
+    while time.monotonic() < until and program.exit_code() is None:
+        queries = client.queries()
+        if queries and queries[0].stateful:
+            return queries[0]
+        time.sleep(0.1)
+    raise RuntimeError(f"{program.note.command[-3:]} did not come up")
+
+
+def _ask_and_go(folder: Path, wish: Rescale) -> None:
+    channel = Channel(connect(folder), CODEC)
+    channel.send(wish)
+    channel.close()
+
+
+def _await(moment: str, exhibit: Exhibit, wanted: int, chance: random.Random) -> bool:
+    """Whether it came."""
+    if moment == "finishing":
+        return True
+    if moment == "any":
+        time.sleep(chance.uniform(0.0, 5.0))
+        return True
+    until = time.monotonic() + _SECONDS
+    while time.monotonic() < until:
+        opened, committed, partitions = _newest(exhibit.checkpoint)
+        if partitions == wanted:
+            if moment == "moving":
+                return opened > committed
+            if opened == committed:
+                return True
+        time.sleep(0.005)
+    return False
+
+
+def _newest(checkpoint: Path) -> tuple[int, int, int]:
+    """The newest batch that is planned, the newest that is committed, and the partitions of the first."""
+    with suppress(OSError, ValueError):
+        opened, committed = (
+            max((int(path.name) for path in (checkpoint / folder).iterdir() if path.name.isdecimal()), default=-1)
+            for folder in ("offsets", "commits")
+        )
+        return opened, committed, planned_of(opened, (checkpoint / "offsets" / str(opened)).read_text()).partitions
+    return -1, -1, 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lives", type=int, default=4, help="of each program, beside the last")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    chance, outcomes = random.Random(options.seed), list[Outcome]()
+    for number, kind in enumerate(KINDS):
+        with tempfile.TemporaryDirectory(prefix="adopted-kills-") as folder:
+            moments = [chance.choice(MOMENTS) for _ in range(options.lives)]
+            outcomes.append(lives(kind(Path(folder) / "x", options.seed + number), moments, options.seed + number))
+            print(outcomes[-1], file=sys.stderr, flush=True)
+    print(
+        json.dumps(
+            {
+                "seed": options.seed,
+                "kills": sum(len(outcome.kills) for outcome in outcomes),
+                "lost": sum(outcome.lost for outcome in outcomes),
+                "doubled": sum(outcome.doubled for outcome in outcomes),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

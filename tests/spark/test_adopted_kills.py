@@ -1,0 +1,19 @@
+"""A program that is killed while its state moves, and started again by the same command. `benchmarks/adopted_kills.py`
+does it for longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.adopted_kills import lives
+from benchmarks.gallery import Readings
+from tests.spark.conftest import BRISK
+
+
+@pytest.mark.spark
+def test_a_program_killed_while_its_state_moves_goes_on_from_there(tmp_path: Path) -> None:
+    outcome = lives(Readings(tmp_path / "x", 7), ["moving"], 7, BRISK)
+    assert outcome.kills == ("moving",)
+    assert (outcome.lost, outcome.doubled) == (0, 0)

@@ -1,0 +1,141 @@
+"""The agent's answers, over its socket; what it asks of Spark is made up here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale.domain.errors import EngineError
+from autotrascale.execute.spark.adopted.address import SOCKET, connect
+from autotrascale.execute.spark.adopted.agent import Agent
+from autotrascale.execute.spark.adopted.client import AgentAwayError, Client
+from autotrascale.execute.spark.adopted.hooks import Adoption
+from autotrascale.execute.spark.adopted.messages import CODEC, Answer, Question, Rescale, RunningExecutor
+
+
+@dataclass(frozen=True)
+class Executor:
+    id: str
+    host: str
+    cores: int
+    since: float = 0.0  # more than the agent cares for
+
+
+@dataclass
+class Scheduler:
+    asked: list[Any] = field(default_factory=list)
+
+    def running(self) -> Sequence[Executor]:
+        return (Executor("1", "here", 2), Executor("2", "there", 4))
+
+    def request(self, total: int) -> None:
+        if total > 8:
+            raise EngineError("the cluster has room for 8")
+        self.asked.append(total)
+
+    def release(self, ids: Sequence[str]) -> None:
+        self.asked.append(tuple(ids))
+
+
+class Context:
+    applicationId = "app-1"  # noqa: N815
+
+
+class Opened(Adoption):
+    """A program whose Spark is open."""
+
+    context = Context()  # type: ignore[assignment]
+    session = object()  # type: ignore[assignment]
+
+
+@pytest.fixture
+def scheduler() -> Scheduler:
+    return Scheduler()
+
+
+@pytest.fixture
+def agent(tmp_path: Path, scheduler: Scheduler) -> Iterator[Path]:
+    agent = Agent(Opened("file:/events", apply=True), tmp_path / "p", lambda _: scheduler)
+    yield tmp_path / "p"
+    agent.close()
+
+
+def test_executors_are_the_schedulers_to_change(agent: Path, scheduler: Scheduler) -> None:
+    with Client(agent) as client:
+        assert client.executors() == (RunningExecutor("1", "here", 2), RunningExecutor("2", "there", 4))
+        client.request_executors(5)
+        client.release_executors(["2", "1"])
+        assert scheduler.asked == [5, ("2", "1")]
+        with pytest.raises(EngineError, match="room for 8"):
+            client.request_executors(9)
+        with pytest.raises(EngineError, match="total"):
+            client.request_executors(0)
+        client.request_executors(1)  # it goes on after each of them
+
+
+def test_a_query_of_another_program_is_refused(agent: Path) -> None:
+    with Client(agent) as client:
+        assert client.queries() == ()
+        with pytest.raises(EngineError, match=r"is not one of this program's \(seen: 'x'\); take one of: none"):
+            client.rescale(Rescale("x", 3))
+        with pytest.raises(EngineError, match="partitions"):
+            client.rescale(Rescale("x", 0))
+
+
+def test_controllers_come_and_go_and_talk_nonsense(agent: Path) -> None:
+    for nonsense in (
+        b"",
+        b"{",
+        b"\x00\xff\n",
+        b'{"kind": "Rescale"}\n',
+        b'{"kind": "Queries", "queries": []}\n',
+        b"[]\n",
+    ):
+        end = connect(agent)
+        end.sendall(nonsense)
+        end.close()
+    clients = [Client(agent) for _ in range(8)]
+    threads = [threading.Thread(target=client.queries) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for client in clients:
+        assert client.queries() == ()
+        client.close()
+        assert client.queries() == ()  # opened again
+        client.close()
+
+
+def test_an_answer_to_nonsense_says_what_was_wrong(agent: Path) -> None:
+    end = connect(agent)
+    end.sendall(b'{"kind": "Rescale", "query": "x", "partitions": "many"}\n')
+    answer = CODEC.decode(end.makefile("rb").readline())
+    end.close()
+    assert "channel: Rescale: partitions" in getattr(answer, "error", "")
+
+
+def test_only_its_owner_may_ask(agent: Path) -> None:
+    assert agent.stat().st_mode & 0o077 == 0
+
+
+def test_where_nobody_is_nobody_answers(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(AgentAwayError, match="no program answers"):
+            Client(folder).queries()
+    (tmp_path / SOCKET).touch()
+    with pytest.raises(AgentAwayError):
+        Client(tmp_path).queries()
+
+
+@given(data=st.data(), kind=st.sampled_from([*get_args(Question), *get_args(Answer)]))
+def test_every_message_comes_out_as_it_went_in(data: st.DataObject, kind: type[Question | Answer]) -> None:
+    message = data.draw(st.builds(kind))
+    assert CODEC.decode(CODEC.encode(message)) == message
