@@ -37,7 +37,7 @@ def test_every_event_of_a_real_log_is_read_or_passed_over() -> None:
         for line in chain.from_iterable(blocks(Text(piece), piece)):
             if not line.startswith(events.TASK_END):
                 seen.add(type(event_of(line)))
-    assert seen >= {*events.RARE.values()} - {ExecutorChange}
+    assert seen >= {*events.RARE.values()} - {ExecutorChange, Environment}
 
 
 def test_a_task_says_the_same_without_what_lies_between() -> None:
