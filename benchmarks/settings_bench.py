@@ -3,8 +3,8 @@
     python -m benchmarks.run settings
 
 The query is a program of its own, on a real Spark for each number of slots: a repartition by key, a function of
-Python's that stalls for each record, a streaming count. Stalls take time and no CPU, so that more slots show on a machine of few
-cores. Measured from its event log alone; from each run the others are predicted.
+Python's that stalls for each record, a streaming count. Stalls take time and no CPU, so that more slots show on a
+machine of few cores. Measured from its event log alone; from each run the others are predicted.
 """
 
 from __future__ import annotations
