@@ -9,6 +9,7 @@ machine of few cores. Measured from its event log alone; from each run the other
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,14 +24,14 @@ from autotrascale.plan.sizing.sizing import Sizing, size
 
 SLOTS = (4, 8)
 RATE, STALL, TRIGGER, PARTITIONS = 600, 0.003, 5.0, 16
-SECONDS, WARM = 90, 3  # of each run; batches that are left out
+SECONDS, WARM = 75, 3  # of each run; batches that are left out
 PROGRAM = """
 import sys, time
 from pyspark.sql import SparkSession, functions as fn
 slots, folder, rate, stall, trigger, partitions, seconds = sys.argv[1:]
 conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "true",
-        "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF", "spark.pyspark.python": sys.executable,
+        "spark.ui.showConsoleProgress": "false", "spark.log.level": "OFF",
         "spark.eventLog.dir": "file://" + folder, "spark.sql.shuffle.partitions": partitions,
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 builder = SparkSession.builder.master(f"local[{slots}]").appName("calibration")
@@ -68,7 +69,9 @@ def figures() -> dict[str, Any]:
 def _measured(slots: int, folder: Path) -> tuple[Workload, float, int]:
     folder.mkdir()
     arguments = [slots, folder, RATE, STALL, TRIGGER, PARTITIONS, SECONDS]
-    subprocess.run([sys.executable, "-c", PROGRAM, *map(str, arguments)], check=True, capture_output=True)
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
+    subprocess.run(command, check=True, capture_output=True, env=environment)
     log = next(folder.glob("eventlog_v2_*")).name.removeprefix("eventlog_v2_")
     application = Application(Follower(folder, log, consume=False))
     application.poll()
