@@ -166,6 +166,13 @@ def test_executors_come_and_go(tmp_path: Path) -> None:
     assert followed(tmp_path, log.lines).executors == {"2": Executor("2", "other", 2, 5)}
 
 
+def test_of_what_an_application_was_started_with_little_is_kept(tmp_path: Path) -> None:
+    log = Log()
+    told = {"spark.master": "yarn", "spark.executor.cores": "4", "spark.hadoop.fs.s3a.secret.key": "*****"}
+    log._add("SparkListenerEnvironmentUpdate", {"JVM Information": {}, "Spark Properties": told})
+    assert followed(tmp_path, log.lines).conf == {"spark.master": "yarn", "spark.executor.cores": "4"}
+
+
 @pytest.fixture
 def logged(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
     """The session that is there, made to write a log from now on."""

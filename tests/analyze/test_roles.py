@@ -94,7 +94,7 @@ def test_two_marks_in_one_stage_leave_the_stages_as_operators() -> None:
     plan = node("Write", mark("count", mark("clean", exchange(1, mark("source", node("Scan"))))))
     slim(plan)
     job = Job([stage(0, rdd(1, "Scan"), writes(1)), stage(1, reads(1), parents=(0,), name="start at x")], plan)
-    assert [(role.operator, role.marked) for role in roles([job])] == [("scan", False), ("write", False)]
+    assert [(role.operator, role.marked) for role in roles([job])] == [("scan", False), ("start", False)]
 
 
 def test_a_stage_that_two_jobs_list_ran_once() -> None:
