@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -45,12 +46,13 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """`kills` came at the moment that was meant; at others the rescale was over before."""
+    """`kills` that came when they were meant to; for others the rescale was over. The last life ends by SIGTERM."""
 
     program: str
     kills: tuple[str, ...]
     lost: int
     doubled: int
+    exit_code: int | None
 
 
 def lives(exhibit: Exhibit, moments: Sequence[str], seed: int, java: str = "-XX:TieredStopAtLevel=1") -> Outcome:
@@ -77,10 +79,12 @@ def lives(exhibit: Exhibit, moments: Sequence[str], seed: int, java: str = "-XX:
         until = time.monotonic() + _SECONDS
         while exhibit.found() != exhibit.expected() and time.monotonic() < until and program.exit_code() is None:
             time.sleep(0.1)
+        program.send(signal.SIGTERM)
+        code = program.wait(_SECONDS)
     finally:
         program.kill()
     found, expected = exhibit.found(), exhibit.expected()
-    return Outcome(exhibit.program, tuple(met), (expected - found).total(), (found - expected).total())
+    return Outcome(exhibit.program, tuple(met), (expected - found).total(), (found - expected).total(), code)
 
 
 def _life(exhibit: Exhibit, number: int, java: str) -> Program:

@@ -17,3 +17,4 @@ def test_a_program_killed_while_its_state_moves_goes_on_from_there(tmp_path: Pat
     outcome = lives(Readings(tmp_path / "x", 7), ["moving"], 7, BRISK)
     assert outcome.kills == ("moving",)
     assert (outcome.lost, outcome.doubled) == (0, 0)
+    assert outcome.exit_code == 143
