@@ -35,6 +35,7 @@ from autotrascale.views import settings as views
 
 _START_SECONDS = 60.0  # a Python that loads PySpark, on a busy machine
 _GLANCE_SECONDS = 0.5  # between two looks at whether the program still runs
+_ENDING_SECONDS = 15.0  # a driver that ends answers no more, and Spark takes its time
 _LEARNING_SECONDS = 10.0  # between two looks while there is no target yet
 
 
@@ -111,9 +112,7 @@ class Query:
             self.target = learned_target(seen, time.time())
         except InputError:
             return
-        note(
-            f"{self.name}: its target is {in_words(self.target.latency_seconds)}, as it held that; --target sets another"
-        )
+        note(f"{self.name}: its target is {in_words(self.target.latency_seconds)}, as it held that (--target)")
 
     def _taken(self, target: Target) -> Kept:
         job, around = replace(self._job, target=target), self._around
@@ -136,7 +135,8 @@ class Controller:
         self._clock, self._sleep = clock, sleep
         self._application: AdoptedApplication | None = None
         self._queries: dict[str, Query] = {}
-        self._away = ""
+        self._away = ""  # what was said of a program that does not answer
+        self._away_since: float | None = None
         self.missed = False
         self.learned: Target | None = file.target
 
@@ -161,12 +161,14 @@ class Controller:
             self._client.close()
 
     def _turn_if_it_answers(self) -> None:
-        """A program that is only beginning, or just ending, does not; nor does one whose driver hangs, which is said."""
+        """A program that is just beginning or ending does not; one whose driver hangs does not either, which is said."""
         try:
             self._turn()
-            self._away = ""
+            self._away, self._away_since = "", None
         except AgentAwayError as error:
-            self._tell_once(str(error), quietly=self._application is None)
+            self._away_since = self._away_since or self._clock()
+            if self._clock() - self._away_since > _ENDING_SECONDS:
+                self._tell_once(str(error))
         except EngineError as error:
             self._tell_once(str(error))
 
@@ -213,8 +215,8 @@ class Controller:
         if application.standing.why_not:
             note(f"its executors stay as they are: {application.standing.why_not}")
 
-    def _tell_once(self, line: str, *, quietly: bool = False) -> None:
-        if line != self._away and not quietly:
+    def _tell_once(self, line: str) -> None:
+        if line != self._away:
             note(line)
         self._away = line
 
