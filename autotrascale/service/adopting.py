@@ -161,7 +161,7 @@ class Controller:
             self._client.close()
 
     def _turn_if_it_answers(self) -> None:
-        """A program that is just beginning or ending does not; one whose driver hangs does not either, which is said."""
+        """A program that is just beginning or ending does not; nor does one whose driver hangs, which is said."""
         try:
             self._turn()
             self._away, self._away_since = "", None
