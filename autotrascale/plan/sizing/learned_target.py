@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.target import Target
@@ -45,7 +46,7 @@ def learned_target(batches: Sequence[BatchLatency], now: float) -> Target:
             f"cannot be learned yet: {count} in {in_words(span)} were seen, and it takes {LEAST_BATCHES} in "
             f"{in_words(LEAST_SECONDS)}"
         )
-    stood = [later.at - batch.at for batch, later in zip(seen, seen[1:], strict=False)] + [now - seen[-1].at]
+    stood = [later.at - batch.at for batch, later in pairwise(seen)] + [now - seen[-1].at]
     quarter = max(1, len(seen) // 4)
     first, last = (_median([batch.latency for batch in part]) for part in (seen[:quarter], seen[-quarter:]))
     if last > GROWN * first:
