@@ -45,7 +45,7 @@ def drawn(seed: int) -> tuple[Workload, Today, Target]:
     return of, today(setup=setup, source=chance.choice(["kafka", "files", None])), target
 
 
-def applied(advice: Advice, of: Workload, before: Today) -> Today:
+def applied(advice: Advice, before: Today) -> Today:
     """As if somebody had pasted it."""
     found, conf = before.setup, dict(before.conf)
     for setting in advice.settings:
@@ -69,7 +69,7 @@ def applied(advice: Advice, of: Workload, before: Today) -> Today:
 def test_what_is_expected_is_what_the_settings_are_predicted_to_do(seed: int) -> None:
     of, now, target = drawn(seed)
     advice = advise(of, now, target, MOST)
-    then = applied(advice, of, now).setup
+    then = applied(advice, now).setup
     assert advice.then.executors == then.executors
     assert advice.then.latency_seconds == pytest.approx(batch_time(of, then).latency(target.statistic))
     if advice.reachable:
@@ -82,7 +82,7 @@ def test_whoever_follows_the_advice_is_advised_nothing_more(seed: int) -> None:
     first = advise(of, now, target, MOST)
     if not first.reachable:
         return
-    then = applied(first, of, now)
+    then = applied(first, now)
     tasks = tuple(replace(stage, tasks=then.setup.tasks(stage)) for stage in of.stages)
     again = advise(replace(of, stages=tasks), then, target, MOST)
     assert again.then.executors == first.then.executors

@@ -142,11 +142,11 @@ def _fitted(of: Workload, today: Today, k: int, target: Target) -> Iterator[Setu
         if found.busy - best > WORTH * best:
             continue
         if setup.trigger_seconds and found.latency(target.statistic) > _allowed(target):
-            setup = replace(setup, trigger_seconds=_longest_trigger(of, setup, target, found))
+            setup = replace(setup, trigger_seconds=_longest_trigger(of, target, found))
         yield setup
 
 
-def _longest_trigger(of: Workload, setup: Setup, target: Target, found: BatchTime) -> float:
+def _longest_trigger(of: Workload, target: Target, found: BatchTime) -> float:
     """D with o + D · Σ τ + q · D = T, in steps that people write; 0 where even the shortest batch is as long."""
     q = found.latency(target.statistic) - found.seconds
     share = q / found.covered if found.keeps_up and found.covered else 0.5
