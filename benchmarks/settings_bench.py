@@ -24,7 +24,7 @@ from autotrascale.plan.sizing.sizing import Sizing, size
 
 SLOTS = (4, 8)
 RATE, STALL, TRIGGER, PARTITIONS = 600, 0.003, 5.0, 16
-SECONDS, WARM = 75, 3  # of each run; batches that are left out
+SECONDS, WARM = 90, 3  # of each run; batches that are left out
 PROGRAM = """
 import sys, time
 from pyspark.sql import SparkSession, functions as fn
