@@ -34,7 +34,7 @@ from benchmarks.gallery import PHASES, Balances, ClicksAndViews, Exhibit, Readin
 
 MOMENTS = ("finishing", "moving", "moved", "any")
 KINDS: tuple[type[Exhibit], ...] = (Readings, Balances, ClicksAndViews)
-_SECONDS = 120.0
+_SECONDS = 300.0
 _SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",

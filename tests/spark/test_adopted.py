@@ -19,7 +19,7 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """By name of the check: what was wrong."""
     folder = tmp_path_factory.mktemp("adopted")
     command = [sys.executable, str(Path(__file__).with_name("adopted_checks.py")), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["')]
     assert done.returncode == 0, done.stderr[-2000:]
     assert "autotrascale: started before, so they are watched and cannot be moved: before" in done.stderr

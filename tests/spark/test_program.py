@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.execute.spark.adopted.command import understood
+from autotrascale.execute.spark.adopted.command import DRIVER, understood
 from autotrascale.execute.spark.adopted.program import Program
 
 SECONDS = 60.0
@@ -100,7 +100,7 @@ def test_it_outlives_its_controller_and_is_found_again(tmp_path: Path) -> None:
     )
     starting = f"""
 from pathlib import Path
-from autotrascale.execute.spark.adopted.command import understood
+from autotrascale.execute.spark.adopted.command import DRIVER, understood
 from autotrascale.execute.spark.adopted.program import Program
 program = Program.start(understood([{str(script)!r}]), Path({str(tmp_path / "p")!r}), apply=True)
 program.client({SECONDS})
@@ -133,6 +133,15 @@ def test_what_cannot_be_started_is_one_line(tmp_path: Path, capfd: pytest.Captur
         Program.start(understood(["app.py"]), tmp_path / "p", apply=True)
     with pytest.raises(InputError, match="has no program"):
         Program.find(tmp_path / "r")
+
+
+def test_a_python_that_lacks_us_is_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", str(DRIVER), "app.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("lacks autotrascale: install it there\n")
+    assert done.stderr.count("\n") == 1
 
 
 def test_an_agent_in_a_folder_with_a_long_name_is_for_its_owner_alone(tmp_path: Path) -> None:

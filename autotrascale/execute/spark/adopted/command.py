@@ -61,7 +61,7 @@ def understood(words: Sequence[str]) -> Command:
     if not words:
         raise InputError(_PLACE, "is missing", remedy="name it behind --: -- my_app.py arguments…")
     first = PurePath(words[0]).name
-    if first in ("spark-submit", "spark-submit2"):
+    if first == "spark-submit":
         return _submitted(words[0], words[1:])
     if _PYTHON.fullmatch(first):
         return _interpreted(words[0], words[1:])
