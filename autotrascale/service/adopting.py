@@ -55,7 +55,7 @@ class Query:
         self._number = described.id
         self._job = file.of_query(described.name, file.target or Target(1.0))
         self.name = self._job.name
-        self.live = AdoptedJob(self._job, described.id, application)
+        self.live = AdoptedJob(self._job, described, application)
         self.due = 0.0
         self.kept: Kept | None = None
         self._held = ExitStack()  # its lease, once it has a loop
@@ -83,6 +83,7 @@ class Query:
         """Where the time goes, and what to set."""
         if self.target is None:
             note(f"{self.name}: no settings are advised, as there is no target: give one with --target SECONDS")
+        self.live.read_on()
         watched, target = self.application.watched, self.target or Target(1.0)
         most = self.application.bounds.most if self.application.standing.why_not else self._job.p_max
         found = advice_on(self.name, self.live.recent, watched.executors, watched.conf, target, most)

@@ -72,7 +72,8 @@ def run(
             running = Program.find((program or Path()).resolve())
         else:
             folder = adopting.fresh_folder(keeping.home_of(decisions, wishes.job))
-            running = Program.start(command, folder, apply=apply)
+            limits = wishes.program.executors
+            running = Program.start(command, folder, apply=apply, executors=(limits.minimum, limits.maximum))
             note(f"should this command end before the program: autotrascale run --program {folder}")
         controller = adopting.Controller(running, wishes, around)
         with running.has_our_signals() if command is not None else nullcontext():

@@ -41,6 +41,16 @@ def test_what_stands_in_the_way_is_said(asked: dict[str, str]) -> None:
     assert ("cannot be moved" in said) == (PROVIDER in asked and asked[PROVIDER] != ROCKSDB)
 
 
+def test_on_a_cluster_it_is_bounded_and_executors_can_leave_soon() -> None:
+    asked = {"spark.master": "spark://host:7077", "spark.executor.cores": "2"}
+    chosen = opening(asked.get, LOG, apply=True, executors=(1, 6))
+    assert chosen.settings["spark.cores.max"] == "12"
+    assert chosen.settings["spark.decommission.enabled"] == "true"
+    assert chosen.settings["spark.storage.decommission.replicationReattemptInterval"] == "1s"
+    bounded = opening({**asked, "spark.cores.max": "4"}.get, LOG, apply=True, executors=(1, 6))
+    assert any("there can never be more than 2 executors of 2 cores, and not 6" in line for line in bounded.lines)
+
+
 def test_a_plain_program_gets_a_log_and_movable_state_and_is_told_of_both() -> None:
     chosen = opening({"spark.master": "local[*]"}.get, LOG, apply=True)
     assert chosen.settings["spark.eventLog.dir"] == LOG

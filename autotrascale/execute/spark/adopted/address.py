@@ -15,6 +15,8 @@ from pathlib import Path
 SOCKET = "agent.sock"
 FOLDER = "AUTOTRASCALE_PROGRAM"
 """Names the folder to the program."""
+EXECUTORS = "AUTOTRASCALE_EXECUTORS"
+"""MIN:MAX that the program may have."""
 APPLY = "AUTOTRASCALE_APPLY"
 """Whether its queries may be moved, or are watched only."""
 

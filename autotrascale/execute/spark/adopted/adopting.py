@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.adopted.address import APPLY, FOLDER
+from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER
 from autotrascale.execute.spark.adopted.agent import Agent
 from autotrascale.execute.spark.adopted.hooks import Adoption
 from autotrascale.execute.spark.adopted.saying import say
@@ -28,7 +28,9 @@ _attached: Attached | None = None
 
 def adopt() -> Attached:
     """Of a program that a controller started; it says where in the environment."""
-    return _take_in(Path(os.environ[FOLDER]), apply=os.environ.get(APPLY) == "1")
+    least, colon, most = os.environ.get(EXECUTORS, "").partition(":")
+    executors = (int(least), int(most)) if colon else None
+    return _take_in(Path(os.environ[FOLDER]), apply=os.environ.get(APPLY) == "1", executors=executors)
 
 
 def attach(folder: str | Path | None = None, *, apply: bool = True) -> Attached:
@@ -45,12 +47,12 @@ def attach(folder: str | Path | None = None, *, apply: bool = True) -> Attached:
     return attached
 
 
-def _take_in(folder: Path, *, apply: bool) -> Attached:
+def _take_in(folder: Path, *, apply: bool, executors: tuple[int, int] | None = None) -> Attached:
     global _attached
     if _attached is None:
         event_log = folder / "events"
         event_log.mkdir(mode=0o700, parents=True, exist_ok=True)
-        adoption = Adoption(event_log.as_uri(), apply=apply)
+        adoption = Adoption(event_log.as_uri(), apply=apply, executors=executors)
         agent = Agent(adoption, folder)
         adoption.install()
         _attached = Attached(folder, adoption, agent)

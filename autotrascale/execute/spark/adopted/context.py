@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from autotrascale.execute.spark.executors import settings as clusters
+
 _LOG = "spark.eventLog"
 _STATE = "spark.sql.streaming.stateStore"
-_DECOMMISSION = "spark.decommission.enabled"
+_SAID = (clusters.DECOMMISSION, clusters.CORES_MAX, clusters.INSTANCES)
+_LOOKED_AT = ("spark.master", *_SAID, clusters.CORES, "spark.storage.decommission.enabled")
 PROVIDER = f"{_STATE}.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -24,23 +27,29 @@ class Opening:
     lines: tuple[str, ...]
 
 
-def opening(asked: Callable[[str], str | None], event_log: str, *, apply: bool) -> Opening:
-    """`asked` is what the author set of a name, if anything. `event_log` is a folder of ours, as a URI."""
+def opening(
+    asked: Callable[[str], str | None], event_log: str, *, apply: bool, executors: tuple[int, int] | None = None
+) -> Opening:
+    """`asked` is what the author set of a name, if anything. `event_log` is a folder of ours, as a URI; `executors` are
+    the least and the most that the program may have, where that was said."""
     settings, lines = _readable_log(asked, event_log)
     if apply:
-        movable, more = _movable_state(asked)
-        settings, lines = settings | movable, [*lines, *more]
-        if not (asked("spark.master") or "").startswith("local") and asked(_DECOMMISSION) is None:
-            settings |= {_DECOMMISSION: "true"}
-            settings |= _unless_asked(
-                asked,
-                {
-                    "spark.storage.decommission.enabled": "true",
-                    "spark.storage.decommission.shuffleBlocks.enabled": "true",
-                },
-            )
-            lines.append(f"{_DECOMMISSION} is set, so that an executor which is given back hands over what it has")
+        for more, said in (_movable_state(asked), _executors_that_leave(asked, executors)):
+            settings, lines = settings | more, [*lines, *said]
     return Opening(settings, tuple(lines))
+
+
+def _executors_that_leave(
+    asked: Callable[[str], str | None], executors: tuple[int, int] | None
+) -> tuple[dict[str, str], list[str]]:
+    master = asked("spark.master") or "local[*]"
+    cores = asked(clusters.CORES)
+    wanted = clusters.settings(master, executors, int(cores) if cores and cores.isdecimal() else None)
+    missing = [each for each in wanted if asked(each.name) is None]
+    settings = {each.name: each.value for each in missing}
+    lines = [f"{each.name} is set to {each.value}: {each.why}" for each in missing if each.name in _SAID]
+    conf = {name: value for name in _LOOKED_AT if (value := asked(name)) is not None} | settings
+    return settings, [*lines, *clusters.cautions(conf, executors[1] if executors else None)]
 
 
 def _readable_log(asked: Callable[[str], str | None], event_log: str) -> tuple[dict[str, str], list[str]]:

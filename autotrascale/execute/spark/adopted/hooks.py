@@ -27,10 +27,10 @@ BEFORE_US = "was started before attach()"
 class Adoption:
     """What is known of the program that runs in this process."""
 
-    def __init__(self, event_log: str, *, apply: bool) -> None:
+    def __init__(self, event_log: str, *, apply: bool, executors: tuple[int, int] | None = None) -> None:
         self.handles = Handles()
         self.lines: tuple[str, ...] = ()
-        self._event_log, self._apply = event_log, apply
+        self._event_log, self._apply, self._bounds = event_log, apply, executors
         self._installing, self._registering = threading.Lock(), threading.RLock()
         self._installed = False
 
@@ -64,7 +64,7 @@ class Adoption:
         def asked(name: str) -> str | None:
             return str(conf.get(name)) if conf.contains(name) else None
 
-        chosen = opening(asked, self._event_log, apply=self._apply)
+        chosen = opening(asked, self._event_log, apply=self._apply, executors=self._bounds)
         for name, value in chosen.settings.items():
             conf.set(name, value)
         self.lines = chosen.lines

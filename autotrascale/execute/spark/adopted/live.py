@@ -17,6 +17,7 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.topology import check_parallelism
 from autotrascale.execute.live import Look, Rescaled
 from autotrascale.execute.spark.adopted.application import AdoptedApplication
+from autotrascale.execute.spark.adopted.messages import AdoptedQuery
 
 _MOST_RECENT = 500  # batches
 
@@ -26,13 +27,13 @@ class AdoptedJob:
 
     simulated = False
 
-    def __init__(self, job: Job, query: str, application: AdoptedApplication) -> None:
-        self.name, self.topology, self.query = job.name, job.topology, query
+    def __init__(self, job: Job, query: AdoptedQuery, application: AdoptedApplication) -> None:
+        self.name, self.topology, self.query = job.name, job.topology, query.id
         self.ended = False
         self.recent: list[BatchFact] = []  # of its present run, for advice
         self._application = application
         self._from_ms = 0.0  # batches triggered before this were looked at, or ran with another share
-        self._run = ""
+        self._query, self._run = query, ""
 
     @property
     def p_max(self) -> int:
@@ -46,6 +47,7 @@ class AdoptedJob:
         application.look()
         queries = [query for query in application.queries() if query.active]
         query = next((each for each in queries if each.id == self.query), None)
+        self._query = query or self._query
         self.ended = query is None
         if query is None:
             return Look(at, None, None, detail=self._why_ended())
@@ -57,6 +59,11 @@ class AdoptedJob:
         whole = len(queries) == 1 and len(executors) == share
         taken = measuring.snapshot(self.name, batches, executors, self.p_max, share=None if whole else share)
         return Look(at, {OPERATOR: share}, taken, batches[-1].committed_ms / 1000, "" if taken else RATES_UNKNOWN)
+
+    def read_on(self) -> None:
+        """What the log says by now, for advice: the program may have ended."""
+        self._application.watched.poll()
+        self._batches(self._application.run_of(self._query))
 
     def _batches(self, run: ApplicationRun | None) -> list[BatchFact]:
         """Since the last look, of this run and at this share. The first of a run carries what arrived while the query

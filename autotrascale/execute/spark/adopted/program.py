@@ -20,7 +20,7 @@ import psutil
 
 from autotrascale import reading
 from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.execute.spark.adopted.address import APPLY, FOLDER
+from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER
 from autotrascale.execute.spark.adopted.client import AgentAwayError, Client
 from autotrascale.execute.spark.adopted.command import Command
 from autotrascale.execute.spark.adopted.keeper import EXIT, PROGRAM, as_shells_say
@@ -53,7 +53,13 @@ class Program:
 
     @classmethod
     def start(
-        cls, command: Command, folder: Path, *, apply: bool, environment: Mapping[str, str] | None = None
+        cls,
+        command: Command,
+        folder: Path,
+        *,
+        apply: bool,
+        executors: tuple[int, int] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Program:
         """Its output goes where ours goes."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -64,7 +70,7 @@ class Program:
         keeper = [sys.executable, "-m", "autotrascale.execute.spark.adopted.keeper", str(folder)]
         child = subprocess.Popen(
             [*keeper, *command.adopted(sys.executable)],
-            env=_environment(command, folder, apply, environment),
+            env=_environment(command, folder, apply, executors, environment),
             start_new_session=True,
         )
         until = time.monotonic() + _STARTED_SECONDS
@@ -166,8 +172,12 @@ class Program:
         return False
 
 
-def _environment(command: Command, folder: Path, apply: bool, environment: Mapping[str, str] | None) -> dict[str, str]:
+def _environment(
+    command: Command, folder: Path, apply: bool, executors: tuple[int, int] | None,
+    environment: Mapping[str, str] | None,
+) -> dict[str, str]:  # fmt: skip
     given = dict(os.environ if environment is None else environment)
     if command.kind == "python" and not command.launcher:
         given.setdefault("PYSPARK_PYTHON", sys.executable)  # workers like the driver, which we chose
-    return {**given, FOLDER: str(folder), APPLY: "1" if apply else "0"}
+    bounds = {} if executors is None else {EXECUTORS: f"{executors[0]}:{executors[1]}"}
+    return {**given, **bounds, FOLDER: str(folder), APPLY: "1" if apply else "0"}

@@ -50,7 +50,13 @@ def _bounds(master: str, executors: tuple[int, int] | None, cores: int | None) -
     # A standalone cluster does not heed the number of executors, and gives all it has to whoever sets no bound.
     if cores is None:
         return ()
-    return (Setting(CORES_MAX, str(most * cores), f"it never gets more than {most} executors of {cores} cores"),)
+    return (
+        Setting(
+            CORES_MAX,
+            str(most * cores),
+            f"it never gets more than {most} executors of {cores} core{'' if cores == 1 else 's'}",
+        ),
+    )
 
 
 def no_executors(master: str) -> str:

@@ -1,0 +1,148 @@
+"""A program on a real standalone cluster, from its controller's side: executors come and go, partitions follow, and the
+verb that does it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from autotrascale.analyze.executors import OPERATOR
+from autotrascale.domain.target import Target
+from autotrascale.execute.spark.adopted.application import AdoptedApplication
+from autotrascale.execute.spark.adopted.command import understood
+from autotrascale.execute.spark.adopted.live import AdoptedJob
+from autotrascale.execute.spark.adopted.program import Program
+from autotrascale.plan.sizing.executors import Bounds
+from autotrascale.service.programfile import ExecutorBounds, ProgramFile, ProgramSettings
+from autotrascale.testing import standalone
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+    import sys
+    from pyspark.sql import SparkSession, functions as F
+
+    spark = SparkSession.builder.appName("shops").getOrCreate()
+    orders = spark.readStream.format("rate").option("rowsPerSecond", 200).option("numPartitions", 2).load()
+    totals = orders.groupBy((F.col("value") % 50).alias("shop")).count()
+    writer = totals.writeStream.queryName("totals").outputMode("update").format("noop")
+    query = writer.option("checkpointLocation", sys.argv[1]).trigger(processingTime="500 milliseconds").start()
+    query.awaitTermination(int(sys.argv[2]))
+    sys.exit(5)
+"""
+QUIET = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "OFF",
+    "spark.driver.memory": "600m",
+    "spark.driver.extraJavaOptions": standalone.JAVA,
+}
+
+
+def script(folder: Path) -> Path:
+    path = folder / "shops.py"
+    path.write_text(textwrap.dedent(SCRIPT))
+    return path
+
+
+def submitted(folder: Path, url: str, seconds: int, conf: dict[str, str]) -> list[str]:
+    words = [str(Path(sys.executable).with_name("spark-submit")), "--master", url]
+    for name, value in conf.items():
+        words += ["--conf", f"{name}={value}"]
+    return [*words, str(script(folder)), str(folder / "checkpoint"), str(seconds)]
+
+
+def environment() -> dict[str, str]:
+    """As of somebody who works in this virtual environment."""
+    bin_folder = str(Path(sys.executable).parent)
+    return {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "PYSPARK_PYTHON": sys.executable}
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Program]:
+    with standalone.standalone(tmp_path / "cluster", workers=2, cores=2, memory="2g") as cluster:
+        conf = {**standalone.conf(), **QUIET}
+        words = submitted(tmp_path, cluster.url, 600, conf)
+        running = Program.start(
+            understood(words), tmp_path / "p", apply=True, executors=(1, 3), environment=environment()
+        )
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+@contextmanager
+def opened(program: Program, most: int) -> Iterator[AdoptedApplication]:
+    until = time.monotonic() + 120.0
+    with program.client(60.0) as client:
+        while not client.queries() or client.standing().staying < 3:
+            assert program.exit_code() is None, "the program ended"
+            assert time.monotonic() < until, "three executors did not come"
+            time.sleep(0.3)
+        yield AdoptedApplication(client, client.application(), Bounds(1, most))
+
+
+def await_batches(job: AdoptedJob, count: int) -> None:
+    until = time.monotonic() + 90.0
+    while len(job.recent) < count:
+        assert time.monotonic() < until, job.look().detail
+        job.look()
+        time.sleep(0.3)
+
+
+def test_executors_come_and_go_under_its_query(program: Program) -> None:
+    with opened(program, most=3) as application:
+        query = application.queries()[0]
+        file = ProgramFile("shops", ProgramSettings(ExecutorBounds(3)), Target(5.0))
+        job = AdoptedJob(file.of_query(query.name, Target(5.0)), query, application)
+        assert (job.name, query.partitions, application.executors, application.cores) == ("shops.totals", 2, 3, 1)
+        await_batches(job, 3)
+
+        given_back = job.rescale({OPERATOR: 1})
+        assert (given_back.done, given_back.running, given_back.downtime_seconds) == (True, {OPERATOR: 1}, 0.0)
+        until = time.monotonic() + 30.0
+        while application.client.standing().leaving:
+            assert time.monotonic() < until, "it did not go within 30 s"
+            time.sleep(0.2)
+        await_batches(job, 5)
+        assert application.queries()[0].run == query.run  # nothing was stopped for it
+
+        grown = job.rescale({OPERATOR: 3})
+        assert (grown.done, grown.running, grown.detail) == (True, {OPERATOR: 3}, "")
+        assert set(grown.phases or ()) == {"executors", "partitions"}
+        moved = application.queries()[0]
+        assert (moved.id, moved.runs[0]) == (query.id, query.run)
+        assert moved.run != query.run
+        assert moved.partitions >= 3  # every slot gets a task
+        await_batches(job, 2)
+        assert job.look().running == {OPERATOR: 3}
+
+        beyond = application.give(query.id, 3)
+        assert (beyond.done, beyond.share) == (True, 3)
+
+
+def test_the_verb_runs_a_program_and_says_what_to_set(tmp_path: Path) -> None:
+    job_file = tmp_path / "written.yaml"
+    words = submitted(tmp_path, "local[2]", 25, QUIET)
+    verb = [sys.executable, "-m", "autotrascale.service.cli", "run", "--target", "5", "--write-job", str(job_file)]
+    done = subprocess.run(
+        [*verb, "--store", f"sqlite:///{tmp_path}/mlflow.db", "--metrics", "none", "--", *words],
+        capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 5, done.stderr[-3000:]  # the program's own
+    assert "advising on shops (local-" in done.stderr
+    assert "its executors stay as they are: master local[2] runs all tasks inside the driver" in done.stderr
+    assert "where the time of a batch goes" in done.stdout
+    assert "count by expression" in done.stdout
+    assert "read rate stream" in done.stdout
+    assert "expected: 1 executor" in done.stdout
+    assert "target: {latency_seconds: 5.0}" in job_file.read_text()
