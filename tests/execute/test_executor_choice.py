@@ -13,7 +13,7 @@ from hypothesis.strategies import DrawFn
 
 from autotrascale.execute.spark.executors.choice import to_release
 from autotrascale.execute.spark.executors.executor import Executor, Standing
-from autotrascale.execute.spark.executors.scheduler import Executors
+from autotrascale.execute.spark.executors.scheduler import Executors, host_of
 from autotrascale.execute.spark.executors.settings import cautions, settings, why_not
 
 
@@ -151,3 +151,13 @@ def test_what_stands_in_the_way_of_growing_is_said() -> None:
 
 def test_a_client_of_spark_connect_has_no_executors_of_its_own() -> None:
     assert "Spark Connect" in Executors(SimpleNamespace()).why_not()  # type: ignore[arg-type]
+
+
+def test_a_host_is_known_before_its_port() -> None:
+    assert [host_of(each) for each in ("10.0.0.7:4040", "10.0.0.7", "worker", "[::1]:7", "[::1]")] == [
+        "10.0.0.7",
+        "10.0.0.7",
+        "worker",
+        "[::1]",
+        "[::1]",
+    ]

@@ -139,7 +139,7 @@ class Executors:
                 summary = self._context.statusStore().executorSummary(name)
             except Py4JError:
                 return "", None, None
-            host, cores = str(summary.hostPort()).rpartition(":")[0], int(summary.totalCores())
+            host, cores = host_of(str(summary.hostPort())), int(summary.totalCores())
             if not cores:
                 return host, None, None
             self._known[name] = host, cores, int(summary.maxTasks())
@@ -168,6 +168,12 @@ class Executors:
     @property
     def _scheduler(self) -> Any:
         return self._context.taskScheduler()
+
+
+def host_of(address: str) -> str:
+    """Of `host:port`; of a host alone, as Spark has it until the executor's block manager has said its port."""
+    host, _, port = address.rpartition(":")
+    return host if port.isdecimal() else address
 
 
 @contextmanager
