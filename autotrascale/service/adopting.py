@@ -30,7 +30,7 @@ from autotrascale.service import keeping
 from autotrascale.service.advice import advice_on
 from autotrascale.service.keeping import Around, Kept
 from autotrascale.service.output import note, say, table
-from autotrascale.service.programfile import ProgramFile, written
+from autotrascale.service.programfile import ExecutorBounds, ProgramFile, written
 from autotrascale.views import settings as views
 
 _START_SECONDS = 60.0  # a Python that loads PySpark, on a busy machine
@@ -50,10 +50,12 @@ class Query:
     """One query of the program. It has a loop from when it is known what it shall hold."""
 
     def __init__(self, described: AdoptedQuery, application: AdoptedApplication, file: ProgramFile, around: Around):
-        self.file, self.application, self._around = file, application, around
+        limits = application.bounds  # those that there are, where they cannot come and go
+        limited = replace(file.program, executors=ExecutorBounds(limits.most, limits.least))
+        self.file, self.application, self._around = replace(file, program=limited), application, around
         self.target = file.target
         self._number = described.id
-        self._job = file.of_query(described.name, file.target or Target(1.0))
+        self._job = self.file.of_query(described.name, file.target or Target(1.0))
         self.name = self._job.name
         self.live = AdoptedJob(self._job, described, application)
         self.due = 0.0
@@ -85,8 +87,7 @@ class Query:
             note(f"{self.name}: no settings are advised, as there is no target: give one with --target SECONDS")
         self.live.read_on()
         watched, target = self.application.watched, self.target or Target(1.0)
-        most = self.application.bounds.most if self.application.standing.why_not else self._job.p_max
-        found = advice_on(self.name, self.live.recent, watched.executors, watched.conf, target, most)
+        found = advice_on(self.name, self.live.recent, watched.executors, watched.conf, target, self._job.p_max)
         if found.stages:
             say(f"\n{self.name}: where the time of a batch goes")
             table(views.STAGE_COLUMNS, views.stage_rows(found.stages))
@@ -136,7 +137,7 @@ class Controller:
         self._clock, self._sleep = clock, sleep
         self._application: AdoptedApplication | None = None
         self._queries: dict[str, Query] = {}
-        self._away = ""  # what was said of a program that does not answer
+        self._told = ""  # of what is the matter now
         self._away_since: float | None = None
         self.missed = False
         self.learned: Target | None = file.target
@@ -165,7 +166,8 @@ class Controller:
         """A program that is just beginning or ending does not; nor does one whose driver hangs, which is said."""
         try:
             self._turn()
-            self._away, self._away_since = "", None
+            self._away_since = None
+            self._tell_once("" if self._application is None else self._application.standing.trouble)
         except AgentAwayError as error:
             self._away_since = self._away_since or self._clock()
             if self._clock() - self._away_since > _ENDING_SECONDS:
@@ -217,9 +219,9 @@ class Controller:
             note(f"its executors stay as they are: {application.standing.why_not}")
 
     def _tell_once(self, line: str) -> None:
-        if line != self._away:
+        if line and line != self._told:
             note(line)
-        self._away = line
+        self._told = line
 
     def write_job(self, path: Path) -> None:
         """What is wanted of the program, as a job file."""

@@ -56,6 +56,7 @@ class Agent:
     ) -> None:
         self._adoption, self._make_executors = adoption, executors
         self._executors: Executors | None = None
+        self._one_at_a_time = threading.Lock()  # two controllers may ask at once
         self._executors_of = ""  # of which application: a program may close Spark and open it again
         self._listener = listen(folder)
         threading.Thread(target=self._listen, name="autotrascale agent", daemon=True).start()
@@ -73,11 +74,13 @@ class Agent:
                 checks.count("partitions", question.partitions)
                 return moving.rescale(self._handle(question.query), question)
             case AskStanding():
-                return _standing(self._scheduler())
+                with self._one_at_a_time:
+                    return _standing(self._scheduler())
             case BringTo(total):
-                executors = self._scheduler()
-                executors.bring_to(total)
-                return _standing(executors)
+                with self._one_at_a_time:
+                    executors = self._scheduler()
+                    executors.bring_to(total)
+                    return _standing(executors)
             case _:
                 raise InputError("agent", "is asked what only an agent says", seen=type(question).__name__)
 

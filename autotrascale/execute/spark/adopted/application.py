@@ -43,11 +43,13 @@ class AdoptedApplication:
         clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
     ) -> None:  # fmt: skip
         """`bounds`: None where executors cannot come and go; then there are as many as there are."""
-        self.client, self.about, self._bounds = client, about, bounds
+        self.client, self.about = client, about
         self._clock, self._sleep = clock, sleep
         self.watched = Watched(Follower(check_log(about), about.id, consume=False, latest=False))
         self.standing = client.standing()
+        self._bounds = None if self.standing.why_not else bounds
         self._needed: dict[str, int] = {}  # by query, as the loops said last
+        self._total = 0  # that the cluster was last asked for; 0: nobody asked
 
     @property
     def cores(self) -> int:
@@ -67,17 +69,17 @@ class AdoptedApplication:
         return self.client.queries()
 
     def look(self) -> None:
-        """Reads on in the event log, and asks what there is."""
+        """Reads on in the event log, and asks what there is. A number that was asked for is said again: an executor
+        that was lost is replaced, and one that came back is given back again."""
         self.watched.poll()
-        self.standing = self.client.standing()
+        self.standing = self.client.bring_to(self._total) if self._total else self.client.standing()
 
     def run_of(self, query: AdoptedQuery) -> ApplicationRun | None:
         return self.watched.runs.get(query.run)
 
     def share(self, query: str) -> int:
         """What it may count on: all of them where it is alone."""
-        needed = {each.id: self._needed.get(each.id, self.executors) for each in self.queries() if each.active}
-        return plan.shares_of({**needed, query: needed.get(query, 1)}, self.executors)[query]
+        return plan.shares_of({query: 1, **self._needs()}, self.executors)[query]
 
     def give(self, query: str, executors: int) -> Given:
         """What the loop of this query asks for, among what the others have."""
@@ -102,11 +104,20 @@ class AdoptedApplication:
         share = self.share(query)
         return Given(share >= executors and not detail, share, still, phases, detail)
 
+    def _needs(self) -> dict[str, int]:
+        """Of the queries that run. One that nobody has decided on yet has its part of what the others leave."""
+        active = [each.id for each in self.queries() if each.active]
+        unknown = [each for each in active if each not in self._needed]
+        left = self.executors - sum(self._needed[each] for each in active if each in self._needed)
+        part = max(1, left // max(1, len(unknown)))
+        return {each: self._needed.get(each, part) for each in active}
+
     def _now(self) -> plan.Application:
+        needs = self._needs()
         queries = [
-            plan.Query(each.id, self._needed.get(each.id, self.executors), each.partitions if _moves(each) else None)
+            plan.Query(each.id, needs[each.id], each.partitions if _moves(each) else None)
             for each in self.queries()
-            if each.active
+            if each.id in needs
         ]
         return plan.Application(self.executors, self.cores, tuple(queries))
 
@@ -116,21 +127,25 @@ class AdoptedApplication:
             case GrowExecutors(total):
                 return self._grow(total), 0.0
             case ShrinkExecutors(total):
-                self.standing = self.client.bring_to(total)
+                self._ask_for(total)
                 return "", 0.0
             case MovePartitions(query, partitions):
                 moved = self.client.rescale(Rescale(query, partitions))
                 return "" if moved.done else moved.detail, moved.still_seconds
 
     def _grow(self, total: int) -> str:
-        self.standing, until = self.client.bring_to(total), self._clock() + GRANT_SECONDS
+        self._ask_for(total)
+        until = self._clock() + GRANT_SECONDS
         while self.executors < total and self._clock() < until:
             self._sleep(_POLL_SECONDS)
             self.standing = self.client.standing()
         if self.executors >= total:
             return ""
-        self.standing = self.client.bring_to(self.executors)  # what came too late would belong to nobody
+        self._ask_for(self.executors)  # what came too late would belong to nobody
         return f"the cluster gave {self.executors} of {total} executors within {GRANT_SECONDS:.0f} s"
+
+    def _ask_for(self, total: int) -> None:
+        self._total, self.standing = total, self.client.bring_to(total)
 
 
 _PHASES = {GrowExecutors: "executors", MovePartitions: "partitions", ShrinkExecutors: "release"}

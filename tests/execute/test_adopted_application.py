@@ -1,0 +1,129 @@
+"""The executors of an application among its queries: what a controller asks of the driver, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale.execute.spark.adopted.application import AdoptedApplication
+from autotrascale.execute.spark.adopted.client import Client
+from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Application, Rescale, Rescaled, Standing
+from autotrascale.plan.sizing.executors import Bounds, fits
+
+ABOUT = Application(1, "app-1", "shops", "spark://host:7077", "4.3.0", "", 4)
+
+
+def query(name: str, partitions: int = 4, not_movable: str = "") -> AdoptedQuery:
+    run = f"run-{name}"
+    return AdoptedQuery(name, run, (run,), name, "/checkpoint", partitions, True, True, False, not_movable)
+
+
+@dataclass
+class Driver:
+    """Grants up to `most` at once, and moves what it is told to."""
+
+    running: list[AdoptedQuery]
+    staying: int
+    most: int = 100
+    cores: int = 1
+    said: list[Any] = field(default_factory=list)
+
+    def queries(self) -> tuple[AdoptedQuery, ...]:
+        return tuple(self.running)
+
+    def standing(self) -> Standing:
+        return Standing(self.staying, 0, self.cores)
+
+    def bring_to(self, total: int) -> Standing:
+        if total != next((each for each in reversed(self.said) if isinstance(each, int)), None):
+            self.said.append(total)
+        self.staying = min(total, self.most)
+        return self.standing()
+
+    def rescale(self, wish: Rescale) -> Rescaled:
+        self.said.append((wish.query, wish.partitions))
+        self.running = [
+            replace(each, partitions=wish.partitions) if each.id == wish.query else each for each in self.running
+        ]
+        return Rescaled(True, wish.partitions, "run", cut_off=False, finish_seconds=0.5, still_seconds=2.0)
+
+
+def application(driver: Driver, folder: Path, most: int = 12) -> AdoptedApplication:
+    """Time passes only while somebody sleeps."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    about = replace(ABOUT, event_log=folder.as_uri())
+    return AdoptedApplication(cast(Client, driver), about, Bounds(1, most), clock=lambda: now[0], sleep=sleep)
+
+
+@given(
+    wanted=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 12)), min_size=1, max_size=8),
+    count=st.integers(1, 3), begin=st.integers(1, 12), cores=st.integers(1, 4),
+)  # fmt: skip
+def test_the_sum_is_asked_for_and_every_slot_has_a_task(
+    wanted: list[tuple[int, int]], count: int, begin: int, cores: int
+) -> None:
+    names = [f"q{number}" for number in range(count)]
+    driver = Driver([query(name) for name in names], begin, cores=cores)
+    kept, needed = application(driver, Path("/nowhere")), dict[str, int]()
+    for number, k in wanted:
+        needed[names[number % count]] = k
+        given_now = kept.give(names[number % count], k)
+        assert 1 <= kept.executors <= 12
+        assert given_now.done == (given_now.share >= k)
+    if len(needed) == count:  # everybody has said what it needs
+        assert kept.executors == min(12, max(count if sum(needed.values()) < count else 1, sum(needed.values())))
+        if sum(needed.values()) <= 12:
+            assert all(kept.share(name) >= k for name, k in needed.items())
+    last = names[wanted[-1][0] % count]
+    partitions = next(each.partitions for each in driver.running if each.id == last)
+    assert fits(partitions, kept.share(last) * cores)
+
+
+def test_up_executors_come_first_and_down_they_go_last() -> None:
+    driver = Driver([query("q", partitions=2)], staying=2)
+    kept = application(driver, Path("/nowhere"))
+    up = kept.give("q", 8)
+    assert [type(each) for each in driver.said] == [int, tuple]
+    assert (up.done, up.share, up.still_seconds) == (True, 8, 2.0)
+    driver.said.clear()
+    down = kept.give("q", 1)
+    assert down.done
+    assert [type(each) for each in driver.said][-2:] == [tuple, int] or [type(each) for each in driver.said] == [
+        int,
+        int,
+    ]
+
+
+def test_what_the_cluster_does_not_grant_is_said_and_lived_with() -> None:
+    driver = Driver([query("q")], staying=2, most=3)
+    kept = application(driver, Path("/nowhere"))
+    got = kept.give("q", 6)
+    assert (got.done, got.share) == (False, 3)
+    assert got.detail == "the cluster gave 3 of 6 executors within 60 s"
+    assert driver.said[0] == 6
+    assert 3 in driver.said  # what came too late would belong to nobody
+
+
+def test_a_query_that_cannot_be_moved_keeps_its_partitions() -> None:
+    driver = Driver([query("q", partitions=1, not_movable="reads from socket")], staying=1)
+    assert application(driver, Path("/nowhere")).give("q", 4).done
+    assert not any(isinstance(each, tuple) for each in driver.said)
+
+
+def test_a_number_that_was_asked_for_is_said_again_at_each_look() -> None:
+    driver = Driver([query("q", partitions=4)], staying=4)
+    kept = application(driver, Path("/nowhere"))
+    kept.look()
+    assert driver.said == []  # nobody has asked for anything
+    kept.give("q", 3)
+    driver.staying = 4  # one that was given back has come again
+    kept.look()
+    assert kept.executors == 3
