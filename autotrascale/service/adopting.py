@@ -123,7 +123,7 @@ class Query:
             wanted = Wanted.by(job, execution="micro-batch", simulated=False, faithful=False)
             initial = {OPERATOR: self.application.share(self._number)}
             around = replace(around, store=store)
-            kept = Kept(around, self.file, job, self.live, "spark", wanted, initial, lease)
+            kept = Kept(around, self.file.filled_in(), job, self.live, "spark", wanted, initial, lease)
             self._held = stack.pop_all()
         return kept
 

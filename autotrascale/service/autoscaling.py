@@ -6,7 +6,7 @@ import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
@@ -15,6 +15,7 @@ from autotrascale.execute.simulator import schedules
 from autotrascale.plan.control.autoscaling.plan import PlanningSettings
 from autotrascale.plan.control.manager.knobs import Knobs
 
+_Section = TypeVar("_Section", Knobs, PlanningSettings, "Autoscale")
 Kind = Literal["constant", "steps", "ramp", "diurnal", "spikes", "recorded"]
 
 # What the loop uses for knobs that the `manager:` section leaves as they are, which is neutral.
@@ -106,15 +107,18 @@ def knobs_for_a_loop(given: Knobs, target: Target, *, micro_batch: bool) -> Knob
 
     What arrives while a micro-batch runs waits for the next one: a backlog only when it is more than the target allows.
     """
-    neutral, loop = Knobs(), USUAL
+    loop = USUAL
     if micro_batch:
         loop = replace(USUAL, backlog_seconds=max(USUAL.backlog_seconds, target.latency_seconds))
-    usual: dict[str, Any] = {
-        each.name: getattr(loop, each.name)
-        for each in fields(Knobs)
-        if getattr(given, each.name) == getattr(neutral, each.name)
-    }
-    return replace(given, **usual)
+    return filled_in(given, loop)
+
+
+def filled_in(given: _Section, usual: _Section) -> _Section:
+    """What was left as it is by itself, as it usually is."""
+    neutral: Any = type(given)()
+    left = [each.name for each in fields(neutral) if getattr(given, each.name) == getattr(neutral, each.name)]
+    changes: dict[str, Any] = {name: getattr(usual, name) for name in left}
+    return replace(given, **changes)
 
 
 def _recorded(path: Path) -> schedules.Trace:

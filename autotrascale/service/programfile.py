@@ -4,7 +4,7 @@ its own affair: its master, its arguments and its settings are those that it is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,11 +15,16 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
+from autotrascale.plan.control.autoscaling.plan import PlanningSettings
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.reading import read_file
-from autotrascale.service.autoscaling import Autoscale, TraceOf
+from autotrascale.service.autoscaling import Autoscale, TraceOf, filled_in
 from autotrascale.tuning import Tuning
 
+# Executors come and go without a standstill: a program is changed more often than a job that stops for it.
+USUAL_KNOBS = Knobs(interval_seconds=15.0, running_seconds=60.0, scale_down_delay_seconds=600.0)
+USUAL_PLANNING = PlanningSettings(horizon_seconds=900.0, review_seconds=600.0)
+USUAL = Autoscale(rescales_per_day=48)
 OPERATOR = "executors"  # the only one that a program is measured by
 MOST_EXECUTORS = 100_000
 
@@ -83,6 +88,12 @@ class ProgramFile:
     def tuning(self) -> Tuning:
         """Nothing of it is for a program to choose."""
         return Tuning()
+
+    def filled_in(self) -> ProgramFile:
+        """As its loops take it: what the file leaves open is as it usually is for a program."""
+        planning = filled_in(self.autoscale.planning, USUAL_PLANNING)
+        autoscale = replace(filled_in(self.autoscale, USUAL), planning=planning)
+        return replace(self, manager=filled_in(self.manager, USUAL_KNOBS), autoscale=autoscale)
 
     def of_query(self, name: str, target: Target, rate: float = 0.0) -> Job:
         """One query of the program, as a job of one operator."""

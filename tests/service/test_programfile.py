@@ -106,3 +106,13 @@ def test_what_is_written_is_short_and_says_where_things_come_from(tmp_path: Path
         "target: {latency_seconds: 5.0}",
     ]
     assert read_program_file(write(tmp_path, text)) == file
+
+
+def test_what_a_file_leaves_open_is_as_it_usually_is_for_a_program(tmp_path: Path) -> None:
+    usual = read_program_file(write(tmp_path, SMALL)).filled_in()
+    assert (usual.manager.interval_seconds, usual.autoscale.rescales_per_day) == (15.0, 48)
+    assert usual.manager.backlog_seconds == Knobs().backlog_seconds  # which goes by the target
+    said = {**SMALL, "manager": {"interval_seconds": 5.0}, "autoscale": {"planning": {"band": 1.5}}}
+    filled = read_program_file(write(tmp_path, said)).filled_in()
+    assert (filled.manager.interval_seconds, filled.manager.running_seconds) == (5.0, 60.0)
+    assert (filled.autoscale.planning.band, filled.autoscale.planning.review_seconds) == (1.5, 600.0)
