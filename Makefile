@@ -29,6 +29,7 @@ test: $(READY)  ## all tests, the fast ones first
 	@scripts/java.sh
 	@scripts/redis.sh install
 	@scripts/influxdb.sh build
+	@scripts/kafka.sh fetch
 	$(BIN)/python -m pytest -m 'not spark' $(SIDE_BY_SIDE)
 	$(BIN)/python -m pytest -m spark
 

@@ -256,7 +256,10 @@ def test_ctrl_c_in_a_process_of_its_own(tmp_path: Path) -> None:
                "--policy", "ds2", str(fifo)]  # fmt: skip
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         writer = opened_by_its_reader(fifo)
-        process.send_signal(signal.SIGINT)
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):  # one that comes just before a blocking read waits for the next
+                process.wait(5.0)
         assert process.stderr is not None
         assert process.stderr.read() == ""
         os.close(writer)

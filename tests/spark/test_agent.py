@@ -3,45 +3,46 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autotrascale.domain import checks
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.adopted.address import SOCKET, connect
 from autotrascale.execute.spark.adopted.agent import Agent
 from autotrascale.execute.spark.adopted.client import AgentAwayError, Client
 from autotrascale.execute.spark.adopted.hooks import Adoption
-from autotrascale.execute.spark.adopted.messages import CODEC, Answer, Question, Rescale, RunningExecutor
-
-
-@dataclass(frozen=True)
-class Executor:
-    id: str
-    host: str
-    cores: int
-    since: float = 0.0  # more than the agent cares for
+from autotrascale.execute.spark.adopted.messages import CODEC, Answer, Question, Rescale
+from autotrascale.execute.spark.executors import executor
 
 
 @dataclass
 class Scheduler:
-    asked: list[Any] = field(default_factory=list)
+    """One executor is leaving, and the cluster has room for eight."""
 
-    def running(self) -> Sequence[Executor]:
-        return (Executor("1", "here", 2), Executor("2", "there", 4))
+    asked: list[int] = field(default_factory=list)
 
-    def request(self, total: int) -> None:
+    def why_not(self) -> str:
+        return ""
+
+    def standing(self) -> executor.Standing:
+        there = [
+            executor.Executor(str(number), "here", 2, 2, 0, since=0.0, leaving_since=None if number else 1.0)
+            for number in range(4)
+        ]
+        return executor.Standing(tuple(there), self.asked[-1] if self.asked else None, 61.0, 70.0)
+
+    def bring_to(self, total: int) -> None:
+        checks.count("executors", total)
         if total > 8:
             raise EngineError("the cluster has room for 8")
         self.asked.append(total)
-
-    def release(self, ids: Sequence[str]) -> None:
-        self.asked.append(tuple(ids))
 
 
 class Context:
@@ -69,15 +70,16 @@ def agent(tmp_path: Path, scheduler: Scheduler) -> Iterator[Path]:
 
 def test_executors_are_the_schedulers_to_change(agent: Path, scheduler: Scheduler) -> None:
     with Client(agent) as client:
-        assert client.executors() == (RunningExecutor("1", "here", 2), RunningExecutor("2", "there", 4))
-        client.request_executors(5)
-        client.release_executors(["2", "1"])
-        assert scheduler.asked == [5, ("2", "1")]
+        standing = client.standing()
+        assert (standing.staying, standing.leaving, standing.cores, standing.why_not) == (3, 1, 2, "")
+        assert standing.trouble.startswith("executor 0 was released over 60.00 s ago")
+        assert "2 of 5 executors have not come in 61.00 s" in client.bring_to(5).trouble
         with pytest.raises(EngineError, match="room for 8"):
-            client.request_executors(9)
-        with pytest.raises(EngineError, match="total"):
-            client.request_executors(0)
-        client.request_executors(1)  # it goes on after each of them
+            client.bring_to(9)
+        with pytest.raises(EngineError, match="executors"):
+            client.bring_to(0)
+        client.bring_to(1)  # it goes on after each of them
+    assert scheduler.asked == [5, 1]
 
 
 def test_a_query_of_another_program_is_refused(agent: Path) -> None:
@@ -137,5 +139,5 @@ def test_where_nobody_is_nobody_answers(tmp_path: Path) -> None:
 
 @given(data=st.data(), kind=st.sampled_from([*get_args(Question), *get_args(Answer)]))
 def test_every_message_comes_out_as_it_went_in(data: st.DataObject, kind: type[Question | Answer]) -> None:
-    message = data.draw(st.builds(kind))
+    message = data.draw(st.builds(kind).filter(lambda drawn: drawn == drawn))  # which a number that is none is not
     assert CODEC.decode(CODEC.encode(message)) == message

@@ -116,7 +116,7 @@ program.wait()
         assert client.application().pid == program.note.program
         assert client.queries() == ()
         with pytest.raises(EngineError, match="has not opened Spark"):
-            client.executors()
+            client.standing()
     with program.client(SECONDS):
         assert program.exit_code() is None
     (tmp_path / "end").touch()

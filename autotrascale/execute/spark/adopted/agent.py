@@ -141,7 +141,7 @@ class Agent:
 
 def _standing(executors: Executors) -> Standing:
     why_not, found = executors.why_not(), executors.standing()
-    cores = [each.cores for each in found.executors if each.cores]
+    cores = [each.slots for each in found.executors if each.slots]
     trouble = "; ".join(filter(None, (found.not_granted(), found.not_gone())))
     leaving = len(found.executors) - len(found.staying)
     return Standing(len(found.staying), leaving, min(cores, default=0), why_not, trouble)

@@ -99,7 +99,7 @@ class Standing:
 
     staying: int = 0
     leaving: int = 0
-    cores: int = 0  # of one of them; 0 where it is not known
+    cores: int = 0  # tasks that one of them runs at once; 0 where it is not known
     why_not: str = ""
     trouble: str = ""
 

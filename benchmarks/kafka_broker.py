@@ -1,4 +1,4 @@
-"""A real Kafka for the tests, from `scripts/kafka.sh`: one node on loopback, killed and started again at will."""
+"""A real Kafka on loopback for tests and benches, from `scripts/kafka.sh`: killed and started again at will."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "kafka.sh"
+SCRIPT = Path(__file__).parents[1] / "scripts" / "kafka.sh"
 _UP_WITHIN = 120.0
 
 
@@ -32,7 +33,7 @@ class Broker:
         with (self.folder / "broker.out").open("ab") as out:
             self.process = subprocess.Popen(
                 [SCRIPT, "run", str(self.port), self.folder], stdout=out, stderr=out, start_new_session=True,
-                env={**os.environ, "PYTHON": sys.executable},
+                env=_environment(),
             )  # fmt: skip
         until = time.monotonic() + _UP_WITHIN
         while not self._answers():
@@ -48,6 +49,21 @@ class Broker:
     def widen(self, topic: str, partitions: int) -> None:
         self._topics("--alter", "--topic", topic, "--partitions", str(partitions))
 
+    def send(self, topic: str, lines: Sequence[str]) -> None:
+        """Each line is a record, without a key: it goes to any partition."""
+        self._tool("ConsoleProducer", "--topic", topic, text="".join(f"{line}\n" for line in lines))
+
+    def read(self, topic: str, count: int) -> list[str]:
+        """So many records from the beginning, `key value` each; fewer where there are no more of them."""
+        most = ("--max-messages", str(count), "--timeout-ms", "10000", "--from-beginning")
+        form = ("--property", "print.key=true", "--property", "key.separator= ")
+        return self._tool("consumer.ConsoleConsumer", "--topic", topic, *most, *form).splitlines()
+
+    def records(self, topic: str) -> int:
+        """In all partitions together."""
+        said = self._tool("GetOffsetShell", "--topic", topic)
+        return sum(int(line.rsplit(":", 1)[1]) for line in said.splitlines() if line.startswith(f"{topic}:"))
+
     def kill(self) -> None:
         if self.process is not None:
             if self.process.poll() is None:
@@ -56,10 +72,14 @@ class Broker:
             self.process = None
 
     def _topics(self, *arguments: str) -> None:
-        tool = [SCRIPT, "tool", "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", self.servers]
-        done = subprocess.run([*tool, *arguments], capture_output=True, text=True, check=False)
+        self._tool("TopicCommand", *arguments)
+
+    def _tool(self, name: str, *arguments: str, text: str = "") -> str:
+        command = [SCRIPT, "tool", f"org.apache.kafka.tools.{name}", "--bootstrap-server", self.servers, *arguments]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, env=_environment(), check=False)
         if done.returncode:
-            raise RuntimeError(f"{' '.join(arguments)}: {done.stdout.strip()} {done.stderr.strip()}")
+            raise RuntimeError(f"{name} {' '.join(arguments)}: {done.stdout.strip()} {done.stderr.strip()}")
+        return done.stdout
 
     def _answers(self) -> bool:
         with socket.socket() as caller:
@@ -69,9 +89,12 @@ class Broker:
 
 def connector_jars() -> str:
     """For `spark.jars`."""
-    done = subprocess.run([SCRIPT, "jars"], capture_output=True, text=True, check=True,
-                          env={**os.environ, "PYTHON": sys.executable})  # fmt: skip
+    done = subprocess.run([SCRIPT, "jars"], capture_output=True, text=True, env=_environment(), check=True)
     return done.stdout.strip()
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHON": sys.executable}
 
 
 def _two_free_ports() -> int:

@@ -1,0 +1,139 @@
+"""A program from topic to topic, moved again and again while records come: `python -m benchmarks.kafka_bench`.
+
+A real broker on loopback, and `examples/gallery/clicks_by_page.py`, unchanged, adopted by a controller. Records are
+sent in rounds; in each round the query is given another number of partitions while they arrive. At the end each page's
+last count must be the clicks that were sent, and no count may have come twice: then none was lost and none doubled.
+
+    python -m benchmarks.kafka_bench --rescales 12 --seed 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from autotrascale.execute.spark.adopted.client import Client
+from autotrascale.execute.spark.adopted.command import understood
+from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Rescale
+from autotrascale.execute.spark.adopted.program import Program
+from benchmarks.gallery import PROGRAMS
+from benchmarks.kafka_broker import Broker, connector_jars
+
+SOURCE, SINK, PAGES = "clicks", "counts", 40
+_CONF = {
+    "spark.sql.shuffle.partitions": "3",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "OFF",
+    "spark.driver.memory": "700m",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+_WITHIN = 120.0
+
+
+def measure(rescales: int, seed: int, folder: Path, records: int = 200) -> dict[str, Any]:
+    """`records` are sent in each round."""
+    draw, sent, still, refused = random.Random(seed), Counter[str](), list[float](), list[str]()
+    with broker_in(folder) as broker, _program(broker, folder) as client:
+        for number in range(rescales + 1):
+            clicks = [f"page-{draw.randrange(PAGES)}" for _ in range(records)]
+            sent.update(clicks)
+            broker.send(SOURCE, clicks)
+            query = _query(client)
+            if number < rescales:
+                partitions = draw.choice([each for each in (1, 2, 3, 5, 8) if each != query.partitions])
+                moved = client.rescale(Rescale(query.id, partitions))
+                still.append(moved.still_seconds)
+                refused += [moved.detail] if not moved.done else []
+        counts = _counts(broker, sent)
+    last = {page: max(values) for page, values in counts.items()}
+    return {
+        "rescales": rescales,
+        "failed_and_went_back": len(refused),
+        "why_failed": refused,
+        "records": sum(sent.values()),
+        "lost": sum(max(0, sent[page] - last.get(page, 0)) for page in sent),
+        "doubled": sum(max(0, last.get(page, 0) - sent[page]) for page in sent),
+        "counts_written_twice": sum(len(values) - len(set(values)) for values in counts.values()),
+        "standstill_seconds": {"median": round(statistics.median(still), 1), "most": round(max(still), 1)},
+    }
+
+
+@contextmanager
+def broker_in(folder: Path) -> Iterator[Broker]:
+    broker = Broker(folder / "kafka")
+    try:
+        broker.start()
+        broker.create(SOURCE, 3)
+        broker.create(SINK, 2)
+        yield broker
+    finally:
+        broker.kill()
+
+
+@contextmanager
+def _program(broker: Broker, folder: Path) -> Iterator[Client]:
+    words = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[4]", "--jars", connector_jars()]
+    for name, value in _CONF.items():
+        words += ["--conf", f"{name}={value}"]
+    words += [str(PROGRAMS / "clicks_by_page.py"), broker.servers, SOURCE, SINK, str(folder / "checkpoint")]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYSPARK_PYTHON": sys.executable}
+    program = Program.start(understood(words), folder / "program", apply=True, environment=environment)
+    try:
+        with program.client(_WITHIN) as client:
+            yield client
+    finally:
+        program.kill()
+
+
+def _query(client: Client) -> AdoptedQuery:
+    until = time.monotonic() + _WITHIN
+    while not (found := client.queries()):
+        if time.monotonic() > until:
+            raise TimeoutError("the program started no query")
+        time.sleep(0.2)
+    return found[0]
+
+
+def _counts(broker: Broker, sent: Counter[str]) -> dict[str, list[int]]:
+    """Of each page, as they were written, once all that was sent has come out or nothing more comes."""
+    until, before = time.monotonic() + _WITHIN, -1
+    while True:
+        written = broker.records(SINK)
+        counts: dict[str, list[int]] = {}
+        for line in broker.read(SINK, written):
+            page, count = line.split(" ")
+            counts.setdefault(page, []).append(int(count))
+        whole = sum(max(values) for values in counts.values()) >= sum(sent.values())
+        if (whole and written == before) or time.monotonic() > until:
+            return counts
+        before = written
+
+
+def figures() -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="kafka-bench-") as folder:
+        return measure(12, 0, Path(folder))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rescales", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="kafka-bench-") as folder:
+        print(json.dumps(measure(chosen.rescales, chosen.seed, Path(folder)), indent=2))
+
+
+if __name__ == "__main__":
+    main()
