@@ -23,10 +23,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from autotrascale.analyze.live.application import Application
+from autotrascale.analyze.partitions import source_partitions
+from autotrascale.execute.spark.adopted.application import folder_of_log
 from autotrascale.execute.spark.adopted.client import Client
 from autotrascale.execute.spark.adopted.command import understood
 from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Rescale
 from autotrascale.execute.spark.adopted.program import Program
+from autotrascale.monitor.eventlog.following import Follower
 from benchmarks.gallery import PROGRAMS
 from benchmarks.kafka_broker import Broker, connector_jars
 
@@ -55,7 +59,7 @@ def measure(rescales: int, seed: int, folder: Path, records: int = 200) -> dict[
                 moved = client.rescale(Rescale(query.id, partitions))
                 still.append(moved.still_seconds)
                 refused += [moved.detail] if not moved.done else []
-        counts = _counts(broker, sent)
+        counts, seen = _counts(broker, sent), _partitions(client)
     last = {page: max(values) for page, values in counts.items()}
     return {
         "rescales": rescales,
@@ -65,6 +69,7 @@ def measure(rescales: int, seed: int, folder: Path, records: int = 200) -> dict[
         "lost": sum(max(0, sent[page] - last.get(page, 0)) for page in sent),
         "doubled": sum(max(0, last.get(page, 0) - sent[page]) for page in sent),
         "counts_written_twice": sum(len(values) - len(set(values)) for values in counts.values()),
+        "partitions_seen": seen,
         "standstill_seconds": {"median": round(statistics.median(still), 1), "most": round(max(still), 1)},
     }
 
@@ -124,6 +129,15 @@ def _counts(broker: Broker, sent: Counter[str]) -> dict[str, list[int]]:
 def figures() -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="kafka-bench-") as folder:
         return measure(12, 0, Path(folder))
+
+
+def _partitions(client: Client) -> int:
+    """Of the topic, as the query's batches told."""
+    about = client.application()
+    application = Application(Follower(folder_of_log(about), about.id, consume=False, latest=False))
+    application.poll()
+    sources = [source for run in application.runs.values() for source in source_partitions(run.batches)]
+    return max((len(source.partitions) for source in sources), default=0)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

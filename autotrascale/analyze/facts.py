@@ -91,6 +91,7 @@ class BatchFact:
     tasks: tuple[TaskFact, ...] = ()
     states: tuple[StateFact, ...] = ()
     offsets: tuple[tuple[object, object], ...] = ()  # (start, end) for each source, as the source wrote them
+    newest: tuple[object, ...] = ()  # … and the newest that it had when the batch was planned
     query: str | None = None  # its number, the same from run to run
     name: str | None = None
     sources: tuple[str, ...] = ()  # as they describe themselves: KafkaV2[Subscribe[clicks]]

@@ -125,7 +125,7 @@ def _behind(sources: Sequence[Source]) -> int | None:
 def _waiting(source: Source) -> int | None:
     """Records of a source by partition, as Kafka numbers them, from where the batch ended to the newest; else the mean
     that the source itself gives, times the partitions."""
-    ended, newest = _by_partition(offset(source.endOffset)), _by_partition(offset(source.latestOffset))
+    ended, newest = by_partition(offset(source.endOffset)), by_partition(offset(source.latestOffset))
     if ended and newest and ended.keys() <= newest.keys():
         return sum(max(0, offset - ended.get(partition, offset)) for partition, offset in newest.items())
     try:
@@ -140,7 +140,7 @@ def offset(told: msgspec.Raw) -> Any:
     return None if len(bytes(told)) > _MOST_OFFSET else msgspec.json.decode(told)
 
 
-def _by_partition(told: Any) -> dict[tuple[str, str], int] | None:
+def by_partition(told: Any) -> dict[tuple[str, str], int] | None:
     """{"topic": {"0": 17}} → its numbers; None of any other form."""
     if isinstance(told, str):
         try:

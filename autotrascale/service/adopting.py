@@ -14,6 +14,7 @@ from pathlib import Path
 
 from autotrascale.analyze import executors as measured
 from autotrascale.analyze.executors import LATENCY_IS_ESTIMATED, OPERATOR
+from autotrascale.analyze.partitions import source_partitions
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.domain.target import Target
 from autotrascale.execute.spark.adopted.application import AdoptedApplication
@@ -91,6 +92,8 @@ class Query:
         if found.stages:
             say(f"\n{self.name}: where the time of a batch goes")
             table(views.STAGE_COLUMNS, views.stage_rows(found.stages))
+        for source in source_partitions(self.live.recent):
+            say(f"reads {views.source_line(source)}")
         if self.target is None:
             return
         if found.advice is None:

@@ -6,11 +6,13 @@ import math
 import shlex
 from collections.abc import Sequence
 
+from autotrascale.domain.partitions import SourcePartitions
 from autotrascale.domain.stages import StageTime, shares
 from autotrascale.plan.sizing.settings import Advice, Expected, Setting
 from autotrascale.plan.words import amount, percent, seconds
 
 UNKNOWN = "?"
+UNEVEN = 1.5  # times the mean, from which on the busiest partition is named
 
 
 def lines(advice: Advice, *, measured_latency: float | None = None, price: float | None = None) -> list[str]:
@@ -62,6 +64,18 @@ def stage_rows(stages: Sequence[StageTime]) -> list[tuple[str, ...]]:
         )
         for stage, share in zip(stages, shares(stages), strict=True)
     ]
+
+
+def source_line(source: SourcePartitions) -> str:
+    """`clicks: 3 partitions, 1,200 records behind, 4.1 s of input; partition 2 has 61% of what arrives`"""
+    count, waiting, lag = len(source.partitions), source.waiting, source.lag_seconds
+    line = f"{', '.join(source.topics)}: {count} partition{'' if count == 1 else 's'}, {amount(waiting)} records behind"
+    if waiting and lag is not None:
+        line += f", {seconds(lag)} of input"
+    if count > 1 and source.rate and (source.skew or 0.0) >= UNEVEN:
+        share = percent((source.busiest.rate or 0.0) / source.rate)
+        line += f"; partition {source.busiest.number} has {share} of what arrives"
+    return line
 
 
 def _named(setting: Setting) -> str:

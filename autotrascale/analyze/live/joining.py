@@ -174,6 +174,7 @@ class Joiner:
             tasks=tuple(task_facts(end for end in opened.tasks if end.stage in ran)),
             states=states(progress),
             offsets=tuple((offset(source.startOffset), offset(source.endOffset)) for source in progress.sources),
+            newest=tuple(offset(source.latestOffset) for source in progress.sources),
             query=progress.id,
             name=progress.name,
             sources=tuple(source.description[:_LONGEST_TEXT] for source in progress.sources),

@@ -45,7 +45,7 @@ class AdoptedApplication:
         """`bounds`: None where executors cannot come and go; then there are as many as there are."""
         self.client, self.about = client, about
         self._clock, self._sleep = clock, sleep
-        self.watched = Watched(Follower(check_log(about), about.id, consume=False, latest=False))
+        self.watched = Watched(Follower(folder_of_log(about), about.id, consume=False, latest=False))
         self.standing = client.standing()
         self._bounds = None if self.standing.why_not else bounds
         self._needed: dict[str, int] = {}  # by query, as the loops said last
@@ -155,7 +155,7 @@ def _moves(query: AdoptedQuery) -> bool:
     return query.partitions > 0 and not query.not_movable
 
 
-def check_log(about: Application) -> Path:
+def folder_of_log(about: Application) -> Path:
     """The folder of its event log, which must be on this machine."""
     place = urlsplit(about.event_log)
     if not about.event_log or place.scheme not in ("", "file"):
