@@ -31,7 +31,7 @@ test: $(READY)  ## all tests, the fast ones first
 	@scripts/influxdb.sh build
 	@scripts/kafka.sh fetch
 	$(BIN)/python -m pytest -m 'not spark' $(SIDE_BY_SIDE)
-	$(BIN)/python -m pytest -m spark
+	$(BIN)/python -m pytest -m spark --durations=12
 
 test-fast: $(READY)  ## the tests that need no Spark
 	$(BIN)/python -m pytest -m 'not spark' $(SIDE_BY_SIDE)

@@ -79,12 +79,12 @@ def test_state_survives_rescales_up_and_down(living: Bench) -> None:
 def test_what_is_there_already_is_left_running(living: Bench) -> None:
     connection = living.engine._connection
     assert connection is not None
-    run = connection.watch._run
+    run = connection.watch.run
     k = living.engine._query.parallelism if living.engine._query else {}
     trial = living.engine.run(k, {"source": 200.0})
     assert trial.verdict is Verdict.STABLE, trial.detail
     assert trial.downtime_seconds == 0.0
-    assert connection.watch._run == run
+    assert connection.watch.run == run
     assert trial.snapshot is not None
     assert trial.snapshot.throughput == pytest.approx(200.0, rel=0.3)
 
