@@ -48,8 +48,8 @@ def until(what: Callable[[], bool], seconds: float = PATIENCE) -> float:
 
 
 def test_executors_come_and_go_under_a_running_query(cluster: Cluster, application: Driver) -> None:
-    """Nothing that an executor was doing is lost when it is given back. Whoever fetches from it in the moment in which it
-    exits may have to do so again, once for each that goes: that is all that may fail, and no count is wrong."""
+    """Nothing that an executor was doing is lost when it is given back. Whoever fetches from it in the moment in which
+    it exits may have to do so again, once for each that goes: that is all that may fail, and no count is wrong."""
     assert application("why_not") == ""
 
     def batches(more: int) -> None:
