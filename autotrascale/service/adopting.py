@@ -15,7 +15,7 @@ from pathlib import Path
 from autotrascale.analyze import executors as measured
 from autotrascale.analyze.executors import LATENCY_IS_ESTIMATED, OPERATOR
 from autotrascale.analyze.partitions import source_partitions
-from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.errors import AuTraScaleError, EngineError, InputError
 from autotrascale.domain.target import Target
 from autotrascale.execute.spark.adopted.application import AdoptedApplication
 from autotrascale.execute.spark.adopted.client import AgentAwayError
@@ -140,7 +140,7 @@ class Controller:
         self._clock, self._sleep = clock, sleep
         self._application: AdoptedApplication | None = None
         self._queries: dict[str, Query] = {}
-        self._told = ""  # of what is the matter now
+        self._told = ""  # the last that was said of what is the matter
         self._away_since: float | None = None
         self.missed = False
         self.learned: Target | None = file.target
@@ -166,7 +166,9 @@ class Controller:
             self._client.close()
 
     def _turn_if_it_answers(self) -> None:
-        """A program that is just beginning or ending does not; nor does one whose driver hangs, which is said."""
+        """A program that is just beginning or ending does not; nor does one whose driver hangs, which is said. Whatever
+        else is the matter, a log that cannot be read or a query that another process keeps, is no reason to leave a
+        program without the command that it was started by."""
         try:
             self._turn()
             self._away_since = None
@@ -175,7 +177,7 @@ class Controller:
             self._away_since = self._away_since or self._clock()
             if self._clock() - self._away_since > _ENDING_SECONDS:
                 self._tell_once(str(error))
-        except EngineError as error:
+        except AuTraScaleError as error:
             self._tell_once(str(error))
 
     def _turn(self) -> None:
@@ -187,6 +189,7 @@ class Controller:
                 self._queries[described.id] = Query(described, application, self._file, self._around)
         for number, query in list(self._queries.items()):
             if self._clock() >= query.due:
+                query.due = self._clock() + _LEARNING_SECONDS  # should its turn fail
                 query.turn(self._clock())
                 self.learned = self.learned or query.target
             if query.live.ended:
@@ -224,7 +227,7 @@ class Controller:
     def _tell_once(self, line: str) -> None:
         if line and line != self._told:
             note(line)
-        self._told = line
+            self._told = line
 
     def write_job(self, path: Path) -> None:
         """What is wanted of the program, as a job file."""

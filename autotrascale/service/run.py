@@ -64,13 +64,14 @@ def run(
         decisions = keeping.decisions_beside(opened)
         if decisions is not None:
             stack.callback(decisions.close)
-        name = Path(command.script).stem if command is not None else program.name if program is not None else ""
-        wishes = _wishes(job_file, name, target, executors, price)
+        found = None if program is None else Program.find(program.resolve())
+        script = found.script if found is not None else command.script if command is not None else ""
+        wishes = _wishes(job_file, Path(script).stem, target, executors, price)
         meter = stack.enter_context(metering(metrics, journalled=decisions is not None))
         around = keeping.Around(opened, decisions, meter, form, advise=not apply)
-        if command is None:
-            running = Program.find((program or Path()).resolve())
-        else:
+        if found is not None:
+            running = found
+        elif command is not None:
             folder = adopting.fresh_folder(keeping.home_of(decisions, wishes.job))
             limits = wishes.program.executors
             running = Program.start(command, folder, apply=apply, executors=(limits.minimum, limits.maximum))

@@ -160,3 +160,19 @@ def _await(sign: Path) -> None:
     while not sign.exists():
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def test_a_program_that_attached_us_is_found_by_its_folder(tmp_path: Path) -> None:
+    script = tmp_path / "notebook.py"
+    script.write_text(f"import sys, time, autotrascale\nautotrascale.attach({str(tmp_path / 'p')!r})\n"
+                      f"open({str(tmp_path / 'up')!r}, 'w').close()\ntime.sleep(600)\n")  # fmt: skip
+    with subprocess.Popen([sys.executable, str(script)]) as process:
+        try:
+            _await(tmp_path / "up")
+            program = Program.find(tmp_path / "p")
+            assert (program.exit_code(), Path(program.script).stem) == (None, "notebook")
+            with program.client(SECONDS) as client:
+                assert client.application().pid == process.pid
+        finally:
+            process.kill()
+    assert program.exit_code() is not None

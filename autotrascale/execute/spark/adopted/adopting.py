@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from autotrascale.domain.errors import InputError
 from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER
 from autotrascale.execute.spark.adopted.agent import Agent
 from autotrascale.execute.spark.adopted.hooks import Adoption
+from autotrascale.execute.spark.adopted.keeper import PROGRAM
 from autotrascale.execute.spark.adopted.saying import say
+from autotrascale.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,9 @@ def attach(folder: str | Path | None = None, *, apply: bool = True) -> Attached:
     if home.exists() and not home.is_dir():
         raise InputError("folder", "is no folder", seen=str(home), remedy="name one, or none")
     attached = _take_in(home.resolve(), apply=apply)
+    me = psutil.Process()
+    note = {"keeper": me.pid, "program": me.pid, "command": sys.argv[:1] or ["program"], "began": me.create_time()}
+    write_whole(attached.folder / PROGRAM, json.dumps(note))
     say(f"this program can be watched and moved from {attached.folder}")
     _see_what_runs(attached.adoption)
     return attached

@@ -22,7 +22,7 @@ from autotrascale import reading
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER
 from autotrascale.execute.spark.adopted.client import AgentAwayError, Client
-from autotrascale.execute.spark.adopted.command import Command
+from autotrascale.execute.spark.adopted.command import DRIVER, Command
 from autotrascale.execute.spark.adopted.keeper import EXIT, PROGRAM, as_shells_say
 from autotrascale.execute.spark.connection.processes import kill_session
 
@@ -32,11 +32,13 @@ _POLL_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Note:
-    """What its keeper wrote down. Both are process ids."""
+    """What its keeper wrote down, or the program itself that attached us. Both are process ids; `began`: of a program
+    without a keeper, when its process did."""
 
     keeper: int
     program: int
     command: tuple[str, ...]
+    began: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,12 @@ class Program:
         if not (folder / PROGRAM).exists():
             raise InputError("folder", "has no program", seen=str(folder), remedy="name the folder that it was given")
         return cls(folder, reading.read_file(folder / PROGRAM, Note))
+
+    @property
+    def script(self) -> str:
+        """The program's own file, as it was named."""
+        words = self.note.command
+        return words[words.index(str(DRIVER)) + 1 if str(DRIVER) in words else 0]
 
     def client(self, seconds: float) -> Client:
         """To its agent, which is there as soon as its Python is. Raises where the program ends before."""
@@ -167,6 +175,8 @@ class Program:
         """A number may be another process's by now; ours carry the name of the folder."""
         with contextlib.suppress(psutil.Error, OSError):
             process = psutil.Process(pid)
+            if self.note.began:
+                return bool(process.create_time() == self.note.began)
             named = process.environ().get(FOLDER)
             return bool(process.status() != psutil.STATUS_ZOMBIE and named == str(self.folder))
         return False

@@ -1,0 +1,97 @@
+"""The controller of a program, where something is the matter: the program goes on, and what it is is said once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from autotrascale.domain.errors import AuTraScaleError, EngineError, JobBusyError
+from autotrascale.domain.target import Target
+from autotrascale.execute.spark.adopted.client import AgentAwayError
+from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Application, Standing
+from autotrascale.execute.spark.adopted.program import Program
+from autotrascale.service.adopting import Controller, Query
+from autotrascale.service.keeping import Around
+from autotrascale.service.metering import UNMETERED
+from autotrascale.service.output import Format
+from autotrascale.service.programfile import ExecutorBounds, ProgramFile, ProgramSettings
+
+FILE = ProgramFile("shops", ProgramSettings(ExecutorBounds(3)), Target(5.0))
+AROUND = Around(None, None, UNMETERED, Format.table, advise=True)
+TURNS = 100
+
+
+@dataclass
+class Driver:
+    """Its program ends after so many glances."""
+
+    event_log: str
+    left: int = TURNS
+    away: bool = False
+
+    def client(self, seconds: float) -> Driver:  # noqa: ARG002 - as a program has it
+        return self
+
+    def exit_code(self) -> int | None:
+        self.left -= 1
+        return 0 if self.left < 0 else None
+
+    def application(self) -> Application:
+        if self.away:
+            raise AgentAwayError("no program answers in /run")
+        return Application(1, "app-1", "shops", "local[2]", "4.3.0", self.event_log, 2)
+
+    def standing(self) -> Standing:
+        return Standing(why_not="master local[2] runs all tasks inside the driver")
+
+    def queries(self) -> tuple[AdoptedQuery, ...]:
+        return (AdoptedQuery("q", "run", ("run",), "totals", "/checkpoint", 4, True, True, False),)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def kept(driver: Driver) -> Controller:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    controller = Controller(cast(Program, driver), FILE, AROUND, clock=lambda: now[0], sleep=sleep)
+    controller.run()
+    assert driver.left < 0  # to its end
+    return controller
+
+
+@pytest.mark.parametrize("log", ["", "hdfs:///logs"])
+def test_a_log_that_cannot_be_read_is_said_once(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(Driver(log))
+    assert capsys.readouterr().err.count("writes no event log on this machine, so it cannot be measured") == 1
+
+
+@pytest.mark.parametrize(
+    "trouble", [JobBusyError("job shops.totals", "is being autoscaled already"), EngineError("Spark did not answer")]
+)
+def test_a_query_that_cannot_be_kept_is_tried_again_now_and_then(
+    trouble: AuTraScaleError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried = list[float]()
+
+    def turn(_: Any, now: float) -> None:
+        tried.append(now)
+        raise trouble
+
+    monkeypatch.setattr(Query, "turn", turn)
+    kept(Driver(tmp_path.as_uri()))
+    assert 2 <= len(tried) <= TURNS / 10
+    assert capsys.readouterr().err.count(str(trouble)) == 1
+
+
+def test_a_driver_that_hangs_is_said_and_one_that_just_ends_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    kept(Driver("", left=10, away=True))
+    assert "no program answers" not in capsys.readouterr().err
+    kept(Driver("", away=True))
+    assert capsys.readouterr().err.count("no program answers") == 1
