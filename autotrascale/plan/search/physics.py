@@ -43,6 +43,7 @@ from autotrascale.plan.sizing.sizing import Sizing
 Floats = NDArray[np.float64]
 
 SOFT = 0.03  # how close to saturation 1 − ρ begins to bend
+SATURATED = 12.0  # from so many times SOFT beyond it, softplus is e to the power of its argument, to six digits
 MEASURED, GUESSED = 0.06, 0.35  # spread of e: of loads that a window measured, of loads guessed from a floor
 LEAST_LOAD = 1e-3
 LEAST_OVERHEAD, MOST_OVERHEAD = 0.05, 0.95  # a batch whose overhead nobody measured has some, and does some work
@@ -166,10 +167,13 @@ class Physics:
         wait = waiting + (1 - apart) * (pooled * log_rho - np.log(k)) + apart * log_rho - spare
         served = beta[at["share"]] + grown + crowded + np.log(self.loads) - np.log(sum(self.loads))
         log_total = np.log(total)
-        parts = np.hstack([np.full_like(total, always), tasks + log_total, pairs + 2 * log_total])
-        # In logarithms: what waits at a saturated operator is beyond what numbers hold.
-        value = np.logaddexp.reduce(np.hstack([parts, served, served + wait]), axis=1)
-        parts, served, waited = (np.exp(each - value[:, None]) for each in (parts, served, served + wait))
+        logs = np.hstack([np.full_like(total, always), tasks + log_total, pairs + 2 * log_total, served, served + wait])
+        # From the largest: what waits at a saturated operator is beyond what numbers hold.
+        largest = logs.max(axis=1, keepdims=True)
+        terms = np.exp(logs - largest)
+        whole = terms.sum(axis=1, keepdims=True)
+        value = (largest + np.log(whole))[:, 0]
+        parts, served, waited = np.split(terms / whole, [3, 3 + len(self.floor)], axis=1)
         both = served + waited
         busier = waited * ((1 - apart) * pooled + apart + np.exp(log_rho) * steepness)  # ∂/∂ log load, through ρ
         slope = np.zeros((len(k), len(beta)))
@@ -223,9 +227,7 @@ def _grown(ratio: Floats, logit: Floats) -> tuple[Floats, Floats]:
 def _spare(busy: Floats) -> tuple[Floats, Floats]:
     """ln(1 − ρ), bent to SOFT · softplus((1 − ρ)/SOFT), and −∂/∂ρ of it."""
     scaled = (1 - busy) / SOFT
-    near = np.clip(scaled, -30.0, 30.0)  # above, softplus is its argument; below, e to the power of it
-    soft = np.logaddexp(0.0, near)
-    idle, log_soft = scaled > 30, np.log(soft) + np.minimum(scaled - near, 0.0)
-    log_bent = np.log(SOFT) + np.where(idle, np.log(np.maximum(scaled, 1.0)), log_soft)
-    slope = np.where(idle, 1 / np.maximum(1 - busy, SOFT), 1 / (SOFT * (1 + np.exp(-near)) * soft))
-    return log_bent, slope
+    near = np.maximum(scaled, -SATURATED)
+    odds = np.exp(near)
+    soft = np.log(1 + odds)
+    return np.log(SOFT * soft) + (scaled - near), odds / ((1 + odds) * soft * SOFT)

@@ -265,6 +265,7 @@ def _cholesky(matrix: Floats) -> Floats:
 
 def _matern(a: Floats, b: Floats) -> Floats:
     """M(r) = (1 + √5 r + 5r²/3) e^{−√5 r} of the distances between the rows, in lengths."""
-    squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1)[None, :] - 2 * a @ b.T
-    r = np.sqrt(5.0 * np.maximum(squares, 0.0)) / LENGTH
-    return np.asarray((1 + r + r * r / 3) * np.exp(-r))
+    squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2 * a @ b.T
+    squares = np.maximum(squares, 0.0) * (5.0 / LENGTH**2)
+    r = np.sqrt(squares)
+    return np.asarray((1 + r + squares / 3) * np.exp(-r))
