@@ -6,11 +6,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from autotrascale import reading
@@ -30,6 +31,7 @@ class Flavour:
     after: int = 0
     fills_heap: bool = False
     burns: float = 0.0  # seconds for each batch of rows, of the one core that all workers share meanwhile
+    most: int = 0  # partitions of state that it can stand, if there is a limit
     writes: str = ""  # a file that its `foreachBatch` leaves behind
 
 
@@ -48,7 +50,8 @@ class Flavoured:
             hoard = [gateway.new_array(gateway.jvm.long, 2**27) for _ in range(4)]
             assert hoard
         faulty = flavour.raises or flavour.hangs or flavour.burns
-        writer = _Faulty(flavour).build(flow) if faulty else flavour.word_count.build(flow)
+        word_count = _Narrow(**asdict(flavour.word_count), most=flavour.most) if flavour.most else flavour.word_count
+        writer = _Faulty(flavour).build(flow) if faulty else word_count.build(flow)
         return writer.foreachBatch(_leave(flavour.writes)) if flavour.writes else writer
 
 
@@ -64,6 +67,23 @@ def _burn(seconds: float) -> None:
         while time.thread_time() < until:
             pass
         os.sched_setaffinity(0, cores)
+
+
+@dataclass(frozen=True)
+class _Narrow(WordCount):
+    most: int = 0
+
+    def _count(self, df: DataFrame) -> DataFrame:
+        most = self.most
+
+        def narrow(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            context = TaskContext.get()
+            assert context is not None
+            if context.partitionId() >= most:
+                raise ValueError(f"more than {most} partitions are too many")
+            yield from batches
+
+        return super()._count(df).mapInArrow(narrow, "word string, count bigint")
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ MESSAGES: list[Message] = [
     StopQuery(),
     Repartition("/tmp/checkpoint", 8),
     ReadCheckpoint("/tmp/checkpoint"),
-    RunOpenBatch({"source": 1, "sink": 2}, "/tmp/checkpoint", "/tmp/load.json"),
+    RunOpenBatch(7, {"source": 1, "sink": 2}, "/tmp/checkpoint", "/tmp/load.json"),
     Forget("/tmp/checkpoint", (Entry("commits", 7), Entry("offsets", 7))),
     IsWaiting(),
     Shutdown(),

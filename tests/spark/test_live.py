@@ -92,6 +92,15 @@ def test_nothing_is_lost_by_crashes_at_the_worst_moments(tmp_path: Path, monkeyp
         assert "the disk was full" in failed.detail
         assert measured(live, SETTLE_SECONDS).parallelism == CALM
 
+        # With so many partitions no batch comes to its end: that of the new number is planned anew with the old one.
+        flavour = json.loads((tmp_path / "flavour.json").read_text())
+        (tmp_path / "flavour.json").write_text(json.dumps({**flavour, "most": 3}))
+        failed = live.rescale(OTHER)
+        assert (failed.done, runs(failed.running)) == (False, CALM)
+        assert "more than 3 partitions are too many" in failed.detail
+        assert measured(live, SETTLE_SECONDS).parallelism == CALM
+        (tmp_path / "flavour.json").write_text(json.dumps(flavour))
+
         # The host dies: down is down, and a start finds everything.
         connection = live._hosting.connection
         assert connection is not None

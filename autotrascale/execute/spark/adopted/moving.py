@@ -26,10 +26,11 @@ from autotrascale.execute.spark.adopted.saying import say
 from autotrascale.execute.spark.adopted.writers import Written
 from autotrascale.execute.spark.causes import why
 from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
-from autotrascale.execute.spark.host.file_sinks import has_taken, name_every_batch_below
+from autotrascale.execute.spark.host.file_sinks import name_every_batch_below
+from autotrascale.execute.spark.host.open_batch import run_or_forget
 from autotrascale.execute.spark.host.sources import waits
 from autotrascale.execute.spark.host.state_partitions import repartition_state
-from autotrascale.execute.spark.query.checkpoint import Entry, Forget, MoveState, RunOpenBatch, steps
+from autotrascale.execute.spark.query.checkpoint import Forget, MoveState, RunOpenBatch, steps
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 _HOUR_MS = 3_600_000
@@ -79,9 +80,9 @@ def prepare(written: Written, checkpoint: str, wanted: int) -> None:
     folder = CheckpointFolder(spark, checkpoint)
     for step in steps(folder.read, wanted, checkpoint):
         match step:
-            case RunOpenBatch():
+            case RunOpenBatch(batch):
                 name_every_batch_below(spark, written.output, checkpoint)
-                written.run_open_batch()
+                run_or_forget(spark, batch, written.run_open_batch, written.output, checkpoint)
             case MoveState(partitions):
                 repartition_state(spark, checkpoint, partitions)
             case Forget(entries):
@@ -177,18 +178,8 @@ class _Move:
             self._await_first_batch()
 
     def _go_back(self) -> None:
-        """A batch that has failed with the new number would fail with it again, and state cannot be moved past it. So
-        it is planned anew, with the old one, unless the sink has it: what fails in Spark fails before that."""
-        handle, written = self._handle, self._written
         with suppress(Exception):
-            handle._jsq.stop()
-        if _error(handle._jsq):
-            folder = CheckpointFolder(written.spark, handle.checkpoint)
-            found = folder.read()
-            opened, committed = max(found.partitions, default=-1), max(found.committed, default=-1)
-            is_a_batch = found.partitions.get(opened) == found.partitions.get(committed)  # a move changes the number
-            if opened == committed + 1 and is_a_batch and not has_taken(written.spark, written.output, opened):
-                folder.forget((Entry("offsets", opened),))
+            self._handle._jsq.stop()
         self._bring_up(self._before, and_wait=False)
 
     def _await_first_batch(self) -> None:

@@ -58,8 +58,10 @@ class ReadCheckpoint:
 
 @dataclass(frozen=True)
 class RunOpenBatch:
-    """The batch that a stopped query has planned and not committed, and no other → `Done`, when it is committed"""
+    """The batch that a stopped query has planned and not committed, and no other → `Done`, when it is committed, or is
+    to be planned anew"""
 
+    batch: int
     parallelism: Mapping[str, int]
     checkpoint: str
     load_file: str

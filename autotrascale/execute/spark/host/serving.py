@@ -54,8 +54,9 @@ from autotrascale.execute.spark.connection.messages import (
 from autotrascale.execute.spark.connection.processes import kill_session
 from autotrascale.execute.spark.host import session, sinks
 from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
-from autotrascale.execute.spark.host.file_sinks import name_every_batch
+from autotrascale.execute.spark.host.file_sinks import name_every_batch, written_to
 from autotrascale.execute.spark.host.loading import load_job
+from autotrascale.execute.spark.host.open_batch import run_or_forget
 from autotrascale.execute.spark.host.sources import not_replayable, waits
 from autotrascale.execute.spark.host.state_partitions import repartition_state
 from autotrascale.execute.spark.query.flow import Flow, Job
@@ -93,7 +94,7 @@ class Host:
                 return CheckpointRead(CheckpointFolder(self.spark, message.checkpoint).read())
             case RunOpenBatch():
                 self._stop()
-                self._build(message)[1].trigger(once=True).start().awaitTermination()
+                self._run_open_batch(message)
             case Forget():
                 CheckpointFolder(self.spark, message.checkpoint).forget(message.entries)
             case Repartition():
@@ -113,6 +114,11 @@ class Host:
         self.query = writer.start()
         run, refused = str(self.query.runId), not_replayable(writer)
         return Started(run, tuple(flow.generated), refused, time.monotonic() - began)
+
+    def _run_open_batch(self, message: RunOpenBatch) -> None:
+        writer = self._build(message)[1].trigger(once=True)
+        output = written_to(writer)
+        run_or_forget(self.spark, message.batch, lambda: writer.start().awaitTermination(), output, message.checkpoint)
 
     def _build(self, message: StartQuery | RunOpenBatch) -> tuple[Flow, DataStreamWriter]:
         """The query, not started."""

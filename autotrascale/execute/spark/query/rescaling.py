@@ -135,8 +135,9 @@ class Changes:
     def _doing(self, step: Step, query: Query) -> tuple[str, Callable[[], object]]:
         """A step's name among the phases, and how it is done."""
         match step:
-            case checkpoint.RunOpenBatch():
-                run = RunOpenBatch(dict(query.parallelism), query.checkpoint, str(query.load_file), self.settings.sink)
+            case checkpoint.RunOpenBatch(batch):
+                where = query.checkpoint, str(query.load_file), self.settings.sink
+                run = RunOpenBatch(batch, dict(query.parallelism), *where)
                 return "open_batch", lambda: self.connection.ask(run, self.settings.patience.first_batch)
             case checkpoint.MoveState(partitions):
                 return "repartition", lambda: self.repartition(query, partitions)
