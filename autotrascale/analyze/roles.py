@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from autotrascale.analyze.naming import by_name, part_of, words
+from autotrascale.analyze.naming import by_name, marked_name, part_of, words
 from autotrascale.analyze.plan_tree import Plan, Rdd, Stage
 from autotrascale.domain.errors import EngineError
 from autotrascale.monitor.eventlog.events import Node
+from autotrascale.monitor.marks import naming_names
 
 _CODEGEN = "WholeStageCodegen"
 _SCAN = re.compile(r"Scan|^LocalTable|^Range|^Rate")
@@ -164,12 +165,14 @@ def _listed(jobs: Sequence[Job]) -> list[tuple[Stage, Job]]:
 def _name(stage: Stage, stages: Mapping[int, Stage], plan: Node | None) -> str:
     """In the words of its part of the plan; else by the nodes that it names itself, else by its own name."""
     part = part_of(stage, stages, plan) if plan else []
+    if named := marked_name(part):
+        return named
     there = {node.nodeName for node in part}
     nodes = [*part, *(node for node in _nodes(stage, plan) if node.nodeName not in there)]
     for partial in (False, True):
         for telling in _TELLING if stage.parents != () else (_SCAN, *_TELLING):
             for node in nodes:
-                said = node.simpleString
+                said = "" if naming_names(node.simpleString) else node.simpleString  # it is another stage's
                 if said and said.startswith(_PARTIAL) == partial and telling.search(node.nodeName):
                     return said
     return _plain(stage.name or "stage")
