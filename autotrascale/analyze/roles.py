@@ -163,7 +163,8 @@ def _listed(jobs: Sequence[Job]) -> list[tuple[Stage, Job]]:
 
 
 def _name(stage: Stage, stages: Mapping[int, Stage], plan: Node | None) -> str:
-    """As somebody marked it; in the words of its part of the plan; else by the nodes that it names itself, else by its own name."""
+    """As somebody marked it; in the words of its part of the plan; else by the nodes that it names itself, else by its
+    own name."""
     part = part_of(stage, stages, plan) if plan else []
     if named := marked_name(part):
         return named
