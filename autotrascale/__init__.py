@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from autotrascale.execute.spark.query.flow import Flow as Flow
     from autotrascale.execute.spark.query.flow import Query as Query
     from autotrascale.execute.spark.query.flow import job as job
+    from autotrascale.execute.spark.query.marking import mark as mark
     from autotrascale.plan.search.benefit_model import BenefitModel as BenefitModel
     from autotrascale.plan.search.study import Study as Study
 
-__all__ = ["BenefitModel", "Flow", "Operator", "Query", "Study", "attach", "job"]
+__all__ = ["BenefitModel", "Flow", "Operator", "Query", "Study", "attach", "job", "mark"]
 __version__ = "0.1.0"
 
 _FLOW = "autotrascale.execute.spark.query.flow"
@@ -30,6 +31,7 @@ _HOMES = {
     "Study": "autotrascale.plan.search.study",
     "attach": "autotrascale.execute.spark.adopted.adopting",
     "job": _FLOW,
+    "mark": "autotrascale.execute.spark.query.marking",
 }
 
 

@@ -152,10 +152,10 @@ def marks(work: Path, job: WordCount, rows: int, rounds: int) -> dict[str, objec
         "rows_per_batch": rows,
         "batch_seconds": {way: round(statistics.median(seconds[way]), 3) for way in ways},
         "cpu_seconds": {way: round(statistics.median(cpu[way]), 3) for way in ways},
-        "marks_cost": _cost(seconds["marks"], seconds["bare"]),
-        "cost": _cost(seconds["marks and log"], seconds["bare"]),
-        "marks_cpu_cost": _cost(cpu["marks"], cpu["bare"]),
-        "cpu_cost": _cost(cpu["marks and log"], cpu["bare"]),  # a busy machine does not blur it
+        "marks_cost": cost(seconds["marks"], seconds["bare"]),
+        "cost": cost(seconds["marks and log"], seconds["bare"]),
+        "marks_cpu_cost": cost(cpu["marks"], cpu["bare"]),
+        "cpu_cost": cost(cpu["marks and log"], cpu["bare"]),  # a busy machine does not blur it
         "goal_percent": 5.0,
     }
 
@@ -272,7 +272,7 @@ def _cpu_seconds() -> float:
     return total
 
 
-def _cost(these: list[float], those: list[float], draws: int = 2000) -> dict[str, object]:
+def cost(these: list[float], those: list[float], draws: int = 2000) -> dict[str, object]:
     """What these cost more than those of the same rounds: the median in per cent, and its 95 % interval."""
     differences = [100 * (a - b) / b for a, b in zip(these, those, strict=True)]
     chance = random.Random(1)

@@ -159,7 +159,7 @@ def stage_times(batches: Sequence[BatchFact]) -> tuple[StageTime, ...]:
     stages: dict[str, list[StageFact]] = defaultdict(list)
     for stage in (stage for batch in batches for stage in batch.stages):
         stages[stage.operator].append(stage)
-    tasks = _by_stage(batches)
+    tasks, last = _by_stage(batches), _last(batches)
     return tuple(
         StageTime(
             name=name,
@@ -169,6 +169,8 @@ def stage_times(batches: Sequence[BatchFact]) -> tuple[StageTime, ...]:
             hottest=_hottest(tasks[name]),
             reads_source=all(stage.first for stage in mine),
             stateful=any(stage.stateful for stage in mine),
+            records_in=per(len(batches), sum_of(task.read for task in tasks[name]) or None),
+            records_out=per(len(batches), _handed_on(tasks[name]) or (_output(batches) if name == last else None)),
         )
         for name, mine in stages.items()
     )
@@ -265,6 +267,22 @@ def _hottest(tasks: Sequence[TaskFact]) -> float | None:
     times = _by_index(tasks)
     total = sum(times or ())
     return max(times) * len(times) / total if times and total else None
+
+
+def _handed_on(tasks: Sequence[TaskFact]) -> int | None:
+    """To a shuffle or to files. Zero says little: Spark counts nothing that goes to most sinks, or to the driver."""
+    return sum_of((sum_of(task.sent for task in tasks), sum_of(task.written for task in tasks)))
+
+
+def _output(batches: Sequence[BatchFact]) -> int | None:
+    """What the sink says that it took."""
+    return sum_of(batch.output_records for batch in batches) or None
+
+
+def _last(batches: Sequence[BatchFact]) -> str | None:
+    """The stage that every batch ends with, where there is such a one."""
+    ends = {max(batch.stages, key=lambda stage: stage.stage).operator for batch in batches if batch.stages}
+    return ends.pop() if len(ends) == 1 else None
 
 
 def _useful_ms(tasks: Iterable[TaskFact]) -> int | None:

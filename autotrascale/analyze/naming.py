@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from autotrascale.analyze.plan_tree import Stage, shape_of, shuffle_of, shuffles_of
 from autotrascale.monitor.eventlog.events import Node
+from autotrascale.monitor.marks import naming_marks, naming_names
 
 _MARK = "CollectMetrics"
 _LONGEST = 60  # characters of one name
@@ -51,9 +52,18 @@ def slim(plan: Node) -> None:
         elif node.nodeName == "Exchange":
             number = shuffle_of(node)
             node.simpleString = "" if number is None else f"[plan_id={number}]"
+        elif marks := naming_marks(node.simpleString):
+            node.simpleString = marks
         elif (node.nodeName.split() or ["?"])[0] in node.simpleString:
             node.simpleString = words(node.nodeName, node.simpleString)
         todo += node.children
+
+
+def marked_name(part: Sequence[Node]) -> str:
+    """What naming marks call a part of a plan; empty without any. The times of several in one stage cannot be told
+    apart: it has all their names, in the order of the data."""
+    names = [name for node in reversed(part) for name in naming_names(node.simpleString)]
+    return _short(" + ".join(dict.fromkeys(names)))
 
 
 def words(name: str, text: str) -> str:

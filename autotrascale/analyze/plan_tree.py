@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from autotrascale.domain.errors import EngineError
 from autotrascale.monitor.eventlog.events import JobStage, Node, Scope
+from autotrascale.monitor.marks import counting_name
 
-_MARK = re.compile(r"CollectMetrics op:([^,\s]+)")
 _PLAN_ID = re.compile(r"\[plan_id=(\d{1,9})\]")
 _FINAL = -1  # the piece that writes no shuffle
 _NUMBERED = "spark_plan_"
@@ -170,8 +170,8 @@ def _cut(tree: Node) -> list[Piece]:
     todo = [(tree, pieces[0])]
     while todo:
         node, piece = todo.pop()
-        if mark := _MARK.match(node.simpleString):
-            piece.marks.append(mark.group(1))
+        if mark := counting_name(node.simpleString):
+            piece.marks.append(mark)
         if node.nodeName == "Exchange":
             number = shuffle_of(node)
             below = Piece(_FINAL - len(pieces) if number is None else number)

@@ -1,9 +1,9 @@
 """Which stage ran which operator, for all stages of one batch (or, without a stream, of one query). Pure Python.
 
-With marks (`op:NAME`) the plan says it, as `plan_tree` reads it. Without marks every stage is an operator of its own,
-named by the most telling node of its part of the plan, in the words that `naming` left of it; a stage that Spark lists
-again for a later job of the same query ends in the same RDD, and so gets the same name. Where a stage does not say what
-it reads, no upstream is made up.
+With marks that count (`op:NAME`) the plan says it, as `plan_tree` reads it. Without them every stage is an operator of
+its own, called what a naming mark in its part of the plan says, else named by the most telling node there, in the words
+that `naming` left of it; a stage that Spark lists again for a later job of the same query ends in the same RDD, and so
+gets the same name. Where a stage does not say what it reads, no upstream is made up.
 
 This is asked once for each form that batches have, or once for each batch of a live job, so it may be Python.
 """
@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from autotrascale.analyze.naming import by_name, part_of, words
+from autotrascale.analyze.naming import by_name, marked_name, part_of, words
 from autotrascale.analyze.plan_tree import Plan, Rdd, Stage
 from autotrascale.domain.errors import EngineError
 from autotrascale.monitor.eventlog.events import Node
+from autotrascale.monitor.marks import naming_names
 
 _CODEGEN = "WholeStageCodegen"
 _SCAN = re.compile(r"Scan|^LocalTable|^Range|^Rate")
@@ -162,14 +163,17 @@ def _listed(jobs: Sequence[Job]) -> list[tuple[Stage, Job]]:
 
 
 def _name(stage: Stage, stages: Mapping[int, Stage], plan: Node | None) -> str:
-    """In the words of its part of the plan; else by the nodes that it names itself, else by its own name."""
+    """As somebody marked it; in the words of its part of the plan; else by the nodes that it names itself, else by its
+    own name."""
     part = part_of(stage, stages, plan) if plan else []
+    if named := marked_name(part):
+        return named
     there = {node.nodeName for node in part}
     nodes = [*part, *(node for node in _nodes(stage, plan) if node.nodeName not in there)]
     for partial in (False, True):
         for telling in _TELLING if stage.parents != () else (_SCAN, *_TELLING):
             for node in nodes:
-                said = node.simpleString
+                said = "" if naming_names(node.simpleString) else node.simpleString  # it is another stage's
                 if said and said.startswith(_PARTIAL) == partial and telling.search(node.nodeName):
                     return said
     return _plain(stage.name or "stage")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 class StageTime:
     """One stage of a query's batches. `work_seconds` are its tasks' useful time for each batch, all together;
     `hottest` is what the longest task took over the mean of all, tasks of one number added up over the window.
-    None: not known."""
+    Records are those of each batch that its tasks read, from a source or a shuffle, and those that they handed on, to a
+    shuffle or a sink. None: not known."""
 
     name: str
     tasks: int
@@ -19,6 +20,15 @@ class StageTime:
     hottest: float | None
     reads_source: bool = False  # it reads from no other stage, so the source says how many tasks it has
     stateful: bool = False
+    records_in: float | None = None
+    records_out: float | None = None
+
+    @property
+    def true_rate(self) -> float | None:
+        """Records for each second that one slot is useful."""
+        if self.records_in is None or not self.work_seconds:
+            return None
+        return self.records_in / self.work_seconds
 
 
 def shares(stages: Sequence[StageTime]) -> list[float | None]:

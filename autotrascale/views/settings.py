@@ -48,7 +48,17 @@ def in_the_program(settings: Sequence[Setting]) -> list[str]:
     return found + [f'.trigger({each.name}="{each.value}")' for each in settings if each.kind == "trigger"]
 
 
-STAGE_COLUMNS = ("stage", "tasks", "seconds", "work", "share", "hottest task")
+STAGE_COLUMNS = (
+    "stage",
+    "tasks",
+    "seconds",
+    "work",
+    "share",
+    "hottest task",
+    "records in",
+    "records out",
+    "rate per slot",
+)
 
 
 def stage_rows(stages: Sequence[StageTime]) -> list[tuple[str, ...]]:
@@ -61,6 +71,9 @@ def stage_rows(stages: Sequence[StageTime]) -> list[tuple[str, ...]]:
             UNKNOWN if stage.work_seconds is None else seconds(stage.work_seconds),
             UNKNOWN if share is None else percent(share),
             UNKNOWN if stage.hottest is None else f"{stage.hottest:.1f} × the mean",
+            UNKNOWN if stage.records_in is None else amount(stage.records_in),
+            UNKNOWN if stage.records_out is None else amount(stage.records_out),
+            UNKNOWN if stage.true_rate is None else f"{amount(stage.true_rate)}/s",
         )
         for stage, share in zip(stages, shares(stages), strict=True)
     ]

@@ -41,7 +41,8 @@ class Task:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of an operator. `reads` are places of other stages in the batch; with a `mark` it ends an operator."""
+    """One stage of an operator. `reads` are places of other stages in the batch; with a `mark` it ends an operator.
+    `named` by a mark that counts nothing."""
 
     mark: str
     tasks: tuple[Task, ...]
@@ -51,6 +52,7 @@ class Stage:
     stateful: bool = False
     width: int | None = None  # number of tasks, where some did not end well
     attempts: int = 1
+    named: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,8 +127,14 @@ class Log:
     def _plan(self, batch: Batch, shuffles: Mapping[int, int]) -> dict[str, Any]:
         def piece(at: int) -> dict[str, Any]:
             below = [exchange(self, shuffles[read], piece(read)) for read in batch.stages[at].reads]
-            inner = node("Join" if len(below) > 1 else "Project", *(below or [node("Scan")]))
-            mark = batch.stages[at].mark
+            inner = node(works_in(batch.stages[at]), *(below or [node("MicroBatchScan")]))
+            if batch.stages[at].stateful:
+                inner = node("StateStoreSave", inner)
+            mark, named = batch.stages[at].mark, batch.stages[at].named
+            if named:
+                partition = "SPARK_PARTITION_ID()"
+                asked = f"Filter (({partition} >= 0) OR (cast({partition} as string) = op:{named}))"
+                inner = node("Filter", inner, text=asked)
             if not mark or not self.since(3, 0):
                 return inner
             return node("CollectMetrics", inner, text=f"CollectMetrics op:{mark}, [count(1)]")
@@ -156,7 +164,9 @@ class Log:
         rdds = [self._rdd_info("ShuffledRowRDD", "Exchange", shuffles[read]) for read in stage.reads]
         rdds += [] if stage.reads else [self._rdd_info("DataSourceRDD", "MicroBatchScan", 0)]
         rdds += [self._rdd_info("StateStoreRDD", "StateStoreSave", 0)] if stage.stateful else []
-        rdds += [self._rdd_info("MapPartitionsRDD", "Exchange" if at in shuffles else "Project", shuffles.get(at, 0))]
+        rdds += [
+            self._rdd_info("MapPartitionsRDD", "Exchange" if at in shuffles else works_in(stage), shuffles.get(at, 0))
+        ]
         told = {
             "Stage ID": first + at,
             "Stage Attempt ID": 0,
@@ -269,6 +279,10 @@ class Log:
 
     def _add(self, event: str, told: Mapping[str, Any]) -> None:
         self.lines.append(json.dumps({"Event": event, **told}, separators=(",", ":")) + "\n")
+
+
+def works_in(stage: Stage) -> str:
+    return "Join" if len(stage.reads) > 1 else "Project"
 
 
 def node(name: str, *children: dict[str, Any], text: str = "") -> dict[str, Any]:

@@ -222,8 +222,39 @@ def test_where_the_time_of_a_batch_goes() -> None:
     assert (read.name, read.tasks, read.seconds, read.work_seconds) == ("read kafka", 2, 0.3, 0.4)
     assert (read.hottest, read.reads_source, read.stateful) == (pytest.approx(1.5), True, False)
     assert (count.name, count.work_seconds, count.hottest, count.stateful) == ("count by word", 0.6, 1.0, True)
+    assert read.records_in is read.records_out is read.true_rate is None, "none of its tasks counted any"
     timeless = [replace(batch, tasks=(TaskFact(0, 0, None), *batch.tasks[1:])) for batch in batches]
     assert stage_times(timeless)[0].work_seconds is stage_times(timeless)[0].hottest is None
+
+
+@given(seeds, st.integers(1, 5), st.integers(1, 9))
+def test_records_of_stages_are_those_that_their_tasks_saw(seed: int, batches: int, width: int) -> None:
+    """However tasks share them; the last stage gives what the sink took, unless its own tasks wrote files."""
+    chance = random.Random(seed)
+    counted = [tuple(chance.randint(0, 400) for _ in range(4)) for _ in range(batches * width)]
+    window = []
+    for number in range(batches):
+        mine = counted[number * width : (number + 1) * width]
+        first, last = 2 * number, 2 * number + 1
+        tasks = [
+            TaskFact(first, at, 100, read=took, sent=gave, written=0) for at, (took, gave, _, _) in enumerate(mine)
+        ]
+        tasks += [TaskFact(last, at, 50, read=took, sent=0, written=0) for at, (_, _, took, _) in enumerate(mine)]
+        stages = (StageFact(first, "enrich", width, 0, 300, first=True), StageFact(last, "totals", width, 300, 900))
+        taken = sum(row[3] for row in mine)
+        window.append(BatchFact(number, "r", 1000 * number, 1.0, 10, 1.0, taken, stages=stages, tasks=tuple(tasks)))
+    sums = [sum(column) / batches for column in zip(*counted, strict=True)]
+    enrich, totals = stage_times(window)
+    found = (enrich.records_in, enrich.records_out, totals.records_in, totals.records_out)
+    assert found == tuple(each or None for each in sums)
+    if enrich.true_rate is not None:
+        assert enrich.true_rate == pytest.approx(sums[0] / (0.1 * width))
+    silent = stage_times([replace(batch, output_records=None) for batch in window])
+    assert silent[1].records_out is None
+    wrote = stage_times(with_tasks(window, lambda task: replace(task, written=7)))
+    assert [stage.records_out for stage in wrote] == pytest.approx([sums[1] + 7 * width, 7 * width])
+    untold = stage_times(with_tasks(window, lambda task: replace(task, sent=None, read=None)))
+    assert untold[0].records_in is untold[0].records_out is None
 
 
 def triggered(*gaps_and_times: tuple[float, float]) -> list[BatchFact]:

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from autotrascale.analyze.naming import slim
 from autotrascale.analyze.plan_tree import Rdd, Stage
 from autotrascale.analyze.roles import Job, roles, shape
 from autotrascale.monitor.eventlog.events import Node
+from autotrascale.monitor.marks import NAME
 
 
 def node(name: str, *children: Node, text: str = "") -> Node:
@@ -75,6 +81,68 @@ def test_without_marks_stages_are_named_by_their_most_telling_node() -> None:
     assert [role.operator for role in found] == ["read parquet a.b", "group", "keep state", "collect at here.py:7"]
     assert found[3].upstream == ("group", "keep state")
     assert not any(role.marked for role in found)
+
+
+def named(name: str, *children: Node) -> Node:
+    text = f"Filter ((SPARK_PARTITION_ID() >= 0) OR (cast(SPARK_PARTITION_ID() as string) = op:{name}))"
+    return node("Filter", *children, text=text)
+
+
+def names_of(*parts: Node) -> list[str]:
+    """Of a chain of stages, one for each of these parts; each is put under the next one's shuffle."""
+    plan, stages = Node("Scan", "Scan", []), []
+    for at, part in enumerate(parts):
+        bottom = part
+        while bottom.children:
+            bottom = bottom.children[0]
+        bottom.children = [exchange(at, plan)] if at else [plan]
+        plan, last = part, at == len(parts) - 1
+        rdds = ([reads(at)] if at else []) + ([] if last else [writes(at + 1)])
+        stages.append(stage(at, *rdds, parents=(at - 1,) if at else ()))
+    slim(plan)
+    slim(plan)
+    return [role.operator for role in roles([Job(stages, plan)])]
+
+
+def test_a_naming_mark_names_the_one_stage_that_it_stands_in() -> None:
+    count = node("HashAggregate", text="HashAggregate(keys=[k#1], functions=[count(1)])")
+    window = node("Window", text="Window [k#1]")
+    write = node("Write", named("Filter"))
+    assert names_of(named("clean", node("Project")), count, window, write) == [
+        "clean", "count by k", "window", "Filter",
+    ]  # fmt: skip
+
+
+def test_several_naming_marks_in_one_stage_are_told_together_in_the_order_of_the_data() -> None:
+    both = node("Write", named("enrich", node("Project", named("clean", node("Project")))))
+    joined = node("Filter", text=f"Filter ((x#1 > 1) AND {named('late').simpleString[7:]})")
+    assert names_of(node("Project"), joined, both) == ["scan", "late", "clean + enrich"]
+    assert names_of(*(named("same") for _ in range(3))) == ["same", "same (2)", "same (3)"]
+
+
+def test_what_only_looks_like_a_naming_mark_names_nothing() -> None:
+    """A program may compare its columns with whatever it likes."""
+    mine = node("Filter", text="Filter (isnotnull(kind#1) AND (kind#1 = op:refund))")
+    counted = mark("own", node("Filter", text="Filter (cast(n#1 as string) = op:own)"))
+    assert names_of(node("Project"), node("Write", mine)) == ["scan", "filter"]
+    assert names_of(node("Project"), node("Write", counted)) == ["own", "own"]
+
+
+@given(st.lists(st.lists(st.none() | st.from_regex(NAME, fullmatch=True), max_size=3), min_size=1, max_size=6))
+def test_each_stage_has_the_names_of_its_own_marks_and_no_other(marks: list[list[str | None]]) -> None:
+    """None: a filter of the program's own among them."""
+    parts = []
+    for inside in marks:
+        part = node("Project")
+        for name in inside:
+            part = node("Filter", part, text="Filter (k#1 > 1)") if name is None else named(name, part)
+        parts.append(part)
+    found = names_of(*parts)
+    assert len(set(found)) == len(found) == len(marks)
+    for name, inside in zip(found, marks, strict=True):
+        mine = " + ".join(dict.fromkeys(each for each in inside if each is not None))
+        stripped = re.sub(r" \(\d+\)$", "", name)
+        assert stripped == (mine if len(mine) <= 60 else f"{mine[:59].rstrip()}…") or not mine
 
 
 def test_equal_names_are_counted_on() -> None:

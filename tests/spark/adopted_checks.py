@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 import autotrascale
-from autotrascale.domain.errors import EngineError
+from autotrascale import mark
+from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.execute.spark.adopted.client import Client
 from autotrascale.execute.spark.adopted.messages import Rescale, Rescaled
+from autotrascale.monitor.marks import naming_names
 
 CHECKS: dict[str, Callable[[], None]] = {}
 FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
@@ -135,6 +138,39 @@ def the_session_keeps_its_number_and_queries_that_start_at_once_their_own() -> N
     assert [partitions[query.id] for query in (*moved, fresh)] == [3, 4, 2], answers
     for query in (*moved, fresh):
         query.stop()
+
+
+@check
+def marks_change_no_result_and_keep_their_names_when_it_is_moved() -> None:
+    found: dict[int, int] = {}
+    batches: list[int] = []
+
+    def upsert(batch: DataFrame, number: int) -> None:
+        found.update({row.k: row["count"] for row in batch.collect()})
+        batches.append(number)
+
+    doubled = mark(numbers().repartition(2).select((col("value") % 7).alias("k")), "sevenths")
+    counts = mark(doubled.groupBy("k").count(), "totals")
+    with pytest.raises(InputError, match=r"mark: is the name of another mark .*\(seen: 'sevenths'\)"):
+        mark(counts, "sevenths")
+    query = started("marked", counts, upsert)
+    for partitions in (3, 2):
+        answer = rescaled(query, partitions)
+        assert (answer.done, answer.partitions) == (True, partitions), answer
+        seen = len(batches)
+        until(lambda seen=seen: len(batches) > seen + 1)
+        assert set(naming_names(query._jsq.explainInternal(False))) == {"sevenths", "totals"}
+    query.stop()
+    bare = started("marked", numbers().groupBy((col("value") % 7).alias("k")).count(), upsert)  # the same checkpoint
+    seen = len(batches)
+    until(lambda: len(batches) > seen)
+    bare.stop()
+    assert bare.id == query.id
+    values = [value % 7 for value in range(sum(found.values()))]
+    assert found == dict(Counter(values))
+    assert len(values) > 10
+    assert len(values) % 5 == 0
+    assert sorted(row.id for row in mark(mark(spark.range(9), "one"), "two").collect()) == list(range(9))
 
 
 @check

@@ -4,6 +4,7 @@ verb that does it."""
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -28,11 +29,12 @@ pytestmark = pytest.mark.spark
 
 SCRIPT = """
     import sys
+    from autotrascale import mark
     from pyspark.sql import SparkSession, functions as F
 
     spark = SparkSession.builder.appName("shops").getOrCreate()
     orders = spark.readStream.format("rate").option("rowsPerSecond", 200).option("numPartitions", 2).load()
-    totals = orders.groupBy((F.col("value") % 50).alias("shop")).count()
+    totals = mark(orders.groupBy((F.col("value") % 50).alias("shop")).count(), "totals_of_shops")
     writer = totals.writeStream.queryName("totals").outputMode("update").format("noop")
     query = writer.option("checkpointLocation", sys.argv[1]).trigger(processingTime="500 milliseconds").start()
     query.awaitTermination(int(sys.argv[2]))
@@ -142,7 +144,7 @@ def test_the_verb_runs_a_program_and_says_what_to_set(tmp_path: Path) -> None:
     assert "advising on shops (local-" in done.stderr
     assert "its executors stay as they are: master local[2] runs all tasks inside the driver" in done.stderr
     assert "where the time of a batch goes" in done.stdout
-    assert "count by expression" in done.stdout
+    assert re.search(r"(?m)^ *totals_of_shops  .* \d[\d,.]*/s *$", done.stdout), done.stdout
     assert "read rate stream" in done.stdout
     assert "expected: 1 executor" in done.stdout
     assert "target: {latency_seconds: 5.0}" in job_file.read_text()

@@ -52,12 +52,15 @@ def test_what_is_pasted_is_quoted_for_the_shell() -> None:
 
 def test_where_the_time_of_a_batch_goes() -> None:
     rows = stage_rows(
-        [StageTime("read kafka", 6, 0.2, 0.5, 1.0, reads_source=True), StageTime("count by word", 8, 0.9, 1.5, 2.44)]
+        [
+            StageTime("read kafka", 6, 0.2, 0.5, 1.0, reads_source=True, records_in=1000.0, records_out=250.0),
+            StageTime("count by word", 8, 0.9, 1.5, 2.44, records_in=250.0),
+        ]
     )
     assert rows == [
-        ("read kafka", "6", "200 ms", "500 ms", "25%", "1.0 × the mean"),
-        ("count by word", "8", "900 ms", "1.50 s", "75%", "2.4 × the mean"),
+        ("read kafka", "6", "200 ms", "500 ms", "25%", "1.0 × the mean", "1,000", "250", "2,000/s"),
+        ("count by word", "8", "900 ms", "1.50 s", "75%", "2.4 × the mean", "250", "?", "167/s"),
     ]
     assert all(len(row) == len(STAGE_COLUMNS) for row in rows)
     unknown = stage_rows([StageTime("read kafka", 6, 0.2, None, None)])
-    assert unknown == [("read kafka", "6", "200 ms", "?", "?", "?")]
+    assert unknown == [("read kafka", "6", "200 ms", "?", "?", "?", "?", "?", "?")]

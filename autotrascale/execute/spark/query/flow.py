@@ -38,7 +38,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.spark.load.generator import ARRIVAL, Records, source_format
-from autotrascale.monitor.marks import COUNT, FIRST, LAST, MARK, MEAN
+from autotrascale.execute.spark.query.marking import counted
+from autotrascale.monitor.marks import FIRST, LAST, MEAN
 from autotrascale.reading import validate
 
 Query: TypeAlias = DataStreamWriter
@@ -108,7 +109,7 @@ class Flow:
 
     def _mark(self, name: str, df: DataFrame, *extra: Any) -> DataFrame:
         self.marked.append(name)
-        return df.observe(f"{MARK}{name}", fn.count(fn.lit(1)).alias(COUNT), *extra)
+        return counted(df, name, *extra)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,46 @@
+"""What a mark may be called, and what is marked. What marks do is in `adopted_checks.py` and tests/analyze."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.classic.dataframe import DataFrame
+
+from autotrascale import mark
+from autotrascale.domain.errors import InputError
+from autotrascale.monitor.marks import MARK, NAME, counting_name, naming_marks, naming_names
+
+NO_PLAN: Any = object.__new__(DataFrame)  # names are looked at before it
+
+
+@pytest.mark.parametrize("name", ["", " ", "a b", "-a", ".a", "a,b", "ä", "a\n", "a" * 61, "op:a", None, 5, ["a"]])
+def test_a_name_that_a_plan_cannot_hold_is_one_line(name: Any) -> None:
+    with pytest.raises(InputError) as wrong:
+        mark(NO_PLAN, name)
+    assert re.fullmatch(r"mark: cannot be called that \(seen: .*\); take up to 60 letters, .*", str(wrong.value))
+
+
+@pytest.mark.parametrize("given_", [None, 5, "df", DataFrame])
+def test_what_is_no_data_frame_is_one_line(given_: Any) -> None:
+    with pytest.raises(
+        InputError, match=r"^mark: is given something else than a DataFrame \(seen: '\w+'\); write mark"
+    ):
+        mark(given_, "enrich")
+
+
+@given(st.from_regex(NAME, fullmatch=True), st.text(max_size=40), st.text(max_size=40))
+def test_a_name_is_read_back_from_a_plan_whatever_stands_around_it(name: str, before: str, behind: str) -> None:
+    """And of what is kept of it, once more."""
+    said = f"Filter ({before} AND (cast(SPARK_PARTITION_ID() as string) = {MARK}{name}){behind})"
+    assert naming_names(said) == naming_names(naming_marks(said)) == [name]
+    assert counting_name(said) is None
+
+
+@given(st.text())
+def test_other_text_names_nothing(text: str) -> None:
+    assert naming_names(text) == []
+    assert naming_marks(text) == ""
