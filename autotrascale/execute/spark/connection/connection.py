@@ -42,10 +42,13 @@ class Connection:
     ready: Ready
     topology: Topology
     watch: Watch
+    floors: dict[str, int]  # of sources that read topics: no fewer tasks
 
-    def __init__(self, settings: SparkSettings, work: Path, log: Path, owner: str = "") -> None:
+    def __init__(
+        self, settings: SparkSettings, work: Path, log: Path, owner: str = "", copies: Path | None = None
+    ) -> None:
         self._settings = settings
-        self._work = work
+        self._work, self._copies = work, copies
         event_log_folder(work).mkdir(exist_ok=True)
         self.process = HostProcess(log, settings.python_path, owner)
         self._unanswered = False
@@ -59,11 +62,14 @@ class Connection:
             conf=configuration(self._settings, self._work),
             work_dir=str(self._work),
             executors_within=start / 2,
+            sources=self._settings.sources,
+            copies="" if self._copies is None else str(self._copies),
         )
         answer = self.ask(boot, start)
         assert isinstance(answer, Ready)
         self.ready = answer
         self.topology = Topology(dict(answer.operators))
+        self.floors = {name: topic.partitions for name, topic in answer.topics.items()}
         follower = Follower(event_log_folder(self._work), answer.application, consume=not self._settings.keep_event_log)
         self.watch = Watch(follower)
 
