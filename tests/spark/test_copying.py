@@ -107,8 +107,8 @@ def test_what_is_no_topic_is_refused_in_a_line(changes: dict[str, object], said:
 def test_a_topic_that_holds_too_little_is_told_with_its_numbers() -> None:
     said = too_little(CLICKS, TopicHolds(3, 4500), 300.0, 45.0)
     assert said == (
-        "topic clicks of 127.0.0.1:9092 holds 4,500 records for trials, 15 s at 300 a second; a trial may take 45 s, and"
-        " after the last one they come again from the first"
+        "topic clicks of 127.0.0.1:9092 holds 4,500 records for trials, 15 s at 300 a second; a trial may take 45 s,"
+        " and after the last one they come again from the first"
     )
 
 

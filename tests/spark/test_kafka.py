@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,9 +108,9 @@ def test_a_topic_that_is_not_there_or_holds_nothing_is_said_in_a_line(broker: Br
     asked = reading(broker, tmp_path)
     for topic, said in (("none", "is not there; create it, or name another"), ("quiet", "holds no records to tune on")):
         source = SourceSettings(KafkaTopic(broker.servers, topic))
-        with SparkEngine(SparkSettings(**{**vars(asked), "sources": {"source": source}})) as engine:
-            with pytest.raises(EngineError) as refused:
-                _ = engine.topology
+        changed = replace(asked, sources={"source": source})
+        with SparkEngine(changed) as engine, pytest.raises(EngineError) as refused:
+            _ = engine.topology
         assert said in str(refused.value)
         assert "\n" not in str(refused.value)
 
