@@ -51,7 +51,7 @@ class Connection:
         self._work, self._copies = work, copies
         event_log_folder(work).mkdir(exist_ok=True)
         self.process = HostProcess(log, settings.python_path, owner)
-        self._unanswered = False
+        self._unanswered = self.started = False
 
     def open(self) -> None:
         """Job loaded, session open, executors there."""
@@ -91,8 +91,11 @@ class Connection:
 
     def start_query(self, parallelism: Mapping[str, int], checkpoint: str, load_file: str) -> Started:
         message = StartQuery(dict(parallelism), checkpoint, load_file, self._settings.sink)
-        answer = self.ask(message, self._settings.patience.command)
+        # The first start makes the copies of what topics hold.
+        copying = self._settings.patience.start if self.floors and not self.started else 0.0
+        answer = self.ask(message, self._settings.patience.command + copying)
         assert isinstance(answer, Started)
+        self.started = True
         self.watch.follow(answer.run)
         return answer
 
