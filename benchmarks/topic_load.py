@@ -66,7 +66,11 @@ _KINDS: dict[str, tuple[str, Callable[[int], Callable[[Ints], Sequence[Any]]]]] 
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def first(count: int) -> Ints:
+    return np.arange(count)
+
+
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=sorted(_KINDS))
     parser.add_argument("servers", help="such as 127.0.0.1:9092")
@@ -76,7 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--partitions", type=int, default=3, help="of the topic, where it is not there yet")
     parser.add_argument("--hot", type=float, default=0.0, help="share of the records that all go to one partition")
     parser.add_argument("--seed", type=int, default=0)
-    chosen = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    chosen = parser().parse_args(arguments)
     broker = Broker(Path(), port=int(chosen.servers.rpartition(":")[2]))
     broker.create(chosen.topic, chosen.partitions, or_keep=True)
     fill(broker, chosen.topic, chosen.kind, chosen.records, seed=chosen.seed, hot=chosen.hot, rate=chosen.rate)

@@ -337,8 +337,8 @@ def test_executors_that_wait_for_a_topic_are_spoken_of_by_whoever_sizes(name: st
     """Half of the work is reading, which two partitions let one executor do."""
     for share, told in ((0.5, True), (0.0, False)):
         snapshot = chain(
-            {"executors": 4}, {"executors": 10.0}, 18.0, execution="micro-batch", overhead_share=0.01, batch_seconds=1.0,
-            operators={"executors": {"narrow": Narrow(share, 1.0)}},
+            {"executors": 4}, {"executors": 10.0}, 18.0, execution="micro-batch", overhead_share=0.01,
+            batch_seconds=1.0, operators={"executors": {"narrow": Narrow(share, 1.0)}},
         )  # fmt: skip
         decision = create(name, Target(1.0)).decide(snapshot)
         if codes(decision) == {"hold-no-counterpart"}:

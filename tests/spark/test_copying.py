@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.spark.configuration import configuration, lacks_connector
-from autotrascale.execute.spark.host.topics import newest
+from autotrascale.execute.spark.host import topics
+from autotrascale.execute.spark.host.topics import Topics, newest
 from autotrascale.execute.spark.load import copying
 from autotrascale.execute.spark.load.copying import OFFSET, PARTITION, STAMP, Copy
 from autotrascale.execute.spark.load.topic import KafkaTopic, SourceSettings, TopicHolds, too_little
@@ -102,6 +105,24 @@ def test_what_is_no_topic_is_refused_in_a_line(changes: dict[str, object], said:
         KafkaTopic(**{"bootstrap": "127.0.0.1:9092", "topic": "clicks", **changes})  # type: ignore[arg-type]
     assert str(refused.value).startswith(said)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 0), (70, 70)])
+def test_a_topic_that_holds_nothing_is_refused_before_a_trial_and_read_by_a_job_that_runs(
+    start: int, end: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "offsets", lambda _spark, _topic: {0: (start, end), 1: (0, 0)})
+    sources, nobody = {"source": SourceSettings(CLICKS)}, cast(SparkSession, None)
+    with pytest.raises(InputError) as refused:
+        Topics(nobody, sources, tmp_path, copied=True)
+    assert str(refused.value) == (
+        "sources.source: topic clicks of 127.0.0.1:9092 holds no records to tune on; send some, or name another topic"
+    )
+    live = Topics(nobody, sources, tmp_path, copied=False)
+    assert live.holds == {"source": TopicHolds(2, 0)}
+    live.check_fed("shop", ["source"])
+    with pytest.raises(InputError, match=r"sources\.source: job shop reads this source by itself"):
+        live.check_fed("shop", [])
 
 
 def test_a_topic_that_holds_too_little_is_told_with_its_numbers() -> None:
