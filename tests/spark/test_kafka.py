@@ -84,7 +84,8 @@ def test_a_trial_plays_the_records_of_a_topic_and_leaves_it_alone(
     again = [*views(events)] * 9
     assert found.total() > 50
     assert found == Counter(again[: found.total()])
-    assert broker.groups() == []
+    # Nobody's but of the tool that told the test in which order the records came.
+    assert [group for group in broker.groups() if not group.startswith("console-consumer")] == []
 
 
 def test_a_job_that_runs_reads_the_topic_itself(broker: Broker, events: list[str], tmp_path: Path) -> None:
