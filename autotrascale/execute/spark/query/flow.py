@@ -85,7 +85,7 @@ class Flow:
             self.fed.append(name)
         if isinstance(given, DataFrame):
             return self.source(name, given, arrival=ARRIVAL)
-        records = given or records
+        records = records if given is None else given
         self.generated.append(name)
         kind = f"load_{name}"
         self.spark.dataSource.register(source_format(kind, schema, records))
