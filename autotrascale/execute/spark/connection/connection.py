@@ -68,8 +68,9 @@ class Connection:
         answer = self.ask(boot, start)
         assert isinstance(answer, Ready)
         self.ready = answer
-        self.topology = Topology(dict(answer.operators))
         self.floors = {name: topic.partitions for name, topic in answer.topics.items()}
+        p_max = self._settings.p_max or answer.slots
+        self.topology = Topology(dict(answer.operators)).at_least(self.floors, p_max)
         follower = Follower(event_log_folder(self._work), answer.application, consume=not self._settings.keep_event_log)
         self.watch = Watch(follower)
 
