@@ -45,10 +45,15 @@ _CONF = {
 _WITHIN = 120.0
 
 
-def measure(rescales: int, seed: int, folder: Path, records: int = 200) -> dict[str, Any]:
-    """`records` are sent in each round."""
+def measure(rescales: int, seed: int, folder: Path, records: int = 200, broker: Broker | None = None) -> dict[str, Any]:
+    """`records` are sent in each round, to a broker of its own where none is given."""
+    if broker is None:
+        with broker_in(folder) as own:
+            return measure(rescales, seed, folder, records, own)
+    broker.create(SOURCE, 3)
+    broker.create(SINK, 2)
     draw, sent, still, refused = random.Random(seed), Counter[str](), list[float](), list[str]()
-    with broker_in(folder) as broker, _program(broker, folder) as client:
+    with _program(broker, folder) as client:
         for number in range(rescales + 1):
             clicks = [f"page-{draw.randrange(PAGES)}" for _ in range(records)]
             sent.update(clicks)
@@ -79,8 +84,6 @@ def broker_in(folder: Path) -> Iterator[Broker]:
     broker = Broker(folder / "kafka")
     try:
         broker.start()
-        broker.create(SOURCE, 3)
-        broker.create(SINK, 2)
         yield broker
     finally:
         broker.kill()

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,8 +43,10 @@ class Broker:
                 raise RuntimeError("no Kafka to test with: " + " | ".join(said))
             time.sleep(0.1)
 
-    def create(self, topic: str, partitions: int) -> None:
-        self._topics("--create", "--topic", topic, "--partitions", str(partitions))
+    def create(self, topic: str, partitions: int, *, or_keep: bool = False) -> None:
+        """`or_keep`: one that is there stays as it is."""
+        more = ["--if-not-exists"] if or_keep else []
+        self._topics("--create", "--topic", topic, "--partitions", str(partitions), *more)
 
     def widen(self, topic: str, partitions: int) -> None:
         self._topics("--alter", "--topic", topic, "--partitions", str(partitions))
@@ -52,6 +54,38 @@ class Broker:
     def send(self, topic: str, lines: Sequence[str]) -> None:
         """Each line is a record, without a key: it goes to any partition."""
         self._tool("ConsoleProducer", "--topic", topic, text="".join(f"{line}\n" for line in lines))
+
+    def send_keyed(self, topic: str, lines: Iterable[str]) -> None:
+        """`key TAB value` each, sent as they come; a key's records share a partition."""
+        form = ("--property", "parse.key=true", "--property", "key.separator=\t")
+        with subprocess.Popen(
+            self._command("ConsoleProducer", "--topic", topic, *form), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, env=_environment(),
+        ) as producer:  # fmt: skip
+            assert producer.stdin is not None
+            assert producer.stdout is not None
+            for line in lines:
+                producer.stdin.write(f"{line}\n")
+                producer.stdin.flush()
+            producer.stdin.close()
+            said = producer.stdout.read().strip()
+        if producer.returncode:
+            raise RuntimeError(f"ConsoleProducer {topic}: {said}")
+
+    def groups(self) -> list[str]:
+        """Of consumers."""
+        return self._tool("consumer.group.ConsumerGroupCommand", "--list").split()
+
+    def in_order(self, topic: str, count: int) -> list[str]:
+        """The values of so many records from the beginning, by their timestamps; of one moment, by partition and
+        offset."""
+        most = ("--max-messages", str(count), "--timeout-ms", "10000", "--from-beginning")
+        form = [f"print.{each}=true" for each in ("timestamp", "partition", "offset")]
+        said = self._tool(
+            "consumer.ConsoleConsumer", "--topic", topic, *most, *(w for f in form for w in ("--property", f))
+        )
+        rows = [line.split("\t", 3) for line in said.splitlines()]
+        return [row[3] for row in sorted(rows, key=lambda row: [int(each.split(":")[1]) for each in row[:3]])]
 
     def read(self, topic: str, count: int) -> list[str]:
         """So many records from the beginning, `key value` each; fewer where there are no more of them."""
@@ -75,11 +109,15 @@ class Broker:
         self._tool("TopicCommand", *arguments)
 
     def _tool(self, name: str, *arguments: str, text: str = "") -> str:
-        command = [SCRIPT, "tool", f"org.apache.kafka.tools.{name}", "--bootstrap-server", self.servers, *arguments]
+        command = self._command(name, *arguments)
         done = subprocess.run(command, input=text, capture_output=True, text=True, env=_environment(), check=False)
         if done.returncode:
             raise RuntimeError(f"{name} {' '.join(arguments)}: {done.stdout.strip()} {done.stderr.strip()}")
         return done.stdout
+
+    def _command(self, name: str, *arguments: str) -> list[str]:
+        tool = f"org.apache.kafka.tools.{name}"
+        return [str(SCRIPT), "tool", tool, "--bootstrap-server", self.servers, *arguments]
 
     def _answers(self) -> bool:
         with socket.socket() as caller:

@@ -47,7 +47,7 @@ from typing import Literal
 from autotrascale.analyze import metrics, queues
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
 from autotrascale.analyze.sums import per, sum_of
-from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot, Work
+from autotrascale.domain.snapshot import Latency, Narrow, OperatorMetrics, Snapshot, Work
 from autotrascale.domain.stages import StageTime
 from autotrascale.domain.topology import Topology
 
@@ -190,6 +190,20 @@ def undivided(batches: Sequence[BatchFact], c: float) -> float | None:
     return min(1.0, c * alone / total) if total else None
 
 
+def narrow(batches: Sequence[BatchFact], c: float) -> Narrow | None:
+    """The part of the work that is reading topics, and how many executors their partitions keep busy; None where no
+    topic is read, or the tasks' times are not known. Of several, as if they were one that lasts as long as they do."""
+    described = batches[-1].sources if batches else ()
+    stages = stage_times(batches)
+    works = [stage.work_seconds for stage in stages]
+    known = [work for work in works if work is not None]
+    if not described or not all(each.startswith("Kafka") for each in described) or len(known) < len(works):
+        return None
+    reading = [(work, stage.tasks) for stage, work in zip(stages, known, strict=True) if stage.reads_source]
+    read, lasts = sum(work for work, _ in reading), sum(work * c / tasks for work, tasks in reading)
+    return Narrow(min(1.0, read / sum(known)), read / lasts) if read and lasts else None
+
+
 def _operator(
     did: Mapping[str, Sequence[TaskFact]], batches: Sequence[BatchFact], executors: Mapping[str, Executor], k: int
 ) -> OperatorMetrics:
@@ -199,13 +213,13 @@ def _operator(
     one_by_one = did.keys() == executors.keys() and len(did) == k
     parts = list(did.values()) if one_by_one else [[task for tasks in did.values() for task in tasks]]
     works = tuple(_work(tasks, records, total, c) for tasks in parts)
-    alone = None if c is None else undivided(batches, c)
+    alone, part = (None, None) if c is None else (undivided(batches, c), narrow(batches, c))
     if one_by_one:
-        return OperatorMetrics(parallelism=k, instances=works, undivided=alone)
+        return OperatorMetrics(parallelism=k, instances=works, undivided=alone, narrow=part)
     (whole,) = works
     return OperatorMetrics(
         whole.records_in, None, whole.useful_seconds, whole.waiting_seconds, whole.deserialise_seconds,
-        whole.gc_seconds, parallelism=k, undivided=alone,
+        whole.gc_seconds, parallelism=k, undivided=alone, narrow=part,
     )  # fmt: skip
 
 

@@ -56,6 +56,20 @@ WORK_FIELDS = ("records_in", "records_out", "useful_seconds", "waiting_seconds",
 
 
 @dataclass(frozen=True)
+class Narrow:
+    """The part of an operator's work that `width` instances share at most, as the partitions of a topic are read by as
+    many tasks: whoever comes beyond waits while it is done. A width need not be whole: 3 partitions keep 1.5 executors
+    of 2 cores busy."""
+
+    share: float
+    width: float
+
+    def __post_init__(self) -> None:
+        checks.share("share", self.share)
+        checks.positive("width", self.width)
+
+
+@dataclass(frozen=True)
 class OperatorMetrics(Work):
     """One operator's window: `instances` one by one, or their sums in the fields of `Work`, never both."""
 
@@ -70,6 +84,7 @@ class OperatorMetrics(Work):
     arrival_cv2: float | None = None  # squared coefficient of variation of inter-arrival times
     service_cv2: float | None = None  # … and of service times
     undivided: float | None = None  # share of its work that one instance does alone, where tasks tell it
+    narrow: Narrow | None = None  # of what is divided
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
@@ -92,6 +92,16 @@ class Topology:
         """Names the shape of the graph: models of one shape must not be used for another."""
         shape = [[name, sorted(operator.upstream)] for name, operator in sorted(self.operators.items())]
         return hashlib.sha256(json.dumps(shape).encode()).hexdigest()[:12]
+
+    def at_least(self, floors: Mapping[str, int], p_max: int) -> Topology:
+        """With operators that cannot have fewer instances than these, as a source cannot that is a topic of so many
+        partitions; never more than they may have."""
+        raised = {
+            name: replace(each, minimum=max(each.minimum, min(floors[name], each.maximum or p_max, p_max)))
+            if name in floors else each
+            for name, each in self.operators.items()
+        }  # fmt: skip
+        return Topology(raised)
 
     def vector(self, parallelism: Mapping[str, int]) -> tuple[int, ...]:
         """Named parallelism → the vector k."""

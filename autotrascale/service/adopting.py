@@ -37,6 +37,7 @@ from autotrascale.views import settings as views
 _START_SECONDS = 60.0  # a Python that loads PySpark, on a busy machine
 _GLANCE_SECONDS = 0.5  # between two looks at whether the program still runs
 _ENDING_SECONDS = 15.0  # a driver that ends answers no more, and Spark takes its time
+_NAMED_SECONDS = 60.0  # after its first query a program has mostly started the others
 _LEARNING_SECONDS = 10.0  # between two looks while there is no target yet
 
 
@@ -54,10 +55,10 @@ class Query:
         limits = application.bounds  # those that there are, where they cannot come and go
         limited = replace(file.program, executors=ExecutorBounds(limits.most, limits.least))
         self.file, self.application, self._around = replace(file, program=limited), application, around
-        self.target = file.target
+        self.target = file.target_of(described.name)
         self._number = described.id
-        self._job = self.file.of_query(described.name, file.target or Target(1.0))
-        self.name = self._job.name
+        self._job = self.file.of_query(described.name, self.target or Target(1.0))
+        self.name, self.called = self._job.name, described.name
         self.live = AdoptedJob(self._job, described, application)
         self.due = 0.0
         self.kept: Kept | None = None
@@ -143,7 +144,10 @@ class Controller:
         self._told = ""  # the last that was said of what is the matter
         self._away_since: float | None = None
         self.missed = False
-        self.learned: Target | None = file.target
+        self._seen: set[str] = set()  # names of queries
+        self._unknown_since: float | None = None  # the first query was seen, and others that the file names were not
+        self._told_unknown = False
+        self._learned: dict[str, Target] = {}
 
     def run(self, seconds: float | None = None) -> None:
         """Until the program ends, or for so long."""
@@ -162,6 +166,7 @@ class Controller:
                 self._sleep(_GLANCE_SECONDS)
             ended = "finished"
         finally:
+            self._tell_of_unknown(0.0)
             self._end_all(ended)
             self._client.close()
 
@@ -187,13 +192,30 @@ class Controller:
         for described in application.queries():
             if described.active and described.id not in self._queries:
                 self._queries[described.id] = Query(described, application, self._file, self._around)
+                self._seen.add(described.name)
         for number, query in list(self._queries.items()):
             if self._clock() >= query.due:
                 query.due = self._clock() + _LEARNING_SECONDS  # should its turn fail
                 query.turn(self._clock())
-                self.learned = self.learned or query.target
+                self._learn_from(query)
             if query.live.ended:
                 self._end(number, "finished")
+        self._tell_of_unknown(_NAMED_SECONDS)
+
+    def _learn_from(self, query: Query) -> None:
+        if query.target is not None and self._file.target_of(query.called) is None:
+            self._learned[query.called] = query.target
+
+    def _tell_of_unknown(self, after: float) -> None:
+        """Once, of queries that the job file names and the program does not have. It may start them late."""
+        unknown = [name for name in self._file.queries if name not in self._seen]
+        if not unknown or not self._seen or self._told_unknown:
+            return
+        self._unknown_since = self._unknown_since or self._clock()
+        if self._clock() - self._unknown_since >= after:
+            self._told_unknown = True
+            has = ", ".join(sorted(name or "one without a name" for name in self._seen))
+            note(f"queries.{unknown[0]}: the program has started no query of this name; it has {has}")
 
     def _opened(self) -> AdoptedApplication | None:
         """None before the program has opened Spark. One that closes it and opens it again has another application."""
@@ -231,6 +253,13 @@ class Controller:
 
     def write_job(self, path: Path) -> None:
         """What is wanted of the program, as a job file."""
-        remarks = {} if self._file.target or self.learned is None else {"target": "what it held while it was looked at"}
-        write_whole(path, written(replace(self._file, target=self.learned), remarks))
+        file, held = self._file, "what it held while it was looked at"
+        if len(self._learned) == 1:
+            (target,) = self._learned.values()
+            file, remarks = file.aiming_at(target), {"target": held}
+        else:
+            remarks = {"queries": held} if self._learned else {}
+            for name, target in self._learned.items():
+                file = file.aiming_at(target, name)
+        write_whole(path, written(file, remarks))
         note(f"job file written: {path}")

@@ -48,6 +48,10 @@ class JobFile:
         if self.spark is not None and self.p_max > MOST_TASKS:
             raise InputError("p_max", f"is above {MOST_TASKS:,}, more tasks than Spark has room for in a stage",
                              seen=self.p_max, remedy="give the cores that the cluster has")  # fmt: skip
+        for name in () if self.spark is None else self.spark.sources:
+            if name not in self.source_rates:
+                raise InputError(f"spark.sources.{name}", "is no source of the job: source_rates does not have it",
+                                 remedy=f"use one of {', '.join(self.source_rates)}")  # fmt: skip
         # What holds of the job as a whole is said with the file's name, and before an engine is started for nothing.
         if self.operators or self.spark is None:
             job = self._job(Topology(self.operators))
@@ -97,7 +101,8 @@ class JobFile:
             from autotrascale.execute.spark.live import LiveSpark
 
             running = LiveSpark(replace(self.spark, p_max=self.p_max), self.source_rates, home or Path("mlruns"))
-            return self._job(Topology(self.operators) if self.operators else running.topology), running
+            topology = Topology(self.operators) if self.operators else running.topology
+            return self._job(topology.at_least(running.floors, self.p_max)), running
         if self.simulator is None:
             raise InputError("simulator", "is missing", remedy="describe how the job behaves")
         from autotrascale.execute.simulator.live import SimulatedLive
@@ -126,7 +131,7 @@ class JobFile:
         engine = SparkEngine(replace(self.spark, p_max=self.p_max))
         try:
             topology = Topology(self.operators) if self.operators else engine.topology
-            return self._job(topology), engine
+            return self._job(topology.at_least(engine.floors, self.p_max)), engine
         except BaseException:
             engine.close()
             raise

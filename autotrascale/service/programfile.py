@@ -63,12 +63,20 @@ class ProgramSettings:
 
 
 @dataclass(frozen=True)
+class QueryWishes:
+    """What is wanted of one query of the program, where it is not what is wanted of all."""
+
+    target: Target
+
+
+@dataclass(frozen=True)
 class ProgramFile:
-    """Without a `target` it is learned from what the program holds."""
+    """Without a `target` it is learned from what the program holds, for each query that `queries` does not name."""
 
     job: str
     program: ProgramSettings
     target: Target | None = None
+    queries: Mapping[str, QueryWishes] = field(default_factory=dict)
     manager: Knobs = field(default_factory=Knobs)
     autoscale: Autoscale = field(default_factory=Autoscale)
     version: Literal[1] = 1
@@ -76,6 +84,8 @@ class ProgramFile:
     def __post_init__(self) -> None:
         if not self.job:
             raise InputError("job", "is empty", remedy="name the job")
+        if "" in self.queries:
+            raise InputError("queries", "name a query that has no name", remedy="use the names that the program gives")
         for knob, operator in self.manager.named_operators:
             if operator != OPERATOR:
                 raise InputError(f"manager.{knob}", "names an operator that a program does not have", seen=operator,
@@ -94,6 +104,17 @@ class ProgramFile:
         planning = filled_in(self.autoscale.planning, USUAL_PLANNING)
         autoscale = replace(filled_in(self.autoscale, USUAL), planning=planning)
         return replace(self, manager=filled_in(self.manager, USUAL_KNOBS), autoscale=autoscale)
+
+    def target_of(self, query: str) -> Target | None:
+        """The query's own, else the one for all, if any."""
+        wishes = self.queries.get(query)
+        return self.target if wishes is None else wishes.target
+
+    def aiming_at(self, target: Target, query: str = "") -> ProgramFile:
+        """With this target for one query, or for all that have none of their own."""
+        if not query:
+            return replace(self, target=target)
+        return replace(self, queries={**self.queries, query: QueryWishes(target)})
 
     def of_query(self, name: str, target: Target, rate: float = 0.0) -> Job:
         """One query of the program, as a job of one operator."""

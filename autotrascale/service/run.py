@@ -29,7 +29,10 @@ def run(
         float | None, typer.Option("--for", metavar="SECONDS", help="How long; else until the program ends.", min=1.0)
     ] = None,
     target: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="The latency to hold; else learned from what it holds.")
+        list[str] | None,
+        typer.Option(
+            metavar="[QUERY=]SECONDS", help="The latency to hold, of all queries or of one; else learned. Repeatable."
+        ),
     ] = None,
     executors: Annotated[str | None, typer.Option(metavar="MIN:MAX", help="How many executors it may have.")] = None,
     price: Annotated[float | None, typer.Option(metavar="AMOUNT", help="Of one executor for an hour.")] = None,
@@ -66,7 +69,7 @@ def run(
             stack.callback(decisions.close)
         found = None if program is None else Program.find(program.resolve())
         script = found.script if found is not None else command.script if command is not None else ""
-        wishes = _wishes(job_file, Path(script).stem, target, executors, price)
+        wishes = _wishes(job_file, Path(script).stem, target or [], executors, price)
         meter = stack.enter_context(metering(metrics, journalled=decisions is not None))
         around = keeping.Around(opened, decisions, meter, form, advise=not apply)
         if found is not None:
@@ -100,12 +103,11 @@ def _split(words: list[str]) -> tuple[Path | None, list[str]]:
 
 
 def _wishes(
-    job_file: Path | None, name: str, target: float | None, executors: str | None, price: float | None
+    job_file: Path | None, name: str, targets: list[str], executors: str | None, price: float | None
 ) -> ProgramFile:
     """As the file says, and over it what the command line says."""
     from dataclasses import replace
 
-    from autotrascale.domain.target import Target
     from autotrascale.service.programfile import ExecutorBounds, ProgramFile, ProgramSettings, read_program_file
 
     if job_file is not None:
@@ -116,10 +118,33 @@ def _wishes(
         file = replace(file, program=replace(file.program, executors=_bounds(executors)))
     if price is not None:
         file = replace(file, program=replace(file.program, price=price))
-    if target is not None:
-        wanted = replace(file.target, latency_seconds=target) if file.target else Target(target)
-        file = replace(file, target=wanted)
+    for said in targets:
+        file = _aiming(file, said)
     return file
+
+
+def _aiming(file: ProgramFile, said: str) -> ProgramFile:
+    """`5`, or `orders=2` for one query; the statistic stays the file's."""
+    from dataclasses import replace
+
+    from autotrascale.domain.errors import InputError
+    from autotrascale.domain.target import Target
+
+    query, equals, number = said.rpartition("=")
+    try:
+        seconds = float(number)
+    except ValueError:
+        raise InputError(
+            "--target", "is not SECONDS or QUERY=SECONDS", seen=said, remedy="write 5, or orders=2"
+        ) from None
+    if equals and not query:
+        raise InputError("--target", "names no query before its =", seen=said, remedy="write 5, or orders=2")
+    before = file.target_of(query)
+    try:
+        target = replace(before, latency_seconds=seconds) if before else Target(seconds)
+    except InputError as error:
+        raise error.under("--target: ") from None
+    return file.aiming_at(target, query)
 
 
 def _bounds(text: str) -> ExecutorBounds:

@@ -95,6 +95,7 @@ def _start(asked: Asked, store: Store | None, lease: Lease | None, listener: Run
         wanted = wanted_by(asked.file, asked.engine, job, faithful=asked.settings.faithful)
         warm = warm_start(asked.warm_start, store, job, wanted)
         listener.opening(job, sink, warm)
+        _tell(engine, job, listener.trouble)
         if store is None:
             sources = [source.model for source in warm.sources]
             seen = meter.of(engine)
@@ -134,6 +135,7 @@ def _resume(
         _check_same(job if opening.rate is None else job.at_rate(opening.rate), opening.job)
         sink = file.sink(cast(EngineName, opening.engine))
         listener.opening(opening.job, sink, WarmStart(opening.sources, opening.warm_start))
+        _tell(engine, opening.job, listener.trouble)
         journal = RunJournal.resume(store, run, total_trials, max_seconds, lease)
         if asked_by:
             asking.note_down(store, run.info.run_id, asked_by, "resume")
@@ -161,6 +163,12 @@ def _through(journal: RunJournal, engine: Engine, listener: RunListener, meter: 
         raise
     return Finished(outcome, journal.run_id, model, opening.warm_start, _cold(opening.sources, opening.job),
                     opening.sink, _output_records(engine))  # fmt: skip
+
+
+def _tell(engine: Engine, job: Job, say: Callable[[str], None]) -> None:
+    """What an engine has to say before the first trial, if it is one that has."""
+    for line in getattr(engine, "remarks", lambda _rates: ())(job.source_rates):
+        say(line)
 
 
 def _output_records(engine: Engine) -> int | None:

@@ -153,6 +153,24 @@ def test_a_hot_key_is_not_divided_and_the_floor_says_so() -> None:
     assert sizing.stages((64,))[0] > 0.4, "however many executors there are, the hot task lasts"
 
 
+def test_the_partitions_of_a_topic_are_as_wide_as_its_reading_gets() -> None:
+    """Three tasks read, 0.6 s of 3 s of work; on executors of two cores that is one and a half of them."""
+    tasks = tuple(TaskFact(0, at, 200, executor=str(at % 2)) for at in range(3))
+    tasks += tuple(TaskFact(1, at, 300, executor=str(at % 2)) for at in range(8))
+    stages = (StageFact(0, "read kafka", 3, 0, 300, first=True), StageFact(1, "count", 8, 300, 900))
+    kafka = BatchFact(0, "r", 0, 1.0, 100, 4.0, stages=stages, tasks=tasks, sources=("KafkaV2[Subscribe[a]]",))
+    batches = [replace(kafka, batch=n, started_ms=4000 * n) for n in range(5)]
+    found = snapshot("q", batches, there(2, cores=2), 64)
+    assert found is not None
+    part = found.operators[OPERATOR].narrow
+    assert part is not None
+    assert (part.share, part.width) == (pytest.approx(0.2), pytest.approx(1.5))
+    sizing = sized(found)
+    assert sizing.stages((64,))[0] == pytest.approx(0.6 / 3 / 4, rel=0.2), "however many executors, three tasks read"
+    files = [replace(batch, sources=("FileStreamSource[file:/in]",)) for batch in batches]
+    assert snapshot("q", files, there(2, cores=2), 64).operators[OPERATOR].narrow is None  # type: ignore[union-attr]
+
+
 def test_of_a_share_of_the_executors_there_are_sums_alone() -> None:
     batches = drawn(random.Random(7), 3)
     found = shot(batches, 3, share=2)

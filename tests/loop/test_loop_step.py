@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from autotrascale.domain.errors import EngineError
-from autotrascale.domain.snapshot import Work
+from autotrascale.domain.snapshot import Narrow, Work
 from autotrascale.execute.live import Look, Rescaled
 from autotrascale.loop import HOPELESS, Event, Instruction, Keep, LookTaken, Loop, Rescale, RescaleEnded, Start, step
 from autotrascale.plan.control import pace
@@ -179,6 +179,17 @@ def test_a_hot_key_is_named_and_no_parallelism_thrown_at_it() -> None:
     _, diary = run(job, 3600)
     assert "hold-skew" in diary.codes
     assert job.asked == []
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.5, True), (0.0, False)])
+def test_instances_that_wait_for_a_topic_are_named_at_each_look(share: float, told: bool) -> None:
+    def narrow(look: Look) -> Look:
+        assert look.snapshot is not None
+        work = replace(look.snapshot.operators["work"], narrow=Narrow(share, 1.5))
+        return replace(look, snapshot=replace(look.snapshot, operators={**look.snapshot.operators, "work": work}))
+
+    _, diary = run(live(looks=dict.fromkeys(range(2, 1000), narrow)), 600)
+    assert ("source-partitions" in diary.codes) == told
 
 
 def test_a_slow_service_is_named_and_no_parallelism_thrown_at_it() -> None:

@@ -195,3 +195,39 @@ def test_what_cannot_be_had_is_said() -> None:
     steady = Setup(4, 2, 200)
     rough = advise(WORD_COUNT, today(setup=steady, measured_batch=3.0), Target(3.0), MOST)
     assert any("take the figures as rough" in caveat for caveat in rough.caveats)
+
+
+def test_a_topic_of_few_partitions_leaves_slots_waiting_and_that_is_said_with_numbers() -> None:
+    """Two partitions: 0.06 s of work is read in 0.03 s of each second, whoever waits beside."""
+    of = Workload(0.2, (StageWork("read kafka", 0.06, 2, reads_source=True), StageWork("count", 4.0, 8)), 100.0)
+    few, target = today(setup=Setup(4, 2, partitions=8), source="kafka"), Target(2.6)
+    advice = advise(of, few, target, 4)
+    slots = advice.then.slots
+    assert "minPartitions" not in named(advice)
+    assert (
+        f"read kafka has 2 tasks, as many as its source has partitions: {slots - 2} of {slots} slots wait while it is"
+        " read, 30 ms in each second that more slots do not shorten"
+    ) in advice.caveats
+    files = replace(few, source="files")
+    assert not [each for each in advise(of, files, target, 4).caveats if "partitions: " in each]
+
+
+@given(st.integers(0, 2**32))
+def test_slots_wait_for_a_topic_only_where_there_are_more_than_it_has_readers(seed: int) -> None:
+    of, now, target = drawn(seed)
+    advice = advise(of, now, target, MOST)
+    then = applied(advice, now).setup
+    waits = now.source == "kafka" and any(s.reads_source and then.tasks(s) < then.slots for s in of.stages)
+    assert waits == any("slots wait while it is read" in each for each in advice.caveats)
+
+
+def test_a_hot_partition_is_a_reader_that_no_executor_divides() -> None:
+    read = StageWork("read kafka", 0.5, 4, 0.6, reads_source=True)
+    of = Workload(0.2, (read,), 100.0)
+    (said,) = [each for each in advise(of, today(source="kafka"), Target(3.0), 4).caveats if "busiest" in each]
+    assert said == (
+        "one task of read kafka does 60% of its work alone, the reader of the busiest partition: 300 ms in each second"
+        " that no executor divides; more even keys do, or minPartitions above 4"
+    )
+    (other,) = [each for each in advise(of, today(source="files"), Target(3.0), 4).caveats if "alone" in each]
+    assert other == "one task of read kafka does 60% of its work alone, which no setting divides"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.snapshot import Narrow, Snapshot
 from autotrascale.plan.sizing import floor as module
 from autotrascale.plan.sizing.demand import measure_demand
 from autotrascale.plan.sizing.floor import (
@@ -164,6 +164,71 @@ def test_a_key_that_one_instance_holds_is_not_divided() -> None:
     assert micro_batch(*even) == [4, 7]
     assert micro_batch([0.2, 1.0], [1, 1], [40, 40], 0.1, hot) == [2, 2]  # 0.1 + 0.1 + 0.75
     assert micro_batch([0.2, 2.0], [1, 1], [40, 40], 0.1, hot) == [40, 40]  # 1 s of each second, whatever k is
+
+
+narrows = st.builds(Narrow, st.sampled_from((0.0, 0.2, 0.7, 1.0)), st.sampled_from((0.5, 1.0, 2.5, 4.0)))
+
+
+@given(st.floats(0.01, 6.0), st.floats(0.0, 0.9), st.sampled_from((0.0, 0.1, 0.9)), narrows, st.integers(1, 8))
+def test_what_is_narrow_is_floored_as_trying_everything_would(
+    load: float, overhead: float, hot: float, part: Narrow, most: int
+) -> None:
+    """Of one operator, as a program's query is one: the least that is enough, else all that helps."""
+    (found,) = micro_batch([load], [1], [most], overhead, [hot], [part])
+
+    def busy(k: int) -> float:
+        return busy_share("micro-batch", overhead, [load], [k], [hot], [part])
+
+    enough = [k for k in range(1, most + 1) if busy(k) <= 1 + 1e-9]
+    if any(abs(busy(k) - 1 - 1e-9) < 1e-12 for k in range(1, most + 1)):
+        return
+    useful = most if part.share < 1 else min(most, math.ceil(part.width))
+    assert found == min(enough, default=useful)
+    assert busy(useful) == pytest.approx(busy(most))
+
+
+@given(small, st.floats(0.0, 0.9), st.data())
+def test_what_is_narrow_takes_no_less_and_holds_where_anything_does(
+    loads: list[float], overhead: float, data: st.DataObject
+) -> None:
+    lower, upper = [1] * len(loads), [data.draw(st.integers(1, 6)) for _ in loads]
+    narrow = [data.draw(st.none() | narrows) for _ in loads]
+    found = micro_batch(loads, lower, upper, overhead, narrow=narrow)
+    assert all(least <= k <= most for least, k, most in zip(lower, found, upper, strict=True))
+    assert (busy_share("micro-batch", overhead, loads, found, (), narrow) <= 1 + 2e-9) or (
+        busy_share("micro-batch", overhead, loads, upper, (), narrow) > 1
+    )
+    wide = [None if part is None else replace(part, width=100.0) for part in narrow]
+    assert micro_batch(loads, lower, upper, overhead, narrow=[None] * len(loads)) == micro_batch(
+        loads, lower, upper, overhead
+    )
+    wider = micro_batch(loads, lower, upper, overhead, narrow=wide)
+    if busy_share("micro-batch", overhead, loads, found, (), narrow) <= 1:
+        assert sum(wider) <= sum(found)
+
+
+@given(loads, st.integers(1, 40), narrows)
+def test_a_stage_is_as_long_as_its_narrow_part_and_no_shorter_for_more(
+    loads: list[float], k: int, part: Narrow
+) -> None:
+    now, more = (stage_seconds(loads, [own] * len(loads), (), [part] * len(loads)) for own in (k, k + 1))
+    for load, t, then in zip(loads, now, more, strict=True):
+        assert t >= then * (1 - 1e-12)
+        assert t * (1 + 1e-9) >= max(load / k, load * part.share / part.width)
+        if k <= part.width:
+            assert t == pytest.approx(load / k)
+
+
+@given(snapshots(execution="micro-batch", max_operators=1), narrows, st.floats(0.0, 0.4))
+def test_a_floor_that_scales_badly_counts_what_is_narrow_too(snapshot: Snapshot, part: Narrow, loss: float) -> None:
+    operators = {name: replace(metrics, narrow=part) for name, metrics in snapshot.operators.items()}
+    narrow, demand = replace(snapshot, operators=operators), measure_demand(snapshot)
+    (name,) = operators
+    plain = throughput_floor(demand, snapshot, {name: loss})
+    found = throughput_floor(demand, narrow, {name: loss})
+    assert found.reach <= plain.reach * (1 + 1e-9)
+    if found.reachable and plain.reachable:
+        assert found.parallelism[name] >= plain.parallelism[name]
 
 
 @given(loads, st.floats(0.0, 0.95), st.integers(1, 3), st.integers(40, 3000))

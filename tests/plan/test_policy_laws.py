@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from autotrascale.domain.decision import Decision
-from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot, Work
+from autotrascale.domain.snapshot import Latency, Narrow, OperatorMetrics, Snapshot, Work
 from autotrascale.domain.target import Target
 from autotrascale.plan.policies import create, known
 from autotrascale.plan.sizing.sizing import Sizing, size
@@ -330,3 +330,21 @@ def test_every_way_to_the_floor_gives_the_same(snapshot: Snapshot, target: Targe
     assert isinstance(looped, Sizing)
     assert looped.floor == sized.floor
     assert looped.load == pytest.approx(sized.load)
+
+
+@pytest.mark.parametrize("name", SIZING)
+def test_executors_that_wait_for_a_topic_are_spoken_of_by_whoever_sizes(name: str) -> None:
+    """Half of the work is reading, which two partitions let one executor do."""
+    for share, told in ((0.5, True), (0.0, False)):
+        snapshot = chain(
+            {"executors": 4}, {"executors": 10.0}, 18.0, execution="micro-batch", overhead_share=0.01,
+            batch_seconds=1.0, operators={"executors": {"narrow": Narrow(share, 1.0)}},
+        )  # fmt: skip
+        decision = create(name, Target(1.0)).decide(snapshot)
+        if codes(decision) == {"hold-no-counterpart"}:
+            return
+        found = [reason for reason in decision.reasons if reason.code == "source-partitions"]
+        assert bool(found) == (told and decision.parallelism["executors"] > 1)
+        for reason in found:
+            assert "more do not shorten" in reason.text
+            assert reason.numbers["reading"] == pytest.approx(0.9)

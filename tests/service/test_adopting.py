@@ -17,7 +17,7 @@ from autotrascale.service.adopting import Controller, Query
 from autotrascale.service.keeping import Around
 from autotrascale.service.metering import UNMETERED
 from autotrascale.service.output import Format
-from autotrascale.service.programfile import ExecutorBounds, ProgramFile, ProgramSettings
+from autotrascale.service.programfile import ExecutorBounds, ProgramFile, ProgramSettings, read_program_file
 
 FILE = ProgramFile("shops", ProgramSettings(ExecutorBounds(3)), Target(5.0))
 AROUND = Around(None, None, UNMETERED, Format.table, advise=True)
@@ -54,13 +54,13 @@ class Driver:
         """Nothing is open."""
 
 
-def kept(driver: Driver) -> Controller:
+def kept(driver: Driver, file: ProgramFile = FILE) -> Controller:
     now = [0.0]
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    controller = Controller(cast(Program, driver), FILE, AROUND, clock=lambda: now[0], sleep=sleep)
+    controller = Controller(cast(Program, driver), file, AROUND, clock=lambda: now[0], sleep=sleep)
     controller.run()
     assert driver.left < 0  # to its end
     return controller
@@ -95,3 +95,32 @@ def test_a_driver_that_hangs_is_said_and_one_that_just_ends_is_not(capsys: pytes
     assert "no program answers" not in capsys.readouterr().err
     kept(Driver("", away=True))
     assert capsys.readouterr().err.count("no program answers") == 1
+
+
+@pytest.mark.parametrize("turns", [TURNS, 200, 10])
+def test_a_query_that_the_file_names_and_the_program_has_not_is_said_once(
+    turns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a minute, or when the program ends: it may have started it late. Those that there are go on."""
+    aimed = list[Target | None]()
+
+    def turn(query: Query, _: float) -> None:
+        aimed.append(query.target)
+
+    monkeypatch.setattr(Query, "turn", turn)
+    kept(Driver(tmp_path.as_uri(), left=turns), FILE.aiming_at(Target(2.0), "totals").aiming_at(Target(1.0), "orders"))
+    said = capsys.readouterr().err
+    assert said.count("queries.orders: the program has started no query of this name; it has totals") == 1
+    assert set(aimed) == {Target(2.0)}
+
+
+def test_what_was_learned_is_written_for_each_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def turn(query: Query, _: float) -> None:
+        query.target = Target(3.0)
+
+    monkeypatch.setattr(Query, "turn", turn)
+    bare = ProgramFile("shops", FILE.program)
+    for file, learned in ((bare, bare.aiming_at(Target(3.0))), (FILE, FILE)):
+        controller = kept(Driver(tmp_path.as_uri()), file)
+        controller.write_job(tmp_path / "shops.yaml")
+        assert read_program_file(tmp_path / "shops.yaml") == learned

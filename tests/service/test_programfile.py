@@ -19,6 +19,7 @@ from autotrascale.service.programfile import (
     ExecutorBounds,
     ProgramFile,
     ProgramSettings,
+    QueryWishes,
     read_program_file,
     written,
 )
@@ -64,9 +65,11 @@ def test_who_takes_it_for_a_job_of_its_own_is_told_the_verb(tmp_path: Path) -> N
     assert f"autotrascale run {path} -- PROGRAM" in str(caught.value)
 
 
+names = st.text(st.characters(categories=("L", "Nd")), min_size=1, max_size=20)
+targets = st.builds(Target, st.floats(0.001, 1e6), st.sampled_from(["mean", "p50", "p95", "p99"]))
 files = st.builds(
     ProgramFile,
-    job=st.text(st.characters(categories=("L", "Nd")), min_size=1, max_size=20),
+    job=names,
     program=st.builds(
         ProgramSettings,
         executors=st.integers(1, 50).flatmap(
@@ -75,7 +78,8 @@ files = st.builds(
         cores=st.none() | st.integers(1, 64),
         price=st.none() | st.floats(0.01, 100),
     ),
-    target=st.none() | st.builds(Target, st.floats(0.001, 1e6), st.sampled_from(["mean", "p50", "p95", "p99"])),
+    target=st.none() | targets,
+    queries=st.dictionaries(names, st.builds(QueryWishes, targets), max_size=3),
     manager=st.builds(
         Knobs,
         interval_seconds=st.floats(0, 1e4),
@@ -91,6 +95,16 @@ files = st.builds(
 def test_what_is_written_is_read_as_the_same_again(file: ProgramFile, remark: str) -> None:
     text = written(file, {"target": remark})
     assert validate(yaml.safe_load(text), ProgramFile, place="written") == file
+
+
+@given(files, names, targets)
+def test_a_target_of_its_own_is_one_querys_and_of_no_other(file: ProgramFile, name: str, target: Target) -> None:
+    aimed = file.aiming_at(target, name)
+    assert aimed.target_of(name) == target
+    assert {aimed.target_of(other) for other in ("", "another one")} == {file.target}
+    for other, wishes in file.queries.items():
+        assert other == name or aimed.target_of(other) == wishes.target
+    assert all(file.aiming_at(target).target_of(other) == wishes.target for other, wishes in file.queries.items())
 
 
 def test_what_is_written_is_short_and_says_where_things_come_from(tmp_path: Path) -> None:

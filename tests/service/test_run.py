@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autotrascale.domain.target import Target
 from autotrascale.service import cli
-from autotrascale.service.run import _split
+from autotrascale.service.run import _split, _wishes
 
 
 def run(*arguments: str | Path) -> int:
@@ -42,7 +43,12 @@ def test_what_is_the_programs_stays_the_programs(words: list[str], job_file: str
         (["--executors", "4:2", "--", "app.py"], "maximum: is below the minimum of 4 (seen: 2)"),
         (["--executors", "some", "--", "app.py"], "--executors: is not MIN:MAX (seen: 'some')"),
         (["--executors", "0", "--", "app.py"], "minimum: must be at least 1 (seen: 0)"),
-        (["--target", "-1", "--", "app.py"], "latency_seconds: "),
+        (["--target", "-1", "--", "app.py"], "--target: latency_seconds: must be above zero (seen: -1.0)"),
+        (["--target", "orders=0", "--", "app.py"], "--target: latency_seconds: must be above zero (seen: 0.0)"),
+        (["--target", "orders", "--", "app.py"], "--target: is not SECONDS or QUERY=SECONDS (seen: 'orders')"),
+        (["--target", "orders=soon", "--", "app.py"], "--target: is not SECONDS or QUERY=SECONDS"),
+        (["--target", "=2", "--", "app.py"], "--target: names no query before its = (seen: '=2')"),
+        (["--target", "nan", "--", "app.py"], "--target: latency_seconds: must be finite"),
         (["--price", "-1", "--", "app.py"], "price: "),
         (["missing.yaml", "--", "app.py"], "missing.yaml: "),
         (["--program", "nowhere"], "has no program"),
@@ -58,6 +64,22 @@ def test_a_mistake_is_one_line_and_nothing_is_started(
     assert line in said.err
     assert len([each for each in said.err.splitlines() if each.startswith("autotrascale:")]) == 1
     assert not list(Path().glob("mlruns/live/*/program-*"))
+
+
+def test_targets_are_those_of_the_line_over_those_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text(
+        "{job: shop, program: {executors: {maximum: 4}}, target: {latency_seconds: 9, statistic: p95},"
+        " queries: {clicks: {target: {latency_seconds: 7}}}}"
+    )
+    wishes = _wishes(tmp_path / "shop.yaml", "shop", ["5", "orders=2", "a=b=3"], None, None)
+    found = {name: wishes.target_of(name) for name in ("", "orders", "clicks", "a=b")}
+    assert found == {
+        "": Target(5.0, "p95"),
+        "orders": Target(2.0, "p95"),
+        "clicks": Target(7.0),
+        "a=b": Target(3.0, "p95"),
+    }
+    assert _wishes(None, "app", ["orders=2"], None, None).target is None
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,20 @@ from autotrascale.execute.spark.connection.messages import (
     decode,
     encode,
 )
+from autotrascale.execute.spark.load.topic import KafkaTopic, SourceSettings, TopicHolds
 from autotrascale.execute.spark.query.checkpoint import Checkpoint, Entry, Planned, Store
 
 MESSAGES: list[Message] = [
     Boot("jobs:job", {"stall": 0.5, "words": [1, 2]}, {"spark.master": "local[2]"}, "/tmp/work", 30.0),
+    Boot(
+        "jobs:job",
+        {},
+        {},
+        "/tmp/work",
+        30.0,
+        {"source": SourceSettings(KafkaTopic("127.0.0.1:9092", "clicks"))},
+        "/tmp/work/copies",
+    ),
     StartQuery({"source": 1, "sink": 2}, "/tmp/checkpoint", "/tmp/load.json"),
     StopQuery(),
     Repartition("/tmp/checkpoint", 8),
@@ -44,6 +54,7 @@ MESSAGES: list[Message] = [
     IsWaiting(),
     Shutdown(),
     Ready("local-1", "4.3.0", 8, "job", {"source": Operator(), "count": Operator(("source",), stateful=True)}),
+    Ready("local-1", "4.3.0", 8, "job", {"source": Operator()}, {"source": TopicHolds(3, 1200)}),
     Started("run", ("source",), ("socket",), 0.25),
     CheckpointRead(Checkpoint((Planned(7, 2), Planned(8, 3)), (6, 7), (Store("0/left", 1, (7, 8)),))),
     Waiting(True),

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from autotrascale.execute.spark.settings import SparkSettings
 
+NO_CONNECTOR = (
+    "Spark has no connector to Kafka: run scripts/kafka.sh fetch, or set spark.conf.spark.jars to its jars,"
+    " as scripts/kafka.sh jars prints them"
+)
+_JARS = "spark.jars"
 _STATE = "spark.sql.streaming.stateStore"
 
 # A user's own `conf` goes over these.
@@ -52,7 +59,27 @@ def configuration(settings: SparkSettings, work: Path) -> dict[str, str]:
         ),
         "spark.sql.warehouse.dir": (work / "warehouse").as_uri(),
     }
-    return {"spark.app.name": "autotrascale", **_DEFAULTS, **here, **settings.conf, **ours}
+    jars = _kafka_jars(settings)
+    connector = {_JARS: ",".join(jars)} if jars else {}
+    return {"spark.app.name": "autotrascale", **_DEFAULTS, **here, **connector, **settings.conf, **ours}
+
+
+def lacks_connector(settings: SparkSettings) -> bool:
+    """To Kafka, where it is needed: neither does the job file name any jars, nor were they fetched."""
+    return bool(settings.sources) and not _names_jars(settings.conf) and not _kafka_jars(settings)
+
+
+def _kafka_jars(settings: SparkSettings) -> list[str]:
+    """As `scripts/kafka.sh fetch` has left them, for a job that reads topics and says of no jars."""
+    if not settings.sources or _names_jars(settings.conf):
+        return []
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "autotrascale")
+    newest = max(cache.glob("kafka-*/connector"), default=None)
+    return [] if newest is None else sorted(str(jar) for jar in newest.glob("*.jar"))
+
+
+def _names_jars(conf: Mapping[str, str]) -> bool:
+    return any(name in conf for name in (_JARS, "spark.jars.packages", "spark.driver.extraClassPath"))
 
 
 def event_log_folder(work: Path) -> Path:

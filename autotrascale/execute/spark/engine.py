@@ -9,7 +9,7 @@ What breaks in a trial is its verdict; after a host has died, the next trial sta
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,6 +22,7 @@ from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
 from autotrascale.execute.spark.connection.hosting import Hosting
 from autotrascale.execute.spark.connection.processes import session_members
+from autotrascale.execute.spark.load.topic import too_little
 from autotrascale.execute.spark.query.query import Query, now_ms
 from autotrascale.execute.spark.query.rescaling import POLL_SECONDS, Change, Changes
 from autotrascale.execute.spark.settings import SparkSettings
@@ -55,6 +56,21 @@ class SparkEngine:
     def p_max(self) -> int:
         """The upper bound for each operator: the slots of the master, unless the settings say otherwise."""
         return self.settings.p_max or self._ready().ready.slots
+
+    @property
+    def floors(self) -> Mapping[str, int]:
+        """Partitions of the topics that sources read: no source has fewer tasks."""
+        return self._ready().floors if self.settings.sources else {}
+
+    def remarks(self, source_rates: Mapping[str, float]) -> Sequence[str]:
+        """What had better be known before the first trial: of a topic that holds less than a trial may take."""
+        topics = self._ready().ready.topics if self.settings.sources else {}
+        longest = self.settings.window.max_seconds
+        return [
+            too_little(self.settings.sources[name].kafka, holds, source_rates.get(name, 0.0), longest)
+            for name, holds in topics.items()
+            if holds.records < source_rates.get(name, 0.0) * longest
+        ]
 
     @property
     def log(self) -> Path:

@@ -54,7 +54,7 @@ class LiveSpark:
         self._home = home.resolve()
         self._lock = _claim(self._home)
         end_leftovers(str(self._home))
-        self._hosting = Hosting(self.settings, owner=str(self._home))
+        self._hosting = Hosting(self.settings, owner=str(self._home), trials=False)
         self._query: Query | None = None
         self._own: dict[str, int] = {}  # instances of sources that have a number of their own, whatever was asked for
         self._why_down = "the job was never started"
@@ -70,6 +70,11 @@ class LiveSpark:
     @property
     def p_max(self) -> int:
         return self.settings.p_max or self._ready().ready.slots
+
+    @property
+    def floors(self) -> Mapping[str, int]:
+        """Partitions of the topics that sources read: no source has fewer tasks."""
+        return self._ready().floors if self.settings.sources else {}
 
     @property
     def log(self) -> Path:

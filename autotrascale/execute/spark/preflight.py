@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from autotrascale.domain.errors import EngineError
+from autotrascale.execute.spark.configuration import NO_CONNECTOR, lacks_connector
 from autotrascale.execute.spark.settings import SparkSettings
 
 JAVA = 17
@@ -21,6 +22,8 @@ def preflight(settings: SparkSettings) -> None:
     check_packages()
     check_java()
     check_memory(settings.driver_megabytes)
+    if lacks_connector(settings):
+        raise EngineError(NO_CONNECTOR)
 
 
 def check_packages() -> None:

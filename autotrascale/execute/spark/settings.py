@@ -12,6 +12,7 @@ from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.trial import Sink
 from autotrascale.execute.spark.load.schedule import Schedule
+from autotrascale.execute.spark.load.topic import SourceSettings
 
 BetweenTrials = Literal["fresh", "keep"]
 
@@ -52,6 +53,7 @@ class SparkSettings:
     `between_trials`: `fresh` gives each trial an empty state, which is what a tuner wants; `keep` treats the query as
     the one that must live on: it stays running between trials and is rescaled with its state.
     `sink`: where the output of trials goes: counted and dropped, to files of the trial's own, or to the job's own sink.
+    `sources` are those whose records are not the job's own to make but come from a topic.
     `load_shape` are (seconds, factor) points: the asked rate times a piecewise linear factor over time.
     """
 
@@ -68,6 +70,7 @@ class SparkSettings:
     window: Rules = field(default_factory=Rules)
     patience: Patience = field(default_factory=Patience)
     load_shape: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
+    sources: Mapping[str, SourceSettings] = field(default_factory=dict)
     work_dir: str = ""  # the system's folder for temporary files, when empty
     checkpoint_dir: str = ""  # where the cluster's executors can write too; inside work_dir when empty
     keep_event_log: bool = False

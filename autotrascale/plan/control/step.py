@@ -264,7 +264,8 @@ def _executed(
 ) -> Stepped:  # fmt: skip
     """What is to be done, and the entry that says so."""
     running, wanted, rate = snapshot.parallelism, decision.parallelism, snapshot.target_rate
-    reasons = (*notes, *decision.reasons, *signals.hot_keys(snapshot))
+    reasons = (*notes, *decision.reasons, *signals.hot_keys(snapshot),
+               *signals.narrow_sources(snapshot, wanted, decision.reasons))  # fmt: skip
     totals = state.totals.holding(decision.reasons[0]) if decision.hold else state.totals.not_holding()
     state = replace(state, planned=wanted, totals=totals)
     entry = Entry(

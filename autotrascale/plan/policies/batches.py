@@ -43,7 +43,7 @@ def fewest(sized: Sizing, target: Target) -> Vector:
     if sized.fixed_seconds is None:
         return sized.floor
     fixed = min(1.0, batch_latency(sized.fixed_seconds) / target.latency_seconds)
-    k = tuple(micro_batch(sized.known_loads, sized.lower, sized.upper, fixed, sized.hot))
+    k = tuple(micro_batch(sized.known_loads, sized.lower, sized.upper, fixed, sized.hot, sized.narrow))
     while (latency(sized, k) or 0.0) > target.latency_seconds and (more := _shortened_most(sized, k)) is not None:
         k = _moved(k, more, 1)  # the floor's slack for roundings is more than a prediction may have
     return k
@@ -95,6 +95,8 @@ def _shortened(sized: Sizing, k: Vector) -> list[int]:
 
 def _gain(sized: Sizing, k: Vector, at: int) -> float:
     """t_i(k_i) − t_i(k_i + 1)."""
+    if sized.narrow and sized.narrow[at] is not None:
+        return sized.stages(k)[at] - sized.stages(_moved(k, at, 1))[at]
     alone = sized.hot[at] if sized.hot else 0.0
     return (sized.load[at] or 0.0) * (1.0 - alone) / (k[at] * (k[at] + 1))
 

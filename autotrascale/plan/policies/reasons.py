@@ -32,7 +32,7 @@ def demands(snapshot: Snapshot, sized: Sizing, k: Sequence[int]) -> list[Reason]
     """Why k, operator by operator, from demand and capacity; and which of them have a hot key."""
     stages = sized.stages(k) if snapshot.execution == "micro-batch" else [0.0] * len(k)
     each = [_demand(snapshot, sized, at, own, stage) for at, (own, stage) in enumerate(zip(k, stages, strict=True))]
-    return [*each, *hot_keys(snapshot, sized)]
+    return [*each, *hot_keys(snapshot, sized), *narrow_sources(sized, k)]
 
 
 def hot_keys(snapshot: Snapshot, sized: Sizing) -> list[Reason]:
@@ -42,6 +42,16 @@ def hot_keys(snapshot: Snapshot, sized: Sizing) -> list[Reason]:
         _hot_key(name, metrics.parallelism, metrics.skew, metrics.hot_share, load)
         for (name, metrics), load in measured
         if load and metrics.hot_share >= HOT
+    ]
+
+
+def narrow_sources(sized: Sizing, k: Sequence[int]) -> list[Reason]:
+    """Operators with more instances than the partitions of their source keep busy."""
+    parts = zip(sized.operators, sized.known_loads, k, sized.narrow or [None] * len(k), strict=True)
+    return [
+        _narrow_source(name, load * part.share, part.width, own)
+        for name, load, own, part in parts
+        if part is not None and own > part.width and load * part.share > 0
     ]
 
 
@@ -135,6 +145,15 @@ def _hot_key(name: str, running: int, skew: float, alone: float, load: float) ->
     )
     numbers: dict[str, Number] = {"operator": name, "running": running, "hottest_share": share, "skew": skew}
     return Reason("skew", text, {**numbers, "hot_share": alone, "busy_alone": load * alone})
+
+
+def _narrow_source(name: str, work: float, width: float, k: int) -> Reason:
+    text = (
+        f"{name}: the partitions of its source keep {instances(width)} of {k} busy, and the others wait while it is"
+        f" read: {seconds(work / width)} in each second, which more do not shorten"
+    )
+    numbers: dict[str, Number] = {"operator": name, "width": width, "wanted": k, "reading": work / width}
+    return Reason("source-partitions", text, numbers)
 
 
 def _kept_source(name: str, running: int, k: int | None = None) -> Reason:

@@ -7,6 +7,7 @@
 | l_i, u_i | least and most instances operator i may have; u_i ≤ P_max               | instances |
 | h       | share of a micro-batch in which no operator is busy                      | [0, 1]    |
 | s_i     | share of i's records that one instance takes in alone, whatever k_i is   | [0, 1]    |
+| f_i, w_i | share of the rest of i's work that w_i instances share at most            | [0, 1], instances |
 | t_i     | seconds that the stage of i lasts for each second of input                | s per s   |
 | busy    | what must not exceed 1 for the job to keep up                            | s per s   |
 | o, b    | fixed cost of a batch, batch time                                        | s         |
@@ -14,12 +15,14 @@
     pipelined     k'_i = ceil(load_i)                             every operator owns its instances      (DS2 Eq. 7)
     shared        workers = ceil(Σ load_i)                        every worker runs every operator       (DS2 §4.3)
     micro-batch   least Σ k_i with h + Σ t_i ≤ 1                  stages follow each other on the same slots
-                  t_i = load_i · (s_i + (1 − s_i) / k_i)          and last as long as their hottest instance
+                  t_i = load_i · (s_i + (1 − s_i) · g_i)          and last as long as their hottest instance
+                  g_i = (1 − f_i) / k_i + f_i / min(k_i, w_i)     1 / k_i, but where a source has w_i partitions' worth
 
 differs: the third row is not in the papers. Two stages of load 3 each at k = (4, 4) would be busy 1.5 s in every
 second, which the first row calls more than enough. A stage ends with its longest task: the part of the records that one
 instance takes in alone (a hot key) is not divided, and h does not hold it, for the stage is running. At the k that was
-measured t_i is exactly load_i · skew_i / k_i. The first two rows stay DS2's, which take operators as balanced.
+measured t_i is exactly load_i · skew_i / k_i. A topic is read by as many tasks as it has partitions, however many
+instances wait beside them (f, w). The first two rows stay DS2's, which take operators as balanced.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from operator import truediv
 import numpy as np
 
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.snapshot import Execution, Snapshot
+from autotrascale.domain.snapshot import Execution, Narrow, Snapshot
 from autotrascale.plan.sizing.demand import Demand
 from autotrascale.plan.sizing.scaling import Scaling, scaled_floor
 
@@ -42,6 +45,8 @@ from autotrascale.plan.sizing.scaling import Scaling, scaled_floor
 _SLACK = 1e-9
 # Below this many greedy steps, taking them one by one is faster than jumping with numpy.
 _FEW_STEPS = 400
+
+Narrows = Sequence[Narrow | None]
 
 
 @dataclass(frozen=True)
@@ -66,42 +71,49 @@ def throughput_floor(demand: Demand, snapshot: Snapshot, loss: Mapping[str, floa
     names = list(snapshot.operators)
     loads = [demand.load[name] or 0.0 for name in names]
     hot = [metrics.hot_share for metrics in snapshot.operators.values()]
+    narrow = [metrics.narrow for metrics in snapshot.operators.values()]
     lower, upper = _bounds(snapshot, demand.kept)
     overhead = snapshot.overhead_share or 0.0
     if any((loss or {}).values()):
-        return _scaled(names, snapshot, loads, lower, upper, loss or {}, hot)
+        return _scaled(names, snapshot, loads, lower, upper, loss or {}, hot, narrow)
     match snapshot.execution:
         case "pipelined":
             k = pipelined(loads, lower, upper)
         case "shared":
             k = shared(loads, lower, upper)
         case "micro-batch":
-            k = micro_batch(loads, lower, upper, overhead, hot)
-    busy = busy_share(snapshot.execution, overhead, loads, k, hot)
-    reach = _reach(snapshot.execution, overhead, busy_share(snapshot.execution, 0.0, loads, upper, hot))
+            k = micro_batch(loads, lower, upper, overhead, hot, narrow)
+    busy = busy_share(snapshot.execution, overhead, loads, k, hot, narrow)
+    reach = _reach(snapshot.execution, overhead, busy_share(snapshot.execution, 0.0, loads, upper, hot, narrow))
     return Floor(dict(zip(names, k, strict=True)), reach, busy)
 
 
 def _scaled(
     names: Sequence[str], snapshot: Snapshot, loads: Sequence[float], lower: Sequence[int], upper: Sequence[int],
-    loss: Mapping[str, float], hot: Sequence[float],
+    loss: Mapping[str, float], hot: Sequence[float], narrow: Narrows,
 ) -> Floor:  # fmt: skip
     """The same with capacity(k). Loads grow in proportion to the demand at any k, so `reach` is as above. What one
-    instance does alone costs what it costs, however many others there are."""
+    instance does alone costs what it costs, however many others there are; so does what is narrow, beyond its width."""
     running, execution = snapshot.parallelism, snapshot.execution
     scaling = Scaling(tuple(running[name] for name in names), tuple(loss.get(name, 0.0) for name in names))
-    overhead, alone = snapshot.overhead_share or 0.0, 0.0
+    overhead, readings = snapshot.overhead_share or 0.0, [(0.0, loads)]
     if execution == "micro-batch":
-        alone, loads = _undivided(loads, hot)
-    k = scaled_floor(execution, loads, lower, upper, overhead + alone, scaling)
-    busy = busy_share(execution, overhead + alone, scaling.loads(loads, k), k)
-    reach = _reach(execution, overhead, busy_share(execution, alone, scaling.loads(loads, upper), upper))
-    return Floor(dict(zip(names, k, strict=True)), reach, busy)
+        readings = [_undivided(loads, hot)]
+        if any(narrow):
+            readings.append(_undivided(*_beyond(loads, hot, narrow)))
+    floors = [scaled_floor(execution, rest, lower, upper, overhead + alone, scaling) for alone, rest in readings]
+    k = [max(each) for each in zip(*floors, strict=True)]
+
+    def busy(at: Sequence[int], fixed: float) -> float:
+        return max(busy_share(execution, fixed + alone, scaling.loads(rest, at), at) for alone, rest in readings)
+
+    return Floor(dict(zip(names, k, strict=True)), _reach(execution, overhead, busy(upper, 0.0)), busy(k, overhead))
 
 
 def busy_share(
-    execution: Execution, overhead: float, loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = ()
-) -> float:
+    execution: Execution, overhead: float, loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = (),
+    narrow: Narrows = (),
+) -> float:  # fmt: skip
     """The share of each second that the busiest part of the job needs: above 1 it falls behind."""
     match execution:
         case "pipelined":
@@ -109,13 +121,23 @@ def busy_share(
         case "shared":
             return sum(loads) / min(k)
         case "micro-batch":
-            return overhead + sum(stage_seconds(loads, k, hot))
+            return overhead + sum(stage_seconds(loads, k, hot, narrow))
 
 
-def stage_seconds(loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = ()) -> list[float]:
+def stage_seconds(
+    loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = (), narrow: Narrows = ()
+) -> list[float]:
     """t_i for each stage: `stage_seconds([3.0, 3.0], [4, 4], [0.0, 0.5])` is `[0.75, 1.875]`."""
-    shares = hot or [0.0] * len(loads)
-    return [load * (s + (1.0 - s) / own) for load, own, s in zip(loads, k, shares, strict=True)]
+    shares, parts = hot or [0.0] * len(loads), narrow or [None] * len(loads)
+    return [
+        load * (s + (1.0 - s) / own if part is None else s + (1.0 - s) * _spread(own, part))
+        for load, own, s, part in zip(loads, k, shares, parts, strict=True)
+    ]
+
+
+def _spread(k: int, part: Narrow) -> float:
+    """g."""
+    return (1.0 - part.share) / k + part.share / min(k, part.width)
 
 
 def pipelined(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
@@ -136,14 +158,38 @@ def shared(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -
 
 
 def micro_batch(
-    loads: Sequence[float], lower: Sequence[int], upper: Sequence[int], overhead: float = 0.0, hot: Sequence[float] = ()
-) -> list[int]:
+    loads: Sequence[float], lower: Sequence[int], upper: Sequence[int], overhead: float = 0.0,
+    hot: Sequence[float] = (), narrow: Narrows = (),
+) -> list[int]:  # fmt: skip
     """Least Σ k_i with h + Σ t_i ≤ 1: `micro_batch([3, 3], [1, 1], [16, 16])` is `[6, 6]`.
 
     What one instance does alone is as fixed as the overhead. The rest falls by load_i / (k_i (k_i + 1)) with the next
     instance of i, less each time. For such a separable convex sum the greedy choice, always the largest drop, is
     optimal at every length.
+
+    What is narrow makes t_i the larger of two such sums, as if it had its width and as if it had none: the floor of
+    either is needed, and for one operator both together are enough.
     """
+    if not any(narrow):
+        return _micro_batch(loads, lower, upper, overhead, hot)
+    shares = hot or [0.0] * len(loads)
+    upper = [_most_useful(*each) for each in zip(lower, upper, narrow, strict=True)]
+    plain = _micro_batch(loads, lower, upper, overhead, shares)
+    wide_loads, wide_shares = _beyond(loads, shares, narrow)
+    wide = _micro_batch(wide_loads, lower, upper, overhead, wide_shares)
+    k = [max(each) for each in zip(plain, wide, strict=True)]
+    while overhead + sum(now := stage_seconds(loads, k, shares, narrow)) > 1.0 + _SLACK:
+        more = stage_seconds(loads, [own + 1 for own in k], shares, narrow)
+        gains = {at: now[at] - more[at] for at in range(len(k)) if k[at] < upper[at] and now[at] > more[at]}
+        if not gains:
+            break
+        k[max(gains, key=lambda at: gains[at])] += 1
+    return k
+
+
+def _micro_batch(
+    loads: Sequence[float], lower: Sequence[int], upper: Sequence[int], overhead: float, hot: Sequence[float]
+) -> list[int]:
     alone, loads = _undivided(loads, hot)
     budget = 1.0 - overhead - alone + _SLACK
     if budget <= 0 or _divided_seconds(loads, upper) > budget:  # out of reach: every instance that helps is wanted
@@ -151,9 +197,30 @@ def micro_batch(
     return _greedy(loads, _under_estimate(loads, lower, upper, budget), upper, budget)
 
 
-def batch_seconds(fixed_seconds: float, loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = ()) -> float:
+def _most_useful(least: int, most: int, part: Narrow | None) -> int:
+    """Where all that is divided is narrow, instances beyond its width do nothing at all."""
+    return most if part is None or part.share < 1.0 else max(least, min(most, math.ceil(part.width)))
+
+
+def _beyond(loads: Sequence[float], hot: Sequence[float], narrow: Narrows) -> tuple[list[float], list[float]]:
+    """Loads and what single instances do alone, of an operator whose instances are more than its width: the narrow
+    part lasts as long as it does there, and the rest is divided."""
+    found = [(load, s) if part is None else _wide(load, s, part)
+             for load, s, part in zip(loads, hot or [0.0] * len(loads), narrow, strict=True)]  # fmt: skip
+    return [load for load, _ in found], [s for _, s in found]
+
+
+def _wide(load: float, s: float, part: Narrow) -> tuple[float, float]:
+    alone = load * (s + (1.0 - s) * part.share / part.width)
+    whole = alone + load * (1.0 - s) * (1.0 - part.share)
+    return whole, alone / whole if whole else 0.0
+
+
+def batch_seconds(
+    fixed_seconds: float, loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = (), narrow: Narrows = ()
+) -> float:
     """b = o / (1 − Σ t_i), the batch time that repeats itself; infinite when the job falls behind."""
-    spare = 1.0 - sum(stage_seconds(loads, k, hot))
+    spare = 1.0 - sum(stage_seconds(loads, k, hot, narrow))
     return fixed_seconds / spare if spare > 0 else math.inf
 
 

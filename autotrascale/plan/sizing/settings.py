@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from autotrascale.domain.target import Target
-from autotrascale.plan.sizing.batch_time import BatchTime, Setup, StageWork, Workload, batch_time
+from autotrascale.plan.sizing.batch_time import BatchTime, Setup, StageWork, Workload, batch_time, stage_seconds
 from autotrascale.plan.words import amount, percent, seconds
 
 MARGIN = 0.1  # of the target
@@ -276,7 +276,22 @@ def _caveats(
         )
     hot = [stage for stage in of.stages if stage.undivided * stage.work > WORTH]
     for stage in hot:
-        yield (f"one task of {stage.name} does {percent(stage.undivided)} of its work alone, which no setting divides")
+        alone = f"one task of {stage.name} does {percent(stage.undivided)} of its work alone"
+        if stage.reads_source and today.source == "kafka":
+            yield (
+                f"{alone}, the reader of the busiest partition: {seconds(stage.undivided * stage.work)} in each second"
+                f" that no executor divides; more even keys do, or minPartitions above {stage.tasks}"
+            )
+        else:
+            yield f"{alone}, which no setting divides"
+    for stage in of.stages:
+        tasks = chosen.tasks(stage)
+        if stage.reads_source and today.source == "kafka" and tasks < chosen.slots:
+            yield (
+                f"{stage.name} has {tasks} tasks, as many as its source has partitions: {chosen.slots - tasks} of"
+                f" {chosen.slots} slots wait while it is read, {seconds(stage_seconds(stage, tasks, chosen.slots))} in"
+                " each second that more slots do not shorten"
+            )
     if today.measured_batch and math.isfinite(now.batch_seconds):
         off = abs(now.batch_seconds - today.measured_batch) / today.measured_batch
         if off > SURE:

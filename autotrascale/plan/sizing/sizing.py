@@ -28,7 +28,7 @@ from typing import get_args
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.snapshot import Execution, OperatorMetrics, Snapshot
+from autotrascale.domain.snapshot import Execution, Narrow, OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.sizing.demand import Demand, Gap, measure_demand
 from autotrascale.plan.sizing.floor import batch_seconds, busy_share, stage_seconds, throughput_floor
@@ -59,6 +59,7 @@ class Sizing:
     batch_limit: float | None = None  # seconds: the longest batch that the latency target allows
     fixed_seconds: float | None = None  # o, where the engine runs batches and it is known
     hot: tuple[float, ...] = ()  # s_i; none where no operator was measured instance by instance
+    narrow: tuple[Narrow | None, ...] = ()  # what so many instances share at most; none where nobody has such a part
     reach: float = MOST_REACH
 
     def __post_init__(self) -> None:
@@ -114,7 +115,7 @@ class Sizing:
 
     def busy(self, k: Sequence[int]) -> float:
         """The share of each second that the busiest part of the job needs at `k`: above 1 it falls behind."""
-        return busy_share(self.execution or "pipelined", self.overhead, self.known_loads, k, self.hot)
+        return busy_share(self.execution or "pipelined", self.overhead, self.known_loads, k, self.hot, self.narrow)
 
     @property
     def known_loads(self) -> list[float]:
@@ -123,14 +124,14 @@ class Sizing:
 
     def stages(self, k: Sequence[int]) -> list[float]:
         """t_i: how long the stage of each operator lasts at `k`, in seconds for each second of input."""
-        return stage_seconds(self.known_loads, k, self.hot)
+        return stage_seconds(self.known_loads, k, self.hot, self.narrow)
 
     def batch_seconds(self, k: Sequence[int]) -> float | None:
         """b at `k`; infinite when the job falls behind, None when the fixed cost of a batch is not known.
         That cost grows with the instances, by how much one window does not say: it is taken as it was measured."""
         if self.fixed_seconds is None:
             return None
-        return batch_seconds(self.fixed_seconds, self.known_loads, k, self.hot)
+        return batch_seconds(self.fixed_seconds, self.known_loads, k, self.hot, self.narrow)
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
@@ -202,6 +203,7 @@ def size(
         batch_limit=limit,
         fixed_seconds=fixed,
         hot=tuple(metrics.hot_share for _, metrics in operators),
+        narrow=tuple(metrics.narrow for _, metrics in operators),
         reach=min(floor.reach, MOST_REACH),
     )
 

@@ -42,13 +42,16 @@ class Connection:
     ready: Ready
     topology: Topology
     watch: Watch
+    floors: dict[str, int]  # of sources that read topics: no fewer tasks
 
-    def __init__(self, settings: SparkSettings, work: Path, log: Path, owner: str = "") -> None:
+    def __init__(
+        self, settings: SparkSettings, work: Path, log: Path, owner: str = "", copies: Path | None = None
+    ) -> None:
         self._settings = settings
-        self._work = work
+        self._work, self._copies = work, copies
         event_log_folder(work).mkdir(exist_ok=True)
         self.process = HostProcess(log, settings.python_path, owner)
-        self._unanswered = False
+        self._unanswered = self.started = False
 
     def open(self) -> None:
         """Job loaded, session open, executors there."""
@@ -59,11 +62,15 @@ class Connection:
             conf=configuration(self._settings, self._work),
             work_dir=str(self._work),
             executors_within=start / 2,
+            sources=self._settings.sources,
+            copies="" if self._copies is None else str(self._copies),
         )
         answer = self.ask(boot, start)
         assert isinstance(answer, Ready)
         self.ready = answer
-        self.topology = Topology(dict(answer.operators))
+        self.floors = {name: topic.partitions for name, topic in answer.topics.items()}
+        p_max = self._settings.p_max or answer.slots
+        self.topology = Topology(dict(answer.operators)).at_least(self.floors, p_max)
         follower = Follower(event_log_folder(self._work), answer.application, consume=not self._settings.keep_event_log)
         self.watch = Watch(follower)
 
@@ -85,8 +92,11 @@ class Connection:
 
     def start_query(self, parallelism: Mapping[str, int], checkpoint: str, load_file: str) -> Started:
         message = StartQuery(dict(parallelism), checkpoint, load_file, self._settings.sink)
-        answer = self.ask(message, self._settings.patience.command)
+        # The first start makes the copies of what topics hold.
+        copying = self._settings.patience.start if self.floors and not self.started else 0.0
+        answer = self.ask(message, self._settings.patience.command + copying)
         assert isinstance(answer, Started)
+        self.started = True
         self.watch.follow(answer.run)
         return answer
 

@@ -20,8 +20,9 @@ from autotrascale.execute.spark.settings import SparkSettings
 class Hosting:
     """`connection` is to the host that runs; None before the first one, and after one was lost."""
 
-    def __init__(self, settings: SparkSettings, owner: str = "") -> None:
-        self.settings, self._owner = settings, owner
+    def __init__(self, settings: SparkSettings, owner: str = "", *, trials: bool = True) -> None:
+        """`trials`: what it runs are trials, which read copies of what sources hold."""
+        self.settings, self._owner, self._trials = settings, owner, trials
         self.connection: Connection | None = None
         base = settings.work_dir or tempfile.gettempdir()
         Path(base).mkdir(parents=True, exist_ok=True)
@@ -29,6 +30,14 @@ class Hosting:
         self._held: list[Connection] = []
         self._keep_log = False
         self._finalizer = weakref.finalize(self, _end_all, self._held, self.work)
+
+    @property
+    def _copies(self) -> Path | None:
+        """Where executors elsewhere can read too, as far as we are told of such a folder."""
+        if not self._trials:
+            return None
+        shared = self.settings.checkpoint_dir.removeprefix("file://").rstrip("/")
+        return Path(shared, self.work.name) if shared and "://" not in shared else self.work / "copies"
 
     @property
     def log(self) -> Path:
@@ -41,7 +50,7 @@ class Hosting:
             raise EngineError("the engine is closed")
         if self.connection is None:
             preflight(self.settings)
-            connection = Connection(self.settings, self.work, self.log, self._owner)
+            connection = Connection(self.settings, self.work, self.log, self._owner, self._copies)
             self._held.append(connection)
             try:
                 connection.open()

@@ -6,12 +6,13 @@ The engine asks one thing at a time and the host answers each time, with the rep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.domain.trial import Sink
 from autotrascale.execute.spark.connection.codec import Codec
+from autotrascale.execute.spark.load.topic import SourceSettings, TopicHolds
 from autotrascale.execute.spark.query.checkpoint import Checkpoint, Entry
 
 
@@ -24,6 +25,8 @@ class Boot:
     conf: Mapping[str, str]
     work_dir: str  # removed by the host when its parent is gone and nobody else can
     executors_within: float  # seconds
+    sources: Mapping[str, SourceSettings] = field(default_factory=dict)
+    copies: str = ""  # the folder for copies of what sources hold; empty: the job reads the sources themselves
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class Ready:
     slots: int
     job: str
     operators: Mapping[str, Operator]
+    topics: Mapping[str, TopicHolds] = field(default_factory=dict)  # by the sources that read them
 
 
 @dataclass(frozen=True)

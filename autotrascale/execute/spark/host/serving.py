@@ -59,6 +59,7 @@ from autotrascale.execute.spark.host.loading import load_job
 from autotrascale.execute.spark.host.open_batch import run_or_forget
 from autotrascale.execute.spark.host.sources import not_replayable, waits
 from autotrascale.execute.spark.host.state_partitions import repartition_state
+from autotrascale.execute.spark.host.topics import Topics
 from autotrascale.execute.spark.query.flow import Flow, Job
 
 _PARENT_CHECK_SECONDS = 1.0
@@ -72,6 +73,7 @@ class Host:
         self.job: Job = load_job(boot.job, boot.options)
         work = Path(boot.work_dir)
         self.spark: SparkSession = session.open_session(boot.conf, work, boot.executors_within)
+        self.topics = Topics(self.spark, boot.sources, Path(boot.copies), copied=bool(boot.copies))
         self.query: StreamingQuery | None = None
 
     def ready(self) -> Ready:
@@ -81,6 +83,7 @@ class Host:
             slots=session.slots(self.spark),
             job=self.job.name,
             operators=self.job.topology.operators,
+            topics=self.topics.holds,
         )
 
     def answer(self, message: Message) -> Message:
@@ -103,6 +106,7 @@ class Host:
                 return Waiting(self.query is not None and waits(self.query.status))
             case Shutdown():
                 self._stop()
+                self.topics.close()
                 self.spark.stop()
             case _:
                 raise InputError("channel", "asks the host for what only the host says", seen=type(message).__name__)
@@ -125,13 +129,14 @@ class Host:
         # Spark takes the number for all state from here, and wants one also where there is none.
         partitions = state_partitions(self.job.topology, message.parallelism) or 1
         self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-        flow = Flow(self.spark, self.job.topology, message.parallelism, message.load_file)
+        flow = Flow(self.spark, self.job.topology, message.parallelism, message.load_file, self.topics.feed)
         with sinks.not_started(self.job.name):
             built = sinks.check_writer(self.job.name, self.job.build(flow))
         writer = sinks.redirected(built, message.sink, f"{message.checkpoint}-output")
         if missing := [name for name in self.job.topology if name not in flow.marked]:
             remedy = "make it with flow.load, flow.source or flow.operator"
             raise InputError(f"job {self.job.name}", f"declares {missing[0]!r} and never builds it", remedy=remedy)
+        self.topics.check_fed(self.job.name, flow.fed)
         name_every_batch(self.spark, writer, message.checkpoint)
         return flow, writer.option("checkpointLocation", message.checkpoint)
 

@@ -1,8 +1,8 @@
 """The load generator: a streaming source for PySpark whose offsets are milliseconds of load.
 
 The driver asks `latestOffset`, which is the wall clock; each of k tasks then makes every k-th record of the interval as
-Arrow batches. A record's content is a function of its number alone, and its arrival time `ts` of the load file, so a
-batch that runs again reads the same.
+Arrow batches, or, of a copy of a topic, those of its part of a partition. A record's content is a function of its
+number alone, and its arrival time `ts` of the load file, so a batch that runs again reads the same.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from autotrascale.execute.spark.load import load
+from autotrascale.execute.spark.load.copying import Copy
 from autotrascale.execute.spark.load.load import Ints
 
 Records = Callable[[Ints], Sequence[Any]]
@@ -46,19 +47,19 @@ def source_format(name: str, schema: str, records: Records) -> type[DataSource]:
 
 
 class Slice(InputPartition):
-    """Every `stride`-th record of [start, end) from the `part`-th on. `base_ms` turns load time into Unix time."""
+    """The `part`-th of what [start, end) is dealt into. `base_ms` turns load time into Unix time."""
 
-    def __init__(self, source: load.SourceLoad, start: int, end: int, part: int, stride: int, base_ms: int) -> None:
+    def __init__(self, source: load.SourceLoad, start: int, end: int, part: int, base_ms: int) -> None:
         super().__init__(part)
         self.source, self.start, self.end = source, start, end
-        self.part, self.stride, self.base_ms = part, stride, base_ms
+        self.part, self.base_ms = part, base_ms
 
 
 class LoadReader(DataSourceStreamReader):
     """Options: `file` (the load file), `source` (the name in it), `partitions`."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, records: Records) -> None:
-        self._file, self._source, self._stride = options["file"], options["source"], int(options["partitions"])
+        self._file, self._source, self._wanted = options["file"], options["source"], int(options["partitions"])
         self._columns = [field.name for field in schema.fields]
         self._records = records
 
@@ -76,17 +77,23 @@ class LoadReader(DataSourceStreamReader):
         source = self._load()
         # While priming, what is offered has just arrived: records of the future would take the watermark along.
         base = source.started_ms if source.started_ms is not None else _now_ms() - end["ms"]
-        return [Slice(source, start["ms"], end["ms"], part, self._stride, base) for part in range(self._stride)]
+        tasks = self._records.tasks(self._wanted) if isinstance(self._records, Copy) else self._wanted
+        return [Slice(source, start["ms"], end["ms"], part, base) for part in range(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Slice)
         first, arrivals = partition.source.arrivals(partition.start, partition.end)
-        mine = np.arange(partition.part, len(arrivals), partition.stride)
+        mine = self._share(first, len(arrivals), partition.part)
         for at in range(0, len(mine), _ROWS_PER_BATCH):
             rows = mine[at : at + _ROWS_PER_BATCH]
             stamps = pa.array((arrivals[rows] + partition.base_ms) * 1000, pa.timestamp("us", tz="UTC"))
             columns = [pa.array(column) for column in self._records(first + rows)]
             yield pa.RecordBatch.from_arrays([*columns, stamps], names=self._columns)
+
+    def _share(self, first: int, count: int, part: int) -> Ints:
+        if isinstance(self._records, Copy):
+            return self._records.dealt(first, count, self._wanted)[part]
+        return np.arange(part, count, self._wanted)
 
     def _load(self) -> load.SourceLoad:
         return load.read(self._file).sources[self._source]

@@ -43,6 +43,8 @@ from autotrascale.monitor.marks import FIRST, LAST, MEAN
 from autotrascale.reading import validate
 
 Query: TypeAlias = DataStreamWriter
+Feeds: TypeAlias = Callable[[str, str, int], DataFrame | Records | None]
+"""Name, schema and parallelism of a source → its records, where somebody else than the job gives them."""
 
 
 @runtime_checkable
@@ -64,18 +66,27 @@ class Flow:
     """What `build` is handed: the session, the parallelism to build for, and the sources, stages and marks."""
 
     def __init__(
-        self, spark: SparkSession, topology: Topology, parallelism: Mapping[str, int], load_file: Path | str
-    ) -> None:
+        self, spark: SparkSession, topology: Topology, parallelism: Mapping[str, int], load_file: Path | str,
+        feeds: Feeds = lambda _name, _schema, _k: None,
+    ) -> None:  # fmt: skip
         self.spark = spark
         self.topology = topology
         self.parallelism = dict(parallelism)
         self.generated: list[str] = []  # the sources whose load the engine makes
         self.marked: list[str] = []
-        self._load_file = str(load_file)
+        self.fed: list[str] = []  # the sources whose records come from where the job file says
+        self._load_file, self._feeds = str(load_file), feeds
 
     def load(self, name: str, schema: str, records: Records) -> DataFrame:
         """Source `name` at the rate of the trial, in k[name] partitions. `records` makes the columns of `schema` (DDL)
-        from record numbers; a column `ts`, the arrival time, is added."""
+        from record numbers, unless the job file names a topic that has them; a column `ts`, the arrival time, is
+        added."""
+        given = self._feeds(name, schema, self.parallelism[name])
+        if given is not None:
+            self.fed.append(name)
+        if isinstance(given, DataFrame):
+            return self.source(name, given, arrival=ARRIVAL)
+        records = records if given is None else given
         self.generated.append(name)
         kind = f"load_{name}"
         self.spark.dataSource.register(source_format(kind, schema, records))

@@ -1,6 +1,7 @@
 """What looks like a lack of parallelism and is none.
 
     hot key      one instance takes in most of the records: more of them would leave the hot key where it is
+    partitions   more instances than the partitions of a topic wait while it is read
     external     the backlog follows the latency of a service that the job calls
 
 Garbage collection is a gate of the manager's (`max_gc_share`). What cannot be believed at all: `belief.py`.
@@ -10,12 +11,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autotrascale.domain.decision import Number, Reason
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.plan.control.looks.lagged import FEWEST, follows
+from autotrascale.plan.policies import reasons
+from autotrascale.plan.sizing.sizing import Unsized, size
 from autotrascale.plan.words import percent, seconds
 
 SATURATED, IDLE = 0.95, 0.5  # useful share of the window: of the hottest instance, and of the others on average
@@ -89,3 +92,13 @@ def hot_keys(snapshot: Snapshot) -> list[Reason]:
         text = f"{name}: one of its {len(taken)} instances takes in {percent(share)} of the records: a hot key"
         found.append(Reason("hot-key", text, {"operator": name, "share": share}))
     return found
+
+
+def narrow_sources(snapshot: Snapshot, wanted: Mapping[str, int], said: Sequence[Reason]) -> list[Reason]:
+    """Operators with more instances than the partitions of their source keep busy, where the policy has not said it."""
+    if all(metrics.narrow is None for metrics in snapshot.operators.values()):
+        return []
+    sized = size(snapshot)
+    if isinstance(sized, Unsized) or any(reason.code == "source-partitions" for reason in said):
+        return []
+    return reasons.narrow_sources(sized, [wanted[name] for name in sized.operators])
