@@ -3,8 +3,10 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# On all cores, a file's tests in one process. Those that start Spark share one session and take turns.
+# On all cores, a file's tests in one process. Those that start Spark, of two files at a time at most: each process has one
+# session that its tests share, and they wait more than they compute.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
+TWO_AT_A_TIME := -n 2 --dist loadfile
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
@@ -31,7 +33,7 @@ test: $(READY)  ## all tests, the fast ones first
 	@scripts/influxdb.sh build
 	@scripts/kafka.sh fetch
 	$(BIN)/python -m pytest -m 'not spark' $(SIDE_BY_SIDE)
-	$(BIN)/python -m pytest -m spark --durations=12
+	$(BIN)/python -m pytest -m spark $(TWO_AT_A_TIME) --durations=12
 
 test-fast: $(READY)  ## the tests that need no Spark
 	$(BIN)/python -m pytest -m 'not spark' $(SIDE_BY_SIDE)

@@ -37,7 +37,8 @@ SCRIPT = """
     totals = mark(orders.groupBy((F.col("value") % 50).alias("shop")).count(), "totals_of_shops")
     writer = totals.writeStream.queryName("totals").outputMode("update").format("noop")
     query = writer.option("checkpointLocation", sys.argv[1]).trigger(processingTime="500 milliseconds").start()
-    query.awaitTermination(int(sys.argv[2]))
+    while query.lastProgress is None or query.lastProgress["batchId"] < int(sys.argv[2]):
+        query.awaitTermination(1)
     sys.exit(5)
 """
 QUIET = {
@@ -55,11 +56,11 @@ def script(folder: Path) -> Path:
     return path
 
 
-def submitted(folder: Path, url: str, seconds: int, conf: dict[str, str]) -> list[str]:
+def submitted(folder: Path, url: str, batches: int, conf: dict[str, str]) -> list[str]:
     words = [str(Path(sys.executable).with_name("spark-submit")), "--master", url]
     for name, value in conf.items():
         words += ["--conf", f"{name}={value}"]
-    return [*words, str(script(folder)), str(folder / "checkpoint"), str(seconds)]
+    return [*words, str(script(folder)), str(folder / "checkpoint"), str(batches)]
 
 
 def environment() -> dict[str, str]:
@@ -72,7 +73,7 @@ def environment() -> dict[str, str]:
 def program(tmp_path: Path) -> Iterator[Program]:
     with standalone.standalone(tmp_path / "cluster", workers=2, cores=2, memory="2g") as cluster:
         conf = {**standalone.conf(), **QUIET}
-        words = submitted(tmp_path, cluster.url, 600, conf)
+        words = submitted(tmp_path, cluster.url, 10_000, conf)
         running = Program.start(
             understood(words), tmp_path / "p", apply=True, executors=(1, 3), environment=environment()
         )
@@ -134,7 +135,7 @@ def test_executors_come_and_go_under_its_query(program: Program) -> None:
 
 def test_the_verb_runs_a_program_and_says_what_to_set(tmp_path: Path) -> None:
     job_file = tmp_path / "written.yaml"
-    words = submitted(tmp_path, "local[2]", 25, QUIET)
+    words = submitted(tmp_path, "local[2]", 30, QUIET)
     verb = [sys.executable, "-m", "autotrascale.service.cli", "run", "--target", "5", "--write-job", str(job_file)]
     done = subprocess.run(
         [*verb, "--store", f"sqlite:///{tmp_path}/mlflow.db", "--metrics", "none", "--", *words],
