@@ -25,6 +25,7 @@ import autotrascale
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.adopted.client import Client
 from autotrascale.execute.spark.adopted.messages import Rescale, Rescaled
+from autotrascale.execute.spark.host.sources import gives_all
 
 CHECKS: dict[str, Callable[[], None]] = {}
 FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
@@ -238,6 +239,20 @@ def what_cannot_be_moved_is_refused_before_it_is_stopped() -> None:
     assert runs == (memory.runId, elsewhere.runId)
     for query in (memory, once, elsewhere):
         query.stop()
+
+
+@check
+def which_sources_give_all_that_there_is() -> None:
+    reader = SparkSession.active().readStream
+    texts = reader.schema("value string").text(str(FOLDER))
+    limited = reader.schema("value string").option("maxFilesPerTrigger", 3).text(str(FOLDER))
+    rates = reader.format("rate").load().selectExpr("cast(value as string)")
+    still = SparkSession.active().range(3).selectExpr("cast(id as string) as value")
+    for df, all_of_it in (
+        (texts, True), (rates, True), (texts.union(rates), True), (texts.join(still, "value"), True),
+        (limited, False), (texts.union(limited), False), (numbers(), False),
+    ):  # fmt: skip
+        assert gives_all(df.writeStream) == all_of_it, df.columns
 
 
 @check

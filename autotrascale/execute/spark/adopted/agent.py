@@ -167,6 +167,7 @@ def _described(handle: Handle) -> AdoptedQuery:
         moving=handle.moving,
         not_movable=state.not_movable,
         error=error,
+        gives_all=handle.written is not None and handle.written.gives_all,
     )
 
 
