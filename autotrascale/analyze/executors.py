@@ -28,7 +28,8 @@ Rate. Where the sources say what they held back, λ = (Σ N_i + q_n − q_1) / (
 else what was offered as Spark tells it, which is less than what arrives where the source limits a batch and is silent.
 
 Backlog. In the words of the sources where they have any. Of those that are silent and are known to give each batch all
-that there is (files without a limit), it is what arrived since the last batch was planned, λ · b_n. Of others nobody knows.
+that there is (files without a limit), it is what arrived since the last batch was planned, λ · b_n. Of others nobody
+knows.
 
 Latency is estimated, as nothing says when a record arrived. Without a backlog batch i took what came in the a_i seconds
 before its trigger: a record waited between 0 and a_i, half of it on average, and then for the whole batch. With one the

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQueryListener
+from pyspark.sql import functions as fn
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 CUSTOMERS = 101
 
@@ -20,17 +20,17 @@ class Reports(StreamingQueryListener):
     def __init__(self, path: Path) -> None:
         self._lines = path.open("a")
 
-    def onQueryStarted(self, event: Any) -> None:
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - as Spark calls it
         pass
 
-    def onQueryProgress(self, event: Any) -> None:
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         self._lines.write(json.dumps(json.loads(event.progress.json)) + "\n")
         self._lines.flush()
 
-    def onQueryIdle(self, event: Any) -> None:
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         pass
 
-    def onQueryTerminated(self, event: Any) -> None:
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         pass
 
 
@@ -38,12 +38,12 @@ def main(folder: Path, wait_ms: int) -> None:
     spark = SparkSession.builder.appName("calls").getOrCreate()
     spark.streams.addListener(Reports(folder / "progress.jsonl"))
     calls = spark.readStream.schema("n long, arrival double").json(str(folder / "in"))
-    at = F.col("arrival")
-    calls = calls.observe("arrivals", F.avg(at).alias("mean"), F.min(at).alias("first"), F.max(at).alias("last"))
+    at = fn.col("arrival")
+    calls = calls.observe("arrivals", fn.avg(at).alias("mean"), fn.min(at).alias("first"), fn.max(at).alias("last"))
     # The service takes its time and no core. Nothing of it is written in Python, which would need workers of its own.
-    answered = F.expr(f"java_method('java.lang.Thread', 'sleep', {wait_ms}L) is not null")
-    customer = (F.col("n") % CUSTOMERS).alias("customer")
-    counts = calls.repartition(F.col("n")).where(answered).groupBy(customer).count()
+    answered = fn.expr(f"java_method('java.lang.Thread', 'sleep', {wait_ms}L) is not null")
+    customer = (fn.col("n") % CUSTOMERS).alias("customer")
+    counts = calls.repartition(fn.col("n")).where(answered).groupBy(customer).count()
     writer = counts.writeStream.queryName("calls").outputMode("complete").format("memory")
     writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(processingTime="1 second")
     query = writer.start()

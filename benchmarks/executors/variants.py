@@ -92,7 +92,7 @@ class Outcome:
     late: list[tuple[int, float | None]]  # windows that missed: their number, and their mean latency
     releases: list[float]  # seconds from the decision to give executors back until they were gone
     rescales: int
-    said: list[str]  # by the command, at its end
+    summary: str  # of `autotrascale explain`, where it was kept
 
 
 def run(variant: Variant, cluster: Cluster, day: days.Day, folder: Path, wanted: Wanted) -> Outcome:
@@ -103,10 +103,10 @@ class _Run:
     def __init__(self, variant: Variant, cluster: Cluster, day: days.Day, folder: Path, wanted: Wanted) -> None:
         self._variant, self._cluster, self._day = variant, cluster, day
         self._folder, self._wanted = folder, wanted
+        self._store = f"sqlite:///{folder}/mlflow.db"
         self._feeder = days.Feeder(folder / "in", day)
         self._changes: list[tuple[float, int]] = []
         self._decisions: list[tuple[float, dict[str, Any]]] = []
-        self._lines: list[str] = []
         self._process: subprocess.Popen[str] | None = None
 
     def outcome(self) -> Outcome:
@@ -137,7 +137,8 @@ class _Run:
     # -- the program ---------------------------------------------------------------------------------------------------
 
     def _started(self) -> subprocess.Popen[str]:
-        words = [*self._submit(), str(Path(__file__).with_name("program.py")), str(self._folder), str(self._day.wait_ms)]
+        program = Path(__file__).with_name("program.py")
+        words = [*self._submit(), str(program), str(self._folder), str(self._day.wait_ms)]
         if self._variant.kept:
             words = [*self._keeping(), "--", *words]
         bin_folder = str(Path(sys.executable).parent)
@@ -161,20 +162,16 @@ class _Run:
 
     def _keeping(self) -> list[str]:
         job = self._folder / "calls.yaml"
-        job.write_text(job_file(self._wanted, self._day))
-        store = f"sqlite:///{self._folder}/mlflow.db"
+        job.write_text(job_file(self._wanted))
         words = [sys.executable, "-m", "autotrascale.service.cli", "run", "--apply", "--format", "json"]
-        return [*words, "--store", store, "--metrics", "none", str(job)]
+        return [*words, "--store", self._store, "--metrics", "none", str(job)]
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
         """Each decision is a line, and when it came is when it was made."""
         assert process.stdout is not None
         for line in process.stdout:
-            try:
+            with suppress(ValueError):  # what its driver and its advice say
                 self._decisions.append((time.time(), json.loads(line)))
-            except ValueError:
-                self._lines.append(line.rstrip())
-            else:
                 self._say_decision()
 
     def _check(self) -> None:
@@ -226,10 +223,10 @@ class _Run:
 
     def _say_decision(self) -> None:
         entry = self._decisions[-1][1]
-        latency = entry["latency_seconds"]
+        rate, latency = (entry[name] or math.nan for name in ("rate", "latency_seconds"))
         said = "; ".join(f"{each['code']}: {each['text']}" for each in entry["reasons"])
         say(f"    {entry['action']} {_executors(entry['running'])} → {_executors(entry['wanted'])} at"
-            f" {entry['rate'] or math.nan:.0f}/s, {latency if latency is None else round(latency, 1)} s: {said}")  # fmt: skip
+            f" {rate:.0f}/s, {latency:.1f} s: {said}")  # fmt: skip
 
     def _judged(self, began: float, ended: float) -> Outcome:
         counts = json.loads((self._folder / "counts.json").read_text())
@@ -253,8 +250,13 @@ class _Run:
             [(n, None if latency is None else round(latency, 1)) for n, latency in late],
             self._releases(began, ended),
             sum(entry["action"] == "rescale" and at >= began for at, entry in self._decisions),
-            self._lines,
+            self._explained() if self._variant.kept else "",
         )
+
+    def _explained(self) -> str:
+        words = [sys.executable, "-m", "autotrascale.service.cli", "explain", "calls.calls", "--store", self._store]
+        done = subprocess.run([*words, "--format", "json"], capture_output=True, text=True, check=True)
+        return str(json.loads(done.stdout)["summary"])
 
     def _releases(self, began: float, ended: float) -> list[float]:
         """Of those decisions of the day that were not overtaken by another."""
@@ -268,7 +270,7 @@ class _Run:
         return found
 
 
-def job_file(wanted: Wanted, day: days.Day) -> str:
+def job_file(wanted: Wanted) -> str:
     """What a user would write for days as short as this one. A look takes its time however short the day is; so what
     is told in seconds is what a loop needs at least, and not a day's in proportion."""
     return f"""

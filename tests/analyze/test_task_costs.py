@@ -57,9 +57,7 @@ def test_what_is_told_apart_is_what_it_is_and_never_more(
 @given(seed=st.integers(0, 2**32))
 def test_noise_makes_it_less_sooner_than_more(seed: int) -> None:
     chance = random.Random(seed)
-    found = [
-        costs_of(batches(mixed(chance, 30, 6), 80, 32, chance, 25.0))["count"] for _ in range(20)
-    ]
+    found = [costs_of(batches(mixed(chance, 30, 6), 80, 32, chance, 25.0))["count"] for _ in range(20)]
     assert sum(cost <= 80 for cost in found) >= 14
     assert max(found) <= 100
     far_from_none = [[chance.randint(100, 110) for _ in range(TASKS)] for _ in range(30)]

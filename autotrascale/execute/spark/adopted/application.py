@@ -19,7 +19,14 @@ from autotrascale.execute.spark.adopted.client import Client
 from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Application, Rescale
 from autotrascale.monitor.eventlog.following import Follower
 from autotrascale.plan.sizing import executors as plan
-from autotrascale.plan.sizing.executors import Bounds, ExecutorSize, GrowExecutors, MovePartitions, ShrinkExecutors, Step
+from autotrascale.plan.sizing.executors import (
+    Bounds,
+    ExecutorSize,
+    GrowExecutors,
+    MovePartitions,
+    ShrinkExecutors,
+    Step,
+)
 
 GRANT_SECONDS = 60.0  # a cluster that has room starts an executor in less, on a busy machine too
 _POLL_SECONDS = 0.5

@@ -20,6 +20,7 @@ from autotrascale.execute.live import Look, Rescaled
 from autotrascale.execute.spark.adopted.application import AdoptedApplication
 from autotrascale.execute.spark.adopted.messages import AdoptedQuery
 
+_NOTHING_NEW = "no batch on warm executors was committed since the last look"
 _MOST_RECENT = 500  # batches
 _TELLING = 60  # … and how many of them say what a task costs
 
@@ -57,7 +58,7 @@ class AdoptedJob:
         share = application.share(self.query)
         batches = self._batches(application.run_of(query))
         if not batches:
-            return Look(at, {OPERATOR: share}, None, None, "no batch of warm executors was committed since the last look")
+            return Look(at, {OPERATOR: share}, None, None, _NOTHING_NEW)
         executors = application.watched.executors
         whole = len(queries) == 1 and len(executors) == share
         taken = measuring.snapshot(
@@ -79,6 +80,7 @@ class AdoptedJob:
         if run.run != self._run:
             self.recent = []
             self._run, self._from_ms = run.run, max(self._from_ms, run.batches[0].started_ms + 1)
+            self._warm |= _ran(run.batches[0])
         batches = run.since(self._from_ms)
         if batches:
             self._from_ms = batches[-1].started_ms + 1
@@ -92,7 +94,7 @@ class AdoptedJob:
         and would look as if more executors made a batch longer."""
         cold = 0
         for number, batch in enumerate(batches, 1):
-            ran = {task.executor for task in batch.tasks if task.executor}
+            ran = _ran(batch)
             cold = cold if ran <= self._warm else number
             self._warm |= ran
         return batches[cold:]
@@ -125,3 +127,8 @@ class AdoptedJob:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _ran(batch: BatchFact) -> set[str]:
+    """The executors that had a part in it."""
+    return {task.executor for task in batch.tasks if task.executor}
