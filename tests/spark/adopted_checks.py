@@ -243,11 +243,11 @@ def what_cannot_be_moved_is_refused_before_it_is_stopped() -> None:
 
 @check
 def which_sources_give_all_that_there_is() -> None:
-    reader = SparkSession.active().readStream
-    texts = reader.schema("value string").text(str(FOLDER))
-    limited = reader.schema("value string").option("maxFilesPerTrigger", 3).text(str(FOLDER))
-    rates = reader.format("rate").load().selectExpr("cast(value as string)")
-    still = SparkSession.active().range(3).selectExpr("cast(id as string) as value")
+    session = SparkSession.active()
+    texts = session.readStream.schema("value string").text(str(FOLDER))
+    limited = session.readStream.schema("value string").option("maxFilesPerTrigger", 3).text(str(FOLDER))
+    rates = session.readStream.format("rate").load().selectExpr("cast(value as string)")
+    still = session.range(3).selectExpr("cast(id as string) as value")
     for df, all_of_it in (
         (texts, True), (rates, True), (texts.union(rates), True), (texts.join(still, "value"), True),
         (limited, False), (texts.union(limited), False), (numbers(), False),

@@ -42,8 +42,8 @@ from autotrascale.plan.control.manager.quota import shared_out
 # at which a standstill hurts most.
 MOST_WAVES = 8
 NEW_WAVES = 3  # of a P that is chosen anew: room for thrice the executors; more waves would save few moves more
-# Below, a stage lasts a fifth longer than it has to, and one executor more may bring nothing: 6 partitions last as long on
-# 4 slots as on 3. That is worth a restart.
+# Below, a stage lasts a fifth longer than it has to, and one executor more may bring nothing: 6 partitions last as long
+# on 4 slots as on 3. That is worth a restart.
 LEAST_USE = 0.85
 _LOOKED_AT = 64  # numbers of executors, however many there may be
 

@@ -38,6 +38,7 @@ class AdoptedJob:
         self._from_ms = 0.0  # batches triggered before this were looked at, or ran with another share
         self._query, self._run = query, ""
         self._warm: set[str] = set()  # executors that have run a batch of it
+        self._was_cold = False  # the last batch had one that had not
 
     @property
     def p_max(self) -> int:
@@ -90,14 +91,15 @@ class AdoptedJob:
         return batches
 
     def _after_the_last_cold(self, batches: list[BatchFact]) -> list[BatchFact]:
-        """An executor compiles its code in its first batch, and all others wait for it: that says nothing of the next,
-        and would look as if more executors made a batch longer."""
-        cold = 0
-        for number, batch in enumerate(batches, 1):
+        """An executor compiles its code in its first batch, and all others wait for it; the batch after it takes in
+        what arrived meanwhile. They say nothing of the next, and would look as if more executors made batches longer."""
+        kept = list[BatchFact]()
+        for batch in batches:
             ran = _ran(batch)
-            cold = cold if ran <= self._warm else number
-            self._warm |= ran
-        return batches[cold:]
+            cold = not ran <= self._warm
+            kept = [] if cold or self._was_cold else [*kept, batch]
+            self._warm, self._was_cold = self._warm | ran, cold
+        return kept
 
     def _why_ended(self) -> str:
         found = next((each for each in self._application.queries() if each.id == self.query), None)
