@@ -92,7 +92,7 @@ class AdoptedJob:
 
     def _after_the_last_cold(self, batches: list[BatchFact]) -> list[BatchFact]:
         """An executor compiles its code in its first batch, and all others wait for it; the batch after it takes in
-        what arrived meanwhile. They say nothing of the next, and would look as if more executors made batches longer."""
+        what arrived meanwhile. They say nothing of the next: more executors would seem to make batches longer."""
         kept = list[BatchFact]()
         for batch in batches:
             ran = _ran(batch)
