@@ -262,7 +262,8 @@ class _Run:
         """Of those decisions of the day that were not overtaken by another."""
         decided = [(at, entry) for at, entry in self._decisions if entry["action"] == "rescale" and at >= began]
         found = []
-        for (at, entry), later in zip(decided, [*(at for at, _ in decided[1:]), ended], strict=True):
+        for number, (at, entry) in enumerate(decided, 1):
+            later = decided[number][0] if number < len(decided) else ended
             wanted = _executors(entry["wanted"])
             gone = next((then for then, there in self._changes if at <= then < later and there <= wanted), None)
             if wanted < _executors(entry["running"]):
