@@ -1,15 +1,16 @@
 """What it costs to hold a day's load with executors that come and go: `python -m benchmarks.executors_bench`.
 
 A day between a tenth and the whole of a peak, compressed into minutes, on a real standalone cluster on this machine, in
-three ways, one after the other, each with the same records:
+three ways, one after the other, with the same program (`executors/program.py`) and the same records:
 
 static peak          as many executors as the peak needs, all day
 dynamic allocation   Spark's own, which goes by tasks that wait and executors that have none
-ours                 a simple controller: the executors that the rate needs, by `plan/sizing/executors.py`
+ours                 `autotrascale run --apply`, with its loop's seconds made short as the day is (the job file is
+                     in `executors/variants.py`)
 
-Of each: executor-seconds (those that leave count until they are gone) against the static peak, windows of ten seconds
-whose mean latency is in the target, seconds from the decision to release an executor until it was gone, and whether
-every record was counted once.
+Of each: executor-seconds (processes count until they are gone) against the static peak, windows of ten seconds of
+arrivals whose mean latency is in the target, seconds from a decision to release executors until they were gone, and
+whether every record was counted once. A minute of night comes before the day, and counts for nothing.
 
     python -m benchmarks.executors_bench --minutes 20 --seed 1
 """
@@ -18,24 +19,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import signal
 import statistics
 import sys
 import tempfile
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from autotrascale.plan.sizing.executors import price_of
 from autotrascale.testing.standalone import standalone
 from benchmarks.executors.day import Day
-from benchmarks.executors.variants import VARIANTS, Outcome, run
+from benchmarks.executors.variants import VARIANTS, Outcome, Wanted, run, say
 
-PEAK = 4  # executors
-TARGET = 6.0  # seconds, from a record's arrival to the end of its batch, in the mean
+PEAK = 4  # executors: the fewest that hold the peak
+WANTED = Wanted(PEAK, target=6.0, night=60.0, price=0.12)  # mean latency in seconds, from arrival to the batch's end
 
 
-def figures(minutes: float = 20.0, seed: int = 0, only: tuple[str, ...] = ()) -> dict[str, Any]:
+def figures(
+    minutes: float = 20.0, seed: int = 0, only: tuple[str, ...] = (), keep: Path | None = None
+) -> dict[str, Any]:
     day = Day(60 * minutes, seed=seed)
     outcomes: list[Outcome] = []
     for variant in VARIANTS:
@@ -43,34 +47,42 @@ def figures(minutes: float = 20.0, seed: int = 0, only: tuple[str, ...] = ()) ->
             continue
         # A cluster of its own: nothing of the variant before is still there.
         with tempfile.TemporaryDirectory(prefix="executors-bench-") as work:
-            folder = Path(work, "driver")
+            folder = Path(work, "program")
             folder.mkdir()
             with standalone(Path(work, "cluster"), workers=PEAK, cores=1, memory="1g") as cluster:
-                outcome = run(variant, cluster.url, day, folder, PEAK, TARGET)
+                outcome = run(variant, cluster, day, folder, WANTED)
+            if keep is not None:
+                _keep(folder, keep / variant.name.replace(" ", "-"))
         say(f"{outcome.variant}: {outcome.executor_seconds:.0f} executor-seconds, {outcome.in_target} of {outcome.windows} windows in target")  # fmt: skip # noqa: E501
         outcomes.append(outcome)
     return {
         "minutes": minutes,
         "seed": seed,
-        "target_seconds": TARGET,
-        "variants": [described(outcome, outcomes[0]) for outcome in outcomes],
+        "target_seconds": WANTED.target,
+        "variants": [described(outcome) for outcome in outcomes],
     }
 
 
-def described(outcome: Outcome, static: Outcome) -> dict[str, Any]:
-    releases = outcome.releases
+def _keep(folder: Path, where: Path) -> None:
+    """What was reported and decided, for whoever wants to know why."""
+    where.mkdir(parents=True, exist_ok=True)
+    for name in ("progress.jsonl", "decisions.db", "mlflow.db"):
+        if (folder / name).exists():
+            shutil.copy(folder / name, where)
+
+
+def described(outcome: Outcome) -> dict[str, Any]:
+    releases, peak = outcome.releases, PEAK * outcome.seconds
     return {
         **asdict(outcome),
         "releases": len(releases),
         "release_seconds_median": round(statistics.median(releases), 1) if releases else None,
         "release_seconds_max": max(releases, default=None),
-        "of_static_peak": round(outcome.executor_seconds / static.executor_seconds, 3),
+        "of_static_peak": round(outcome.executor_seconds / peak, 3),
         "in_target_share": round(outcome.in_target / outcome.windows, 3) if outcome.windows else None,
+        "price": round(price_of(outcome.executor_seconds, 1.0, WANTED.price), 4),
+        "price_of_static_peak": round(price_of(peak, 1.0, WANTED.price), 4),
     }
-
-
-def say(line: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -78,9 +90,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=20.0, help="how long the day is, for each of the three")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", default=[], choices=[each.name for each in VARIANTS])
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave reports and decisions there")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # and takes all that it started along
-    print(json.dumps(figures(arguments.minutes, arguments.seed, tuple(arguments.only)), indent=2))
+    found = figures(arguments.minutes, arguments.seed, tuple(arguments.only), arguments.keep)
+    print(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":

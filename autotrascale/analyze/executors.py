@@ -27,6 +27,10 @@ large partition). Tasks of the same number are added up over the window first, o
 Rate. Where the sources say what they held back, λ = (Σ N_i + q_n − q_1) / (t_n − t_1), over all batches but the first;
 else what was offered as Spark tells it, which is less than what arrives where the source limits a batch and is silent.
 
+Backlog. In the words of the sources where they have any. Of those that are silent and are known to give each batch all
+that there is (files without a limit), it is what arrived since the last batch was planned, λ · b_n. Of others nobody
+knows.
+
 Latency is estimated, as nothing says when a record arrived. Without a backlog batch i took what came in the a_i seconds
 before its trigger: a record waited between 0 and a_i, half of it on average, and then for the whole batch. With one the
 newest record was q_i / λ old at the trigger and the oldest (q_i + N_i) / λ. So of the records of batch i
@@ -44,9 +48,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from autotrascale.analyze import metrics, queues
+from autotrascale.analyze import metrics, queues, task_costs
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
 from autotrascale.analyze.sums import per, sum_of
+from autotrascale.analyze.task_costs import Costs
 from autotrascale.domain.snapshot import Latency, Narrow, OperatorMetrics, Snapshot, Work
 from autotrascale.domain.stages import StageTime
 from autotrascale.domain.topology import Topology
@@ -58,6 +63,7 @@ LATENCY_IS_ESTIMATED = (
 )
 _CLOCK = 0.001
 _HANDFUL = 5
+_MOST_OVERHEAD = 0.95  # of a batch that has work to do
 
 
 @dataclass(frozen=True)
@@ -77,13 +83,17 @@ def snapshot(
     p_max: int,
     *,
     share: int | None = None,
+    gives_all: bool = False,
+    costs: Costs | None = None,
 ) -> Snapshot | None:
     """The window of these consecutive batches of one run; None where nothing says what its sources offer. `share`: how
-    many of the executors the query may use, where it is not all."""
+    many of the executors the query may use, where it is not all. `gives_all`: of its sources, who knows it. `costs`:
+    what tasks cost whatever they are given, which is then no work of the executors but a part of each batch's cost."""
     rate = source_rate(batches)
     if not batches or rate is None:
         return None
-    did = work_of(batches)
+    work, beside = task_costs.without(batches, costs or {})
+    did = work_of(work)
     k = share or len(executors) or len(did) or 1
     rates = {OPERATOR: rate}
     return Snapshot(
@@ -91,13 +101,13 @@ def snapshot(
         window_seconds=max(_CLOCK, metrics.window_seconds(batches)),
         p_max=max(p_max, k),
         source_rates=rates,
-        operators={OPERATOR: _operator(did, batches, executors, k)},
+        operators={OPERATOR: _operator(did, work, executors, k)},
         execution="micro-batch",
-        overhead_share=metrics.overhead_share(batches),
+        overhead_share=_overhead_share(batches, beside / (k * (cores(executors) or 1.0))),
         batch_seconds=metrics.batch_seconds(batches),
         throughput=metrics.throughput(batches),
         latency_seconds=latency(batches, rate),
-        backlog_records=queues.backlog(rates, batches),
+        backlog_records=_backlog(rate, batches, gives_all=gives_all),
     )
 
 
@@ -233,6 +243,17 @@ def _work(tasks: Sequence[TaskFact], records: int | None, total: int | None, c: 
         deserialise_seconds=_seconds(sum_of(task.deserialise_ms for task in tasks), c),
         gc_seconds=_seconds(sum_of(task.gc_ms for task in tasks), c),
     )
+
+
+def _overhead_share(batches: Sequence[BatchFact], beside: float) -> float | None:
+    """With the seconds that tasks took whatever they were given, as long as they were on all slots together."""
+    idle, total = metrics.overhead_share(batches), sum(batch.seconds for batch in batches)
+    return idle if idle is None or not total else min(max(idle, _MOST_OVERHEAD), idle + beside / total)
+
+
+def _backlog(rate: float, batches: Sequence[BatchFact], *, gives_all: bool) -> float | None:
+    said = queues.backlog({OPERATOR: rate}, batches)
+    return rate * batches[-1].seconds if said is None and gives_all else said
 
 
 def _seconds(milliseconds: int | None, c: float | None) -> float | None:

@@ -127,7 +127,8 @@ class Query:
             wanted = Wanted.by(job, execution="micro-batch", simulated=False, faithful=False)
             initial = {OPERATOR: self.application.share(self._number)}
             around = replace(around, store=store)
-            kept = Kept(around, self.file.filled_in(), job, self.live, "spark", wanted, initial, lease)
+            size = self.application.size(self.file.program.price)
+            kept = Kept(around, self.file.filled_in(), job, self.live, "spark", wanted, initial, lease, executor=size)
             self._held = stack.pop_all()
         return kept
 

@@ -95,18 +95,19 @@ def _decisions(past: Past, entries: list[dict[str, Any]]) -> dict[str, Any]:
         "predictions": [vars(each) for each in state.checked],
         "accuracy": accuracy(state.checked),
         "summary": summary(opening.job, opening.latency_target, state, simulated=opening.simulated,
-                           advise=opening.advise),
+                           advise=opening.advise, size=opening.executor),
     }  # fmt: skip
 
 
 def _show_decisions(past: Past, entries: list[dict[str, Any]]) -> None:
     """Every rescale with all its reasons, and what is being done now."""
-    from autotrascale.views.decisions import clock, moved
+    from autotrascale.views.decisions import bill, clock, moved
 
     answer = _decisions(past, entries)
     say(f"session {past.id} of {past.opening.job}, {answer['state']}")
     for entry in [e for e in entries if e["action"] != "stay"][-_SHOWN:] + entries[-1:]:
-        say(f"{clock(entry['at'])}  {entry['action']}: {moved(entry)}")
+        cost = bill(entry, past.opening.executor)
+        say(f"{clock(entry['at'])}  {entry['action']}: {moved(entry)}{f' ({cost})' if cost else ''}")
         for reason in entry["reasons"]:
             say(f"    {reason['code']}: {reason['text']}")
     say()

@@ -30,13 +30,14 @@ from autotrascale.plan.control.loop_state import Entry, Rules, State, as_entry
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.policies import Policy
 from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.sizing.executors import ExecutorSize
 from autotrascale.plan.words import seconds
 from autotrascale.service.autoscaling import Autoscale, knobs_for_a_loop
 from autotrascale.service.metering import Meter
 from autotrascale.service.output import Format, note, say
 from autotrascale.service.warm_start import AUTO, warm_start
 from autotrascale.tuning import Tuning
-from autotrascale.views.decisions import accuracy, code, row, summary
+from autotrascale.views.decisions import accuracy, bill, code, row, summary
 from autotrascale.views.output import where_output_goes
 
 
@@ -91,10 +92,15 @@ class Kept:
     def __init__(
         self, around: Around, sections: Sections, job: Job, live: LiveJob, engine: str, wanted: Wanted,
         initial: Mapping[str, int], lease: Lease | None = None, home: Path | None = None,
+        executor: ExecutorSize | None = None,
     ) -> None:  # fmt: skip
-        """`home`: of a simulated job, which begins anew where its time was over."""
-        self.job, self._around, self._simulated = job, around, live.simulated
-        self._session = None if around.decisions is None else _session(around, sections, job, engine, live, home)
+        """`home`: of a simulated job, which begins anew where its time was over. `executor`: one instance, of a
+        program."""
+        self.job, self._around, self._simulated, self._executor = job, around, live.simulated, executor
+        self._session = None
+        if around.decisions is not None:
+            opening = Opening.of(job, engine, simulated=live.simulated, advise=around.advise, executor=executor)
+            self._session = _session(around.decisions, sections, opening, home)
         if self._session is not None and lease is not None:
             lease.is_of(f"session {self._session.id}")
         learned = _library(around.store, job, live.simulated)
@@ -105,7 +111,7 @@ class Kept:
         self.loop = Loop(
             live, rules, initial=initial, state=None if self._session is None else self._session.state,
             journal=self._session, library=None if around.advise else learned,
-            report=_teller(around.form, job.target.latency_seconds, self._session, learned),
+            report=_teller(around.form, job.target.latency_seconds, self._session, learned, executor),
             slots_left=_slots_left(sections, job, around.decisions), seen=around.meter.of(live),
             check_ours=_check_of(lease),
         )  # fmt: skip
@@ -113,16 +119,17 @@ class Kept:
     def end(self, ended: str) -> None:
         if self._session is not None:
             self._session.end(ended)
-        _closing(self._around.form, self.job, self.loop.state, self._simulated, self._around.advise)
+        state, job = self.loop.state, self.job
+        sentence = summary(job.name, job.target.latency_seconds, state, simulated=self._simulated,
+                           advise=self._around.advise, size=self._executor)  # fmt: skip
+        _closing(self._around.form, sentence if self._around.advise else f"{accuracy(state.checked)}\n{sentence}")
 
 
-def _session(around: Around, sections: Sections, job: Job, engine: str, live: LiveJob, home: Path | None) -> Session:
+def _session(decisions: Decisions, sections: Sections, opening: Opening, home: Path | None) -> Session:
     """A simulated job whose time was over begins anew; everything else is gone on with."""
-    assert around.decisions is not None
-    opening = Opening.of(job, engine, simulated=live.simulated, advise=around.advise)
-    keep = sections.autoscale.keep_looks_days
-    session = around.decisions.open_session(opening, anew=live.simulated, keep_looks_days=keep, held=not around.advise)
-    if live.simulated and session.state.number == 0 and home is not None:
+    keep, simulated = sections.autoscale.keep_looks_days, opening.simulated
+    session = decisions.open_session(opening, anew=simulated, keep_looks_days=keep, held=not opening.advise)
+    if simulated and session.state.number == 0 and home is not None:
         (home / "simulated-job.json").unlink(missing_ok=True)
     return session
 
@@ -190,7 +197,7 @@ def _opening(job: Job, simulated: bool, advise: bool, session: Session | None) -
 
 
 def _teller(
-    form: Format, target: float, session: Session | None, learned: Learned | None
+    form: Format, target: float, session: Session | None, learned: Learned | None, executor: ExecutorSize | None
 ) -> Callable[[State, Entry], None]:
     last, troubles = [""], [""]
 
@@ -204,13 +211,14 @@ def _teller(
             print(json.dumps(plain, ensure_ascii=False, allow_nan=False), flush=True)
         elif code(plain) != last[0]:
             print(row(plain, target), flush=True)
+        if entry.action in ("rescaled", "would-rescale") and code(plain) != last[0] and (line := bill(plain, executor)):
+            note(line)
         last[0] = code(plain)
 
     return tell
 
 
-def _closing(form: Format, job: Job, state: State, simulated: bool, advise: bool) -> None:
-    sentence = summary(job.name, job.target.latency_seconds, state, simulated=simulated, advise=advise)
-    for line in (accuracy(state.checked), sentence) if not advise else (sentence,):
+def _closing(form: Format, text: str) -> None:
+    for line in text.splitlines():
         note(line) if form is Format.json else say(line)
     sys.stdout.flush()

@@ -21,9 +21,9 @@ from autotrascale.reading import read_file
 from autotrascale.service.autoscaling import Autoscale, TraceOf, filled_in
 from autotrascale.tuning import Tuning
 
-# Executors come and go without a standstill: a program is changed more often than a job that stops for it.
+# Executors come and go without a standstill: a program is changed more often and for less than a job that stops.
 USUAL_KNOBS = Knobs(interval_seconds=15.0, running_seconds=60.0, scale_down_delay_seconds=600.0)
-USUAL_PLANNING = PlanningSettings(horizon_seconds=900.0, review_seconds=600.0)
+USUAL_PLANNING = PlanningSettings(horizon_seconds=900.0, review_seconds=600.0, worth=0.05)
 USUAL = Autoscale(rescales_per_day=48)
 OPERATOR = "executors"  # the only one that a program is measured by
 MOST_EXECUTORS = 100_000

@@ -5,9 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autotrascale.domain import checks
-from autotrascale.plan.sizing.executors import price_of
+from autotrascale.plan.sizing.executors import ExecutorSize, price_of
+from autotrascale.plan.words import amount, percent
 
 _HOUR = 3600.0
+_CURRENCY = "$"
+
+
+def hourly(executors: int, size: ExecutorSize, instead_of: int | None = None) -> str:
+    """`3 executors of 2 cores, 0.36 $ an hour instead of 0.84 $`"""
+    bills = [Bill(k, size.cores, size.memory, size.price) for k in (executors, instead_of or executors)]
+    return bills[0].words(instead_of=bills[1])
+
+
+def of_a_time(executor_seconds: float, peak: int, seconds: float, price: float | None) -> str:
+    """What was used, against `peak` executors all the time.
+
+    >>> of_a_time(3600.0, 4, 1800.0, 0.12)
+    '1 executor-hours, 50% of 4 all the time: 0.12 $ instead of 0.24 $, 0.12 $ saved'
+    """
+    used = f"{amount(executor_seconds / _HOUR)} executor-hours"
+    whole = peak * seconds
+    if not whole:
+        return used
+    used += f", {percent(executor_seconds / whole)} of {peak} all the time"
+    if price is None:
+        return used
+    paid, static = (price_of(each, 1.0, price) for each in (executor_seconds, whole))
+    return f"{used}: {money(paid)} instead of {money(static)}, {money(static - paid)} saved"
+
+
+def money(value: float, currency: str = _CURRENCY) -> str:
+    """Two decimals, and two digits of what is less than a tenth."""
+    return f"{value:,.2f} {currency}" if value >= 0.1 or value == 0 else f"{value:.2g} {currency}"
 
 
 @dataclass(frozen=True)
@@ -22,7 +52,7 @@ class Bill:
     cores: int
     memory: str = ""
     price: float | None = None
-    currency: str = "$"
+    currency: str = _CURRENCY
 
     def __post_init__(self) -> None:
         checks.count("executors", self.executors, least=0)
@@ -57,5 +87,4 @@ class Bill:
         return str(self.executors) if alike and self.executors != beside.executors else self._size
 
     def _money(self, value: float) -> str:
-        """Two decimals, and two digits of what is less than a tenth."""
-        return f"{value:,.2f} {self.currency}" if value >= 0.1 or value == 0 else f"{value:.2g} {self.currency}"
+        return money(value, self.currency)

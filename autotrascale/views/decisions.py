@@ -8,8 +8,10 @@ from typing import Any
 
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.true_rates import true_rates
-from autotrascale.plan.control.loop_state import CheckedPrediction, State
+from autotrascale.plan.control.loop_state import CheckedPrediction, State, Totals
+from autotrascale.plan.sizing.executors import ExecutorSize
 from autotrascale.plan.words import amount, listing, percent, seconds
+from autotrascale.views.bill import hourly, of_a_time
 
 
 def row(entry: Mapping[str, Any], target: float) -> str:
@@ -93,18 +95,33 @@ def looked_at(at: float, snapshot: Snapshot | None, detail: str) -> list[str]:
     return lines
 
 
-def summary(job: str, target: float, state: State, *, simulated: bool, advise: bool) -> str:
-    """The one sentence to take away."""
+def bill(entry: Mapping[str, Any], size: ExecutorSize | None) -> str:
+    """What a change of executors costs or saves by the hour; empty where nothing changes or they are no executors."""
+    running, wanted = entry["running"], entry["wanted"]
+    if size is None or not running or not wanted or running == wanted:
+        return ""
+    return hourly(sum(wanted.values()), size, instead_of=sum(running.values()))
+
+
+def summary(
+    job: str, target: float, state: State, *, simulated: bool, advise: bool, size: ExecutorSize | None = None
+) -> str:
+    """The one sentence to take away. `size`: where the job's instances are executors."""
     totals, where = state.totals, " (simulated)" if simulated else ""
     if not totals.seconds:
         return f"{job}{where} was not looked at for long enough to say anything."
     known = totals.seconds - totals.unknown
     met = percent(totals.within / known) if known > 0 else "an unknown share"
-    hours = totals.instance_seconds / 3600
-    peak = totals.most_instances * totals.seconds / 3600
-    share = f", {percent(hours / peak)} of {totals.most_instances} all the time" if peak else ""
     did = "only advised on" if advise else f"with {totals.rescales} rescale{'' if totals.rescales == 1 else 's'}"
     return (
         f"{job}{where} was within {seconds(target)} for {met} of the measured time in {clock(totals.seconds)}, {did}, "
-        f"on {amount(hours)} instance-hours{share}."
+        f"on {_used(totals, size)}."
     )
+
+
+def _used(totals: Totals, size: ExecutorSize | None) -> str:
+    if size is not None:
+        return of_a_time(totals.instance_seconds, totals.most_instances, totals.seconds, size.price)
+    hours, peak = totals.instance_seconds / 3600, totals.most_instances * totals.seconds / 3600
+    share = f", {percent(hours / peak)} of {totals.most_instances} all the time" if peak else ""
+    return f"{amount(hours)} instance-hours{share}"

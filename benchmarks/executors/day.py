@@ -1,29 +1,21 @@
-"""A day in minutes: records that come by a schedule, a query that counts them, and what the counts must be.
-
-Every record takes its time in the query by waiting, as one that calls a service would, and no core: so more executors
-do more on a machine of few cores. Nothing is written in Python that runs in workers.
-"""
+"""A day in minutes: records that come by a schedule, what became of them, and what the counts must be."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
-from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.readwriter import DataStreamWriter
+from typing import Any
 
 from autotrascale.execute.simulator import schedules
-from autotrascale.execute.spark.host.state_partitions import repartition_state
+from benchmarks.executors.program import CUSTOMERS
 
-KEYS = 101
 _EVERY = 0.5  # seconds: a file
-_MARK = "arrivals"
 
 
 @dataclass(frozen=True)
@@ -31,32 +23,35 @@ class Day:
     """From `low` to `high` records per second and back, in so many seconds."""
 
     seconds: float
-    low: float = 10.0
-    high: float = 75.0
+    low: float = 8.0
+    high: float = 80.0
     wait_ms: int = 32  # of each record
     seed: int = 0
 
     def rate(self, at: float) -> float:
-        """It begins and ends in the night."""
+        """It begins and ends in the night, and it is night before and after it."""
         swing = schedules.Sine((self.low + self.high) / 2, (self.high - self.low) / 2)
+        at = min(max(at, 0.0), self.seconds)
         return schedules.Noisy(swing, 0.05, self.seed, interval=300.0)(at / self.seconds * schedules.DAY)
 
 
 class Feeder:
-    """Brings the records of the day, file after file, each with the time at which it was due."""
+    """Brings records, file after file, each with the time at which it was due: those of a night until the day begins,
+    then those of the day."""
 
     def __init__(self, folder: Path, day: Day) -> None:
         folder.mkdir(parents=True)
         self._folder, self._day = folder, day
         self._over = threading.Event()
         self.records = 0
-        self.began = 0.0
+        self.began: float | None = None  # the day
         self._thread = threading.Thread(target=self._feed, daemon=True)
 
-    def start(self) -> float:
-        """When the day began."""
-        self.began = time.time()
+    def start(self) -> None:
         self._thread.start()
+
+    def begin_day(self) -> float:
+        self.began = time.time()
         return self.began
 
     def end(self) -> None:
@@ -64,16 +59,17 @@ class Feeder:
         self._thread.join()
 
     def _feed(self) -> None:
-        due = 0.0
-        for number in range(1, int(self._day.seconds / _EVERY) + 1):
-            until = self.began + number * _EVERY
+        due, until = 0.0, time.time()
+        while True:
+            until += _EVERY
             if self._over.wait(max(0.0, until - time.time())):
                 return
-            due += self._day.rate((number - 0.5) * _EVERY) * _EVERY
-            self.bring(int(due), until - _EVERY / 2)
+            middle = until - _EVERY / 2
+            due += self._day.rate(0.0 if self.began is None else middle - self.began) * _EVERY
+            self._bring(int(due), middle)
             due -= int(due)
 
-    def bring(self, count: int, arrival: float) -> None:
+    def _bring(self, count: int, arrival: float) -> None:
         draft = self._folder / f".{self.records}.part"
         rows = (f'{{"n":{self.records + i},"arrival":{arrival:.3f}}}\n' for i in range(count))
         draft.write_text("".join(rows))
@@ -83,93 +79,57 @@ class Feeder:
 
 @dataclass(frozen=True)
 class Batch:
-    """`seconds` is how long it took, `latency` from a record's arrival to its end, in the mean; `first` and `last` are
-    when its first and its last record arrived."""
+    """`first` and `last` are when its first and its last record arrived."""
 
     ended: float
     seconds: float
     records: int
-    latency: float
     first: float
     last: float
 
+    def within(self, begin: float, end: float) -> tuple[float, float]:
+        """The records that arrived between two moments, and their mean latency; they arrive evenly."""
+        low, high = max(begin, self.first), min(end, self.last)
+        if high < low:
+            return 0.0, 0.0
+        width = self.last - self.first
+        share = (high - low) / width if width else 1.0
+        return self.records * share, self.ended - (low + high) / 2
 
-class Query:
-    """Started again for every number of partitions, on the same checkpoint."""
 
-    def __init__(self, spark: SparkSession, folder: Path, day: Day, partitions: int) -> None:
-        self._spark, self._folder, self._day = spark, folder, day
-        self._batches: dict[int, Batch] = {}
-        self.partitions, self.moves = partitions, 0
-        self._query = self._start()
+def batches(progress: Path) -> list[Batch]:
+    """As the program reported them."""
+    found = []
+    for line in progress.read_text().splitlines() if progress.exists() else []:
+        report: dict[str, Any] = json.loads(line)
+        arrivals = report.get("observedMetrics", {}).get("arrivals", {})
+        if arrivals.get("mean") is not None:
+            took = report["durationMs"]["triggerExecution"] / 1000
+            ended = _unix(report["timestamp"]) + took
+            found.append(Batch(ended, took, int(report["numInputRows"]), arrivals["first"], arrivals["last"]))
+    return found
 
-    def batches(self) -> list[Batch]:
-        """Of the whole day, by number. To be asked for often enough that Spark still knows them."""
-        for progress in self._query.recentProgress:
-            row = progress.observedMetrics.get(_MARK)
-            if row is not None and progress.numInputRows and row["mean"] is not None:
-                took = progress.durationMs["triggerExecution"] / 1000
-                ended = _unix(progress.timestamp) + took
-                records, latency = int(progress.numInputRows), ended - row["mean"]
-                self._batches[progress.batchId] = Batch(ended, took, records, latency, row["first"], row["last"])
-        return [self._batches[number] for number in sorted(self._batches)]
 
-    def move(self, partitions: int) -> None:
-        """State to another number of partitions: the batch under way is finished, and records wait meanwhile."""
-        self._finish_batch()
-        self.batches()
-        self._query.stop()
-        self._spark.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
-        self._writer().trigger(once=True).start().awaitTermination()  # what a stop in mid-batch has left open
-        repartition_state(self._spark, self._checkpoint, partitions)
-        self.partitions, self.moves = partitions, self.moves + 1
-        self._query = self._start()
+def latencies(found: Sequence[Batch], began: float, seconds: float, width: float) -> list[float | None]:
+    """The mean of what arrived in each window of `width`; None where nothing of it was reported. What comes late is
+    late in the window in which it arrived."""
+    starts = (began + number * width for number in range(int(seconds / width)))
+    return [_mean(each.within(start, start + width) for each in found) for start in starts]
 
-    def drain(self) -> Counter[int]:
-        """The counts of all that came."""
-        self._query.processAllAvailable()
-        self.batches()
-        self._query.stop()
-        return Counter({row["key"]: row["count"] for row in self._spark.table("counts").collect()})
 
-    def check(self) -> None:
-        if (error := self._query.exception()) is not None:
-            raise error
+def mean_latency(found: Sequence[Batch], began: float, seconds: float) -> float | None:
+    return _mean(each.within(began, began + seconds) for each in found)
 
-    @property
-    def _checkpoint(self) -> str:
-        return str(self._folder / "checkpoint")
 
-    def _finish_batch(self, patience: float = 60.0) -> None:
-        until, last = time.monotonic() + patience, self._newest()
-        while self._newest() == last and self._query.status["isTriggerActive"] and time.monotonic() < until:
-            time.sleep(0.05)
-
-    def _newest(self) -> int:
-        return -1 if self._query.lastProgress is None else int(self._query.lastProgress.batchId)
-
-    def _start(self) -> StreamingQuery:
-        self._spark.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
-        return self._writer().trigger(processingTime="1 second").start()
-
-    def _writer(self) -> DataStreamWriter:
-        counted = self._counts()
-        writer = counted.writeStream.outputMode("complete").format("memory").queryName("counts")
-        return writer.option("checkpointLocation", self._checkpoint)
-
-    def _counts(self) -> DataFrame:
-        source = self._spark.readStream.schema("n long, arrival double").json(str(self._folder / "in"))
-        arrival = fn.col("arrival")
-        marked = source.observe(
-            _MARK, fn.avg(arrival).alias("mean"), fn.min(arrival).alias("first"), fn.max(arrival).alias("last")
-        )
-        waits = f"java_method('java.lang.Thread', 'sleep', {self._day.wait_ms}L) is not null"
-        return marked.repartition(fn.col("n")).where(waits).groupBy((fn.col("n") % KEYS).alias("key")).count()
+def _mean(parts: Iterable[tuple[float, float]]) -> float | None:
+    known = [part for part in parts if part[0]]
+    records = sum(count for count, _ in known)
+    return sum(count * latency for count, latency in known) / records if records else None
 
 
 def difference(found: Counter[int], records: int) -> tuple[int, int]:
     """How many are missing, and how many were counted twice."""
-    expected = Counter(number % KEYS for number in range(records))
+    expected = Counter(number % CUSTOMERS for number in range(records))
     return (expected - found).total(), (found - expected).total()
 
 

@@ -1,46 +1,37 @@
-"""One day with one way to decide on executors, in a driver of its own."""
+"""One day with one way to decide on executors. The program is the same, and runs as its user would run it."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
-import statistics
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
-from autotrascale.execute.spark.executors.executor import Executor
-from autotrascale.execute.spark.executors.scheduler import Executors
+from autotrascale.domain.errors import AuTraScaleError
+from autotrascale.execute.spark.adopted.context import PROVIDER, ROCKSDB
+from autotrascale.execute.spark.adopted.program import Program
+from autotrascale.execute.spark.connection.processes import kill_session
 from autotrascale.execute.spark.executors.settings import settings
-from autotrascale.plan.sizing.executors import (
-    Application,
-    Bounds,
-    GrowExecutors,
-    MovePartitions,
-    Query,
-    ShrinkExecutors,
-    executor_seconds,
-    executors_for,
-    plan_executors,
-)
-from autotrascale.testing.standalone import JAVA, conf
+from autotrascale.plan.sizing.executors import executor_seconds
+from autotrascale.testing.standalone import JAVA, Cluster, conf
 from benchmarks.executors import day as days
 
 CORES = 1
-_LOOK_SECONDS = 3.0
-_POLL_SECONDS = 0.25
-_WINDOW_SECONDS = 10.0
+WINDOW_SECONDS = 10.0
+_POLL_SECONDS = 0.5
+_SAID_SECONDS = 10.0
 _START_WITHIN = 180.0
+_END_WITHIN = 120.0
 _WARM_BATCHES = 8
-_TELLING_RECORDS = 50  # the cost of fewer is that of a batch, and not of a record
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -48,9 +39,7 @@ _CONF = {
     "spark.driver.memory": "700m",
     "spark.driver.extraJavaOptions": JAVA,
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
+    PROVIDER: ROCKSDB,
 }
 # Spark's own way, in the shape in which it works without a shuffle service: an executor goes when it has had nothing to
 # do for ten seconds (by default sixty, which in a day of minutes would be hours).
@@ -63,28 +52,29 @@ _DYNAMIC = {
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a controller is shown. `seconds_per_record`: of a slot, everything counted; None before there is a batch."""
+class Variant:
+    """`kept`: by `autotrascale run --apply`."""
 
-    at: float
-    rate: float  # records per second that arrive
-    backlog: float  # records that have arrived and are not counted yet
-    seconds_per_record: float | None
-    latency: float | None  # of the newest batch, in the mean
-    batch_seconds: float | None
-    partitions: int
+    name: str
+    conf: Mapping[str, str] = field(default_factory=dict)
+    kept: bool = False
 
 
-Control = Callable[[Executors, Look], int | None]
-"""Asks for executors and gives them back. Answers with another number of partitions where state is to move."""
+VARIANTS = (
+    Variant("static peak"),
+    Variant("dynamic allocation", _DYNAMIC),
+    Variant("ours", kept=True),
+)
 
 
 @dataclass(frozen=True)
-class Variant:
-    name: str
-    control: Callable[[Bounds], Control] | None = None
-    conf: dict[str, str] = field(default_factory=dict)
-    start: int | None = None  # executors; None: as many as there may be
+class Wanted:
+    """`most` executors; `target` in seconds; `night`: seconds of it before the day; `price` of an executor hour."""
+
+    most: int
+    target: float
+    night: float
+    price: float
 
 
 @dataclass(frozen=True)
@@ -99,217 +89,211 @@ class Outcome:
     windows: int
     in_target: int
     mean_latency: float
-    releases: list[float]  # seconds from the decision to the end of an executor
-    moves: int
+    late: list[tuple[int, float | None]]  # windows that missed: their number, and their mean latency
+    releases: list[float]  # seconds from the decision to give executors back until they were gone
+    rescales: int
+    summary: str  # of `autotrascale explain`, where it was kept
 
 
-class ByRate:
-    """A simple controller: slots for the rate at the cost of a record, with room to spare; down after some looks."""
-
-    USE, PATIENT_LOOKS, CATCH_UP_SECONDS = 0.6, 4, 30.0
-
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds, self._fewer = bounds, 0
-
-    def __call__(self, executors: Executors, look: Look) -> int | None:
-        if look.seconds_per_record is None:
-            return None
-        standing = executors.standing()
-        number = len(standing.staying)
-        # A batch's worth of records is always under way.
-        behind = max(0.0, look.backlog - look.rate * 2 * (look.batch_seconds or 0.0))
-        slots = (look.rate + behind / self.CATCH_UP_SECONDS) * look.seconds_per_record / self.USE
-        needed = executors_for(math.ceil(slots), CORES)
-        self._fewer = self._fewer + 1 if needed < number else 0
-        if 0 < self._fewer < self.PATIENT_LOOKS:
-            needed = number
-        queries = (Query("day", needed, look.partitions),)
-        for step in plan_executors(Application(number, CORES, queries), self._bounds).steps:
-            match step:
-                case GrowExecutors(total) | ShrinkExecutors(total):
-                    executors.bring_to(total)
-                case MovePartitions(partitions=partitions):
-                    return partitions
-            if isinstance(step, GrowExecutors):
-                return None  # state moves when they are there
-        return None
-
-
-def by_rate(bounds: Bounds) -> Control:
-    return ByRate(bounds)
-
-
-VARIANTS = (
-    Variant("static peak"),
-    Variant("dynamic allocation", conf=_DYNAMIC),
-    Variant("ours", by_rate, start=1),
-)
-
-
-def run(variant: Variant, master: str, day: days.Day, folder: Path, most: int, target: float) -> Outcome:
-    """In a process of its own: one process can have one JVM."""
-    spawn = get_context("spawn")
-    ours, theirs = spawn.Pipe()
-    process = spawn.Process(target=_run, args=(theirs, variant, master, day, folder, most, target))
-    process.start()
-    theirs.close()
-    try:
-        done, answer = ours.recv()
-        process.join(30)
-    except EOFError:
-        raise RuntimeError(f"the driver of {variant.name} ended without a word") from None
-    finally:
-        process.kill()  # if it has not ended by itself, or nobody waits for it any more
-        process.join()
-    if not done:
-        raise RuntimeError(f"{variant.name}: {answer}")
-    assert isinstance(answer, Outcome)
-    return answer
-
-
-def _run(
-    pipe: Connection, variant: Variant, master: str, day: days.Day, folder: Path, most: int, target: float
-) -> None:
-    os.chdir(folder)
-    try:
-        pipe.send((True, _Run(variant, master, day, folder, Bounds(1, most), target).outcome()))
-    except Exception as error:
-        pipe.send((False, f"{type(error).__name__}: {error}"))
+def run(variant: Variant, cluster: Cluster, day: days.Day, folder: Path, wanted: Wanted) -> Outcome:
+    return _Run(variant, cluster, day, folder, wanted).outcome()
 
 
 class _Run:
-    def __init__(
-        self, variant: Variant, master: str, day: days.Day, folder: Path, bounds: Bounds, target: float
-    ) -> None:
-        self._variant, self._day, self._bounds, self._target = variant, day, bounds, target
-        usual = {each.name: each.value for each in settings(master, (bounds.least, bounds.most), CORES)}
-        dynamic = {"spark.dynamicAllocation.maxExecutors": str(bounds.most)} if variant.conf else {}
-        builder: Any = SparkSession.builder.master(master).appName(variant.name)
-        for name, value in {**_CONF, **conf(CORES), **usual, **dynamic, **variant.conf}.items():
-            builder = builder.config(name, value)
-        self._spark: SparkSession = builder.getOrCreate()
-        self._executors = Executors(self._spark)
-        self._control = variant.control(bounds) if variant.control else None
+    def __init__(self, variant: Variant, cluster: Cluster, day: days.Day, folder: Path, wanted: Wanted) -> None:
+        self._variant, self._cluster, self._day = variant, cluster, day
+        self._folder, self._wanted = folder, wanted
+        self._store = f"sqlite:///{folder}/mlflow.db"
         self._feeder = days.Feeder(folder / "in", day)
-        self._query = days.Query(self._spark, folder, day, bounds.most * CORES)
         self._changes: list[tuple[float, int]] = []
-        self._releases: list[float] = []
-        self._busy_ms, self._seen, self._arrived = 0, 0, [(0.0, 0)]
-        self._costs: list[float] = []
+        self._decisions: list[tuple[float, dict[str, Any]]] = []
+        self._process: subprocess.Popen[str] | None = None
 
     def outcome(self) -> Outcome:
         over = threading.Event()
-        watch = threading.Thread(target=self._watch, args=(over,))
+        watch = threading.Thread(target=self._watch, args=(over,), daemon=True)
+        self._process = self._started()
+        reader = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
         try:
-            self._warm_up()
-            began = self._feeder.start()
+            reader.start()
             watch.start()
-            while time.time() < began + self._day.seconds:
-                self._query.check()
-                self._look(time.time())
-                time.sleep(_LOOK_SECONDS)
-            over.set()
-            watch.join()
-            return self._judged(began)
+            self._feeder.start()
+            began = self._night()
+            while (left := began + self._day.seconds - time.time()) > 0:
+                time.sleep(min(left, _SAID_SECONDS))
+                self._check()
+                self._say(time.time() - began)
+            ended = time.time()
+            self._feeder.end()
+            (self._folder / "end").touch()
+            self._process.wait(_END_WITHIN)
+            reader.join(_END_WITHIN)
+            return self._judged(began, ended)
         finally:
             over.set()
             self._feeder.end()
-            self._spark.stop()
+            self._end()
 
-    def _warm_up(self) -> None:
-        """Some batches of the night, until their code is compiled; then there are as many executors as the variant
-        starts with."""
-        start = self._variant.start
-        until = time.monotonic() + _START_WITHIN
-        while len(self._query.batches()) < _WARM_BATCHES:
-            self._query.check()
-            self._feeder.bring(int(self._day.low), time.time())
-            if time.monotonic() > until:
+    # -- the program ---------------------------------------------------------------------------------------------------
+
+    def _started(self) -> subprocess.Popen[str]:
+        program = Path(__file__).with_name("program.py")
+        words = [*self._submit(), str(program), str(self._folder), str(self._day.wait_ms)]
+        if self._variant.kept:
+            words = [*self._keeping(), "--", *words]
+        bin_folder = str(Path(sys.executable).parent)
+        return subprocess.Popen(
+            words, stdout=subprocess.PIPE, text=True, cwd=self._folder, start_new_session=True,
+            env={**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "PYSPARK_PYTHON": sys.executable},
+        )  # fmt: skip
+
+    def _submit(self) -> list[str]:
+        bounds = (1, self._wanted.most)
+        usual = {each.name: each.value for each in settings(self._cluster.url, bounds, CORES)}
+        most = {"spark.dynamicAllocation.maxExecutors": str(bounds[1])} if self._variant.conf else {}
+        # What the program is kept with it gets from the command that keeps it.
+        given = {**_CONF, **conf(CORES), **({} if self._variant.kept else usual), **most, **self._variant.conf}
+        # Two tasks for each slot of the peak, as Spark's tuning guide recommends.
+        given["spark.sql.shuffle.partitions"] = str(2 * bounds[1] * CORES)
+        words = [str(Path(sys.executable).with_name("spark-submit")), "--master", self._cluster.url]
+        for name, value in given.items():
+            words += ["--conf", f"{name}={value}"]
+        return words
+
+    def _keeping(self) -> list[str]:
+        job = self._folder / "calls.yaml"
+        job.write_text(job_file(self._wanted))
+        words = [sys.executable, "-m", "autotrascale.service.cli", "run", "--apply", "--format", "json"]
+        return [*words, "--store", self._store, "--metrics", "none", str(job)]
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        """Each decision is a line, and when it came is when it was made."""
+        assert process.stdout is not None
+        for line in process.stdout:
+            with suppress(ValueError):  # what its driver and its advice say
+                self._decisions.append((time.time(), json.loads(line)))
+                self._say_decision()
+
+    def _check(self) -> None:
+        assert self._process is not None
+        if (code := self._process.poll()) is not None:
+            raise RuntimeError(f"{self._variant.name}: the program ended with {code} before its day did")
+
+    def _end(self) -> None:
+        """Whatever is left of it."""
+        if self._process is None:
+            return
+        for found in self._folder.glob("live/*/program-*"):
+            with suppress(AuTraScaleError):
+                Program.find(found).kill()
+        kill_session(self._process.pid)
+        self._process.wait()
+
+    # -- its day -------------------------------------------------------------------------------------------------------
+
+    def _night(self) -> float:
+        """When the day begins: code is compiled by then, and whoever decides has seen the night before."""
+        until, first = time.monotonic() + _START_WITHIN, math.inf
+        while len(found := self._batches()) < _WARM_BATCHES or time.time() < first + self._wanted.night:
+            self._check()
+            first = found[0].ended if found else math.inf
+            if time.monotonic() > until + self._wanted.night:
                 raise TimeoutError(f"not {_WARM_BATCHES} batches within {_START_WITHIN:.0f} s")
             time.sleep(1.0)
-        while start is not None and len(self._executors.running()) != start:
-            self._executors.bring_to(start)
-            if time.monotonic() > until:
-                raise TimeoutError(f"not {start} executors within {_START_WITHIN:.0f} s")
-            time.sleep(_POLL_SECONDS)
-        self._busy_ms, self._seen = self._busy(), self._records()
+        return self._feeder.begin_day()
 
-    def _look(self, now: float) -> None:
-        batches = self._query.batches()
-        busy, seen = self._busy(), self._records()
-        if seen - self._seen >= _TELLING_RECORDS:
-            self._costs.append((busy - self._busy_ms) / 1000 / (seen - self._seen))
-            self._busy_ms, self._seen = busy, seen
-        # An executor that has just come compiles its code in its first batch, which says nothing of the next.
-        cost = statistics.median(self._costs[-5:]) if self._costs else None
-        self._arrived = [*self._arrived[-4:], (now, self._feeder.records)]
-        (then, before), arrived = self._arrived[0], self._feeder.records
-        rate = (arrived - before) / (now - then) if then else 0.0
-        last = batches[-1]
-        look = Look(now, rate, arrived - seen, cost, last.latency, last.seconds, self._query.partitions)
-        self._say(look)
-        partitions = self._control(self._executors, look) if self._control else None
-        if partitions is not None and partitions != self._query.partitions:
-            self._query.move(partitions)
-
-    def _say(self, look: Look) -> None:
-        """A line for each look, to see afterwards what it went by."""
-        cost = "?" if look.seconds_per_record is None else f"{1000 * look.seconds_per_record:.1f} ms"
-        print(
-            f"{self._variant.name} {look.at - self._feeder.began:4.0f} s: {look.rate:4.0f}/s arrive,"
-            f" {look.backlog:5.0f} behind, {cost} each; newest batch {look.batch_seconds:.1f} s, its latency"
-            f" {look.latency:.1f} s; {self._changes[-1][1] if self._changes else '?'} executors,"
-            f" {look.partitions} partitions",
-            file=sys.stderr,
-            flush=True,
-        )
+    def _batches(self) -> list[days.Batch]:
+        return days.batches(self._folder / "progress.jsonl")
 
     def _watch(self, over: threading.Event) -> None:
-        """Executors that leave are paid for until they are gone. With eyes of its own: a rescale must not blind it."""
-        executors, before = Executors(self._spark), dict[str, Executor]()
+        """Executors that leave are paid for until their processes are gone, and those that come from when they are."""
         while not over.wait(_POLL_SECONDS):
-            now, there = time.time(), {each.id: each for each in executors.running()}
-            if not self._changes or self._changes[-1][1] != len(there):
-                self._changes.append((now, len(there)))
-            for name, executor in before.items():
-                if name not in there and executor.leaving_since is not None:
-                    self._releases.append(round(now - executor.leaving_since, 1))
-            before = there
+            there = len(self._cluster.executors())
+            if not self._changes or self._changes[-1][1] != there:
+                self._changes.append((time.time(), there))
 
-    def _busy(self) -> int:
-        """Milliseconds that executors have worked on tasks."""
-        summaries = self._spark.sparkContext._jsc.sc().statusStore().executorList(False)
-        return sum(int(summaries.apply(i).totalDuration()) for i in range(summaries.size()))
+    def _say(self, at: float) -> None:
+        """What it looks like now and then, to see afterwards what was decided on."""
+        found = self._batches()
+        behind = self._feeder.records - sum(each.records for each in found)
+        last = found[-1]
+        say(f"{self._variant.name} {at:4.0f} s: {self._day.rate(at):3.0f}/s arrive, {behind:4} behind, newest batch"
+            f" {last.seconds:4.1f} s, its mean latency {last.ended - (last.first + last.last) / 2:4.1f} s;"
+            f" {self._changes[-1][1] if self._changes else '?'} executors")  # fmt: skip
 
-    def _records(self) -> int:
-        return sum(each.records for each in self._query.batches())
+    def _say_decision(self) -> None:
+        entry = self._decisions[-1][1]
+        rate, latency = (entry[name] or math.nan for name in ("rate", "latency_seconds"))
+        said = "; ".join(f"{each['code']}: {each['text']}" for each in entry["reasons"])
+        say(f"    {entry['action']} {_executors(entry['running'])} → {_executors(entry['wanted'])} at"
+            f" {rate:.0f}/s, {latency:.1f} s: {said}")  # fmt: skip
 
-    def _judged(self, began: float) -> Outcome:
-        self._feeder.end()
-        lost, doubled = days.difference(self._query.drain(), self._feeder.records)
-        batches = [each for each in self._query.batches() if each.first >= began]
-        # By when records arrived: what comes late is late in its own window.
-        windows: list[list[days.Batch]] = [[] for _ in range(int(self._day.seconds / _WINDOW_SECONDS))]
-        for each in batches:
-            first, last = (int((at - began) / _WINDOW_SECONDS) for at in (each.first, each.last))
-            for window in windows[first : last + 1]:
-                window.append(each)
-        ended = began + self._day.seconds
+    def _judged(self, began: float, ended: float) -> Outcome:
+        counts = json.loads((self._folder / "counts.json").read_text())
+        found = Counter({int(customer): int(count) for customer, count in counts.items()})
+        lost, doubled = days.difference(found, self._feeder.records)
+        seconds, batches = self._day.seconds, self._batches()
+        windows = days.latencies(batches, began, seconds, WINDOW_SECONDS)
+        late = [(n, latency) for n, latency in enumerate(windows) if latency is None or latency > self._wanted.target]
+        changes = _since(self._changes, began)
         return Outcome(
             self._variant.name,
-            self._day.seconds,
-            round(executor_seconds([(max(at, began), number) for at, number in self._changes], ended), 1),
-            max(number for _, number in self._changes),
+            seconds,
+            round(executor_seconds(changes, began + seconds), 1),
+            max(number for _, number in changes),
             self._feeder.records,
             lost,
             doubled,
             len(windows),
-            sum(bool(window) and _mean_latency(window) <= self._target for window in windows),
-            round(_mean_latency(batches), 2),
-            self._releases,
-            self._query.moves,
+            len(windows) - len(late),
+            round(days.mean_latency(batches, began, seconds) or math.nan, 2),
+            [(n, None if latency is None else round(latency, 1)) for n, latency in late],
+            self._releases(began, ended),
+            sum(entry["action"] == "rescale" and at >= began for at, entry in self._decisions),
+            self._explained() if self._variant.kept else "",
         )
 
+    def _explained(self) -> str:
+        words = [sys.executable, "-m", "autotrascale.service.cli", "explain", "calls.calls", "--store", self._store]
+        done = subprocess.run([*words, "--format", "json"], capture_output=True, text=True, check=True)
+        return str(json.loads(done.stdout)["summary"])
 
-def _mean_latency(batches: list[days.Batch]) -> float:
-    return statistics.fmean([each.latency for each in batches], weights=[each.records for each in batches])
+    def _releases(self, began: float, ended: float) -> list[float]:
+        """Of those decisions of the day that were not overtaken by another."""
+        decided = [(at, entry) for at, entry in self._decisions if entry["action"] == "rescale" and at >= began]
+        found = []
+        for number, (at, entry) in enumerate(decided, 1):
+            later = decided[number][0] if number < len(decided) else ended
+            wanted = _executors(entry["wanted"])
+            gone = next((then for then, there in self._changes if at <= then < later and there <= wanted), None)
+            if wanted < _executors(entry["running"]):
+                found += [math.inf if gone is None else round(gone - at, 1)]
+        return found
+
+
+def job_file(wanted: Wanted) -> str:
+    """What a user would write for days as short as this one. A look takes its time however short the day is; so what
+    is told in seconds is what a loop needs at least, and not a day's in proportion."""
+    return f"""
+version: 1
+job: calls
+program: {{executors: {{minimum: 1, maximum: {wanted.most}}}, price: {wanted.price}}}
+target: {{latency_seconds: {wanted.target}}}
+manager: {{interval_seconds: 4.0, running_seconds: 6.0, scale_down_delay_seconds: 8.0, catch_up_seconds: 30.0}}
+autoscale:
+  confidence: 0.85
+  planning: {{headroom: 0.08, horizon_seconds: 10.0, recall_seconds: 5.0, review_seconds: 8.0, worth: 0.02}}
+"""
+
+
+def _executors(parallelism: Mapping[str, int] | None) -> int:
+    return sum((parallelism or {}).values())
+
+
+def _since(changes: list[tuple[float, int]], began: float) -> list[tuple[float, int]]:
+    before = [number for at, number in changes if at <= began]
+    return [(began, before[-1] if before else 0), *(each for each in changes if each[0] > began)]
+
+
+def say(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)

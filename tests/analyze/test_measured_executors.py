@@ -192,6 +192,9 @@ def test_what_was_not_measured_is_left_out() -> None:
     assert snapshot("q", silent, there(1), 64) is None
     assert snapshot("q", [], there(1), 64) is None
     assert shot(batches, 1).backlog_records is None
+    told = snapshot("q", batches, there(1), 64, gives_all=True)
+    assert told is not None
+    assert told.backlog_records == pytest.approx(told.target_rate * batches[-1].seconds), "what came since the last"
 
 
 def steady(seconds: float, every: float, records: int, behind: Sequence[int | None] = (None,) * 6) -> list[BatchFact]:

@@ -18,6 +18,7 @@ from autotrascale.knowledge.decisions.journal import Decisions, Opening, Session
 from autotrascale.loop import Event, Instruction, Loop
 from autotrascale.plan.control.loop_state import Entry
 from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.sizing.executors import ExecutorSize
 from autotrascale.testing.scripted_live import ScriptedLive
 from tests.loop.scripts import RULES, START, TOPOLOGY, live
 
@@ -199,6 +200,16 @@ def test_another_target_is_another_session(decisions: Decisions) -> None:
     first = decisions.open_session(OPENING)
     first.end("interrupted")
     assert decisions.open_session(replace(OPENING, latency_target=0.7)).id != first.id
+
+
+def test_an_executor_that_costs_something_else_is_the_same_session(decisions: Decisions) -> None:
+    opened = [replace(OPENING, executor=executor) for executor in (ExecutorSize(2, price=0.12), ExecutorSize(2, "4g"))]
+    first = decisions.open_session(opened[0])
+    first.end("interrupted")
+    again = decisions.open_session(opened[1])
+    past = decisions.find(again.id)
+    assert past is not None
+    assert (again.id, past.opening.executor) == (first.id, ExecutorSize(2, "4g"))
 
 
 def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:

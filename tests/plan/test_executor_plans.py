@@ -155,9 +155,9 @@ def test_a_source_with_fewer_partitions_than_slots_is_named() -> None:
 
 
 def test_why_partitions_move_is_said() -> None:
-    assert partitions_for(4, 1, 3)[1].text == "1 of 4 slots get no task of 3 partitions: 8 are better"
+    assert partitions_for(4, 1, 3)[1].text == "1 of 4 slots get no task of 3 partitions: 12 are better"
     assert "keep 62% of 4 slots busy" in partitions_for(4, 1, 5)[1].text
-    assert "take 5 waves on 4 slots" in partitions_for(4, 1, 20)[1].text
+    assert "take 9 waves on 4 slots" in partitions_for(4, 1, 36)[1].text
 
 
 @given(st.dictionaries(st.text(min_size=1), st.lists(st.integers(0, 90), max_size=5), max_size=4), cores)

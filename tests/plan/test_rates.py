@@ -70,3 +70,34 @@ def test_the_grid_of_rates_covers_every_rate_by_less_than_a_step(rate: float, st
     assert rate * (1 - 1e-6) <= above <= rate * step * (1 + 1e-6)
     assert sizing_rate(above, step) == pytest.approx(above)
     assert abs(nearest_rate(rate, step) / rate - 1) <= step - 1 + 1e-9
+
+
+SHORT = 20.0  # seconds of a horizon
+
+
+@given(seed=st.integers(0, 1000), up=st.booleans())
+def test_a_short_horizon_sees_a_ramp_within_seconds(seed: int, up: bool) -> None:
+    rng = random.Random(seed)
+    known, now = Rates(), 0.0
+    for number in range(20):
+        now += 4.0
+        rate = 20.0 + 2.0 * number if up else 60.0 - 2.0 * number
+        known = known.adding(now, 4.0, rate * rng.lognormvariate(0.0, 0.02), SHORT)
+    ahead, need = known.ahead(now, SHORT, 0.0, 2.0), known.need(now, 0.0)
+    assert need == pytest.approx(rate, rel=0.12)
+    assert (ahead > 1.08 * need) == up
+    assert not known.jumped
+
+
+@given(seed=st.integers(0, 1000))
+def test_a_step_is_a_jump_for_a_short_horizon_too(seed: int) -> None:
+    rng = random.Random(seed)
+    known, now = Rates(), 0.0
+    for rate in [20.0] * 12 + [40.0]:
+        now += 4.0
+        known = known.adding(now, 4.0, rate * (1 + 0.01 * rng.gauss(0, 1)), SHORT)
+    assert known.jumped
+    for _ in range(12):
+        now += 4.0
+        known = known.adding(now, 4.0, 40.0, SHORT)
+    assert known.ahead(now, SHORT, 0.0, 2.0) == pytest.approx(40.0, rel=0.05)

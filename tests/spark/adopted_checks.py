@@ -27,6 +27,7 @@ from autotrascale import mark
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.execute.spark.adopted.client import Client
 from autotrascale.execute.spark.adopted.messages import Rescale, Rescaled
+from autotrascale.execute.spark.host.sources import gives_all
 from autotrascale.monitor.marks import naming_names
 
 CHECKS: dict[str, Callable[[], None]] = {}
@@ -274,6 +275,20 @@ def what_cannot_be_moved_is_refused_before_it_is_stopped() -> None:
     assert runs == (memory.runId, elsewhere.runId)
     for query in (memory, once, elsewhere):
         query.stop()
+
+
+@check
+def which_sources_give_all_that_there_is() -> None:
+    session = SparkSession.active()
+    texts = session.readStream.schema("value string").text(str(FOLDER))
+    limited = session.readStream.schema("value string").option("maxFilesPerTrigger", 3).text(str(FOLDER))
+    rates = session.readStream.format("rate").load().selectExpr("cast(value as string)")
+    still = session.range(3).selectExpr("cast(id as string) as value")
+    for df, all_of_it in (
+        (texts, True), (rates, True), (texts.union(rates), True), (texts.join(still, "value"), True),
+        (limited, False), (texts.union(limited), False), (numbers(), False),
+    ):  # fmt: skip
+        assert gives_all(df.writeStream) == all_of_it, df.columns
 
 
 @check

@@ -47,6 +47,7 @@ class Scheduler:
 
 class Context:
     applicationId = "app-1"  # noqa: N815
+    _jsc: object | None = object()  # None once it is closed
 
 
 class Opened(Adoption):

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from autotrascale.plan.control.loop_state import CheckedPrediction, State, Totals
-from autotrascale.views.decisions import accuracy, clock, clock_seconds, code, holds, row, summary
+from autotrascale.plan.sizing.executors import ExecutorSize
+from autotrascale.views.decisions import accuracy, bill, clock, clock_seconds, code, holds, row, summary
 
 ENTRY: dict[str, Any] = {
     "number": 7, "at": 11_670.0, "action": "rescale", "rate": 4523.0, "latency_seconds": 0.775, "backlog_records": 0.0,
@@ -51,6 +52,30 @@ def test_the_sentence_tells_time_in_target_rescales_and_instance_hours() -> None
         "on 10 instance-hours, 50% of 10 all the time."
     )
     assert "not looked at for long enough" in summary("words", 0.18, State(), simulated=False, advise=False)
+
+
+@pytest.mark.parametrize(
+    ("price", "used"),
+    [
+        (None, "10 executor-hours, 50% of 10 all the time."),
+        (0.12, "10 executor-hours, 50% of 10 all the time: 1.20 $ instead of 2.40 $, 1.20 $ saved."),
+        (0.0, "10 executor-hours, 50% of 10 all the time: 0.00 $ instead of 0.00 $, 0.00 $ saved."),
+    ],
+)
+def test_of_a_program_it_tells_executors_and_what_they_cost(price: float | None, used: str) -> None:
+    totals = Totals(7200.0, 5400.0, 1200.0, 36_000.0, 10, rescales=1)
+    size = ExecutorSize(2, price=price)
+    said = summary("shops", 5.0, State(totals=totals), simulated=False, advise=False, size=size)
+    assert said.endswith(f"with 1 rescale, on {used}")
+
+
+def test_a_change_of_executors_has_a_price_by_the_hour() -> None:
+    entry = {**ENTRY, "running": {"executors": 7}, "wanted": {"executors": 3}}
+    assert bill(entry, ExecutorSize(2, price=0.12)) == "3 executors of 2 cores, 0.36 $ an hour instead of 0.84 $"
+    assert bill(entry, ExecutorSize(2)) == "3 executors of 2 cores instead of 7"
+    assert bill(entry, None) == ""
+    assert bill({**entry, "wanted": {"executors": 7}}, ExecutorSize(2)) == ""
+    assert bill({**entry, "running": None}, ExecutorSize(2)) == ""
 
 
 def test_predictions_are_counted_by_how_near_they_came() -> None:

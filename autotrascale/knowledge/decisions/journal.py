@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from autotrascale.knowledge.decisions.forms import (
 from autotrascale.knowledge.owner import Owner
 from autotrascale.plan.control.loop_state import Entry, Rules, State, as_entry
 from autotrascale.plan.control.step import Event
+from autotrascale.plan.sizing.executors import ExecutorSize
 from autotrascale.reading import validate
 
 DAY = 86_400.0
@@ -46,7 +47,8 @@ SPOOLED = 10_000  # rows kept in memory while the file is away; then the oldest 
 
 @dataclass(frozen=True)
 class Opening:
-    """What a session is of. Another topology, engine or target is another session."""
+    """What a session is of. Another topology, engine or target is another session. `executor`: of a program whose
+    instances are executors; what one costs may change within a session."""
 
     job: str
     engine: str
@@ -55,12 +57,15 @@ class Opening:
     latency_target: float
     statistic: str
     advise: bool = False
+    executor: ExecutorSize | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, job: Job, engine: str, *, simulated: bool, advise: bool) -> Opening:
+    def of(
+        cls, job: Job, engine: str, *, simulated: bool, advise: bool, executor: ExecutorSize | None = None
+    ) -> Opening:
         target = job.target
         return cls(job.name, engine, simulated, job.topology.fingerprint, target.latency_seconds, target.statistic,
-                   advise)  # fmt: skip
+                   advise, executor)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -106,9 +111,10 @@ class Decisions(DecisionsFile):
                 session = Session(self, uuid.uuid4().hex[:12], owner, State(), keep_looks_days)
             connection.execute(
                 "INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, NULL) "
-                "ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, written = excluded.written, ended = NULL",
+                "ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, written = excluded.written, ended = NULL, "
+                "opening = excluded.opening",
                 (session.id, opening.job, self.clock(), self.clock(), _owner_text(owner),
-                 json.dumps(vars(opening)), state_to_json(session.state)),
+                 json.dumps(asdict(opening)), state_to_json(session.state)),
             )  # fmt: skip
         owner.take()
         return session

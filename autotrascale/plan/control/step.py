@@ -164,7 +164,9 @@ def _analysed(
 ) -> tuple[State, CheckedPrediction | None]:
     """A job that has settled and has no backlog shows what its parallelism does at this rate."""
     shows = _shows(rules, state, snapshot)
-    memory = learned(rules.settings, rules.planning.headroom, state.memory, snapshot, state.clock.now, shows)
+    planning = rules.planning
+    memory = learned(rules.settings, planning.headroom, state.memory, snapshot, state.clock.now, shows,
+                     planning.horizon_seconds)  # fmt: skip
     state = replace(state, memory=memory, services=state.services.adding(snapshot.backlog_records, services))
     return _checked(rules, state, snapshot) if shows.calm else (state, None)
 

@@ -37,9 +37,14 @@ from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.control.manager.quota import shared_out
 
-MOST_WAVES = 4  # every task costs its start, and a partition of state its commit
-NEW_WAVES = 2  # of a P that is chosen anew: room for twice the executors; more waves would save few moves more
-LEAST_USE = 0.75  # below, a stage lasts a third longer than it has to: that is worth a restart
+# Every task costs its start, and a partition of state its commit. That is little beside a move: what was right for many
+# executors is kept for few, since a query that is moved when they are few is moved back when they are wanted, at a rate
+# at which a standstill hurts most.
+MOST_WAVES = 8
+NEW_WAVES = 3  # of a P that is chosen anew: room for thrice the executors; more waves would save few moves more
+# Below, a stage lasts a fifth longer than it has to, and one executor more may bring nothing: 6 partitions last as long
+# on 4 slots as on 3. That is worth a restart.
+LEAST_USE = 0.85
 _LOOKED_AT = 64  # numbers of executors, however many there may be
 
 
@@ -59,6 +64,19 @@ class Bounds:
 
     def hold(self, executors: int) -> int:
         return min(max(executors, self.least), self.most)
+
+
+@dataclass(frozen=True)
+class ExecutorSize:
+    """One executor. `memory` is as Spark writes it, empty where it is not known; `price` of an hour of it, if known."""
+
+    cores: int
+    memory: str = ""
+    price: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.count("cores", self.cores)
+        checks.optional(checks.non_negative, "price", self.price)
 
 
 @dataclass(frozen=True)

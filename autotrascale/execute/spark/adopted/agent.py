@@ -85,8 +85,8 @@ class Agent:
                 raise InputError("agent", "is asked what only an agent says", seen=type(question).__name__)
 
     def _application(self) -> Application:
-        context, session = self._adoption.context, self._adoption.session
-        if context is None or session is None:
+        context = self._adoption.context
+        if context is None or self._adoption.session is None or context._jsc is None:  # … or closed it
             return Application(os.getpid())
         conf = context.getConf()
         logs = conf.get("spark.eventLog.enabled", "false") == "true"
@@ -112,6 +112,8 @@ class Agent:
         context, session = self._adoption.context, self._adoption.session
         if context is None or session is None:
             raise EngineError("the program has not opened Spark")
+        if context._jsc is None:
+            raise EngineError("the program has closed Spark")
         if self._executors is None or self._executors_of != context.applicationId:
             self._executors, self._executors_of = self._make_executors(session), str(context.applicationId)
         return self._executors
@@ -167,6 +169,7 @@ def _described(handle: Handle) -> AdoptedQuery:
         moving=handle.moving,
         not_movable=state.not_movable,
         error=error,
+        gives_all=handle.written is not None and handle.written.gives_all,
     )
 
 

@@ -19,7 +19,14 @@ from autotrascale.execute.spark.adopted.client import Client
 from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Application, Rescale
 from autotrascale.monitor.eventlog.following import Follower
 from autotrascale.plan.sizing import executors as plan
-from autotrascale.plan.sizing.executors import Bounds, GrowExecutors, MovePartitions, ShrinkExecutors, Step
+from autotrascale.plan.sizing.executors import (
+    Bounds,
+    ExecutorSize,
+    GrowExecutors,
+    MovePartitions,
+    ShrinkExecutors,
+    Step,
+)
 
 GRANT_SECONDS = 60.0  # a cluster that has room starts an executor in less, on a busy machine too
 _POLL_SECONDS = 0.5
@@ -55,6 +62,10 @@ class AdoptedApplication:
     def cores(self) -> int:
         """Of one executor."""
         return self.standing.cores or self.about.slots or 1
+
+    def size(self, price: float | None) -> ExecutorSize | None:
+        """Of one executor; None where the driver runs the tasks."""
+        return None if self._bounds is None else ExecutorSize(self.cores, price=price)
 
     @property
     def executors(self) -> int:

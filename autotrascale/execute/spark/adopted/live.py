@@ -12,6 +12,7 @@ from autotrascale.analyze.executors import OPERATOR
 from autotrascale.analyze.facts import BatchFact
 from autotrascale.analyze.live.application import ApplicationRun
 from autotrascale.analyze.live.measuring import RATES_UNKNOWN
+from autotrascale.analyze.task_costs import costs_of
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.job import Job
 from autotrascale.domain.topology import check_parallelism
@@ -19,7 +20,9 @@ from autotrascale.execute.live import Look, Rescaled
 from autotrascale.execute.spark.adopted.application import AdoptedApplication
 from autotrascale.execute.spark.adopted.messages import AdoptedQuery
 
+_NOTHING_NEW = "no batch on warm executors was committed since the last look"
 _MOST_RECENT = 500  # batches
+_TELLING = 60  # … and how many of them say what a task costs
 
 
 class AdoptedJob:
@@ -34,6 +37,8 @@ class AdoptedJob:
         self._application = application
         self._from_ms = 0.0  # batches triggered before this were looked at, or ran with another share
         self._query, self._run = query, ""
+        self._warm: set[str] = set()  # executors that have run a batch of it
+        self._was_cold = False  # the last batch had one that had not
 
     @property
     def p_max(self) -> int:
@@ -54,10 +59,13 @@ class AdoptedJob:
         share = application.share(self.query)
         batches = self._batches(application.run_of(query))
         if not batches:
-            return Look(at, {OPERATOR: share}, None, None, "no batch was committed since the last look")
+            return Look(at, {OPERATOR: share}, None, None, _NOTHING_NEW)
         executors = application.watched.executors
         whole = len(queries) == 1 and len(executors) == share
-        taken = measuring.snapshot(self.name, batches, executors, self.p_max, share=None if whole else share)
+        taken = measuring.snapshot(
+            self.name, batches, executors, self.p_max, share=None if whole else share,
+            gives_all=self._query.gives_all, costs=costs_of(self.recent[-_TELLING:]),
+        )  # fmt: skip
         return Look(at, {OPERATOR: share}, taken, batches[-1].committed_ms / 1000, "" if taken else RATES_UNKNOWN)
 
     def read_on(self) -> None:
@@ -66,19 +74,32 @@ class AdoptedJob:
         self._batches(self._application.run_of(self._query))
 
     def _batches(self, run: ApplicationRun | None) -> list[BatchFact]:
-        """Since the last look, of this run and at this share. The first of a run carries what arrived while the query
-        stood still, on cold caches."""
+        """Since the last look, of this run and at this share, on executors that are warm. The first of a run carries
+        what arrived while the query stood still, on cold caches."""
         if run is None or not run.batches:
             return []
         if run.run != self._run:
             self.recent = []
             self._run, self._from_ms = run.run, max(self._from_ms, run.batches[0].started_ms + 1)
+            self._warm |= _ran(run.batches[0])
         batches = run.since(self._from_ms)
         if batches:
             self._from_ms = batches[-1].started_ms + 1
             run.forget(self._from_ms)
-            self.recent = [*self.recent, *batches][-_MOST_RECENT:]
+        batches = self._after_the_last_cold(batches)
+        self.recent = [*self.recent, *batches][-_MOST_RECENT:]
         return batches
+
+    def _after_the_last_cold(self, batches: list[BatchFact]) -> list[BatchFact]:
+        """An executor compiles its code in its first batch, and all others wait for it; the batch after it takes in
+        what arrived meanwhile. They say nothing of the next: more executors would seem to make batches longer."""
+        kept = list[BatchFact]()
+        for batch in batches:
+            ran = _ran(batch)
+            cold = not ran <= self._warm
+            kept = [] if cold or self._was_cold else [*kept, batch]
+            self._warm, self._was_cold = self._warm | ran, cold
+        return kept
 
     def _why_ended(self) -> str:
         found = next((each for each in self._application.queries() if each.id == self.query), None)
@@ -108,3 +129,8 @@ class AdoptedJob:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _ran(batch: BatchFact) -> set[str]:
+    """The executors that had a part in it."""
+    return {task.executor for task in batch.tasks if task.executor}

@@ -57,7 +57,8 @@ class Application:
 
 @dataclass(frozen=True)
 class AdoptedQuery:
-    """One query, in all its runs. `partitions` is what its state and shuffles have now."""
+    """One query, in all its runs. `partitions` is what its state and shuffles have now; `gives_all`: its sources are
+    known to give each batch all that there is."""
 
     id: str
     run: str
@@ -70,6 +71,7 @@ class AdoptedQuery:
     moving: bool  # a rescale is under way
     not_movable: str = ""  # why
     error: str = ""  # what it ended with
+    gives_all: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,42 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 # Spark's own that forget a record once it is read. Its offsets stand in a checkpoint all the same.
 _ONCE_ONLY = {"TextSocketTable": "socket", "MemoryStreamTable": "memory"}
+_LIMITS = ("maxfilespertrigger", "maxbytespertrigger")  # of files; a source of Spark's that counts time has none
 
 
 def not_replayable(writer: DataStreamWriter) -> tuple[str, ...]:
     """The formats of the sources that cannot give again what they gave before."""
-    df: Any = writer._df
-    leaves = df._jdf.queryExecution().analyzed().collectLeaves()
-    tables = [_table(leaves.apply(at)) for at in range(leaves.size())]
+    tables = [_table(leaf) for leaf in _leaves(writer)]
     return tuple(sorted({_ONCE_ONLY[table] for table in tables if table in _ONCE_ONLY}))
+
+
+def gives_all(writer: DataStreamWriter) -> bool:
+    """Whether each batch takes all that there is when it is planned: files without a limit, and Spark's own rates. Of
+    other sources nobody can say it from here."""
+    streams = [leaf for leaf in _leaves(writer) if leaf.isStreaming()]
+    return bool(streams) and all(_is_unlimited(leaf) for leaf in streams)
 
 
 def waits(status: Mapping[str, Any]) -> bool:
     """By what Spark says of a query that runs: it is between two batches, because there is nothing new or because its
     next trigger is yet to come."""
     return not status["isTriggerActive"] and str(status["message"]).startswith("Waiting for")
+
+
+def _leaves(writer: DataStreamWriter) -> list[Any]:
+    df: Any = writer._df
+    leaves = df._jdf.queryExecution().analyzed().collectLeaves()
+    return [leaves.apply(at) for at in range(leaves.size())]
+
+
+def _is_unlimited(leaf: Any) -> bool:
+    if _table(leaf) == "RateStreamTable":
+        return True
+    if leaf.getClass().getSimpleName() != "StreamingRelation" or not str(leaf.sourceName()).startswith("FileSource["):
+        return False
+    # The names of options are in whatever case they were written.
+    names = str(leaf.dataSource().options().keySet().mkString(",")).lower().split(",")
+    return not any(limit in names for limit in _LIMITS)
 
 
 def _table(leaf: Any) -> str:

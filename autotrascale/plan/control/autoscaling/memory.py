@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -84,15 +85,16 @@ class Shows:
 
 
 def learned(
-    settings: Settings, headroom: float, memory: Memory, snapshot: Snapshot, now: float, shows: Shows
-) -> Memory:
-    """The memory after one look that is believed."""
+    settings: Settings, headroom: float, memory: Memory, snapshot: Snapshot, now: float, shows: Shows,
+    horizon: float = math.inf,
+) -> Memory:  # fmt: skip
+    """The memory after one look that is believed. `horizon`: how far ahead is planned."""
     k = tuple(snapshot.parallelism.values())
     faded = memory.largest * max(0.0, 1 - snapshot.window_seconds / FORGET)
     memory = replace(
         memory,
         largest=max(float(sum(k)), faded),
-        rates=memory.rates.adding(now, snapshot.window_seconds, snapshot.target_rate),
+        rates=memory.rates.adding(now, snapshot.window_seconds, snapshot.target_rate, horizon),
     )
     sized = size(snapshot, settings.target)
     if isinstance(sized, Unsized) or snapshot.target_rate <= 0:

@@ -9,6 +9,9 @@
 
 A window that lies far from the line is a jump: the line starts anew there, and the first window, which lies across
 the change, is not trusted to say how far it went.
+
+Whoever plans for a horizon of seconds has no hour to see a trend in: windows are a fifth of the horizon then, and the
+line is a ramp through the last few of them where that is what they lie on, jumps or not.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ JUMP = 0.15  # of the level: beyond, and beyond what scatter explains, it is no 
 TREND = 30  # windows that the line is drawn through
 FEWEST = 20  # windows that a trend is read from
 FEW = 5  # … and a scatter
+PER_HORIZON = 5  # windows in a horizon, at least
+RAMP = 8  # windows that a short horizon reads a trend from …
+_RAMP_SURE = 3.0  # … and standard errors of its slope
 _SPREADS = 1.0  # scatters by which the rate is taken to stand above its line
 _SURE = 4.0  # standard errors of a slope: every look asks anew, and by chance one in many would find a trend
 
@@ -57,13 +63,16 @@ class Rates:
     jumped: bool = False  # the newest look lies across a jump
     line: Line = field(default_factory=Line)  # through the windows since the last jump
 
-    def adding(self, at: float, seconds: float, rate: float) -> Rates:
+    def adding(self, at: float, seconds: float, rate: float, horizon: float = math.inf) -> Rates:
         """One look more. Looks that are closer than `WINDOW` become one window."""
+        width = min(WINDOW, horizon / PER_HORIZON)
         new, usual = RateWindow(at, seconds, rate, rate), self.line.at(at)
         far = bool(self.windows) and abs(rate - usual) > max(JUMP, 3 * self.line.scatter) * max(usual, 1e-9)
+        if width < WINDOW and (ramp := _ramp((*self.windows, new))) is not None:
+            return Rates((*self.windows, new)[-KEPT:], self.jumped_at, line=ramp)
         if far or self.jumped:  # after a jump the first whole window begins a line of its own
             return _with_line(Rates((*self.windows, new)[-KEPT:], at, far and not self.jumped))
-        return _with_line(replace(self, windows=_joined(self.windows, new, self.jumped_at)[-KEPT:]))
+        return _with_line(replace(self, windows=_joined(self.windows, new, self.jumped_at, width)[-KEPT:]))
 
     def need(self, now: float, headroom: float) -> float:
         """What must be carried now."""
@@ -103,8 +112,10 @@ def _with_line(rates: Rates) -> Rates:
     return replace(rates, line=_fit(recent[-TREND:]))
 
 
-def _joined(windows: tuple[RateWindow, ...], new: RateWindow, jumped_at: float | None) -> tuple[RateWindow, ...]:
-    if not windows or windows[-1].seconds + new.seconds > WINDOW or windows[-1].at == jumped_at:
+def _joined(
+    windows: tuple[RateWindow, ...], new: RateWindow, jumped_at: float | None, width: float
+) -> tuple[RateWindow, ...]:
+    if not windows or windows[-1].seconds + new.seconds > width or windows[-1].at == jumped_at:
         return (*windows, new)
     last = windows[-1]
     seconds = last.seconds + new.seconds
@@ -112,7 +123,16 @@ def _joined(windows: tuple[RateWindow, ...], new: RateWindow, jumped_at: float |
     return (*windows[:-1], RateWindow(new.at, seconds, rate, max(last.highest, new.highest)))
 
 
-def _fit(windows: Sequence[RateWindow]) -> Line:
+def _ramp(windows: Sequence[RateWindow]) -> Line | None:
+    """Through the last few windows, where they lie on a slope, the newest too."""
+    if len(windows) < RAMP:
+        return None
+    line, newest = _fit(windows[-RAMP:], RAMP, _RAMP_SURE), windows[-1]
+    near = abs(newest.rate - line.at(newest.at)) <= JUMP * max(line.at(newest.at), 1e-9)
+    return line if line.slope and line.scatter < JUMP and near else None
+
+
+def _fit(windows: Sequence[RateWindow], fewest: int = FEWEST, sure: float = _SURE) -> Line:
     """Least squares. Too few windows have a level and no trend; a slope that scatter explains is none."""
     if not windows:
         return Line()
@@ -120,10 +140,10 @@ def _fit(windows: Sequence[RateWindow]) -> Line:
     middle, level = sum(w.at for w in windows) / n, sum(w.rate for w in windows) / n
     spread = sum((w.at - middle) ** 2 for w in windows)
     slope = 0.0
-    if n >= FEWEST and spread > 0:
+    if n >= fewest and spread > 0:
         slope = sum((w.at - middle) * (w.rate - level) for w in windows) / spread
     left = [w.rate - level - slope * (w.at - middle) for w in windows]
     variance = sum(each**2 for each in left) / max(1, n - 2)
-    if slope and slope**2 * spread < _SURE**2 * variance:
+    if slope and slope**2 * spread < sure**2 * variance:
         slope, variance = 0.0, sum((w.rate - level) ** 2 for w in windows) / max(1, n - 1)
     return Line(middle, level, slope, math.sqrt(variance) / level if level > 0 and n >= FEW else 0.0)
