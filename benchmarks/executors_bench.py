@@ -33,14 +33,16 @@ from autotrascale.testing.standalone import standalone
 from benchmarks.executors.day import Day
 from benchmarks.executors.variants import VARIANTS, Outcome, Wanted, run, say
 
-PEAK = 4  # executors: the fewest that hold the peak
-WANTED = Wanted(PEAK, target=6.0, night=60.0, price=0.12)  # mean latency in seconds, from arrival to the batch's end
+PEAK = 8  # executors: the fewest that hold the peak
+EACH = 20.0  # records per second of the peak for each of them
+TARGET = 6.0  # seconds: mean latency, from arrival to the batch's end
 
 
 def figures(
-    minutes: float = 20.0, seed: int = 0, only: tuple[str, ...] = (), keep: Path | None = None
+    minutes: float = 20.0, seed: int = 0, only: tuple[str, ...] = (), keep: Path | None = None, peak: int = PEAK
 ) -> dict[str, Any]:
-    day = Day(60 * minutes, seed=seed)
+    day = Day(60 * minutes, low=EACH * peak / 10, high=EACH * peak, seed=seed)
+    wanted = Wanted(peak, target=TARGET, night=60.0, price=0.12)
     outcomes: list[Outcome] = []
     for variant in VARIANTS:
         if only and variant.name not in only:
@@ -49,8 +51,8 @@ def figures(
         with tempfile.TemporaryDirectory(prefix="executors-bench-") as work:
             folder = Path(work, "program")
             folder.mkdir()
-            with standalone(Path(work, "cluster"), workers=PEAK, cores=1, memory="1g") as cluster:
-                outcome = run(variant, cluster, day, folder, WANTED)
+            with standalone(Path(work, "cluster"), workers=peak, cores=1, memory="1g") as cluster:
+                outcome = run(variant, cluster, day, folder, wanted)
             if keep is not None:
                 _keep(folder, keep / variant.name.replace(" ", "-"))
         say(f"{outcome.variant}: {outcome.executor_seconds:.0f} executor-seconds, {outcome.in_target} of {outcome.windows} windows in target")  # fmt: skip # noqa: E501
@@ -58,8 +60,9 @@ def figures(
     return {
         "minutes": minutes,
         "seed": seed,
-        "target_seconds": WANTED.target,
-        "variants": [described(outcome) for outcome in outcomes],
+        "target_seconds": TARGET,
+        "peak": peak,
+        "variants": [described(outcome, wanted) for outcome in outcomes],
     }
 
 
@@ -71,8 +74,8 @@ def _keep(folder: Path, where: Path) -> None:
             shutil.copy(folder / name, where)
 
 
-def described(outcome: Outcome) -> dict[str, Any]:
-    releases, peak = outcome.releases, PEAK * outcome.seconds
+def described(outcome: Outcome, wanted: Wanted) -> dict[str, Any]:
+    releases, peak = outcome.releases, wanted.most * outcome.seconds
     return {
         **asdict(outcome),
         "releases": len(releases),
@@ -80,8 +83,8 @@ def described(outcome: Outcome) -> dict[str, Any]:
         "release_seconds_max": max(releases, default=None),
         "of_static_peak": round(outcome.executor_seconds / peak, 3),
         "in_target_share": round(outcome.in_target / outcome.windows, 3) if outcome.windows else None,
-        "price": round(price_of(outcome.executor_seconds, 1.0, WANTED.price), 4),
-        "price_of_static_peak": round(price_of(peak, 1.0, WANTED.price), 4),
+        "price": round(price_of(outcome.executor_seconds, 1.0, wanted.price), 4),
+        "price_of_static_peak": round(price_of(peak, 1.0, wanted.price), 4),
     }
 
 
@@ -91,9 +94,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", default=[], choices=[each.name for each in VARIANTS])
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave reports and decisions there")
+    parser.add_argument("--executors", type=int, default=PEAK, help="of one core each, that the peak needs")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # and takes all that it started along
-    found = figures(arguments.minutes, arguments.seed, tuple(arguments.only), arguments.keep)
+    found = figures(arguments.minutes, arguments.seed, tuple(arguments.only), arguments.keep, arguments.executors)
     print(json.dumps(found, indent=2))
 
 

@@ -28,11 +28,10 @@ from autotrascale.plan.sizing.executors import Bounds
 from autotrascale.plan.sizing.learned_target import BatchLatency, learned_target
 from autotrascale.plan.words import seconds as in_words
 from autotrascale.service import keeping
-from autotrascale.service.advice import advice_on
+from autotrascale.service.advice import Told, advice_on
 from autotrascale.service.keeping import Around, Kept
-from autotrascale.service.output import note, say, table
+from autotrascale.service.output import emit, note
 from autotrascale.service.programfile import ExecutorBounds, ProgramFile, written
-from autotrascale.views import settings as views
 
 _START_SECONDS = 60.0  # a Python that loads PySpark, on a busy machine
 _GLANCE_SECONDS = 0.5  # between two looks at whether the program still runs
@@ -90,22 +89,9 @@ class Query:
         self.live.read_on()
         watched, target = self.application.watched, self.target or Target(1.0)
         found = advice_on(self.name, self.live.recent, watched.executors, watched.conf, target, self._job.p_max)
-        if found.stages:
-            say(f"\n{self.name}: where the time of a batch goes")
-            table(views.STAGE_COLUMNS, views.stage_rows(found.stages))
-        for source in source_partitions(self.live.recent):
-            say(f"reads {views.source_line(source)}")
-        if self.target is None:
-            return
-        if found.advice is None:
-            say(f"{self.name}: no settings are advised: {found.why}")
-            return
-        for line in views.lines(found.advice, price=self.file.program.price):
-            say(line)
-        if pasted := views.arguments(found.advice.settings):
-            say(f"spark-submit {pasted} …")
-        for line in views.in_the_program(found.advice.settings):
-            say(f"in the program: {line}")
+        found = found if self.target is not None else replace(found, advice=None, why="")
+        told = Told(self.name, found, source_partitions(self.live.recent), self.file.program.price)
+        emit(self._around.form, told.as_data(), told.show)
 
     def _learn(self) -> None:
         self.live.look()

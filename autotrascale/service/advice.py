@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from autotrascale.analyze import executors as measured
 from autotrascale.analyze.executors import Executor
 from autotrascale.analyze.facts import BatchFact
+from autotrascale.domain.partitions import SourcePartitions
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.stages import StageTime
 from autotrascale.domain.target import Target
 from autotrascale.plan.sizing.batch_time import Setup, workload
 from autotrascale.plan.sizing.settings import Advice, Today, advise
 from autotrascale.plan.sizing.sizing import Unsized, size
+from autotrascale.service.output import say, table
+from autotrascale.views import settings as views
 
 FEWEST = 5  # batches that say anything
 
@@ -26,6 +30,47 @@ class QueryAdvice:
     stages: tuple[StageTime, ...] = ()
     advice: Advice | None = None
     why: str = ""
+
+
+@dataclass(frozen=True)
+class Told:
+    """Where the time of a query's batches goes, and what to set: for people, or for programs."""
+
+    query: str
+    found: QueryAdvice
+    sources: Sequence[SourcePartitions] = ()
+    price: float | None = None  # of an executor hour
+
+    def show(self) -> None:
+        if self.found.stages:
+            say(f"\n{self.query}: where the time of a batch goes")
+            table(views.STAGE_COLUMNS, views.stage_rows(self.found.stages))
+        for source in self.sources:
+            say(f"reads {views.source_line(source)}")
+        advice = self.found.advice
+        if advice is None:
+            if self.found.why:
+                say(f"{self.query}: no settings are advised: {self.found.why}")
+            return
+        for line in views.lines(advice, price=self.price):
+            say(line)
+        if pasted := views.arguments(advice.settings):
+            say(f"spark-submit {pasted} …")
+        for line in views.in_the_program(advice.settings):
+            say(f"in the program: {line}")
+
+    def as_data(self) -> dict[str, Any]:
+        """`advice` is null where `why` says what was not measured, or where there was no target."""
+        return {
+            "job": self.query,
+            "stages": [asdict(stage) | {"true_rate": stage.true_rate} for stage in self.found.stages],
+            "sources": [
+                asdict(source) | {"waiting": source.waiting, "lag_seconds": source.lag_seconds}
+                for source in self.sources
+            ],
+            "advice": None if self.found.advice is None else views.as_data(self.found.advice, price=self.price),
+            "why": self.found.why,
+        }
 
 
 def advice_on(

@@ -77,7 +77,10 @@ def run(
         elif command is not None:
             folder = adopting.fresh_folder(keeping.home_of(decisions, wishes.job))
             limits = wishes.program.executors
-            running = Program.start(command, folder, apply=apply, executors=(limits.minimum, limits.maximum))
+            running = Program.start(
+                command, folder, apply=apply, executors=(limits.minimum, limits.maximum),
+                all_to_stderr=form is Format.json,
+            )  # fmt: skip
             note(f"should this command end before the program: autotrascale run --program {folder}")
         controller = adopting.Controller(running, wishes, around)
         with running.has_our_signals() if command is not None else nullcontext():

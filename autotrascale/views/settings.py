@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 from autotrascale.domain.partitions import SourcePartitions
 from autotrascale.domain.stages import StageTime, shares
 from autotrascale.plan.sizing.settings import Advice, Expected, Setting
 from autotrascale.plan.words import amount, percent, seconds
+from autotrascale.views.bill import money
 
 UNKNOWN = "?"
 UNEVEN = 1.5  # times the mean, from which on the busiest partition is named
@@ -46,6 +49,21 @@ def in_the_program(settings: Sequence[Setting]) -> list[str]:
     """Lines for the reader or the writer of the query."""
     found = [f'.option("{each.name}", "{each.value}")' for each in settings if each.kind == "source option"]
     return found + [f'.trigger({each.name}="{each.value}")' for each in settings if each.kind == "trigger"]
+
+
+def as_data(advice: Advice, *, price: float | None = None) -> dict[str, Any]:
+    """For JSON. What cannot keep up has no latency."""
+    return {
+        "target_seconds": advice.target.latency_seconds,
+        "statistic": advice.target.statistic,
+        "reachable": advice.reachable,
+        "settings": [asdict(setting) for setting in advice.settings],
+        "spark_submit": arguments(advice.settings),
+        "in_the_program": in_the_program(advice.settings),
+        "today": _as_data(advice.today, price),
+        "expected": _as_data(advice.then, price),
+        "caveats": list(advice.caveats),
+    }
 
 
 STAGE_COLUMNS = (
@@ -95,9 +113,14 @@ def _named(setting: Setting) -> str:
     return setting.name if setting.kind == "conf" else f"{setting.kind} {setting.name}"
 
 
+def _as_data(of: Expected, price: float | None) -> dict[str, Any]:
+    plain = {name: value if math.isfinite(value) else None for name, value in asdict(of).items()}
+    return plain if price is None else plain | {"price_an_hour": price * of.executors}
+
+
 def _expected(of: Expected, statistic: str, price: float | None) -> str:
     executors = f"{of.executors} executor{'' if of.executors == 1 else 's'}"
-    cost = "" if price is None else f", {amount(price * of.executors)} an hour"
+    cost = "" if price is None else f", {money(price * of.executors)} an hour"
     if not math.isfinite(of.latency_seconds):
         return f"{executors}{cost}: falls behind, each second of input takes {of.busy:.2f} s"
     return f"{executors}{cost}: {seconds(of.latency_seconds)} ({statistic}), batches of {seconds(of.batch_seconds)}"

@@ -23,8 +23,8 @@ class Day:
     """From `low` to `high` records per second and back, in so many seconds."""
 
     seconds: float
-    low: float = 8.0
-    high: float = 80.0
+    low: float
+    high: float
     wait_ms: int = 32  # of each record
     seed: int = 0
 

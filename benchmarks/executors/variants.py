@@ -170,8 +170,9 @@ class _Run:
         """Each decision is a line, and when it came is when it was made."""
         assert process.stdout is not None
         for line in process.stdout:
-            with suppress(ValueError):  # what its driver and its advice say
-                self._decisions.append((time.time(), json.loads(line)))
+            entry = json.loads(line)
+            if "action" in entry:  # else it is the advice at the end
+                self._decisions.append((time.time(), entry))
                 self._say_decision()
 
     def _check(self) -> None:

@@ -147,13 +147,6 @@ def test_between_one_and_three_executors_state_moves_twice_at_most(course: list[
     assert moves <= 2
 
 
-def test_a_source_with_fewer_partitions_than_slots_is_named() -> None:
-    assert partitions_for(3, 2, 6, sources=4)[1].text.endswith(
-        "its source has 4 partitions, and 2 slots wait while it is read"
-    )
-    assert "source" not in partitions_for(3, 2, 6, sources=6)[1].text
-
-
 def test_why_partitions_move_is_said() -> None:
     assert partitions_for(4, 1, 3)[1].text == "1 of 4 slots get no task of 3 partitions: 12 are better"
     assert "keep 62% of 4 slots busy" in partitions_for(4, 1, 5)[1].text

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import json
 import shlex
 
 from autotrascale.domain.stages import StageTime
 from autotrascale.domain.target import Target
 from autotrascale.plan.sizing.batch_time import Setup, StageWork, Workload
 from autotrascale.plan.sizing.settings import Setting, Today, advise
-from autotrascale.views.settings import STAGE_COLUMNS, arguments, in_the_program, lines, stage_rows
+from autotrascale.views.settings import STAGE_COLUMNS, arguments, as_data, in_the_program, lines, stage_rows
 
 WORD_COUNT = Workload(
     0.4,
@@ -24,11 +25,21 @@ def test_advice_as_people_read_it() -> None:
     assert any(line.startswith("trigger processingTime: 10 seconds → ") for line in found)
     assert any(line.startswith("source option maxOffsetsPerTrigger: unknown → ") for line in found)
     now = next(line for line in found if line.startswith("today:"))
-    assert "1 executor, 0.25 an hour: falls behind, each second of input takes 1.25 s" in now
+    assert "1 executor, 0.25 $ an hour: falls behind, each second of input takes 1.25 s" in now
     assert now.endswith("measured 41.00 s")
     then = next(line for line in found if line.startswith("expected:"))
     assert then.endswith("target 3.00 s")
     assert all("\n" not in line for line in found)
+
+
+def test_advice_as_programs_read_it() -> None:
+    today = Today(Setup(1, 2, 200, trigger_seconds=10.0), "yarn", {"spark.executor.instances": "1"}, "kafka")
+    plain = as_data(advise(WORD_COUNT, today, Target(3.0), 24), price=0.25)
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert (plain["today"]["latency_seconds"], plain["today"]["price_an_hour"]) == (None, 0.25)
+    assert plain["expected"]["executors"] * 0.25 == plain["expected"]["price_an_hour"]
+    assert "spark.executor.instances" in plain["spark_submit"]
+    assert plain["settings"][0]["name"] == "spark.executor.instances"
 
 
 def test_nothing_to_change_is_said() -> None:

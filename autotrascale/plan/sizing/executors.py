@@ -202,24 +202,20 @@ def shares_of(needed: Mapping[str, int], executors: int) -> dict[str, int]:
     return shared_out(one, {name: k - 1 for name, k in needed.items()}, executors)
 
 
-def partitions_for(
-    executors: int, cores: int, now: int, bounds: Bounds | None = None, sources: int | None = None
-) -> tuple[int, Reason]:
+def partitions_for(executors: int, cores: int, now: int, bounds: Bounds | None = None) -> tuple[int, Reason]:
     """P for a query that may use so many executors, and why. `now` where a restart is not worth it. `bounds`: how many
-    executors it may have another time. `sources`: partitions of its source, where they are known: the slots beyond
-    wait while it is read, whatever P is.
+    executors it may have another time.
 
     >>> partitions_for(3, 2, now=6)[0], partitions_for(3, 2, now=4)[0]
     (6, 12)
     """
     slots = executors * cores
-    wide = slots_wait(sources, slots)
     if fits(now, slots):
         numbers = {"partitions": now, "slots": slots, "use": use(now, slots)}
-        return now, Reason("partitions-fit", f"{now} partitions keep {slots} slots busy{wide}", numbers)
+        return now, Reason("partitions-fit", f"{now} partitions keep {slots} slots busy", numbers)
     wanted = _suits_most(executors, bounds) * cores
     numbers = {"partitions": now, "wanted": wanted, "slots": slots, "use": use(now, slots)}
-    return wanted, Reason("partitions-move", f"{_misfit(now, slots)}: {wanted} are better{wide}", numbers)
+    return wanted, Reason("partitions-move", f"{_misfit(now, slots)}: {wanted} are better", numbers)
 
 
 def fits(partitions: int, slots: int) -> bool:
@@ -228,12 +224,6 @@ def fits(partitions: int, slots: int) -> bool:
 
 def use(partitions: int, slots: int) -> float:
     return partitions / (math.ceil(partitions / slots) * slots)
-
-
-def slots_wait(sources: int | None, slots: int) -> str:
-    if sources is None or sources >= slots:
-        return ""
-    return f"; its source has {sources} partitions, and {slots - sources} slots wait while it is read"
 
 
 def _suits_most(executors: int, bounds: Bounds | None) -> int:

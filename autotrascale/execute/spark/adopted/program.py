@@ -28,6 +28,7 @@ from autotrascale.execute.spark.connection.processes import kill_session
 
 _STARTED_SECONDS = 20.0
 _POLL_SECONDS = 0.05
+_STDERR = 2
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,9 @@ class Program:
         apply: bool,
         executors: tuple[int, int] | None = None,
         environment: Mapping[str, str] | None = None,
+        all_to_stderr: bool = False,
     ) -> Program:
-        """Its output goes where ours goes."""
+        """Its output goes where ours goes; `all_to_stderr`: our stdout is kept for what we answer."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
         if (folder / PROGRAM).exists():
@@ -73,6 +75,7 @@ class Program:
         child = subprocess.Popen(
             [*keeper, *command.adopted(sys.executable)],
             env=_environment(command, folder, apply, executors, environment),
+            stdout=_STDERR if all_to_stderr else None,
             start_new_session=True,
         )
         until = time.monotonic() + _STARTED_SECONDS
