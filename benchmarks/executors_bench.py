@@ -33,7 +33,7 @@ from autotrascale.testing.standalone import standalone
 from benchmarks.executors.day import Day
 from benchmarks.executors.variants import VARIANTS, Outcome, Wanted, run, say
 
-PEAK = 8  # executors: the fewest that hold the peak
+PEAK = 4  # executors: the fewest that hold the peak
 EACH = 20.0  # records per second of the peak for each of them
 TARGET = 6.0  # seconds: mean latency, from arrival to the batch's end
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from autotrascale.execute.spark.adopted.application import AdoptedApplication
 from autotrascale.execute.spark.adopted.client import Client
 from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Application, Rescale, Rescaled, Standing
-from autotrascale.plan.sizing.executors import Bounds, fits
+from autotrascale.plan.sizing.executors import NEW_WAVES, Bounds, fits
 
 ABOUT = Application(1, "app-1", "shops", "spark://host:7077", "4.3.0", "", 4)
 
@@ -84,15 +84,15 @@ def test_the_sum_is_asked_for_and_every_slot_has_a_task(
             assert all(kept.share(name) >= k for name, k in needed.items())
     last = names[wanted[-1][0] % count]
     partitions = next(each.partitions for each in driver.running if each.id == last)
-    assert fits(partitions, kept.share(last) * cores)
+    assert fits(partitions, kept.share(last) * cores, NEW_WAVES * 12 * cores)
 
 
 def test_up_executors_come_first_and_down_they_go_last() -> None:
     driver = Driver([query("q", partitions=2)], staying=2)
-    kept = application(driver, Path("/nowhere"))
-    up = kept.give("q", 8)
+    kept = application(driver, Path("/nowhere"), most=40)
+    up = kept.give("q", 40)
     assert [type(each) for each in driver.said] == [int, tuple]
-    assert (up.done, up.share, up.still_seconds) == (True, 8, 2.0)
+    assert (up.done, up.share, up.still_seconds) == (True, 40, 2.0)
     driver.said.clear()
     down = kept.give("q", 1)
     assert down.done

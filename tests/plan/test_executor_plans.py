@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis.strategies import DrawFn
 
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.sizing.executors import (
+    LEAST_USE,
+    MANY_WAVES,
     MOST_WAVES,
     NEW_WAVES,
     Application,
@@ -84,7 +87,8 @@ def test_no_slot_waits_for_want_of_partitions(application: Application, bounds: 
     end = done(application, plan)
     for query in end.queries:
         if query.partitions is not None:
-            assert fits(query.partitions, plan.shares[query.name] * application.cores)
+            wanted_at_most = NEW_WAVES * bounds.most * application.cores
+            assert fits(query.partitions, plan.shares[query.name] * application.cores, wanted_at_most)
     if all(query.partitions for query in end.queries):
         assert sum(query.partitions or 0 for query in end.queries) >= plan.executors * application.cores
 
@@ -127,8 +131,9 @@ def test_partitions_stay_where_they_fit_and_fit_where_they_go(
 ) -> None:
     wanted, reason = partitions_for(executors, cores, now, bounds)
     slots = executors * cores
-    assert fits(wanted, slots)
-    assert (wanted == now) == fits(now, slots)
+    wanted_at_most = NEW_WAVES * bounds.most * cores if bounds else 0
+    assert fits(wanted, slots, wanted_at_most)
+    assert (wanted == now) == fits(now, slots, wanted_at_most)
     assert reason.code == ("partitions-fit" if wanted == now else "partitions-move")
     if wanted != now:
         assert slots <= wanted <= NEW_WAVES * slots
@@ -145,6 +150,15 @@ def test_between_one_and_three_executors_state_moves_twice_at_most(course: list[
         wanted = partitions_for(executors, cores, now, Bounds(1, 3))[0]
         moves, now = moves + (wanted != now), wanted
     assert moves <= 2
+
+
+@given(st.data(), st.integers(1, 40), cores)
+def test_partitions_for_the_most_executors_are_kept_for_few(data: st.DataObject, most: int, cores: int) -> None:
+    """Until the tasks' own cost is too much, or a slot in six has nothing to do."""
+    executors, now = data.draw(st.integers(1, most)), NEW_WAVES * most * cores
+    waves = math.ceil(now / (executors * cores))
+    stays = partitions_for(executors, cores, now, Bounds(1, most))[0] == now
+    assert stays == (waves <= MANY_WAVES and use(now, executors * cores) >= LEAST_USE)
 
 
 def test_why_partitions_move_is_said() -> None:

@@ -659,3 +659,9 @@ def test_what_ds2_wants_it_wants_again_when_it_runs(snapshot: Snapshot) -> None:
     there = running(snapshot, once.parallelism)
     again = create("ds2").decide(there)
     assert again.parallelism == once.parallelism
+
+
+@pytest.mark.parametrize(("downtimes", "stands"), [((), True), ((0.0, 0.0, 6.0), False), ((4.0, 0.0, 6.0), True)])
+def test_whether_rescales_stop_the_job_is_what_was_seen(downtimes: tuple[float, ...], stands: bool) -> None:
+    """Of a job that keeps running a part of a scale-down is better than none."""
+    assert State(downtimes=downtimes).stands_still == stands

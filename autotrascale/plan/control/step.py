@@ -236,7 +236,8 @@ def _planned(
     state = replace(state, manager=managed)
     if not isinstance(answer, Plan):
         return state, decision, None
-    if waits := answer.waits_for_the_rest(snapshot.parallelism, decision.parallelism):
+    waits = answer.waits_for_the_rest(snapshot.parallelism, decision.parallelism) if managed.stands_still else None
+    if waits:
         state = replace(state, manager=replace(managed, requested=None))
         decision = replace(decision, parallelism=snapshot.parallelism, changed=False,
                            reasons=(*decision.reasons, waits))  # fmt: skip

@@ -16,10 +16,11 @@
     cost        e · c · t core-seconds, or e · t / 3600 times the price of an executor hour
 
 P fits e executors when every slot gets a task, the tasks run in a few waves, and the last wave is not much emptier
-than the others: S ≤ P, w ≤ MOST_WAVES, use ≥ LEAST_USE. A stage lasts as long as its waves, so it is 1 / use times as
-long as its work would take on those slots. To change P is to stop the query and move its state: it is done only where
-P does not fit, and then P becomes the number of at most NEW_WAVES waves that fits the most of the executors that may be
-wanted next (from half to twice as many, within MIN:MAX), the smallest such.
+than the others: S ≤ P, w ≤ MOST_WAVES (MANY_WAVES of a P that is right for more executors), use ≥ LEAST_USE. A stage
+lasts as long as its waves, so it is 1 / use times as long as its work would take on those slots. To change P is to stop
+the query and move its state: it is done only where P does not fit, and then P becomes the number of at most NEW_WAVES
+waves that fits the most of the executors that may be wanted next (from half to twice as many, within MIN:MAX), the
+smallest such.
 
 Up: executors first, since partitions for slots that are not there yet would only make more waves. Down: partitions
 first, while there are still slots for all; then the executors that are not needed any more.
@@ -37,10 +38,10 @@ from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.control.manager.quota import shared_out
 
-# Every task costs its start, and a partition of state its commit. That is little beside a move: what was right for many
-# executors is kept for few, since a query that is moved when they are few is moved back when they are wanted, at a rate
-# at which a standstill hurts most.
-MOST_WAVES = 8
+# Every task costs its start, and a partition of state its commit. That is little beside a move: what is right for the
+# most executors that there may be is kept for few, since a query that is moved when they are few is moved back when
+# they are wanted, at a rate at which a standstill hurts most. Of more than MANY_WAVES the tasks' own cost is all there is.
+MOST_WAVES, MANY_WAVES = 8, 24
 NEW_WAVES = 3  # of a P that is chosen anew: room for thrice the executors; more waves would save few moves more
 # Below, a stage lasts a fifth longer than it has to, and one executor more may bring nothing: 6 partitions last as long
 # on 4 slots as on 3. That is worth a restart.
@@ -210,7 +211,7 @@ def partitions_for(executors: int, cores: int, now: int, bounds: Bounds | None =
     (6, 12)
     """
     slots = executors * cores
-    if fits(now, slots):
+    if fits(now, slots, NEW_WAVES * bounds.most * cores if bounds else 0):
         numbers = {"partitions": now, "slots": slots, "use": use(now, slots)}
         return now, Reason("partitions-fit", f"{now} partitions keep {slots} slots busy", numbers)
     wanted = _suits_most(executors, bounds) * cores
@@ -218,8 +219,10 @@ def partitions_for(executors: int, cores: int, now: int, bounds: Bounds | None =
     return wanted, Reason("partitions-move", f"{_misfit(now, slots)}: {wanted} are better", numbers)
 
 
-def fits(partitions: int, slots: int) -> bool:
-    return slots <= partitions <= MOST_WAVES * slots and use(partitions, slots) >= LEAST_USE
+def fits(partitions: int, slots: int, wanted_at_most: int = 0) -> bool:
+    """`wanted_at_most`: up to how many partitions it may want with more executors."""
+    most = max(MOST_WAVES * slots, min(wanted_at_most, MANY_WAVES * slots))
+    return slots <= partitions <= most and use(partitions, slots) >= LEAST_USE
 
 
 def use(partitions: int, slots: int) -> float:

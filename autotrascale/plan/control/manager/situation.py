@@ -76,6 +76,11 @@ class State:
     ineffective: Mapping[str, Ineffective] = field(default_factory=dict)
     downtimes: tuple[float, ...] = ()  # seconds that the last rescales stopped the job
 
+    @property
+    def stands_still(self) -> bool:
+        """Whether a rescale stops the job, as far as was seen: executors come and go while it runs."""
+        return not self.downtimes or statistics.median(self.downtimes) > 0
+
 
 @dataclass(frozen=True)
 class Situation:
