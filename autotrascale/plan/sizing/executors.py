@@ -40,7 +40,7 @@ from autotrascale.plan.control.manager.quota import shared_out
 
 # Every task costs its start, and a partition of state its commit. That is little beside a move: what is right for the
 # most executors that there may be is kept for few, since a query that is moved when they are few is moved back when
-# they are wanted, at a rate at which a standstill hurts most. Of more than MANY_WAVES the tasks' own cost is all there is.
+# they are wanted, at a rate at which a standstill hurts most. With more than MANY_WAVES a batch is all tasks' own cost.
 MOST_WAVES, MANY_WAVES = 8, 24
 NEW_WAVES = 3  # of a P that is chosen anew: room for thrice the executors; more waves would save few moves more
 # Below, a stage lasts a fifth longer than it has to, and one executor more may bring nothing: 6 partitions last as long
