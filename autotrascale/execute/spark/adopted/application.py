@@ -89,8 +89,10 @@ class AdoptedApplication:
         return self.watched.runs.get(query.run)
 
     def share(self, query: str) -> int:
-        """What it may count on: all of them where it is alone."""
-        return plan.shares_of({query: 1, **self._needs()}, self.executors)[query]
+        """What it may count on: all of them where it is alone. In the order in which plans have the queries, which says
+        who gets the odd one."""
+        needs = self._needs()
+        return plan.shares_of({**needs, query: needs.get(query, 1)}, self.executors)[query]
 
     def give(self, query: str, executors: int) -> Given:
         """What the loop of this query asks for, among what the others have."""
