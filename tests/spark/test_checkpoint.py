@@ -20,6 +20,7 @@ from autotrascale.execute.spark.query.checkpoint import (
     Planned,
     RunOpenBatch,
     Store,
+    is_first_of_its_number,
     next_step,
 )
 
@@ -200,3 +201,16 @@ def test_an_entry_of_the_offset_log_says_how_its_batch_ran_and_how_far_the_input
     text: str, planned: Planned
 ) -> None:
     assert planned_of(3, text) == planned
+
+
+@given(numbers=st.lists(counts, min_size=1, max_size=8))
+def test_only_the_first_batch_behind_a_move_may_fail_because_of_its_number(numbers: list[int]) -> None:
+    planned: list[Planned] = []
+    first = set()
+    for was, number in pairwise([numbers[0], *numbers]):
+        if was != number:
+            planned.append(Planned(len(planned), number))  # the move
+            first.add(len(planned))
+        planned += [Planned(len(planned), number), Planned(len(planned) + 1, number)]
+    found = Checkpoint(tuple(planned))
+    assert {each.batch for each in planned if is_first_of_its_number(found, each.batch)} == first

@@ -1,6 +1,7 @@
 """A batch that is planned and not committed has to be out of the way before state can be moved. It runs again, under
-its own number and with the partitions that it was planned with. Should it fail with those, it would for ever: so it is
-planned anew with others, unless the sink has it. What fails in Spark fails before that."""
+its own number and with the partitions that it was planned with. Should the first one behind a move fail with those, it
+would for ever: so it is planned anew with others, unless the sink has it. What fails in Spark fails before that. Any
+other batch fails for another reason (a sink that is away), may be in it in part, and keeps its number and its input."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
 from autotrascale.execute.spark.host.file_sinks import has_taken
-from autotrascale.execute.spark.query.checkpoint import Entry
+from autotrascale.execute.spark.query.checkpoint import Entry, is_first_of_its_number
 
 
 def run_or_forget(spark: SparkSession, batch: int, run: Callable[[], object], output: str, checkpoint: str) -> None:
@@ -19,6 +20,7 @@ def run_or_forget(spark: SparkSession, batch: int, run: Callable[[], object], ou
     try:
         run()
     except StreamingQueryException:
-        if has_taken(spark, output, batch):
+        folder = CheckpointFolder(spark, checkpoint)
+        if not is_first_of_its_number(folder.read(), batch) or has_taken(spark, output, batch):
             raise
-        CheckpointFolder(spark, checkpoint).forget((Entry("offsets", batch),))
+        folder.forget((Entry("offsets", batch),))

@@ -145,6 +145,11 @@ def steps(read: Callable[[], Checkpoint], wanted: int, place: str) -> Iterator[S
     raise EngineError(f"{place}: after {_MOST_STEPS} steps it still needs {next_step(read(), wanted, place)}")
 
 
+def is_first_of_its_number(found: Checkpoint, batch: int) -> bool:
+    """The one behind a move: nothing has run with so many partitions since, so they may be what it fails with."""
+    return batch - 1 in found.partitions and _is_move(found, batch - 1)
+
+
 _MOST_STEPS = 5  # forget, run the open batch, finish a move, move
 _REMEDY = "restore the folder from a copy, or give the job a new, empty one"
 
