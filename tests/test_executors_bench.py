@@ -58,7 +58,7 @@ def test_what_is_missing_and_what_is_there_twice_is_counted(records: int, lost: 
 
 
 def test_the_day_is_lowest_at_its_ends_and_the_night_around_it_too() -> None:
-    day = Day(600.0, low=8.0, high=80.0, seed=3)
+    day = Day(600.0, low=8.0, high=80.0, wait_ms=32, seed=3)
     rates = [day.rate(at) for at in range(-60, 660, 5)]
     assert max(rates) == max(rates[60:84])  # about noon
     assert day.rate(-5.0) == day.rate(0.0)

@@ -15,7 +15,7 @@ from typing import Any
 from autotrascale.execute.simulator import schedules
 from benchmarks.executors.program import CUSTOMERS
 
-_EVERY = 0.5  # seconds: a file
+_EVERY = 0.25  # seconds: a file
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Day:
     seconds: float
     low: float
     high: float
-    wait_ms: int = 32  # of each record
+    wait_ms: int  # of each record
     seed: int = 0
 
     def rate(self, at: float) -> float:
