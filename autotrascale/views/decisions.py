@@ -112,7 +112,11 @@ def summary(
         return f"{job}{where} was not looked at for long enough to say anything."
     known = totals.seconds - totals.unknown
     met = percent(totals.within / known) if known > 0 else "an unknown share"
-    did = "only advised on" if advise else f"with {totals.rescales} rescale{'' if totals.rescales == 1 else 's'}"
+    did = (
+        "only advised on"
+        if advise and not totals.rescales
+        else f"with {totals.rescales} rescale{'' if totals.rescales == 1 else 's'}"
+    )
     return (
         f"{job}{where} was within {seconds(target)} for {met} of the measured time in {clock(totals.seconds)}, {did}, "
         f"on {_used(totals, size)}."
