@@ -46,7 +46,7 @@ class Notification:
     url: str = ""
     url_env: str = ""
     kind: Literal["webhook", "chat"] = "webhook"
-    on: tuple[Occasion, ...] = EVERYTHING
+    when: tuple[Occasion, ...] = EVERYTHING
     template: str = ""  # of the body (webhook: JSON) or of the text (chat), with $job, $text, …
     hold_seconds: float = 600.0  # a hold is told of when it has lasted so long
     token_env: str = ""  # a variable whose content is sent as `Authorization: Bearer …`
@@ -57,8 +57,8 @@ class Notification:
         if self.url:
             check_address("url", self.url)
         checks.positive("hold_seconds", self.hold_seconds)
-        if not self.on:
-            raise InputError("on", "is empty: nothing would be told", remedy="use rescale, miss, hold, down")
+        if not self.when:
+            raise InputError("when", "is empty: nothing would be told", remedy="use rescale, miss, hold, down")
         self._check_template()
 
     def _check_template(self) -> None:
@@ -153,7 +153,7 @@ class Notifier:
         view = self._last[view.job] = after(before, view)
         for target in () if quiet else self._targets:
             for each in news(before, view, target.wanted.hold_seconds):
-                if each.occasion in target.wanted.on:
+                if each.occasion in target.wanted.when:
                     self._put(target, each)
 
     def forget(self, job: str) -> None:

@@ -165,7 +165,9 @@ def _queries(rng: random.Random, job: str) -> Attack:
         "1,2",
     ]
     asked = "&".join(f"{rng.choice(names)}={rng.choice(values)}" for _ in range(rng.randint(1, 6)))
-    return Attack("GET", rng.choice(["/v1/runs", "/v1/jobs", "/v1/models", "/v1/loops", "/metrics", "/healthz"]) + "?" + asked)
+    return Attack(
+        "GET", rng.choice(["/v1/runs", "/v1/jobs", "/v1/models", "/v1/loops", "/metrics", "/healthz"]) + "?" + asked
+    )
 
 
 def _headers(rng: random.Random, job: str) -> Attack:

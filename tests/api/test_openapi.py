@@ -45,7 +45,7 @@ OPERATIONS = [
 
 @pytest.fixture(scope="module")
 def opened(store: Store, configs: Path) -> Iterator[Opened]:
-    """Room enough for every submission; and a run whose id is put where the document asks for one. Its job has a loop."""
+    """Room enough for every submission; a run whose id is put where the document asks for one; a loop of its job."""
     path = configs / "other.yaml"
     file = read_job_file(path)
     silent = tuning_runs.RunListener(lambda *_: None, lambda _: None, lambda _: None)
