@@ -210,6 +210,8 @@ def _opening(job: Job, simulated: bool, advise: bool, session: Session | None) -
         note(f"session {session.id}{again}")
         if session.renewed:
             note(session.renewed)
+        for reason in session.state.orders.reasons():
+            note(f"{reason.text} (autotrascale resume {job.name})")
 
 
 def _reports(

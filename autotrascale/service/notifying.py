@@ -114,6 +114,13 @@ def of_the_environment(environment: Mapping[str, str] = os.environ) -> tuple[Not
     return read_notifications(Path(path)) if path else ()
 
 
+def check(wanted: Iterable[Notification]) -> None:
+    """Before anything is started for nothing."""
+    for each in wanted:
+        each.address()
+        each.token()
+
+
 def check_address(place: str, url: str) -> SplitResult:
     """None of it is shown."""
     try:

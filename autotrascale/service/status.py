@@ -14,8 +14,6 @@ from autotrascale.service.store import StoreOption, need_decisions
 if TYPE_CHECKING:
     from autotrascale.knowledge.decisions.status import LoopStatus, OrderStatus
 
-_OVER = ("finished", "interrupted")
-
 
 def status(
     job: Annotated[
@@ -32,10 +30,8 @@ def status(
     decisions = need_decisions(store)
     if job:
         orders.check_known(decisions, job)
-    found = statuses(decisions, job or None)
+    found = statuses(decisions, job or None, ended=bool(job) or everything)
     decisions.close()
-    if not (job or everything):
-        found = [each for each in found if each.state not in _OVER]
     answer = {"loops": [asdict(each) for each in found]}
     if job:
         emit(form, answer, lambda: _show_all(found))

@@ -214,6 +214,12 @@ def test_an_engine_that_decides_for_itself_is_not_asked_for_a_pin_again_and_agai
     asking.ask("pin", work=8)
     turns(loop, 30)
     assert job.asked == [{"source": 1, "work": 4}]
+    asking.ask("pin", work=8, source=2)  # who says it again means it
+    turns(loop, 30)
+    assert job.asked[1:] == [{"source": 2, "work": 4}]
+    asking.ask("pin", work=9)
+    turns(loop, 30)
+    assert len(job.asked) == 2  # and Stubborn runs it already
 
 
 def test_a_pin_that_failed_is_tried_again_later() -> None:

@@ -175,6 +175,10 @@ def test_a_pause_reaches_another_process_and_outlives_its_death(
     (told,) = json.loads(capsys.readouterr().out)["loops"]
     assert (told["state"], told["order"]["what"]) == ("killed", "pause")
     assert run("autoscale", path, "--for", "3600", "--format", "json") in (0, 3)
-    after = entries(capsys.readouterr().out)
+    out, err = capsys.readouterr()
+    assert f"nothing is rescaled until it is resumed (autotrascale resume {name})" in err
+    after = entries(out)
     assert all("paused" in {reason["code"] for reason in each["reasons"]} for each in after)
     assert {each["action"] for each in after} <= {"stay", "would-rescale"}
+    assert run("explain", name) == 0
+    assert "asked: pause" in capsys.readouterr().out

@@ -135,12 +135,14 @@ class Decisions(DecisionsFile):
         rows = self.read(f"{query}{where} ORDER BY begun DESC", () if job is None else (job,))
         return [_past(row) for row in rows]
 
-    def latest(self, job: str | None = None) -> list[Past]:
+    def latest(self, job: str | None = None, *, ended: bool = True) -> list[Past]:
         """The last session of each job's loop, of those that act and those that advise; by name."""
-        query = "SELECT id, opening, max(begun), written, owner, ended, state FROM session"
-        where = "" if job is None else " WHERE job = ?"
-        group = " GROUP BY job, json_extract(opening, '$.advise') ORDER BY job"
-        return [_past(row) for row in self.read(query + where + group, () if job is None else (job,))]
+        columns = "id, opening, begun, written, owner, ended, state"
+        of_job = "" if job is None else "WHERE job = ?"
+        query = (f"SELECT {columns} FROM (SELECT job, id, opening, max(begun) AS begun, written, owner, ended, state "
+                 f"FROM session {of_job} GROUP BY job, json_extract(opening, '$.advise')) "
+                 f"{'' if ended else 'WHERE ended IS NULL'} ORDER BY job")  # fmt: skip
+        return [_past(row) for row in self.read(query, () if job is None else (job,))]
 
     def jobs(self) -> list[str]:
         return [job for (job,) in self.read("SELECT DISTINCT job FROM session ORDER BY job", ())]

@@ -64,9 +64,9 @@ class LoopStatus:
     last_reasons: list[str]
 
 
-def statuses(decisions: Decisions, job: str | None = None) -> list[LoopStatus]:
-    """Of the last session of each loop, or of one job's."""
-    return [status_of(decisions, past) for past in decisions.latest(job)]
+def statuses(decisions: Decisions, job: str | None = None, *, ended: bool = True) -> list[LoopStatus]:
+    """Of the last session of each loop, or of one job's; without `ended` those that run, or whose process died."""
+    return [status_of(decisions, past) for past in decisions.latest(job, ended=ended)]
 
 
 def status_of(decisions: Decisions, past: Past) -> LoopStatus:

@@ -15,7 +15,7 @@ from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.look import Look, Rescaled
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.control import orders, pace
+from autotrascale.plan.control import pace, steering
 from autotrascale.plan.control.autoscaling.memory import Shows, learned
 from autotrascale.plan.control.autoscaling.plan import Plan
 from autotrascale.plan.control.autoscaling.policy import NAME, AutoscalingPolicy
@@ -33,10 +33,9 @@ from autotrascale.plan.control.loop_state import (
     State,
 )
 from autotrascale.plan.control.manager import manager
-from autotrascale.plan.control.orders import Bounds, Order
+from autotrascale.plan.control.orders import Order
 from autotrascale.plan.policies.base import hold
 from autotrascale.plan.sizing.sizing import slots
-from autotrascale.plan.words import moves
 
 LEAST_BACKLOG = 0.1  # seconds of input: less is on its way
 
@@ -99,7 +98,7 @@ def step(rules: Rules, state: State, event: Event, now: float) -> Stepped:
         case RescaleEnded(rescaled):
             return _rescaled(rules, state, rescaled, passed, notes)
         case LookTaken(look):
-            state, asked = _ordered(state, event)
+            state, asked = steering.ordered(state, event.orders)
             notes += asked
             if look.running is None:
                 return _down(rules, state, look, passed, notes)
@@ -120,7 +119,7 @@ def _looked(rules: Rules, state: State, taken: LookTaken, passed: float, notes: 
     state, checked = _analysed(rules, state, snapshot, taken.services)
     # Plan
     bounded = _bounded(rules, state, snapshot, taken.slots_left)
-    state, ordered = _to_the_pins(bounded, state, snapshot)
+    state, ordered = steering.to_the_pins(bounded, state, snapshot)
     state, decision, predicted = (state, ordered, None) if ordered else _planned(bounded, state, snapshot, met)
     state = replace(state, slots=_slots(rules, state, snapshot, decision))
     # Execute
@@ -168,49 +167,14 @@ def _held(rules: Rules, state: State, taken: LookTaken, reasons: list[Reason], p
     running = state.observed
     entry = Entry(state.number, state.clock.now, "stay", running, running, tuple(reasons), hold=True)
     seen = taken.look.running is not None and belief.fits(taken.look.running, rules.topology)
-    pins = _pins(rules, state, None) if seen and taken.slots_left is None and rules.knobs.quota is None else {}
-    if running is None or not _is_pinned_otherwise(rules, state, pins):
+    pins = steering.pins(rules, state) if seen and taken.slots_left is None and rules.knobs.quota is None else {}
+    if running is None or not steering.run_otherwise(rules, state, pins):
         return state, [entry]
     wanted = {**running, **pins}
     state = replace(state, planned=wanted, manager=replace(state.manager, requested=wanted))
     if not state.acts(rules):
         return state, [replace(entry, action="would-rescale", wanted=wanted)]
     return state, [replace(entry, action="rescale", wanted=wanted), Rescale(wanted)]
-
-
-# --- Orders of people -------------------------------------------------------------------------------------------------
-
-
-def _ordered(state: State, taken: LookTaken) -> tuple[State, list[Reason]]:
-    """What was asked for since the last look, and what stands."""
-    in_force, asked = orders.taken(state.orders, taken.orders)
-    return replace(state, orders=in_force), [*asked, *in_force.reasons()]
-
-
-def _pins(rules: Rules, state: State, snapshot: Snapshot | None) -> dict[str, int]:
-    """What people pinned, within the job's bounds; operators whose engine decides for itself are not asked again."""
-    running = state.observed or {}
-    bounds = Bounds(rules.knobs, rules.topology, rules.p_max, snapshot)
-    pins = orders.pinned_within(state.orders.pinned, running, bounds)
-    return {name: k for name, k in pins.items() if name not in state.fixed}
-
-
-def _is_pinned_otherwise(rules: Rules, state: State, pins: Parallelism) -> bool:
-    """Something else runs, and it is the moment to change that: only a rescale that just failed is waited for."""
-    running = state.observed or {}
-    return any(running[name] != k for name, k in pins.items()) and pace.after_a_failure(state, rules.knobs) is None
-
-
-def _to_the_pins(rules: Rules, state: State, snapshot: Snapshot) -> tuple[State, Decision | None]:
-    """A pin is not asked whether it is wise, nor whether this is the moment."""
-    pins = _pins(rules, state, snapshot)
-    if not _is_pinned_otherwise(rules, state, pins):
-        return state, None
-    running = snapshot.parallelism
-    wanted = {**running, **pins}
-    managed = manager.observe(rules.knobs, state.manager, snapshot, state.clock.now)
-    reason = Reason("pinned", f"pinned, so it is brought there: {moves(running, wanted)}")
-    return replace(state, manager=replace(managed, requested=wanted)), Decision.between(NAME, running, wanted, reason)
 
 
 # --- Analyse ----------------------------------------------------------------------------------------------------------
@@ -267,11 +231,10 @@ def _bounded(rules: Rules, state: State, snapshot: Snapshot, slots_left: int | N
     if slots_left is not None:
         most = max(slots_left, slots(snapshot.execution, snapshot.parallelism))
         quota = min(most, quota or most)
-    rules = replace(rules, knobs=replace(knobs, quota=quota))
-    pins = _pins(rules, state, snapshot)  # of people: they count for more than the job file
-    excluded = tuple(name for name in knobs.excluded if name not in pins)
-    fixed = tuple(name for name in state.fixed if name not in (*excluded, *knobs.pinned))
-    return replace(rules, knobs=replace(rules.knobs, excluded=(*excluded, *fixed), pinned={**knobs.pinned, **pins}))
+    rules = steering.pinning(replace(rules, knobs=replace(knobs, quota=quota)), state, snapshot)
+    knobs = rules.knobs
+    fixed = tuple(name for name in state.fixed if name not in (*knobs.excluded, *knobs.pinned))
+    return replace(rules, knobs=replace(knobs, excluded=(*knobs.excluded, *fixed)))
 
 
 def _slots(rules: Rules, state: State, snapshot: Snapshot, decision: Decision) -> int:
@@ -302,9 +265,7 @@ def _planned(
         decision = replace(decision, parallelism=snapshot.parallelism, changed=False,
                            reasons=(*decision.reasons, waits))  # fmt: skip
     if not (decision.changed and state.acts(rules)):  # what is not carried out was not in vain
-        requested = managed.requested if rules.advise or not decision.changed else None
-        state = replace(state, memory=answer.memory, manager=replace(state.manager, requested=requested))
-        return state, decision, None
+        return replace(state, memory=answer.memory), decision, None
     return replace(state, memory=answer.taken()), decision, ours.expects(tuple(decision.parallelism.values()))
 
 
@@ -335,7 +296,7 @@ def _executed(
     state = replace(state, planned=wanted, totals=totals)
     if not decision.hold:
         state = replace(state, decided_at=state.clock.passed)
-        reasons += _nothing_to_apply(state, decision)
+        reasons += steering.nothing_to_apply(state, decision)
     entry = Entry(
         state.number, state.clock.now, "stay", running, wanted, reasons, decision.hold, rate,
         snapshot.latency_seconds.of(rules.settings.target.statistic), snapshot.backlog_records, checked=checked,
@@ -343,16 +304,12 @@ def _executed(
     if not decision.changed:
         return (state if decision.hold else replace(state, orders=state.orders.applied())), [entry]
     if not state.acts(rules):
+        requested = state.manager.requested if rules.advise else None  # what was paused was not asked for
+        state = replace(state, manager=replace(state.manager, requested=requested))
         return state, [replace(entry, action="would-rescale")]
     keep = [Keep(grid_rate(rate))] if rules.policy is None and rate > 0 else []
     entry = replace(entry, action="rescale", predicted=predicted)
     return replace(state, predicted=predicted), [entry, Rescale(wanted), *keep]
-
-
-def _nothing_to_apply(state: State, decision: Decision) -> tuple[Reason, ...]:
-    if state.orders.applying is None or decision.changed:
-        return ()
-    return (Reason("nothing-to-apply", "what runs is what it recommends: nothing to carry out"),)
 
 
 def _rescaled(rules: Rules, state: State, rescaled: Rescaled, passed: float, notes: list[Reason]) -> Stepped:

@@ -67,7 +67,7 @@ class Loops:
             return
         self._looked = time.monotonic()
         try:
-            self.statuses = tuple(each for each in statuses(self.decisions) if _is_missed(each))
+            self.statuses = tuple(each for each in statuses(self.decisions, ended=False) if _is_missed(each))
         except AuTraScaleError:  # the journal is away: what was known of its loops is not known any more
             self.statuses = ()
             return
@@ -108,7 +108,7 @@ class Loops:
 
 
 def _is_missed(each: LoopStatus) -> bool:
-    return each.lives or (each.state == "killed" and each.looked_seconds_ago < FORGOTTEN_SECONDS)
+    return each.lives or each.looked_seconds_ago < FORGOTTEN_SECONDS
 
 
 def _health(each: LoopStatus) -> LoopHealth:

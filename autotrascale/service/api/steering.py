@@ -23,7 +23,6 @@ from autotrascale.service.queue import logs
 
 router = APIRouter(prefix="/v1/loops", tags=["loops"], route_class=StrictRoute)
 
-_OVER = ("finished", "interrupted")
 _REFUSALS = documented(404, 409)
 
 
@@ -34,7 +33,7 @@ def ls(
 ) -> LoopPage:  # fmt: skip
     """Those that run, and those whose process died."""
     with _decisions(state) as decisions:
-        found = [each for each in statuses(decisions) if ended or each.state not in _OVER]
+        found = statuses(decisions, ended=ended)
     listed, more = page_of(found, [each.session for each in found], limit, cursor)
     return LoopPage(loops=list(listed), next_cursor=more)
 
