@@ -85,7 +85,7 @@ class Notification:
         return environment.get(self.token_env, "") if self.token_env else ""
 
     def body(self, told: News) -> bytes:
-        """Values are put into JSON texts as JSON wants them; numbers, lists and None as they are, quotes or not."""
+        """In a template of JSON each value stands between quotes that the template has."""
         data = told.as_data()
         plain = {word: _plain(data.get(word)) for word in WORDS}
         if self.kind == "chat":

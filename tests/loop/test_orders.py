@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -468,6 +469,21 @@ def test_a_loop_that_died_before_it_took_an_order_takes_it_when_it_is_back(decis
     loop = Loop(live(), RULES, initial=START, state=again.state, journal=again, orders=again.orders_after)
     loop.turn()
     assert loop.state.orders.paused
+
+
+def test_askers_at_once_are_all_journalled_and_the_latest_wins(decisions: Decisions) -> None:
+    def asks(k: int) -> list[int]:
+        own = Decisions(decisions.path)
+        numbers = [ask(own, "pin", work=k).number for _ in range(8)]
+        own.close()
+        return numbers
+
+    with ThreadPoolExecutor(4) as pool:
+        numbers = [number for own in pool.map(asks, (1, 2, 3, 4)) for number in own]
+    assert sorted(numbers) == list(range(1, 33))
+    journalled = rows.after(decisions, "scripted", 0, advises=False)
+    assert [each.number for each in journalled] == sorted(numbers)
+    assert rows.standing(decisions, "scripted", advises=False).standing == journalled[-1]
 
 
 def test_more_orders_than_a_loop_takes_in_are_refused(decisions: Decisions) -> None:

@@ -13,11 +13,16 @@ from typing import Any
 
 import pytest
 
+from autotrascale.domain.errors import JobBusyError
+from autotrascale.knowledge import claim
 from autotrascale.knowledge.decisions.journal import FINISHED, Decisions, Opening, Session
 from autotrascale.knowledge.store import Store
 from autotrascale.loop import Loop
-from autotrascale.service import steer
+from autotrascale.service import completing, keeping, steer
 from autotrascale.service.keeping import decisions_beside
+from autotrascale.service.metering import UNMETERED
+from autotrascale.service.output import Format
+from tests.knowledge import mlflow_stores
 from tests.loop.scripts import RULES, START, TOPOLOGY, live
 from tests.service.test_autoscale import entries, job_file, run
 
@@ -80,6 +85,7 @@ def test_orders_are_taken_in_and_the_status_says_who_asked(kept: Loop, name: str
     assert run("resume", name, "-y") == 0
     kept.turn()
     assert kept.state.orders.standing is None
+    assert completing.loop_names(name) == [name]  # for the shell
 
 
 def test_it_is_asked_once_and_not_without_a_terminal(
@@ -135,6 +141,20 @@ def test_a_loop_that_ended_cannot_be_asked_and_one_that_advises_only_to_apply(
     session.end(FINISHED)
     assert run("apply", name, "--yes") == 1
     one_line(capsys, f"job {name}: has no loop that runs now: the last one was last heard of ")
+
+
+def test_who_advises_takes_the_job_to_carry_out_what_it_recommends_and_leaves_it_again(store: Store, name: str) -> None:
+    around = keeping.Around(store, None, UNMETERED, Format.table, advise=True)
+    rescaling = keeping._rescaling(around, mlflow_stores.job(name))
+    with rescaling():
+        assert claim.is_busy(store, name)
+    assert not claim.is_busy(store, name)
+    with (
+        claim.take_job(store, name, claim.AUTOSCALED),
+        pytest.raises(JobBusyError, match="is being autoscaled already by process"),
+        rescaling(),
+    ):
+        raise AssertionError("it is somebody else's")
 
 
 def test_without_a_store_there_is_nothing_to_steer(capsys: Capture) -> None:
