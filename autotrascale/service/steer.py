@@ -67,9 +67,13 @@ def _order(job: str, what: What, pins: dict[str, int], then: str, yes: bool, sto
     """Whether it can be asked at all is known before anybody is asked whether it is meant."""
     from autotrascale.knowledge.asking import this_user
     from autotrascale.service import orders
+    from autotrascale.views.loops import recommendation
 
     decisions = need_decisions(store)
-    orders.check_pin(orders.loop_for(decisions, job, what), pins)
+    past = orders.loop_for(decisions, job, what)
+    orders.check_pin(past, pins)
+    if what == "apply":
+        then += f" (now that is {recommendation(past.state.observed, past.state.planned)})"
     _confirm(f"{what} {job}: {then}. Go on?", yes)
     order = orders.ask(decisions, job, what, this_user(), pins)
     decisions.close()

@@ -110,6 +110,8 @@ def test_it_is_asked_once_and_not_without_a_terminal(
         assert kept.state.orders.paused is answer
     assert len(questions) == 2
     assert f"pause {name}: it will be looked at and not be rescaled" in questions[0]
+    assert run("apply", name) == 0  # it is paused now
+    assert "carried out, once (now that is nothing else than what runs). Go on?" in questions[-1]
 
 
 def test_what_cannot_be_asked_is_one_line_and_no_order(kept: Loop, name: str, capsys: Capture) -> None:
