@@ -320,6 +320,14 @@ def test_ages_of_metrics_and_of_decisions_are_those_of_the_last_that_were_good()
     assert loop.state.clock.passed - (loop.state.decided_at or 0.0) == 300.0
 
 
+def test_a_job_without_input_has_nothing_to_decide_and_that_is_no_trouble() -> None:
+    job = live(lambda t: 0.0 if t >= 600 else 100.0)
+    loop, _, diary = loop_on(job)
+    loop.run(1800)
+    assert "hold-no-input" in diary.last
+    assert loop.state.decided_at == loop.state.clock.passed
+
+
 # --- laws over orders and crashes -------------------------------------------------------------------------------------
 
 

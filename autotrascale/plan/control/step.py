@@ -37,6 +37,7 @@ from autotrascale.plan.control.orders import Order
 from autotrascale.plan.policies.base import hold
 from autotrascale.plan.sizing.sizing import slots
 
+NO_TROUBLE = ("hold-no-input", "hold-paused")  # nothing to decide, as opposed to: it could not be decided
 LEAST_BACKLOG = 0.1  # seconds of input: less is on its way
 
 
@@ -294,8 +295,9 @@ def _executed(
                *signals.narrow_sources(snapshot, wanted, decision.reasons))  # fmt: skip
     totals = state.totals.holding(decision.reasons[0]) if decision.hold else state.totals.not_holding()
     state = replace(state, planned=wanted, totals=totals)
-    if not decision.hold:
+    if not decision.hold or decision.reasons[0].code in NO_TROUBLE:
         state = replace(state, decided_at=state.clock.passed)
+    if not decision.hold:
         reasons += steering.nothing_to_apply(state, decision)
     entry = Entry(
         state.number, state.clock.now, "stay", running, wanted, reasons, decision.hold, rate,
