@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Protocol
 
-from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.errors import EngineError, InputError, RunStoreError
 from autotrascale.domain.look import Look, Rescaled
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.execute.live import LiveJob
 from autotrascale.plan.control.autoscaling.prediction import trained
 from autotrascale.plan.control.loop_state import Entry, Parallelism, Rules, State
+from autotrascale.plan.control.orders import Order
 from autotrascale.plan.control.step import Event, Instruction, Keep, LookTaken, Rescale, RescaleEnded, Start, step
 from autotrascale.plan.search.benefit_model import BenefitModel
 
@@ -64,20 +66,25 @@ class Loop:
         journal: Journal | None = None, library: Library | None = None, report: Report = lambda _, __: None,
         services: Callable[[], Mapping[str, float]] = dict, slots_left: Callable[[], int | None] = lambda: None,
         seen: Callable[[Snapshot], None] = lambda _: None, check_ours: Callable[[bool], None] = lambda _: None,
+        orders: Callable[[int], tuple[Order, ...]] = lambda _: (),
+        rescaling: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:  # fmt: skip
         self.live, self.initial, self.state = live, initial, state or State()
-        self.rules = rules if rules.topology is not None else replace(rules, topology=live.topology)
+        rules = rules if rules.topology is not None else replace(rules, topology=live.topology)
+        self.rules = rules if rules.p_max is not None else replace(rules, p_max=live.p_max)
         self.journal, self.library, self.report, self.services = journal, library, report, services
         self.slots_left = slots_left  # of a quota that jobs share, this one's own included
         self.seen = seen  # told of each snapshot
         self.check_ours = check_ours  # told whether the job is to be touched; raises when another process keeps it
+        self.orders = orders  # of people, those that came after the one of this number
+        self.rescaling = rescaling  # what has to be held while the job is rescaled
         if journal is not None:
             journal.begin(self.rules)
 
     def run(self, seconds: float | None = None) -> State:
         """The job as it is found, or as it was left; begun where it never ran. `seconds` are of the job's clock."""
         first = self.live.look() if self.rules.advise else self.live.start(self.state.observed or self.initial)
-        self.happened(LookTaken(first))
+        self.happened(self._with_orders(LookTaken(first)))
         begun, interval = self.state.clock.now, self.rules.knobs.interval_seconds
         while (left := math.inf if seconds is None else begun + seconds - self.state.clock.now) > ROUNDING:
             self.live.wait(min(interval, left))
@@ -85,7 +92,7 @@ class Loop:
         return self.state
 
     def turn(self) -> None:
-        self.happened(self._look())
+        self.happened(self._with_orders(self._look()))
 
     def happened(self, event: Event) -> None:
         if isinstance(event, LookTaken) and event.look.snapshot is not None:
@@ -93,6 +100,9 @@ class Loop:
         self.state, instructions = step(self.rules, self.state, event, event.at)
         for instruction in instructions:
             self._do(instruction, event)
+
+    def _with_orders(self, taken: LookTaken) -> LookTaken:
+        return replace(taken, orders=self.orders(self.state.orders.taken))
 
     def _look(self) -> LookTaken:
         """An engine that cannot be reached, or a monitor that reports what cannot be, is a look without a snapshot:
@@ -118,10 +128,12 @@ class Loop:
                 self._keep(rate)
 
     def _rescale(self, parallelism: Parallelism) -> Rescaled:
-        """An engine that breaks over it is a rescale that failed; the next look says what is left of the job."""
+        """An engine that breaks over it is a rescale that failed; the next look says what is left of the job. So is one
+        that somebody else has the right to, or that asks for what the engine cannot give."""
         try:
-            return self.live.rescale(parallelism)
-        except EngineError as error:
+            with self.rescaling():
+                return self.live.rescale(parallelism)
+        except (EngineError, InputError, RunStoreError) as error:
             return Rescaled(self.state.clock.read or 0.0, False, self.state.observed, detail=str(error))
 
     def _start(self, parallelism: Parallelism) -> None:

@@ -36,17 +36,22 @@ _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 
 def read_file(path: Path | str, kind: type[T]) -> T:
     """A YAML or JSON file as `kind`; the errors start with the file's name."""
+    return validate(read_plain(path), kind, place=str(path))
+
+
+def read_plain(path: Path | str) -> object:
+    """A YAML or JSON file as plain data, within bounds."""
     path = Path(path)
     place = str(path)
     text = read_text(path)
     if path.suffix == ".json":
-        return validate(parse_json(text, place), kind, place=place)
+        return parse_json(text, place)
     try:
         data = _parse_yaml(text, place)
     except RecursionError:
         raise _too_deep(place) from None
     check_size(data, place)
-    return validate(data, kind, place=place)
+    return data
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:

@@ -4,6 +4,8 @@ AuTraScaleError
   InputError                 a user's mistake: where, what is wrong, the value seen, what to do
     JobBusyError             another run of the job is under way
     KeyReusedError           an idempotency key came with another request than before
+    NoLoopError              no control loop of that job is known
+    OrderRefusedError        the control loop cannot be asked that as things stand
   StudyError                 a study was asked for something it cannot give now
   EngineError                the engine under the job cannot run at all
   MetricStoreError           a store of metric points cannot do what it was asked
@@ -53,6 +55,14 @@ class JobBusyError(InputError):
 
 class KeyReusedError(AuTraScaleError, ValueError):
     """An idempotency key came with another request than before."""
+
+
+class NoLoopError(InputError):
+    """No control loop of that job is known."""
+
+
+class OrderRefusedError(InputError):
+    """The control loop cannot be asked that as things stand."""
 
 
 class StudyError(AuTraScaleError, RuntimeError):

@@ -45,12 +45,13 @@ def autoscale(
 ) -> None:
     """Keep a running job at its latency target with the least parallelism, while its rate goes up and down."""
     from autotrascale.plan.policies import create
-    from autotrascale.service import questions, tuning_output
+    from autotrascale.service import notifying, questions, tuning_output
     from autotrascale.service.jobfile import read_job_file
     from autotrascale.service.store import open_store
 
     file = read_job_file(job_file)
     questions.ask(file, note)
+    notifying.check(file.notify or notifying.of_the_environment())
     name = file.engine_name(None if engine is None else engine.value)
     _check_event_log(event_log, advise, name)
     chosen = None if policy is None else create(policy, file.target)

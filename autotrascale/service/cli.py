@@ -31,7 +31,10 @@ from autotrascale.service import extras
 from autotrascale.service.output import complain
 
 # In the order of the help. A verb whose module is not there is left out.
-VERBS = ("decide", "snapshot", "tune", "autoscale", "run", "runs", "models", "explain", "metrics", "serve", "doctor")
+VERBS = (
+    "decide", "snapshot", "tune", "autoscale", "run", "status", "steer", "runs", "models", "explain", "metrics",
+    "serve", "doctor",
+)  # fmt: skip
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 

@@ -17,6 +17,7 @@ _SQLITE = "sqlite:///"
 _PATIENCE = 0.2  # seconds for a store that is busy
 _SUFFIXES = (".yaml", ".yml")
 _JOBS = "SELECT name FROM experiments WHERE lifecycle_stage = 'active' AND name LIKE ? ORDER BY name"
+_LOOPS = "SELECT DISTINCT job FROM session ORDER BY job"
 _RUNS = (
     "SELECT run_uuid FROM runs JOIN tags USING (run_uuid) WHERE lifecycle_stage = 'active' "
     "AND tags.key = ? AND tags.value = ? ORDER BY start_time DESC LIMIT ?"
@@ -53,6 +54,11 @@ def run_names(incomplete: str) -> list[str]:
     return [name for name in ("last", *ids) if name.startswith(incomplete)] + job_names(incomplete)
 
 
+def loop_names(incomplete: str) -> list[str]:
+    """Jobs that a control loop keeps, or kept."""
+    return [name for (name,) in _asked(_LOOPS, beside="decisions.db") if name.startswith(incomplete)]
+
+
 def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
@@ -61,13 +67,14 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _asked(question: str, *values: object) -> Iterator[tuple[str]]:
+def _asked(question: str, *values: object, beside: str = "") -> Iterator[tuple[str]]:
     """Nothing where the store is not there, not embedded, or says no."""
     from autotrascale.knowledge.store import DEFAULT_URI
     from autotrascale.service.store import VARIABLES
 
     uri = next((uri for name in VARIABLES if (uri := os.environ.get(name))), DEFAULT_URI)
     path = Path(uri.removeprefix(_SQLITE))
+    path = path.with_name(beside) if beside else path
     if not uri.startswith(_SQLITE) or not path.is_file():
         return iter(())
     try:

@@ -100,12 +100,12 @@ def _decisions(past: Past, entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _show_decisions(past: Past, entries: list[dict[str, Any]]) -> None:
-    """Every rescale with all its reasons, and what is being done now."""
-    from autotrascale.views.decisions import bill, clock, moved
+    """Every rescale and every order with all its reasons, and what is being done now."""
+    from autotrascale.views.decisions import bill, clock, moved, telling
 
     answer = _decisions(past, entries)
     say(f"session {past.id} of {past.opening.job}, {answer['state']}")
-    for entry in [e for e in entries if e["action"] != "stay"][-_SHOWN:] + entries[-1:]:
+    for entry in [*telling(entries, _SHOWN), *entries[-1:]]:
         cost = bill(entry, past.opening.executor)
         say(f"{clock(entry['at'])}  {entry['action']}: {moved(entry)}{f' ({cost})' if cost else ''}")
         for reason in entry["reasons"]:

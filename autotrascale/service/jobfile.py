@@ -17,8 +17,9 @@ from autotrascale.execute.live import LiveJob
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.plan.control.manager.knobs import Knobs
-from autotrascale.reading import read_file
 from autotrascale.service.autoscaling import Autoscale
+from autotrascale.service.environment import read_with_environment
+from autotrascale.service.notifying import Notification
 from autotrascale.service.programfile import read_program_file
 from autotrascale.tuning import Tuning, starting_point
 
@@ -40,6 +41,7 @@ class JobFile:
     simulator: SimulatedJob | None = None
     spark: SparkSettings | None = None
     autoscale: Autoscale = field(default_factory=Autoscale)
+    notify: tuple[Notification, ...] = ()
     version: Literal[1] = 1
 
     def __post_init__(self) -> None:
@@ -139,7 +141,7 @@ class JobFile:
 
 def read_job_file(path: Path) -> JobFile:
     try:
-        return read_file(path, JobFile)
+        return read_with_environment(path, JobFile)
     except InputError:
         if not _is_of_a_program(path):
             raise

@@ -8,7 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -34,10 +34,12 @@ from autotrascale.plan.sizing.executors import ExecutorSize
 from autotrascale.plan.words import seconds
 from autotrascale.service.autoscaling import Autoscale, knobs_for_a_loop
 from autotrascale.service.metering import Meter
+from autotrascale.service.notifying import Notification, Notifier, of_the_environment
 from autotrascale.service.output import Format, note, say
 from autotrascale.service.warm_start import AUTO, warm_start
 from autotrascale.tuning import Tuning
 from autotrascale.views.decisions import accuracy, bill, code, row, summary
+from autotrascale.views.news import view_of
 from autotrascale.views.output import where_output_goes
 
 
@@ -50,6 +52,8 @@ class Sections(Protocol):
     def manager(self) -> Knobs: ...
     @property
     def autoscale(self) -> Autoscale: ...
+    @property
+    def notify(self) -> tuple[Notification, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -105,18 +109,22 @@ class Kept:
             lease.is_of(f"session {self._session.id}")
         learned = _library(around.store, job, live.simulated)
         rules = replace(_rules(around, sections, job, wanted), policy=around.policy)
+        self._notifier = Notifier(sections.notify or of_the_environment())
+        told = _teller(around.form, job.target.latency_seconds, self._session, learned, executor)
         _opening(job, live.simulated, around.advise, self._session)
         if around.advise and live.simulated:  # nothing of it runs before somebody starts it
             live.start(initial)
         self.loop = Loop(
             live, rules, initial=initial, state=None if self._session is None else self._session.state,
             journal=self._session, library=None if around.advise else learned,
-            report=_teller(around.form, job.target.latency_seconds, self._session, learned, executor),
+            report=_reports(told, self._notifier, job, live.simulated),
             slots_left=_slots_left(sections, job, around.decisions), seen=around.meter.of(live),
-            check_ours=_check_of(lease),
+            check_ours=_check_of(lease), orders=(lambda _: ()) if self._session is None else self._session.orders_after,
+            rescaling=_rescaling(around, job),
         )  # fmt: skip
 
     def end(self, ended: str) -> None:
+        self._notifier.close()
         if self._session is not None:
             self._session.end(ended)
         state, job = self.loop.state, self.job
@@ -146,6 +154,14 @@ def _check_of(lease: Lease | None) -> Callable[[bool], None]:
                 lease.check()
 
     return check
+
+
+def _rescaling(around: Around, job: Job) -> Callable[[], AbstractContextManager[object]]:
+    """Who advises has no lease of the job. To carry out what it recommends it takes one, for as long as that lasts."""
+    store = around.store
+    if store is None or not around.advise:
+        return nullcontext
+    return lambda: claim.take_job(store, job.name, claim.AUTOSCALED)
 
 
 def _slots_left(sections: Sections, job: Job, decisions: Decisions | None) -> Callable[[], int | None]:
@@ -194,6 +210,22 @@ def _opening(job: Job, simulated: bool, advise: bool, session: Session | None) -
         note(f"session {session.id}{again}")
         if session.renewed:
             note(session.renewed)
+        for reason in session.state.orders.reasons():
+            note(f"{reason.text} (autotrascale resume {job.name})")
+
+
+def _reports(
+    told: Callable[[State, Entry], None], notifier: Notifier, job: Job, simulated: bool
+) -> Callable[[State, Entry], None]:
+    """To whoever reads along, and to those who are told of what is new."""
+
+    def report(state: State, entry: Entry) -> None:
+        told(state, entry)
+        reasons = tuple(reason.text for reason in entry.reasons)
+        notifier.saw(view_of(job.name, state, job.target.latency_seconds, reasons, simulated=simulated,
+                             latency=entry.latency_seconds))  # fmt: skip
+
+    return report
 
 
 def _teller(

@@ -17,8 +17,9 @@ from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.plan.control.autoscaling.plan import PlanningSettings
 from autotrascale.plan.control.manager.knobs import Knobs
-from autotrascale.reading import read_file
 from autotrascale.service.autoscaling import Autoscale, TraceOf, filled_in
+from autotrascale.service.environment import read_with_environment
+from autotrascale.service.notifying import Notification
 from autotrascale.tuning import Tuning
 
 # Executors come and go without a standstill: a program is changed more often and for less than a job that stops.
@@ -79,6 +80,7 @@ class ProgramFile:
     queries: Mapping[str, QueryWishes] = field(default_factory=dict)
     manager: Knobs = field(default_factory=Knobs)
     autoscale: Autoscale = field(default_factory=Autoscale)
+    notify: tuple[Notification, ...] = ()
     version: Literal[1] = 1
 
     def __post_init__(self) -> None:
@@ -124,7 +126,7 @@ class ProgramFile:
 
 
 def read_program_file(path: Path) -> ProgramFile:
-    return read_file(path, ProgramFile)
+    return read_with_environment(path, ProgramFile)
 
 
 def written(file: ProgramFile, remarks: Mapping[str, str] | None = None) -> str:

@@ -51,7 +51,7 @@ def run(
     from autotrascale.domain.errors import InputError
     from autotrascale.execute.spark.adopted.command import understood
     from autotrascale.execute.spark.adopted.program import Program
-    from autotrascale.service import adopting, keeping
+    from autotrascale.service import adopting, keeping, notifying
     from autotrascale.service.metering import metering
     from autotrascale.service.store import open_store
 
@@ -70,6 +70,7 @@ def run(
         found = None if program is None else Program.find(program.resolve())
         script = found.script if found is not None else command.script if command is not None else ""
         wishes = _wishes(job_file, Path(script).stem, target or [], executors, price)
+        notifying.check(wishes.notify or notifying.of_the_environment())
         meter = stack.enter_context(metering(metrics, journalled=decisions is not None))
         around = keeping.Around(opened, decisions, meter, form, advise=not apply)
         if found is not None:

@@ -23,22 +23,41 @@ if TYPE_CHECKING:
 
     from autotrascale.service.api.state import State
 
+PREFIX = "AUTOTRASCALE_SERVE_"  # of each option's variable
 TOKEN_VARIABLE = "AUTOTRASCALE_TOKEN"  # as api/tokens.py reads it, which is not imported for a help text
 SWITCH_SECONDS = 0.001  # that a computation keeps the loop from answering others; Python's own is five times as long
 
 
 def serve(
-    configs: Annotated[Path, typer.Option(metavar="FOLDER", help="The job files that may be tuned.")] = Path("configs"),
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; all but loopback wants a token.")]
-    = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8765,
+    configs: Annotated[
+        Path, typer.Option(metavar="FOLDER", envvar=f"{PREFIX}CONFIGS", help="The job files that may be tuned.")
+    ] = Path("configs"),
+    host: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", envvar=f"{PREFIX}HOST",
+                     help="Where to listen; all but loopback wants a token."),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, envvar=f"{PREFIX}PORT", help="0: any that is free.")
+    ] = 8765,
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help=f"Holds the tokens, and may change; else {TOKEN_VARIABLE}.")
+        Path | None,
+        typer.Option(metavar="FILE", envvar=f"{PREFIX}TOKEN_FILE",
+                     help=f"Holds the tokens, and may change; else {TOKEN_VARIABLE}."),
     ] = None,
-    parallel_runs: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Runs under way at a time.")] = 1,
-    queue_limit: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Runs that may wait.")] = 100,
+    parallel_runs: Annotated[
+        int, typer.Option(min=1, max=64, metavar="N", envvar=f"{PREFIX}PARALLEL_RUNS", help="Runs under way at a time.")
+    ] = 1,
+    queue_limit: Annotated[
+        int, typer.Option(min=1, max=10_000, metavar="N", envvar=f"{PREFIX}QUEUE_LIMIT", help="Runs that may wait.")
+    ] = 100,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Whose runs these are; else this machine's name.")
+        str | None,
+        typer.Option(metavar="NAME", envvar=f"{PREFIX}NAME", help="Whose runs these are; else this machine's name."),
+    ] = None,
+    notify: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", envvar=f"{PREFIX}NOTIFY", help="Whom to tell what is new of the control loops."),
     ] = None,
     store: StoreOption = None,
 ) -> None:  # fmt: skip
@@ -52,9 +71,11 @@ def serve(
     from autotrascale.service.api.app import create_app
     from autotrascale.service.api.catalog import Catalog
     from autotrascale.service.api.state import State
+    from autotrascale.service.notifying import Notifier, read_notifications
     from autotrascale.service.queue import lock, logs
     from autotrascale.service.store import need_store
 
+    told = Notifier(() if notify is None else read_notifications(notify), logs.warn)
     catalog = Catalog(configs)
     opened = need_store(store)
     logs.set_up()
@@ -63,7 +84,11 @@ def serve(
             if listed.problem:
                 logs.warn("job file cannot be used", job=listed.name, why=listed.problem)
         state = State.of(ours, catalog, server, parallel_runs, queue_limit)
-        _run(create_app(state, tokens, loopback=loopback), state, bound)
+        state.index.loops.notifier = told
+        try:
+            _run(create_app(state, tokens, loopback=loopback), state, bound)
+        finally:
+            told.close()
 
 
 def register(app: typer.Typer) -> None:

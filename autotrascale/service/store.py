@@ -13,6 +13,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.service.output import note
 
 if TYPE_CHECKING:
+    from autotrascale.knowledge.decisions.journal import Decisions
     from autotrascale.knowledge.store import Store
 
 NO_STORE = "none"
@@ -71,3 +72,16 @@ def need_store(option: str | None) -> Store:
         raise InputError("--store", "is none, and this verb reads what a store holds", seen=NO_STORE,
                          remedy="name the store that the runs were written to")  # fmt: skip
     return store
+
+
+def need_decisions(option: str | None) -> Decisions:
+    """The journal of control loops beside the store, which itself is not opened: that takes a second."""
+    from autotrascale.knowledge.store import Store
+    from autotrascale.service.keeping import decisions_beside
+
+    uri = store_uri(option)
+    decisions = None if uri is None else decisions_beside(Store(uri))
+    if decisions is None:
+        raise InputError("--store", "is none, and loops keep their journal beside a store", seen=NO_STORE,
+                         remedy="name the store that the loop was started with")  # fmt: skip
+    return decisions

@@ -28,6 +28,7 @@ from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import PATIENCE, Store
 from autotrascale.reading import read_text, validate
 from autotrascale.service import questions
+from autotrascale.service.environment import overridden
 from autotrascale.service.jobfile import EngineName, JobFile
 from autotrascale.service.metering import UNMETERED, Meter
 from autotrascale.service.warm_start import WarmStart, wanted_by, warm_start
@@ -201,10 +202,11 @@ def cancel(store: Store, run: Run, watch: Say | None = None) -> bool:
 
 
 def read_content(path: Path) -> Mapping[str, Any]:
-    """A job file that has been read and found good, as plain data."""
+    """A job file that has been read and found good, as plain data, with what the environment says over it. Who is told
+    of what happens makes no other job of it, and the addresses are secrets: they are left out."""
     text = read_text(path)
-    content: Mapping[str, Any] = json.loads(json.dumps(yaml.safe_load(text), default=str))
-    return content
+    content = json.loads(json.dumps(overridden(yaml.safe_load(text)), default=str))
+    return {name: each for name, each in content.items() if name != "notify"}
 
 
 def check_unchanged(opening: Opening) -> None:

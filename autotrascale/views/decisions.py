@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autotrascale.domain.snapshot import Snapshot
@@ -47,6 +47,20 @@ def why(entry: Mapping[str, Any]) -> str:
 def code(entry: Mapping[str, Any]) -> str:
     """What kind of decision it was: a line is shown when this changes."""
     return " ".join([entry["action"], *(reason["code"] for reason in entry["reasons"])])
+
+
+def telling(entries: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """The last by which something was changed, and by which somebody asked for something; advice that stands, once."""
+    changes: list[Mapping[str, Any]] = []
+    advised: Any = None
+    for entry in entries:
+        again = entry["action"] == "would-rescale" and entry["wanted"] == advised
+        if not again and entry["action"] != "stay":
+            changes.append(entry)
+            advised = entry["wanted"] if entry["action"] == "would-rescale" else None
+    asked = [entry for entry in entries if any(reason["code"] == "ordered" for reason in entry["reasons"])]
+    by_number = {entry["number"]: entry for entry in (*changes[-most:], *asked[-most:])}
+    return [by_number[number] for number in sorted(by_number)]
 
 
 def accuracy(checked: tuple[CheckedPrediction, ...]) -> str:
@@ -112,7 +126,11 @@ def summary(
         return f"{job}{where} was not looked at for long enough to say anything."
     known = totals.seconds - totals.unknown
     met = percent(totals.within / known) if known > 0 else "an unknown share"
-    did = "only advised on" if advise else f"with {totals.rescales} rescale{'' if totals.rescales == 1 else 's'}"
+    did = (
+        "only advised on"
+        if advise and not totals.rescales
+        else f"with {totals.rescales} rescale{'' if totals.rescales == 1 else 's'}"
+    )
     return (
         f"{job}{where} was within {seconds(target)} for {met} of the measured time in {clock(totals.seconds)}, {did}, "
         f"on {_used(totals, size)}."

@@ -17,12 +17,14 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from autotrascale.knowledge.decisions.journal import FINISHED, Opening
 from autotrascale.knowledge.store import Store
 from autotrascale.service import tuning_runs
 from autotrascale.service.api.app import create_app
 from autotrascale.service.api.catalog import Catalog
 from autotrascale.service.api.state import State
 from autotrascale.service.jobfile import read_job_file
+from autotrascale.service.keeping import decisions_beside
 from tests.api.clients import serving
 
 Opened = tuple[str, dict[str, Any], str]  # where the server is, its document, a run that it knows
@@ -35,21 +37,28 @@ OPERATIONS = [
     ("GET", "/v1/runs/{run_id}/events"), ("POST", "/v1/runs/{run_id}/cancel"), ("POST", "/v1/runs/{run_id}/resume"),
     ("GET", "/v1/jobs"), ("GET", "/v1/models"), ("GET", "/v1/models/{job}/{version}"),
     ("POST", "/v1/models/{job}/{version}/predict"), ("POST", "/v1/models/{job}/{version}/deprecate"),
-    ("DELETE", "/v1/models/{job}/{version}"), ("GET", "/healthz"), ("GET", "/metrics"),
+    ("DELETE", "/v1/models/{job}/{version}"), ("GET", "/v1/loops"), ("GET", "/v1/loops/{job}"),
+    ("POST", "/v1/loops/{job}/pause"), ("POST", "/v1/loops/{job}/resume"), ("POST", "/v1/loops/{job}/pin"),
+    ("POST", "/v1/loops/{job}/apply"), ("GET", "/healthz"), ("GET", "/metrics"),
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def opened(store: Store, configs: Path) -> Iterator[Opened]:
-    """Room enough for every submission; and a run whose id is put where the document asks for one."""
+    """Room enough for every submission; a run whose id is put where the document asks for one; a loop of its job."""
     path = configs / "other.yaml"
     file = read_job_file(path)
     silent = tuning_runs.RunListener(lambda *_: None, lambda _: None, lambda _: None)
     run_id = tuning_runs.start(tuning_runs.Asked(file, path, "simulator", file.tuning), store, silent).run_id
+    decisions = decisions_beside(store)
+    assert decisions is not None
+    session = decisions.open_session(Opening("other", "simulator", True, file.job, 0.5, "mean"))
     state = State.of(store, Catalog(configs), "openapi", parallel_runs=0, limit=10_000)
     app = create_app(state)
     with serving(app) as base:
         yield base, app.openapi(), str(run_id)
+    session.end(FINISHED)
+    decisions.close()
 
 
 def test_every_operation_is_tried(opened: Opened) -> None:

@@ -21,8 +21,12 @@ from autotrascale.execute.spark.adopted.application import AdoptedApplication
 from autotrascale.execute.spark.adopted.command import understood
 from autotrascale.execute.spark.adopted.live import AdoptedJob
 from autotrascale.execute.spark.adopted.program import Program
+from autotrascale.loop import Loop
+from autotrascale.plan.control.autoscaling.prediction import Settings
+from autotrascale.plan.control.loop_state import Entry, Rules
+from autotrascale.plan.control.orders import Order
 from autotrascale.plan.sizing.executors import Bounds
-from autotrascale.service.programfile import ExecutorBounds, ProgramFile, ProgramSettings
+from autotrascale.service.programfile import USUAL_KNOBS, ExecutorBounds, ProgramFile, ProgramSettings
 from autotrascale.testing import standalone
 
 pytestmark = pytest.mark.spark
@@ -102,6 +106,18 @@ def await_batches(job: AdoptedJob, count: int) -> None:
         time.sleep(0.3)
 
 
+def pinned(job: AdoptedJob, executors: int) -> list[Entry]:
+    """What a loop does at its next look when somebody pins it."""
+    told: list[Entry] = []
+    pin = Order(1, "pin", "somebody", 0.0, {OPERATOR: executors})
+    loop = Loop(
+        job, Rules(Settings(Target(5.0)), USUAL_KNOBS), initial={OPERATOR: 3},
+        report=lambda _, entry: told.append(entry), orders=lambda number: () if number else (pin,),
+    )  # fmt: skip
+    loop.turn()
+    return told
+
+
 def test_executors_come_and_go_under_its_query(program: Program) -> None:
     with opened(program, most=3) as application:
         query = application.queries()[0]
@@ -110,8 +126,10 @@ def test_executors_come_and_go_under_its_query(program: Program) -> None:
         assert (job.name, query.partitions, application.executors, application.cores) == ("shops.totals", 2, 3, 1)
         await_batches(job, 3)
 
-        given_back = job.rescale({OPERATOR: 1})
-        assert (given_back.done, given_back.running, given_back.downtime_seconds) == (True, {OPERATOR: 1}, 0.0)
+        asked, given_back = pinned(job, 1)
+        assert (asked.action, asked.wanted) == ("rescale", {OPERATOR: 1})
+        assert (given_back.action, given_back.wanted) == ("rescaled", {OPERATOR: 1})
+        assert given_back.reasons[-1].numbers["downtime_seconds"] == 0.0
         until = time.monotonic() + 30.0
         while application.client.standing().leaving:
             assert time.monotonic() < until, "it did not go within 30 s"

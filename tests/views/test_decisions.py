@@ -8,7 +8,7 @@ import pytest
 
 from autotrascale.plan.control.loop_state import CheckedPrediction, State, Totals
 from autotrascale.plan.sizing.executors import ExecutorSize
-from autotrascale.views.decisions import accuracy, bill, clock, clock_seconds, code, holds, row, summary
+from autotrascale.views.decisions import accuracy, bill, clock, clock_seconds, code, holds, row, summary, telling
 
 ENTRY: dict[str, Any] = {
     "number": 7, "at": 11_670.0, "action": "rescale", "rate": 4523.0, "latency_seconds": 0.775, "backlog_records": 0.0,
@@ -38,6 +38,18 @@ def test_operators_reasons_are_shown_where_there_are_no_others() -> None:
 def test_a_line_is_new_when_the_kind_of_decision_is() -> None:
     assert code(ENTRY) != code({**ENTRY, "action": "stay"})
     assert code(ENTRY) == code({**ENTRY, "at": 5.0, "rate": 1.0})
+
+
+def test_advice_that_stands_is_told_once_and_what_was_asked_for_always() -> None:
+    kinds: list[dict[str, Any]] = [
+        {"action": "stay", "reasons": [{"code": "ordered", "text": "alice asked: pause"}]},
+        {"action": "stay"}, {"action": "would-rescale"}, {"action": "stay"}, {"action": "would-rescale"},
+        {"action": "would-rescale", "wanted": {"source": 1, "work": 12}}, {"action": "rescale"},
+        {"action": "would-rescale", "wanted": {"source": 1, "work": 12}},
+    ]  # fmt: skip
+    entries = [{**ENTRY, **kind, "number": number} for number, kind in enumerate(kinds)]
+    assert [each["number"] for each in telling(entries, 20)] == [0, 2, 5, 6, 7]
+    assert [each["number"] for each in telling(entries, 2)] == [0, 6, 7]
 
 
 def test_days_are_counted() -> None:

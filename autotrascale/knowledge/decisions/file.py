@@ -11,7 +11,7 @@ from typing import Any
 
 from autotrascale.domain.errors import DecisionJournalError
 
-VERSION = 2
+VERSION = 3
 _APPLICATION = 0x41545244  # "ATRD"
 _SCHEMA = """
 CREATE TABLE session (
@@ -48,6 +48,18 @@ CREATE TABLE look (
     body BLOB NOT NULL,
     PRIMARY KEY (session, number)
 ) WITHOUT ROWID;
+"""
+_ORDERS = """
+CREATE TABLE orders (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    job TEXT NOT NULL,
+    advises INTEGER NOT NULL,
+    what TEXT NOT NULL,
+    asked_by TEXT NOT NULL,
+    asked_at REAL NOT NULL,
+    parallelism TEXT NOT NULL
+);
+CREATE INDEX orders_of_a_loop ON orders (job, advises, number);
 """
 
 
@@ -125,7 +137,7 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def _make(connection: sqlite3.Connection) -> None:
-    """The tables that are missing: all of an empty file, those of looks in one that an earlier version began."""
+    """The tables that are missing: all of an empty file, later ones in one that an earlier version began."""
     with closing(connection.execute("PRAGMA user_version")) as cursor:
         (version,) = cursor.fetchone()
     if version == VERSION:
@@ -135,7 +147,7 @@ def _make(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")  # two processes may come to it at once
     with closing(connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")) as cursor:
         there = {name for (name,) in cursor.fetchall()}
-    for table, schema in (("session", _SCHEMA), ("look", _LOOKS)):
+    for table, schema in (("session", _SCHEMA), ("look", _LOOKS), ("orders", _ORDERS)):
         for statement in schema.strip().split(";\n") if table not in there else ():
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")

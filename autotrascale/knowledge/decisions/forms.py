@@ -72,8 +72,10 @@ def rules_from_json(text: str) -> Rules:
     recorded = validate(json.loads(text), _RecordedRules, place="rules")
     models = tuple(BenefitModel.from_json(model) for model in recorded.models)
     policy = None if recorded.policy is None else create(recorded.policy, recorded.settings.target)
-    return Rules(recorded.settings, recorded.knobs, recorded.planning, recorded.rescales_per_day,
-                 recorded.stale_seconds, recorded.advise, models, policy, recorded.topology)  # fmt: skip
+    return Rules(
+        recorded.settings, recorded.knobs, recorded.planning, recorded.rescales_per_day, recorded.stale_seconds,
+        recorded.advise, models, policy, recorded.topology, recorded.p_max,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class _RecordedRules:
     models: tuple[str, ...] = ()
     policy: str | None = None
     topology: Topology | None = None
+    p_max: int | None = None
 
 
 def _text(data: object) -> str:

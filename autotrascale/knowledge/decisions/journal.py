@@ -15,14 +15,15 @@ import json
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from autotrascale.domain.errors import DecisionJournalError, InputError, RunLostError
 from autotrascale.domain.job import Job
+from autotrascale.knowledge.decisions import orders
 from autotrascale.knowledge.decisions.file import DecisionsFile, deflated, inflated
 from autotrascale.knowledge.decisions.forms import (
     event_from_json,
@@ -34,6 +35,7 @@ from autotrascale.knowledge.decisions.forms import (
 )
 from autotrascale.knowledge.owner import Owner
 from autotrascale.plan.control.loop_state import Entry, Rules, State, as_entry
+from autotrascale.plan.control.orders import Order, Orders
 from autotrascale.plan.control.step import Event
 from autotrascale.plan.sizing.executors import ExecutorSize
 from autotrascale.reading import validate
@@ -48,7 +50,8 @@ SPOOLED = 10_000  # rows kept in memory while the file is away; then the oldest 
 @dataclass(frozen=True)
 class Opening:
     """What a session is of. Another topology, engine or target is another session. `executor`: of a program whose
-    instances are executors; what one costs may change within a session."""
+    instances are executors; what one costs may change within a session, and so may the bounds of `operators`, the least
+    and the most instances of each."""
 
     job: str
     engine: str
@@ -58,14 +61,16 @@ class Opening:
     statistic: str
     advise: bool = False
     executor: ExecutorSize | None = field(default=None, compare=False)
+    operators: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
         cls, job: Job, engine: str, *, simulated: bool, advise: bool, executor: ExecutorSize | None = None
     ) -> Opening:
-        target = job.target
+        target, operators = job.target, job.topology.operators
+        bounds = {name: (each.minimum, min(each.maximum or job.p_max, job.p_max)) for name, each in operators.items()}
         return cls(job.name, engine, simulated, job.topology.fingerprint, target.latency_seconds, target.statistic,
-                   advise, executor)  # fmt: skip
+                   advise, executor, bounds)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -105,10 +110,14 @@ class Decisions(DecisionsFile):
                 raise InputError(f"job {opening.job}", f"is being autoscaled by {last.owner}",
                                  remedy="stop that one first")  # fmt: skip
             owner = Owner.me()
-            if last is not None and last.opening == opening and not (anew and last.ended == FINISHED):
-                session = Session(self, last.id, owner, last.state, keep_looks_days, last.renewed)
-            else:
-                session = Session(self, uuid.uuid4().hex[:12], owner, State(), keep_looks_days)
+            over = anew and last is not None and last.ended == FINISHED
+            asked = orders.standing(self, opening.job, advises=opening.advise)
+            if last is not None and last.opening == opening and not over:
+                state = last.state if not last.renewed else replace(last.state, orders=asked)
+                session = Session(self, last.id, owner, state, keep_looks_days, last.renewed, of=opening)
+            else:  # what people asked for holds for a job with another target too, but not for another day
+                asked = Orders(asked.taken) if over else asked
+                session = Session(self, uuid.uuid4().hex[:12], owner, State(orders=asked), keep_looks_days, of=opening)
             connection.execute(
                 "INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, NULL) "
                 "ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, written = excluded.written, ended = NULL, "
@@ -125,6 +134,18 @@ class Decisions(DecisionsFile):
         where = "" if job is None else " WHERE job = ?"
         rows = self.read(f"{query}{where} ORDER BY begun DESC", () if job is None else (job,))
         return [_past(row) for row in rows]
+
+    def latest(self, job: str | None = None, *, ended: bool = True) -> list[Past]:
+        """The last session of each job's loop, of those that act and those that advise; by name."""
+        columns = "id, opening, begun, written, owner, ended, state"
+        of_job = "" if job is None else "WHERE job = ?"
+        query = (f"SELECT {columns} FROM (SELECT job, id, opening, max(begun) AS begun, written, owner, ended, state "
+                 f"FROM session {of_job} GROUP BY job, json_extract(opening, '$.advise')) "
+                 f"{'' if ended else 'WHERE ended IS NULL'} ORDER BY job")  # fmt: skip
+        return [_past(row) for row in self.read(query, () if job is None else (job,))]
+
+    def jobs(self) -> list[str]:
+        return [job for (job,) in self.read("SELECT DISTINCT job FROM session ORDER BY job", ())]
 
     def slots_of_others(self, job: str) -> int:
         """What other jobs take, or have asked for, that a loop keeps now. Advice takes none."""
@@ -176,9 +197,9 @@ class Session:
 
     def __init__(
         self, decisions: Decisions, id: str, owner: Owner, state: State, keep_looks_days: float = KEEP_LOOKS_DAYS,
-        renewed: str = "",
+        renewed: str = "", *, of: Opening,
     ) -> None:  # fmt: skip
-        self.decisions, self.id, self.owner, self.state = decisions, id, owner, state
+        self.decisions, self.id, self.owner, self.state, self.of = decisions, id, owner, state, of
         self.keep_looks_days, self.renewed = keep_looks_days, renewed
         self.unrecorded: list[_Rows] = []
         self.lost = 0
@@ -189,6 +210,13 @@ class Session:
 
     def begin(self, rules: Rules) -> None:
         self._rules, self._part = rules, None
+
+    def orders_after(self, number: int) -> tuple[Order, ...]:
+        """What people asked of this loop since then; none while the file is away, and they come later."""
+        try:
+            return orders.after(self.decisions, self.of.job, number, advises=self.of.advise)
+        except DecisionJournalError:
+            return ()
 
     def record(self, state: State, entry: Entry, event: Event) -> None:
         now = self.decisions.clock()

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from autotrascale.domain import checks
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.control.autoscaling.memory import Memory
+from autotrascale.plan.control.autoscaling.memory import MISSES, Memory
 from autotrascale.plan.control.autoscaling.plan import PlanningSettings
 from autotrascale.plan.control.autoscaling.prediction import Prediction, Settings
 from autotrascale.plan.control.clock import Clock
@@ -24,6 +24,7 @@ from autotrascale.plan.control.looks.evidence import Beliefs
 from autotrascale.plan.control.looks.signals import Services
 from autotrascale.plan.control.manager import manager
 from autotrascale.plan.control.manager.knobs import Knobs
+from autotrascale.plan.control.orders import Orders
 from autotrascale.plan.policies import Policy
 from autotrascale.plan.search.benefit_model import BenefitModel
 
@@ -45,6 +46,7 @@ class Rules:
     models: tuple[BenefitModel, ...] = ()  # of other sessions and of tuning runs
     policy: Policy | None = None  # another policy than ours, within the same guards
     topology: Topology | None = None  # the job's own, which measurements are held against
+    p_max: int | None = None  # … and the most instances that any of its operators can have
 
     def __post_init__(self) -> None:
         checks.count("rescales_per_day", self.rescales_per_day)
@@ -131,11 +133,23 @@ class State:
     number: int = 0  # of the last entry
     slots: int = 0  # that the job takes, or has asked for
     fixed: Mapping[str, int] = field(default_factory=dict)  # operators that ran otherwise than asked, and on how many
+    orders: Orders = field(default_factory=Orders)  # of people, in force
+    measured_at: float | None = None  # when the newest metrics that were believed were made; whole time
+    decided_at: float | None = None  # … and when a look was last decided on
 
     @property
     def requested(self) -> Parallelism | None:
         """What was asked of the job and was not seen to run yet."""
         return self.manager.requested
+
+    @property
+    def meets_target(self) -> bool | None:
+        """By more than one look, since the last change; right after it nobody knows."""
+        return False if self.memory.missed >= MISSES else True if self.memory.good >= MISSES else None
+
+    def acts(self, rules: Rules) -> bool:
+        """Whether what it decides is carried out."""
+        return not (rules.advise or self.orders.paused) or self.orders.applying is not None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.look import Look, Rescaled
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.control import pace
+from autotrascale.plan.control import pace, steering
 from autotrascale.plan.control.autoscaling.memory import Shows, learned
 from autotrascale.plan.control.autoscaling.plan import Plan
 from autotrascale.plan.control.autoscaling.policy import NAME, AutoscalingPolicy
@@ -33,9 +33,11 @@ from autotrascale.plan.control.loop_state import (
     State,
 )
 from autotrascale.plan.control.manager import manager
+from autotrascale.plan.control.orders import Order
 from autotrascale.plan.policies.base import hold
 from autotrascale.plan.sizing.sizing import slots
 
+NO_TROUBLE = ("hold-no-input", "hold-paused")  # nothing to decide, as opposed to: it could not be decided
 LEAST_BACKLOG = 0.1  # seconds of input: less is on its way
 
 
@@ -44,6 +46,7 @@ class LookTaken:
     look: Look
     services: Mapping[str, float] = field(default_factory=dict)  # latency of services that the job calls
     slots_left: int | None = None  # of a quota that jobs share, this job's own included; None: they share none
+    orders: tuple[Order, ...] = ()  # of people, that the journal holds and no look has taken in yet
 
     @property
     def at(self) -> float:
@@ -95,9 +98,11 @@ def step(rules: Rules, state: State, event: Event, now: float) -> Stepped:
     match event:
         case RescaleEnded(rescaled):
             return _rescaled(rules, state, rescaled, passed, notes)
-        case LookTaken(look) if look.running is None:
-            return _down(rules, state, look, passed, notes)
-        case LookTaken():
+        case LookTaken(look):
+            state, asked = steering.ordered(state, event.orders)
+            notes += asked
+            if look.running is None:
+                return _down(rules, state, look, passed, notes)
             return _looked(rules, state, event, passed, notes)
 
 
@@ -106,15 +111,18 @@ def _looked(rules: Rules, state: State, taken: LookTaken, passed: float, notes: 
     # Monitor
     state, doubt = _monitored(rules, state, look)
     if doubt is not None or look.snapshot is None:
-        return _held(state, [*notes, *([doubt] if doubt else [])], passed)
+        return _held(rules, state, taken, [*notes, *([doubt] if doubt else [])], passed)
+    state = replace(state, measured_at=_made_at(state, look))
     snapshot = _in_order(look.snapshot, rules.topology)
     met = _met(rules, snapshot)
     state = replace(state, totals=state.totals.counted(passed, met, state.observed))
     # Analyse
     state, checked = _analysed(rules, state, snapshot, taken.services)
     # Plan
-    state, decision, predicted = _planned(_bounded(rules, state, snapshot, taken.slots_left), state, snapshot, met)
-    state = replace(state, slots=_slots(rules, snapshot, decision))
+    bounded = _bounded(rules, state, snapshot, taken.slots_left)
+    state, ordered = steering.to_the_pins(bounded, state, snapshot)
+    state, decision, predicted = (state, ordered, None) if ordered else _planned(bounded, state, snapshot, met)
+    state = replace(state, slots=_slots(rules, state, snapshot, decision))
     # Execute
     return _executed(rules, state, snapshot, decision, predicted, checked, notes)
 
@@ -147,13 +155,27 @@ def _met(rules: Rules, snapshot: Snapshot) -> bool | None:
     return None if latency is None else latency <= rules.settings.target.latency_seconds
 
 
-def _held(state: State, reasons: list[Reason], passed: float) -> Stepped:
-    """A look that teaches nothing."""
+def _made_at(state: State, look: Look) -> float:
+    """When the newest metrics were made; where nobody says, now."""
+    ago = 0.0 if look.measured_at is None else look.at - look.measured_at
+    return state.clock.passed - max(0.0, ago)
+
+
+def _held(rules: Rules, state: State, taken: LookTaken, reasons: list[Reason], passed: float) -> Stepped:
+    """A look that teaches nothing. What people pinned needs none of it, where it is seen what runs."""
     totals = state.totals.counted(passed, None, state.observed)
     state = replace(state, totals=totals.holding(reasons[-1]))
     running = state.observed
     entry = Entry(state.number, state.clock.now, "stay", running, running, tuple(reasons), hold=True)
-    return state, [entry]
+    seen = taken.look.running is not None and belief.fits(taken.look.running, rules.topology)
+    pins = steering.pins(rules, state) if seen and taken.slots_left is None and rules.knobs.quota is None else {}
+    if running is None or not steering.run_otherwise(rules, state, pins):
+        return state, [entry]
+    wanted = {**running, **pins}
+    state = replace(state, planned=wanted, manager=replace(state.manager, requested=wanted))
+    if not state.acts(rules):
+        return state, [replace(entry, action="would-rescale", wanted=wanted)]
+    return state, [replace(entry, action="rescale", wanted=wanted), Rescale(wanted)]
 
 
 # --- Analyse ----------------------------------------------------------------------------------------------------------
@@ -206,17 +228,19 @@ def _bounded(rules: Rules, state: State, snapshot: Snapshot, slots_left: int | N
     """What jobs share bounds how far one may grow. What it has is its own: to take it back would make two jobs shrink
     and grow in turns. Operators that are not ours to move are not asked to."""
     knobs = rules.knobs
-    fixed = tuple(name for name in state.fixed if name not in (*knobs.excluded, *knobs.pinned))
     quota = knobs.quota
     if slots_left is not None:
         most = max(slots_left, slots(snapshot.execution, snapshot.parallelism))
         quota = min(most, quota or most)
-    return replace(rules, knobs=replace(knobs, excluded=(*knobs.excluded, *fixed), quota=quota))
+    rules = steering.pinning(replace(rules, knobs=replace(knobs, quota=quota)), state, snapshot)
+    knobs = rules.knobs
+    fixed = tuple(name for name in state.fixed if name not in (*knobs.excluded, *knobs.pinned))
+    return replace(rules, knobs=replace(knobs, excluded=(*knobs.excluded, *fixed)))
 
 
-def _slots(rules: Rules, snapshot: Snapshot, decision: Decision) -> int:
+def _slots(rules: Rules, state: State, snapshot: Snapshot, decision: Decision) -> int:
     """What the job takes, or has asked for where that is more: others that share a quota with it go by this."""
-    wanted = snapshot.parallelism if rules.advise else decision.parallelism
+    wanted = decision.parallelism if state.acts(rules) else snapshot.parallelism
     return max(slots(snapshot.execution, snapshot.parallelism), slots(snapshot.execution, wanted))
 
 
@@ -241,7 +265,7 @@ def _planned(
         state = replace(state, manager=replace(managed, requested=None))
         decision = replace(decision, parallelism=snapshot.parallelism, changed=False,
                            reasons=(*decision.reasons, waits))  # fmt: skip
-    if not decision.changed:
+    if not (decision.changed and state.acts(rules)):  # what is not carried out was not in vain
         return replace(state, memory=answer.memory), decision, None
     return replace(state, memory=answer.taken()), decision, ours.expects(tuple(decision.parallelism.values()))
 
@@ -271,13 +295,19 @@ def _executed(
                *signals.narrow_sources(snapshot, wanted, decision.reasons))  # fmt: skip
     totals = state.totals.holding(decision.reasons[0]) if decision.hold else state.totals.not_holding()
     state = replace(state, planned=wanted, totals=totals)
+    if not decision.hold or decision.reasons[0].code in NO_TROUBLE:
+        state = replace(state, decided_at=state.clock.passed)
+    if not decision.hold:
+        reasons += steering.nothing_to_apply(state, decision)
     entry = Entry(
         state.number, state.clock.now, "stay", running, wanted, reasons, decision.hold, rate,
         snapshot.latency_seconds.of(rules.settings.target.statistic), snapshot.backlog_records, checked=checked,
     )  # fmt: skip
     if not decision.changed:
-        return state, [entry]
-    if rules.advise:
+        return (state if decision.hold else replace(state, orders=state.orders.applied())), [entry]
+    if not state.acts(rules):
+        requested = state.manager.requested if rules.advise else None  # what was paused was not asked for
+        state = replace(state, manager=replace(state.manager, requested=requested))
         return state, [replace(entry, action="would-rescale")]
     keep = [Keep(grid_rate(rate))] if rules.policy is None and rate > 0 else []
     entry = replace(entry, action="rescale", predicted=predicted)
@@ -291,7 +321,8 @@ def _rescaled(rules: Rules, state: State, rescaled: Rescaled, passed: float, not
     done = rescaled.done and running is not None
     totals = replace(state.totals.counted(passed, None, before), rescales=state.totals.rescales + 1)
     past = PastRescale(state.clock.passed, sum((running or wanted).values()) - sum(before.values()))
-    state = replace(state, totals=totals, changed_at=now, rescales=(*state.rescales, past))
+    state = replace(state, totals=totals, changed_at=now, rescales=(*state.rescales, past),
+                    orders=state.orders.applied())  # fmt: skip
     if not done or running is None:
         reason = Reason("rescale-failed", f"the rescale failed: {rescaled.detail or 'no reason was given'}")
         state = replace(state, failed_at=now, predicted=None, observed=running or state.observed, down=running is None,

@@ -11,7 +11,7 @@ from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from autotrascale import __version__
-from autotrascale.service.api import events, health, others, problems, runs
+from autotrascale.service.api import events, health, others, problems, runs, steering
 from autotrascale.service.api.guard import OPEN_PATH, Guard
 from autotrascale.service.api.metrics import Counting
 from autotrascale.service.api.problems import Problem
@@ -47,7 +47,7 @@ def create_app(state: State, tokens: Tokens | None = None, *, loopback: bool = T
     state.metrics.look_up(lambda: health.readings(state))
     problems.install(app)
     app.include_router(events.router, dependencies=[Depends(events.room)])
-    for router in (runs.router, others.router, health.router):
+    for router in (runs.router, others.router, steering.router, health.router):
         app.include_router(router)
     app.add_middleware(Guard, tokens=tokens, loopback=loopback)
     app.add_middleware(Counting, metrics=state.metrics)

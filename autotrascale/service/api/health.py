@@ -12,7 +12,7 @@ from fastapi import APIRouter, Response
 
 from autotrascale.knowledge.owner import LEASE_SECONDS
 from autotrascale.service.api import metrics
-from autotrascale.service.api.metrics import Reading
+from autotrascale.service.api.metrics import Labelled, Reading
 from autotrascale.service.api.problems import documented
 from autotrascale.service.api.schemas import Health
 from autotrascale.service.api.state import State, StateOf
@@ -64,19 +64,22 @@ def health(state: State) -> Health:
 
 def readings(state: State) -> Iterable[Reading]:
     found = health(state)
-    by_state: dict[str, float | None] = {name: float(count) for name, count in state.index.states().items()}
-    yield "up", "1 when /healthz says ok.", None, {"": float(found.status == "ok")}
-    yield "runs", "Runs of the store.", "state", by_state
-    yield "queue_length", "Runs that wait for their turn.", None, {"": float(found.queued)}
-    yield "queue_limit", "Runs that may wait.", None, {"": float(state.queue.limit)}
-    yield "runs_under_way", "Processes of runs.", None, {"": float(found.running)}
-    yield "streams", "Clients that follow a run.", None, {"": float(state.streams)}
-    yield "store_seconds_ago", "Since the store answered.", None, {"": found.store_seconds_ago}
-    yield "evaluation_seconds_ago", "Since an evaluation finished.", None, {"": found.evaluation_seconds_ago}
-    yield "heartbeat_seconds_ago", "Of the most silent run.", None, {"": found.heartbeat_seconds_ago}
-    held: dict[str, float | None] = {loop.job: float(loop.held_in_a_row) for loop in found.loops if not loop.advises}
-    yield "loop_holds_in_a_row", "Looks of a control loop that could not be decided on.", "job", held
-    yield "broken_jobs", "Job files that cannot be used.", None, {"": float(found.broken_jobs)}
+    by_state: Labelled = {(name,): float(count) for name, count in state.index.states().items()}
+    yield "up", "1 when /healthz says ok.", (), _one(float(found.status == "ok"))
+    yield "runs", "Runs of the store.", ("state",), by_state
+    yield "queue_length", "Runs that wait for their turn.", (), _one(float(found.queued))
+    yield "queue_limit", "Runs that may wait.", (), _one(float(state.queue.limit))
+    yield "runs_under_way", "Processes of runs.", (), _one(float(found.running))
+    yield "streams", "Clients that follow a run.", (), _one(float(state.streams))
+    yield "store_seconds_ago", "Since the store answered.", (), _one(found.store_seconds_ago)
+    yield "evaluation_seconds_ago", "Since an evaluation finished.", (), _one(found.evaluation_seconds_ago)
+    yield "heartbeat_seconds_ago", "Of the most silent run.", (), _one(found.heartbeat_seconds_ago)
+    yield "broken_jobs", "Job files that cannot be used.", (), _one(float(found.broken_jobs))
+    yield from state.index.loops.readings()
+
+
+def _one(value: float | None) -> Labelled:
+    return {(): value}
 
 
 def _ago(now: float, then: float | None) -> float | None:

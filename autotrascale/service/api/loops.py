@@ -1,22 +1,65 @@
-"""The control loops that keep their journal beside this store: since when each has looked, and whether it holds."""
+"""The control loops that keep their journal beside this store: how each stood when it was last read, as health and as
+figures for Prometheus."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping
 
 from autotrascale.domain.errors import AuTraScaleError
-from autotrascale.knowledge.decisions.journal import Decisions, Past
-from autotrascale.service.api.schemas import LoopHealth
+from autotrascale.knowledge.decisions.journal import DAY, Decisions
+from autotrascale.knowledge.decisions.status import LoopStatus, statuses
+from autotrascale.service.api.metrics import Labelled, Reading
+from autotrascale.service.api.schemas import MOST_OPERATORS, LoopHealth
+from autotrascale.service.notifying import Notifier
+from autotrascale.views.news import View
 
 LOOK_SECONDS = 10.0
+FORGOTTEN_SECONDS = 7 * DAY  # after so long without a word a loop whose process died is missed by nobody
+NEWS_SECONDS = 3600.0  # what happened so long before the server began is no news
+MOST_LOOPS = 200  # that have figures: each has some twenty series, and two for each operator
+_LONGEST = 120  # characters of a label
+
+Value = Callable[[LoopStatus], float | None]
+_OF_A_LOOP: Mapping[str, tuple[str, Value]] = {
+    "loop_up": ("1 while the process of the loop lives.", lambda each: float(each.lives)),
+    "loop_advises": ("1 where it only says what it would do.", lambda each: float(each.advises)),
+    "loop_paused": ("1 while somebody has paused it.", lambda each: float(each.state == "paused")),
+    "loop_pinned": ("1 while somebody has pinned operators.", lambda each: float(each.state == "pinned")),
+    "loop_orders_waiting": ("Orders that it has not taken in yet.", lambda each: float(len(each.waiting))),
+    "loop_job_up": ("0 while the job does not run.", lambda each: float(each.running is not None)),
+    "loop_look_seconds_ago": ("Since it last looked.", lambda each: each.looked_seconds_ago),
+    "loop_metrics_seconds_ago": ("Age of the newest metrics that it believed.", lambda each: each.measured_seconds_ago),
+    "loop_decision_seconds_ago": ("Since it last could decide.", lambda each: each.decided_seconds_ago),
+    "loop_holds_in_a_row": ("Looks up to now that could not be decided on.", lambda each: float(each.held_in_a_row)),
+    "loop_looks": ("Looks of its session.", lambda each: float(each.looks)),
+    "loop_rescales": ("Rescales of its session, those that failed too.", lambda each: float(each.rescales)),
+    "loop_rate": ("Records per second that arrive.", lambda each: each.rate),
+    "loop_backlog_records": ("Records that wait.", lambda each: each.backlog_records),
+    "loop_latency_seconds": ("Latency, the statistic of the target.", lambda each: each.latency_seconds),
+    "loop_target_seconds": ("The latency target.", lambda each: each.latency_target),
+    "loop_target_met": (
+        "1 while the last latency that was measured is within the target.",
+        lambda each: None if each.target_met is None else float(each.target_met),
+    ),
+    "loop_within_target_ratio": ("Share of the measured time within the target.", lambda each: each.within_target),
+    "loop_executors": ("Executors, of a program that is kept by them.", lambda each: _number(each.executors)),
+}
+_OF_THE_DEAD = frozenset(("loop_up", "loop_advises", "loop_look_seconds_ago"))  # nobody knows how their jobs are
+_OF_AN_OPERATOR: Mapping[str, tuple[str, Callable[[LoopStatus], Mapping[str, int] | None]]] = {
+    "loop_parallelism": ("Instances that run.", lambda each: each.running),
+    "loop_recommended": ("Instances that the last decision wants.", lambda each: each.recommended),
+}
 
 
 class Loops:
-    """`now` is what was read last: asking costs nothing, reading is for the thread that keeps up with the store."""
+    """What was read last: asking costs nothing, reading is for the thread that keeps up with the store."""
 
     def __init__(self, decisions: Decisions | None) -> None:
         self.decisions = decisions
-        self.now: tuple[LoopHealth, ...] = ()
+        self.statuses: tuple[LoopStatus, ...] = ()
+        self.notifier: Notifier | None = None  # of this server, for what its loops may not live to tell
+        self._began = False
         self._looked = -LOOK_SECONDS
 
     def look(self) -> None:
@@ -24,15 +67,70 @@ class Loops:
             return
         self._looked = time.monotonic()
         try:
-            self.now = tuple(_health(past) for past in self.decisions.sessions() if past.lives)
+            self.statuses = tuple(each for each in statuses(self.decisions, ended=False) if _is_missed(each))
         except AuTraScaleError:  # the journal is away: what was known of its loops is not known any more
-            self.now = ()
+            self.statuses = ()
+            return
+        if self.notifier is not None:
+            for each in self._told():
+                self.notifier.saw(_view(each), quiet=not self._began and each.looked_seconds_ago > NEWS_SECONDS)
+        self._began = True
+
+    @property
+    def now(self) -> tuple[LoopHealth, ...]:
+        """Those that run."""
+        return tuple(_health(each) for each in self.statuses if each.lives)
+
+    def readings(self) -> Iterable[Reading]:
+        told = self._told()
+        for name, (help_, value) in _OF_A_LOOP.items():
+            known = [each for each in told if each.lives or name in _OF_THE_DEAD]
+            yield name, help_, ("job",), {(_label(each.job),): value(each) for each in known}
+        for name, (help_, numbers) in _OF_AN_OPERATOR.items():
+            of_operators: Labelled = {
+                (_label(each.job), _label(operator)): float(k)
+                for each in told
+                if each.lives
+                for operator, k in list((numbers(each) or {}).items())[:MOST_OPERATORS]
+            }
+            yield name, help_, ("job", "operator"), of_operators
+        yield "loops_left_out", f"Loops beyond {MOST_LOOPS}, which have no figures.", (), {
+            (): float(max(0, len({each.job for each in self.statuses}) - MOST_LOOPS))
+        }  # fmt: skip
+
+    def _told(self) -> list[LoopStatus]:
+        """One of each job: of one that acts and one that only advises the former, of both dead ones and live ones the
+        latter."""
+        best: dict[str, LoopStatus] = {}
+        for each in sorted(self.statuses, key=lambda each: (not each.lives, each.advises)):
+            best.setdefault(each.job, each)
+        return [best[job] for job in sorted(best)][:MOST_LOOPS]
 
 
-def _health(past: Past) -> LoopHealth:
-    totals = past.state.totals
+def _is_missed(each: LoopStatus) -> bool:
+    return each.lives or each.looked_seconds_ago < FORGOTTEN_SECONDS
+
+
+def _health(each: LoopStatus) -> LoopHealth:
     return LoopHealth(
-        job=past.opening.job, session=past.id, advises=past.opening.advise,
-        written_seconds_ago=round(max(0.0, time.time() - past.written), 3), looks=totals.looks,
-        held_in_a_row=totals.held_in_a_row, holds_for=totals.holds_for if totals.held_in_a_row else None,
+        job=each.job, session=each.session, advises=each.advises, state=each.state,
+        written_seconds_ago=each.looked_seconds_ago, measured_seconds_ago=each.measured_seconds_ago,
+        decided_seconds_ago=each.decided_seconds_ago, looks=each.looks, held_in_a_row=each.held_in_a_row,
+        holds_for=each.holds_for, target_met=each.target_met,
     )  # fmt: skip
+
+
+def _view(each: LoopStatus) -> View:
+    held = (each.decided_seconds_ago or 0.0) if each.held_in_a_row else 0.0
+    return View(
+        each.job, each.simulated, each.latency_target, each.running, each.latency_seconds, each.rescales,
+        each.steadily_met, held, each.holds_for or "", each.down, not each.lives, tuple(each.last_reasons),
+    )  # fmt: skip
+
+
+def _label(text: str) -> str:
+    return text[:_LONGEST]
+
+
+def _number(count: int | None) -> float | None:
+    return None if count is None else float(count)

@@ -13,8 +13,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 PREFIX = "autotrascale"
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# name, its help, and the one label it may have; None as a value: not known, so not said
-Reading = tuple[str, str, str | None, dict[str, float | None]]
+# Values by those of the labels; None as a value: not known, so not said
+Labelled = dict[tuple[str, ...], float | None]
+Reading = tuple[str, str, tuple[str, ...], Labelled]  # name, its help, its labels
 
 
 class Metrics:
@@ -39,11 +40,11 @@ class _LookedUp(Collector):
         self._readings = readings
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        for name, help_, label, values in self._readings():
-            gauge = GaugeMetricFamily(f"{PREFIX}_{name}", help_, labels=[] if label is None else [label])
+        for name, help_, labels, values in self._readings():
+            gauge = GaugeMetricFamily(f"{PREFIX}_{name}", help_, labels=labels)
             for which, value in values.items():
                 if value is not None:
-                    gauge.add_metric([] if label is None else [which], value)
+                    gauge.add_metric(which, value)
             yield gauge
 
 

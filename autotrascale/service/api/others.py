@@ -63,7 +63,7 @@ def _decide(asked: DecideRequest) -> DecisionView:
 @router.get("/jobs", tags=["jobs"], summary="The jobs that can be tuned", responses=documented())
 def jobs(state: StateOf, limit: LimitQuery = schemas.MOST_LISTED, cursor: CursorQuery = None) -> JobPage:
     listed = state.catalog.all()
-    page, more = _page(listed, [each.name for each in listed], limit, cursor)
+    page, more = page_of(listed, [each.name for each in listed], limit, cursor)
     return JobPage(jobs=[_job(each) for each in page], next_cursor=more)
 
 
@@ -73,7 +73,7 @@ def models(
     limit: LimitQuery = 20, cursor: CursorQuery = None,
 ) -> ModelPage:  # fmt: skip
     stored = state.library.versions(job)
-    page, more = _page(stored, [each.uri for each in stored], limit, cursor)
+    page, more = page_of(stored, [each.uri for each in stored], limit, cursor)
     return ModelPage(models=[ModelView(**_model(each)) for each in page], next_cursor=more)
 
 
@@ -169,7 +169,7 @@ def _model(stored: Stored) -> dict[str, Any]:
     return {**answer, **{name: card[name] for name in card if name in ModelView.model_fields}}
 
 
-def _page(items: Sequence[T], names: Sequence[str], limit: int, cursor: str | None) -> tuple[list[T], str | None]:
+def page_of(items: Sequence[T], names: Sequence[str], limit: int, cursor: str | None) -> tuple[list[T], str | None]:
     """Those after the one that the cursor names; what was added or taken away meanwhile shifts nothing."""
     start = 0
     if cursor is not None:

@@ -15,8 +15,11 @@ from starlette.responses import Response
 
 from autotrascale.domain.errors import (
     AuTraScaleError,
+    DecisionJournalError,
     InputError,
     KeyReusedError,
+    NoLoopError,
+    OrderRefusedError,
     QueueFullError,
     RunStoreError,
     StudyError,
@@ -90,9 +93,11 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 
 async def _ours(_: Request, error: Exception) -> Response:
+    if isinstance(error, NoLoopError | OrderRefusedError):
+        return ProblemResponse(404 if isinstance(error, NoLoopError) else 409, str(error))
     if isinstance(error, InputError):
         return ProblemResponse(422, str(error), [{"place": error.place, "problem": error.problem}])
-    if isinstance(error, RunStoreError | QueueFullError):
+    if isinstance(error, RunStoreError | QueueFullError | DecisionJournalError):
         return ProblemResponse(503, str(error), headers={"Retry-After": str(RETRY_SECONDS)})
     if isinstance(error, StudyError | KeyReusedError):
         return ProblemResponse(409 if isinstance(error, StudyError) else 422, str(error))

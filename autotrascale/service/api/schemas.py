@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from autotrascale.domain import checks
 from autotrascale.domain.job import MOST
 from autotrascale.domain.target import Statistic
+from autotrascale.knowledge.decisions.status import LoopStatus, Standing
 from autotrascale.knowledge.history import Summary
 from autotrascale.service.api.catalog import NAME
 from autotrascale.tuning import Evaluation
@@ -196,16 +197,44 @@ class Prediction(BaseModel):
     std: list[float]
 
 
+class PinRequest(Body):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"parallelism": {"flatmap": 8}}]})
+
+    parallelism: dict[Annotated[str, Field(min_length=1, max_length=250)], Annotated[int, Field(ge=1, le=MOST)]] = (
+        Field(min_length=1, max_length=MOST_OPERATORS, description="Instances of each operator that is named.")
+    )
+
+
+class OrderView(BaseModel):
+    """An order that its loop takes in at its next look."""
+
+    job: str
+    number: int
+    what: Literal["pause", "resume", "pin", "apply"]
+    parallelism: dict[str, int]
+    asked_by: str
+    asked_seconds_ago: float
+
+
+class LoopPage(BaseModel):
+    loops: list[LoopStatus]
+    next_cursor: str | None
+
+
 class LoopHealth(BaseModel):
     """Of a control loop that runs now, and keeps its journal beside this store."""
 
     job: str
     session: str
     advises: bool = Field(description="It only says what it would do.")
+    state: Standing
     written_seconds_ago: float = Field(description="Since its last look was written down.")
+    measured_seconds_ago: float | None = Field(description="Age of the newest metrics that it believed.")
+    decided_seconds_ago: float | None = Field(description="Since it last could decide.")
     looks: int
     held_in_a_row: int = Field(description="Looks up to now that could not be decided on.")
     holds_for: str | None = Field(description="Why the last of them was not: its code.")
+    target_met: bool | None = Field(description="Whether the latency was within the target when it was last measured.")
 
 
 class Health(BaseModel):
