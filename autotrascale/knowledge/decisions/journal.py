@@ -126,6 +126,10 @@ class Decisions(DecisionsFile):
         rows = self.read(f"{query}{where} ORDER BY begun DESC", () if job is None else (job,))
         return [_past(row) for row in rows]
 
+    def session(self, id: str) -> Past | None:
+        query = "SELECT id, opening, begun, written, owner, ended, state FROM session WHERE id = ?"
+        return next((_past(row) for row in self.read(query, (id,))), None)
+
     def slots_of_others(self, job: str) -> int:
         """What other jobs take, or have asked for, that a loop keeps now. Advice takes none."""
         others = (past for past in self.sessions() if past.opening.job != job and past.lives)
