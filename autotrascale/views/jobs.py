@@ -58,7 +58,8 @@ def line(loop: Loop) -> Line:
     return Line(
         state=said, tone=tone, rate=_rate(loop.measured), latency=_latency(loop), holds=_holds(loop),
         running=_running(state), recommended=_differs(state.observed, state.planned),
-        requested="" if loop.advises else _differs(state.observed, state.requested), size=_size(loop), saved=_saved(loop),
+        requested="" if loop.advises else _differs(state.observed, state.requested),
+        size=_size(loop), saved=_saved(loop),
         why="nothing was looked at yet" if loop.last is None else why(loop.last), next=_next(loop),
     )  # fmt: skip
 

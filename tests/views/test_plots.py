@@ -16,6 +16,7 @@ from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.domain.trial import Verdict
+from autotrascale.plan.search.score import Benefit
 from autotrascale.tuning import Evaluation
 from autotrascale.views.plots import batch, compare, search
 from autotrascale.views.plots import run as run_plots
@@ -97,8 +98,11 @@ def evaluations(draw: st.DrawFn) -> tuple[Evaluation, ...]:
 
 @given(evaluations(), st.none() | vectors)
 def test_every_evaluation_is_drawn_or_the_plot_says_why_not(ran: tuple[Evaluation, ...], floor: Any) -> None:
-    history, latencies, instances, choices = run_plots.plots(Searched(JOB, ran, floor, 0.83, 30.0))
-    scored = [each for each in ran if each.score is not None]
+    benefit = None if floor is None else Benefit(JOB.topology.vector(floor), 0.2)
+    run = Searched(JOB, ran, benefit)
+    history, latencies, instances, choices = run_plots.plots(run)
+    scored = [score for each in ran if (score := run.score(each)) is not None]
+    assert len(scored) >= sum(each.score is not None for each in ran)
     held = [each for each in ran if each.latency_seconds is not None]
     assert bool(history.missing) is not bool(scored)
     assert bool(latencies.missing) is not bool(held)
@@ -108,7 +112,7 @@ def test_every_evaluation_is_drawn_or_the_plot_says_why_not(ran: tuple[Evaluatio
     if scored:
         best = history.series[0].y
         assert list(best) == sorted(best, key=lambda score: score or 0.0)
-        assert best[-1] == max(each.score or 0.0 for each in scored)
+        assert best[-1] == max(scored)
 
 
 @given(st.lists(st.tuples(st.tuples(st.integers(2, 24), st.integers(4, 24)), st.none() | st.floats(0.01, 5.0)),
@@ -156,23 +160,42 @@ def snapshot(**changed: Any) -> Snapshot:
     return Snapshot("words", 60.0, 8, {"source": 100.0}, operators, **changed)
 
 
-def test_the_parts_of_a_batch_add_up_to_it() -> None:
-    plot = batch.of(snapshot(execution="micro-batch", batch_seconds=4.0, overhead_share=0.8))
+@pytest.mark.parametrize("simulated", [False, True])
+def test_the_parts_of_a_batch_add_up_to_it(simulated: bool) -> None:
+    """Of a job whose batches follow each other, both ways to tell of them say the same."""
+    plot = batch.of(snapshot(execution="micro-batch", batch_seconds=4.0, overhead_share=0.8), simulated=simulated)
     (series,) = plot.series
     assert dict(zip(series.x, series.y, strict=True)) == pytest.approx({"source": 400, "count": 400, batch.REST: 3200})
     assert "no operator" in plot.says
 
 
+@given(st.floats(0.1, 10.0), st.floats(0.01, 0.7))
+def test_a_batch_that_waits_for_its_trigger_is_as_long_as_it_was_measured(length: float, overhead: float) -> None:
+    """A window holds more than its batches then; a simulated job's overhead is of its longest batch."""
+    seen = snapshot(execution="micro-batch", batch_seconds=length, overhead_share=overhead)
+    (measured,), (simulated,) = (batch.of(seen, simulated=each).series for each in (False, True))
+    assert sum(y or 0.0 for y in measured.y) == pytest.approx(1000 * length)
+    assert sum(y or 0.0 for y in simulated.y) == pytest.approx(1000 * length * overhead / (1 - 0.2))
+
+
+def test_a_simulated_job_that_fell_behind_has_no_batch_to_show() -> None:
+    seen = replace(snapshot(execution="micro-batch", batch_seconds=4.0, overhead_share=0.2), window_seconds=9.0)
+    assert "fell behind" in batch.of(seen, simulated=True).missing
+
+
 def test_instances_that_own_their_slots_are_busy_for_a_share() -> None:
-    (series,) = batch.of(snapshot()).series
+    (series,) = batch.of(snapshot(), simulated=False).series
     assert dict(zip(series.x, series.y, strict=True)) == pytest.approx({"source": 10.0, "count": 10.0})
 
 
 def test_a_time_that_is_not_known_is_said() -> None:
     seen = snapshot()
     blind = {name: replace(each, useful_seconds=None) for name, each in seen.operators.items()}
-    assert "not known" in batch.of(replace(seen, operators=blind)).missing
-    assert batch.of(None).missing
+    assert "not known" in batch.of(replace(seen, operators=blind), simulated=False).missing
+    batches = replace(seen, execution="micro-batch", batch_seconds=4.0)
+    assert "beside its operators" in batch.of(batches, simulated=False).missing
+    assert "of source, count" in batch.of(replace(batches, operators=blind), simulated=False).missing
+    assert batch.of(None, simulated=False).missing
 
 
 def test_a_plot_with_values_missing_is_a_mistake() -> None:
@@ -187,7 +210,7 @@ def test_a_figure_is_plain_data_with_as_many_values_as_places(
     looks: list[Seen], ran: tuple[Evaluation, ...], simulated: bool
 ) -> None:
     drawn = [*plots(Kept(Target(0.2), simulated), looks), *run_plots.plots(Searched(JOB, ran)),
-             predictions([(0.1, 0.01, 0.12)]), predictions([]), batch.of(snapshot())]  # fmt: skip
+             predictions([(0.1, 0.01, 0.12)]), predictions([]), batch.of(snapshot(), simulated=False)]  # fmt: skip
     for plot in drawn:
         made = json.loads(json.dumps(figure(plot), allow_nan=False))
         for trace in made["data"]:

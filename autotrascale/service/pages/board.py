@@ -132,7 +132,9 @@ class Board:
             return None
         same = known if known is not None and known.mark.id == mark.id else None
         last = None if same is None else same.last
-        session = Session(mark, past, past.lives, last, same and same.measured, same and same.changed)
+        session = Session(mark, past, past.lives)
+        if same is not None:
+            session = replace(session, last=same.last, measured=same.measured, changed=same.changed)
         for each in self._news(decisions, mark.id, last):
             session = replace(session, last=each)
             if each.entry["rate"] is not None:

@@ -102,7 +102,7 @@ class _News:
 def _content(board: Board, shown: Session, news: _News) -> Content:
     before, looks = news.last, board.looks(shown, news.last)
     news.last = looks[-1] if looks else before
-    values = {
+    values: dict[str, dict[str, Any]] = {
         "status": {"session": shown, "line": line(shown.loop)},
         "operators": {"rows": _operators(shown.past.state), "simulated": shown.past.opening.simulated},
         "decisions": {"rows": _decisions(board, shown), "simulated": shown.past.opening.simulated},
@@ -110,8 +110,8 @@ def _content(board: Board, shown: Session, news: _News) -> Content:
     }
     added = None
     if before is not None and looks:
-        added = {"after": before.number, "upto": looks[-1].number,
-                 "plots": {plot.name: {"says": plot.says, "traces": more(plot)} for plot in _history(shown, looks)}}  # fmt: skip
+        plots = {plot.name: {"says": plot.says, "traces": more(plot)} for plot in _history(shown, looks)}
+        added = {"after": before.number, "upto": looks[-1].number, "plots": plots}
     return Content({name: render(f"regions/{name}.html", **values[name]) for name in values}, added)
 
 
@@ -123,7 +123,8 @@ def _plots(board: Board, shown: Session) -> dict[str, Any]:
     looks = board.looks(shown)
     checked = [(each.predicted, each.sd, each.observed) for each in shown.past.state.checked]
     old = "No window was measured in the last looks, or their looks are not kept any more."
-    found = [*_history(shown, looks), job_plots.predictions(checked), batch.of(board.snapshot(shown), old)]
+    window = batch.of(board.snapshot(shown), simulated=shown.past.opening.simulated, why_not=old)
+    found = [*_history(shown, looks), job_plots.predictions(checked), window]
     return {"upto": looks[-1].number if looks else 0, "plots": [as_data(plot) for plot in found]}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
@@ -58,7 +59,7 @@ def _content(state: State, board: Board) -> Content:
     rows = [(each, line(each.loop)) for each in sessions]
     found, more = state.index.page(None, None, None, RUNS)
     runs = [run for run in (state.index.get(run_id) for run_id in found) if run is not None]
-    values = {
+    values: dict[str, dict[str, Any]] = {
         "health": {"health": health(state)},
         "loops": {"rows": rows, "problem": board.problem},
         "runs": {"runs": runs, "more": more is not None, "paths": None},

@@ -165,17 +165,16 @@ def _plots(state: State, run: Summary) -> dict[str, Any]:
         missing = [Plot.not_to_be_had(name, title, "No evaluation is finished yet.") for name, title in PLOTS]
         return {"upto": 0, "plots": [as_data(plot) for plot in missing]}
     record, outcome = _outcome(state, run)
-    found = [*run_plots.plots(searched(record, outcome)), *_of_model(outcome), batch.of(_window(record, outcome.best))]
+    window = batch.of(_window(record, outcome.best), simulated=outcome.simulated)
+    found = [*run_plots.plots(searched(record, outcome)), *_of_model(outcome), window]
     return {"upto": run.evaluations, "plots": [as_data(plot) for plot in found]}
 
 
 def searched(record: Record, outcome: Outcome) -> Searched:
-    """`most_instances` where every operator has as many times its floor as the rule allows on average."""
-    settings, floor = record.opening.settings, outcome.floor
-    vector = outcome.job.topology.vector(floor)
-    benefit = Benefit(vector, outcome.job.target.latency_seconds, settings.alpha, settings.over_allocation)
-    most = sum(vector) * (1 + settings.over_allocation)
-    return Searched(outcome.job, outcome.evaluations, floor, benefit.threshold, most)
+    settings, target = record.opening.settings, outcome.job.target.latency_seconds
+    floor = outcome.job.topology.vector(outcome.floor)
+    benefit = Benefit(floor, target, settings.alpha, settings.over_allocation)
+    return Searched(outcome.job, outcome.evaluations, benefit)
 
 
 def _of_model(outcome: Outcome) -> list[Plot]:

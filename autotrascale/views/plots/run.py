@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
 from autotrascale.domain.job import Job
+from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.words import amount, seconds
 from autotrascale.tuning import Evaluation
 from autotrascale.views.explanation import named
@@ -19,13 +19,20 @@ _NUMBER = Axis("evaluation", whole=True)
 
 @dataclass(frozen=True)
 class Searched:
-    """What a run is drawn from. `threshold`: the least score that ends the search; `floor`: None before it is known."""
+    """What a run is drawn from. `benefit`: what scores are relative to; None before the floor is known."""
 
     job: Job
     evaluations: tuple[Evaluation, ...]
-    floor: Mapping[str, int] | None = None
-    threshold: float | None = None
-    most_instances: float | None = None  # about, that the stop rule allows
+    benefit: Benefit | None = None
+
+    def score(self, each: Evaluation) -> float | None:
+        """Runs of the floor's search got none when they were made; below the floor there is none."""
+        if each.score is not None or self.benefit is None:
+            return each.score
+        k = self.job.topology.vector(each.parallelism)
+        if any(own < least for own, least in zip(k, self.benefit.floor, strict=True)):
+            return None
+        return float(self.benefit.score(k, math.inf if each.latency_seconds is None else each.latency_seconds))
 
 
 def plots(run: Searched) -> list[Plot]:
@@ -34,7 +41,7 @@ def plots(run: Searched) -> list[Plot]:
 
 def history(run: Searched) -> Plot:
     name, title = "history", "Score against the stop threshold"
-    scored = [(each.number, each.score, each) for each in run.evaluations if each.score is not None]
+    scored = [(each.number, score, each) for each in run.evaluations if (score := run.score(each)) is not None]
     if not scored:
         return Plot.not_to_be_had(name, title, "No evaluation has a score yet: scores are relative to the floor, which"
                                   " is looked for first.")  # fmt: skip
@@ -45,10 +52,12 @@ def history(run: Searched) -> Plot:
         Series("score", x, tuple(score for _, score, _ in scored), "points",
                said=tuple(told(run.job, each) for _, _, each in scored)),
     )  # fmt: skip
-    levels = () if run.threshold is None else (Level(run.threshold, f"stop threshold {run.threshold:.3f}"),)
+    levels: tuple[Level, ...] = ()
     says = f"The best score of {len(scored)} is {best[-1]:.3f}."
-    if run.threshold is not None:
-        says += f" A score of {run.threshold:.3f} that can be trusted ends the search."
+    if run.benefit is not None:
+        threshold = run.benefit.threshold
+        levels = (Level(threshold, f"stop threshold {threshold:.3f}"),)
+        says += f" {threshold:.3f} ends the search, where the target is met and that can be trusted."
     return Plot(name, title, says, _NUMBER, Axis("benefit score, at most 1"), series, levels)
 
 
@@ -80,12 +89,11 @@ def instances(run: Searched) -> Plot:
                     said=tuple(told(run.job, each) for each in run.evaluations))  # fmt: skip
     levels = []
     says = "The floor is not known yet."
-    if run.floor is not None:
-        least = sum(run.floor.values())
-        levels.append(Level(least, f"floor {least}"))
-        says = f"The floor, the least that holds the rate, is {named(run.floor)}."
-    if run.most_instances is not None:
-        levels.append(Level(run.most_instances, f"stop rule allows about {amount(run.most_instances)}"))
+    if run.benefit is not None:
+        floor, least = run.job.topology.named(run.benefit.floor), sum(run.benefit.floor)
+        most = least * (1 + run.benefit.over_allocation)
+        levels += [Level(least, f"floor {least}"), Level(most, f"stop rule allows about {amount(most)}")]
+        says = f"The floor, the least that holds the rate, is {named(floor)}."
     return Plot(name, title, says, _NUMBER, Axis("instances, all operators", whole=True), (series,), tuple(levels))
 
 
