@@ -281,12 +281,15 @@ def test_a_model_is_deprecated_and_taken_back(open_tab: Opener) -> None:
 
 def test_a_loop_is_steered_where_the_server_can(server: Server, open_tab: Opener) -> None:
     """Buttons are there exactly where their routes are, and for loops that live; each is taken."""
-    can = jobs.STEERING in server.app.openapi()["paths"]
-    tab = open_tab()
-    page = tab.open("/jobs/wordcount")
-    names = ("Pause", "Resume", "Apply the recommendation", "Pin …")
-    for name in names:
+    can, kept = jobs.STEERING in server.app.openapi()["paths"], server.seeded.kept["wordcount"]
+    page = open_tab().open("/jobs/wordcount")
+    for name in ("Pause", "Apply the recommendation", "Pin …", "Resume"):
         expect(page.get_by_role("button", name=name, exact=True)).to_have_count(int(can))
         if can:
             press(page, name)
-            expect(page.locator("dialog[open]")).to_have_count(0)
+            expect(page.locator("#asked")).to_contain_text(f"Asked: {name}")
+            kept.turn()
+    expect(page.locator("#decisions tbody tr").first).to_contain_text("resume" if can else ":")
+    advised = open_tab().open("/jobs/stalled-wordcount")
+    expect(advised.get_by_role("button", name="Apply the recommendation")).to_have_count(int(can))
+    expect(advised.get_by_role("button", name="Pause")).to_have_count(0)

@@ -61,7 +61,7 @@ def _band(series: Series, x: Sequence[float | str]) -> dict[str, Any]:
     places = [at for at, y in zip(x, series.y, strict=True) if y is not None]
     upper, lower = [y + sd for y, sd in edges], [y - sd for y, sd in edges]
     return {
-        "type": "scatter", "mode": "lines", "name": f"{series.name} ± sd", "x": [*places, *reversed(places)],
+        "type": "scatter", "mode": "lines", "name": series.name, "x": [*places, *reversed(places)],
         "y": _short([*upper, *reversed(lower)]), "fill": "toself", "line": {"width": 0}, "opacity": _BAND,
         "fillcolor": COLOURS[series.role], "hoverinfo": "skip", "showlegend": False,
         "meta": {"role": series.role, "band": True},

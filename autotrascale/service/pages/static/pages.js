@@ -54,6 +54,7 @@
       dialog.close();
       if (form.dataset.then === "run") location.assign(`/runs/${answer.run_id}`);
       else if (form.dataset.then === "reload") location.reload();
+      else if (form.dataset.then === "asked") document.getElementById("asked").textContent = `Asked: ${yes.textContent}. The loop takes it in at its next look, and says so under Why.`;
     } catch (error) {
       problem.textContent = error.message;
       problem.hidden = false;
