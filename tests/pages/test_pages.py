@@ -177,7 +177,7 @@ def test_what_a_store_says_is_text_and_nothing_else(server: Server, open_tab: Op
 
 def test_a_page_weighs_little(server: Server, open_tab: Opener) -> None:
     """All that it loads, as it is, but for Plotly's own script."""
-    for address in ("/", "/jobs/clicks", f"/runs/{server.run}"):
+    for address in ("/", "/jobs/clicks", "/jobs/stalled-wordcount", f"/runs/{server.run}"):
         weights: dict[str, int] = {}
         page = open_tab().page
         page.on(

@@ -20,7 +20,7 @@ from autotrascale.plan.search.score import Benefit
 from autotrascale.tuning import Evaluation
 from autotrascale.views.plots import batch, compare, search
 from autotrascale.views.plots import run as run_plots
-from autotrascale.views.plots.job import Kept, Seen, plots, predictions, with_requests
+from autotrascale.views.plots.job import Kept, Seen, in_order, plots, predictions
 from autotrascale.views.plots.plot import Axis, Plot, Series
 from autotrascale.views.plots.plotly import figure, more
 from autotrascale.views.plots.run import Searched
@@ -49,7 +49,7 @@ def entries(draw: st.DrawFn, number: int) -> dict[str, Any]:
 def histories(draw: st.DrawFn) -> list[Seen]:
     numbers = range(1, draw(st.integers(0, 12)) + 1)
     looks = (Seen(n, 1.7e9 + 60.0 * n, draw(entries(n)), draw(st.none() | amounts)) for n in numbers)
-    return list(with_requests(looks))
+    return list(in_order(looks))
 
 
 @given(histories(), st.integers(0, 12), st.booleans())
@@ -80,7 +80,8 @@ def test_what_was_requested_stands_until_it_ran_or_failed(looks: list[Seen]) -> 
 def test_each_decision_is_marked_once_with_its_reason(looks: list[Seen], simulated: bool) -> None:
     parallelism = plots(Kept(Target(0.2), simulated), looks)[1]
     (marked,) = [series for series in parallelism.series if series.name == "decisions"]
-    acted = [look for look in looks if look.entry["action"] != "stay"]
+    deeds = [(look.entry["action"], look.entry["wanted"]) for look in looks]
+    acted = [now for before, now in zip([None, *deeds], deeds, strict=False) if now[0] != "stay" and now != before]
     assert len(marked.x) == len(acted)
     assert all("because" in said for said in marked.said)
 

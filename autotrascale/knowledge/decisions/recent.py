@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from autotrascale.domain.errors import DecisionJournalError, InputError
@@ -57,11 +57,13 @@ def entries(decisions: Decisions, session: str, last: int, after: int = 0) -> li
 
 
 def changes(decisions: Decisions, session: str, last: int) -> list[Written]:
-    """The latest first: the `last` so many, among recent ones, of those that did more than stay."""
+    """The latest first: the `last` so many, among recent ones, of those that did more than stay. Advice that is given
+    again and again is told once, as of when it was first given."""
     rows = decisions.read("SELECT number, written, entry FROM decision WHERE session = ? ORDER BY number DESC LIMIT ?",
                           (session, _AMONG))  # fmt: skip
     found = (Written(number, at, json.loads(entry)) for number, at, entry in rows if _STAYS not in entry)
-    return list(islice(found, last))
+    first = (list(again)[-1] for _, again in groupby(found, lambda each: (each.entry["action"], each.entry["wanted"])))
+    return list(islice(first, last))
 
 
 def throughputs(decisions: Decisions, session: str, after: int) -> dict[int, float]:

@@ -13,7 +13,7 @@ from autotrascale.knowledge.decisions import recent
 from autotrascale.knowledge.decisions.journal import Decisions, Past
 from autotrascale.knowledge.decisions.recent import Mark, Written
 from autotrascale.views.jobs import Loop
-from autotrascale.views.plots.job import Kept, Seen, with_requests
+from autotrascale.views.plots.job import Kept, Seen, in_order
 
 LOOKED_THROUGH = 200  # entries, for the last that measured and the last that changed something
 SHOWN = 400  # looks of a plot
@@ -92,7 +92,7 @@ class Board:
         simulated = session.past.opening.simulated
         seen = (Seen(each.number, each.entry["at"] if simulated else each.at, each.entry, carried.get(each.number))
                 for each in written)  # fmt: skip
-        return list(with_requests(seen, None if after is None else after.requested))
+        return list(in_order(seen, after))
 
     def decisions_of(self, session: Session, limit: int) -> list[Written]:
         """Those that changed something, the latest first, and the last look before all."""

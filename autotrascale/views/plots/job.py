@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import shorten
 from typing import Any
 
 from autotrascale.domain.target import Target
@@ -16,19 +17,22 @@ from autotrascale.views.plots.plot import Axis, Level, Plot, Series, known
 
 _HOUR = 3600.0
 MS = 1000.0
+MOST_SAID = 240  # characters of a reason beside its mark; the whole of it stands in the table
 FAR = 4.0  # times the target: beyond, a standstill would press everything else to the ground
 
 
 @dataclass(frozen=True)
 class Seen:
     """One look, as the journal has it. `at`: seconds since 1970, or of a simulated job since its loop first looked.
-    `requested`: what had been asked of the job by then and was not seen to run."""
+    `requested`: what had been asked of the job by then and was not seen to run; `news`: something was decided that the
+    look before had not decided already, as advice that nobody follows is given again and again."""
 
     number: int
     at: float
     entry: Mapping[str, Any]
     throughput: float | None = None
     requested: Mapping[str, int] | None = None
+    news: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,16 +43,18 @@ class Kept:
     simulated: bool
 
 
-def with_requests(looks: Iterable[Seen], before: Mapping[str, int] | None = None) -> Iterator[Seen]:
-    """What was asked for stands from its decision until it ran or failed."""
-    requested = before
+def in_order(looks: Iterable[Seen], before: Seen | None = None) -> Iterator[Seen]:
+    """Each with what follows from those before it. What was asked for stands until it ran or failed."""
+    last = before
     for look in looks:
-        action = look.entry["action"]
+        action, requested = look.entry["action"], None if last is None else last.requested
         if action == "rescale":
             requested = look.entry["wanted"]
         elif action in ("rescaled", "failed", "start"):
             requested = None
-        yield replace(look, requested=requested)
+        news = action != "stay" and (last is None or _deed(last.entry) != _deed(look.entry))
+        last = replace(look, requested=requested, news=news)
+        yield last
 
 
 def plots(kept: Kept, looks: Sequence[Seen]) -> list[Plot]:
@@ -78,7 +84,7 @@ def parallelism(kept: Kept, looks: Sequence[Seen]) -> Plot:
                          said=tuple(_named("recommended", entry["wanted"]) for entry in entries))  # fmt: skip
     requested = Series("requested", x, _sums(look.requested for look in looks), "steps", "third",
                        said=tuple(_named("requested", look.requested) for look in looks))  # fmt: skip
-    acted = [look for look in looks if look.entry["action"] != "stay"]
+    acted = [look for look in looks if look.news]
     decided = Series("decisions", _times(kept, acted), _sums(_decided(look.entry) for look in acted), "points", "bad",
                      said=tuple(one_line(look.entry) for look in acted))  # fmt: skip
     now = next((entry for entry in reversed(entries) if entry["running"]), None)
@@ -123,7 +129,11 @@ def predictions(checked: Sequence[tuple[float, float, float]]) -> Plot:
 
 
 def one_line(entry: Mapping[str, Any]) -> str:
-    return f"{entry['action']}: {moved(entry)}: {why(entry)}"
+    return shorten(f"{entry['action']}: {moved(entry)}: {why(entry)}", MOST_SAID, placeholder=" …")
+
+
+def _deed(entry: Mapping[str, Any]) -> tuple[Any, Any]:
+    return entry["action"], entry["wanted"]
 
 
 def _decided(entry: Mapping[str, Any]) -> Mapping[str, int] | None:
