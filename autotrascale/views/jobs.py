@@ -136,10 +136,12 @@ def _next(loop: Loop) -> str:
         return "no loop keeps this job now: autotrascale autoscale goes on with it"
     if state.down:
         return "it is started again at what it ran with" if not loop.advises else "whoever runs it starts it again"
-    if state.requested is not None:
+    if state.requested is not None and not loop.advises:
         return "it waits until what was requested is seen to run"
     if loop.advises and _differs(state.observed, state.planned):
         return "nothing by itself: this loop only advises"
     if _differs(state.observed, state.planned):
         return "the next looks decide when to change it: the reason says what it waits for"
-    return "it stays as it is until the rate or the latency calls for something else"
+    if loop.last is not None and loop.last["hold"]:
+        return "it stays as it is: the next look may be one to decide on"
+    return "it stays as it is until the rate, the latency or what the reason waits for changes"

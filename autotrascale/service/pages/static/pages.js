@@ -197,7 +197,7 @@
       ...plot.layout,
       xaxis: { ...axis, ...plot.layout.xaxis, title: { ...plot.layout.xaxis.title, standoff: 8 } },
       yaxis: { ...axis, ...plot.layout.yaxis, title: { ...plot.layout.yaxis.title, standoff: 8 } },
-      annotations: plot.layout.annotations.map((each) => ({ ...each, font: { ...each.font, color: quiet }, bgcolor: colour("raised") })),
+      annotations: plot.layout.annotations.map((each) => ({ ...each, font: { ...each.font, color: quiet } })),
       shapes: plot.layout.shapes.map((each) => ({ ...each, line: { ...each.line, color: quiet } })),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: quiet },
