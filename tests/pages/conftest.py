@@ -53,7 +53,7 @@ def server(pytestconfig: pytest.Config, configs: Path) -> Iterator[Server]:
         store = mlflow_stores.embedded(mlflow_stores.template(pytestconfig), folder)
         decisions = decisions_beside(store)
         assert decisions is not None
-        seeded = seed(store, decisions, hours=2.0)
+        seeded = seed(store, decisions, hours=1.5)
         state = State.of(store, Catalog(configs), "pages", parallel_runs=0, limit=50)
         app = create_app(state)
         with serving(app) as base:

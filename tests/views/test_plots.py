@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrascale import Study
@@ -116,6 +116,7 @@ def test_every_evaluation_is_drawn_or_the_plot_says_why_not(ran: tuple[Evaluatio
         assert best[-1] == max(scored)
 
 
+@settings(max_examples=20)  # each is a model of its own for each run
 @given(st.lists(st.tuples(st.tuples(st.integers(2, 24), st.integers(4, 24)), st.none() | st.floats(0.01, 5.0)),
                 min_size=1, max_size=6, unique_by=lambda each: each[0]))  # fmt: skip
 def test_slices_are_what_the_model_says(runs: list[tuple[tuple[int, int], float | None]]) -> None:
