@@ -32,6 +32,7 @@ test: $(READY)  ## all tests, the fast ones first
 	@scripts/redis.sh install
 	@scripts/influxdb.sh build
 	@scripts/kafka.sh fetch
+	@scripts/chromium.sh install
 	$(BIN)/python -m pytest -m 'not spark' $(SIDE_BY_SIDE)
 	$(BIN)/python -m pytest -m spark $(TWO_AT_A_TIME) --durations=12
 

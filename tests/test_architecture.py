@@ -33,14 +33,14 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "loop": ({"domain", "plan", "execute"}, set()),
     "views": ({"domain", "plan", "tuning"}, {"numpy"}),
     "testing": (
-        {"domain", "plan", "monitor", "execute", "reading", "tuning"},
+        {"domain", "plan", "monitor", "execute", "reading", "tuning", "knowledge", "loop"},
         {"numpy", "pytest", "hypothesis", "pyspark", "psutil"},
     ),
     "service": (
         {"domain", "plan", "reading", "files", "monitor", "analyze", "execute", "knowledge"}
         | {"tuning", "loop", "views"},
         {"typer", "rich", "pydantic", "numpy", "mlflow", "yaml", "packaging", "redis"}
-        | {"fastapi", "starlette", "uvicorn", "h11", "anyio", "prometheus_client"},
+        | {"fastapi", "starlette", "uvicorn", "h11", "anyio", "prometheus_client", "jinja2", "markupsafe"},
     ),
 }
 # Never in the planning core, whatever they are imported for: the outside world.

@@ -9,7 +9,18 @@ _EXTRAS = {
     "mlflow": ("mlflow",),
     "influxdb": ("influxdb_client", "urllib3"),
     "redis": ("redis",),
-    "service": ("fastapi", "starlette", "uvicorn", "anyio", "h11", "prometheus_client"),
+    "service": (
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "anyio",
+        "h11",
+        "prometheus_client",
+        "jinja2",
+        "markupsafe",
+        "plotly",
+        "fastapi_offline",
+    ),
 }
 _EXTRA_OF = {module: extra for extra, modules in _EXTRAS.items() for module in modules}
 

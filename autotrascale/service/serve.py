@@ -151,7 +151,8 @@ def check_address(host: str, *, secured: bool) -> bool:
 def check_installed() -> None:
     from autotrascale.domain.errors import InputError
 
-    missing = [package for package in ("fastapi", "uvicorn", "prometheus_client", "mlflow") if not find_spec(package)]
+    wanted = ("fastapi", "uvicorn", "prometheus_client", "mlflow", "jinja2", "plotly", "fastapi_offline")
+    missing = [package for package in wanted if not find_spec(package)]
     if missing:
         raise InputError("serve", f"needs packages that are not installed: {', '.join(missing)}",
                          remedy="pip install 'autotrascale[service]'")  # fmt: skip

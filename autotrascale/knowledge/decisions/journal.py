@@ -147,6 +147,10 @@ class Decisions(DecisionsFile):
     def jobs(self) -> list[str]:
         return [job for (job,) in self.read("SELECT DISTINCT job FROM session ORDER BY job", ())]
 
+    def session(self, id: str) -> Past | None:
+        query = "SELECT id, opening, begun, written, owner, ended, state FROM session WHERE id = ?"
+        return next((_past(row) for row in self.read(query, (id,))), None)
+
     def slots_of_others(self, job: str) -> int:
         """What other jobs take, or have asked for, that a loop keeps now. Advice takes none."""
         others = (past for past in self.sessions() if past.opening.job != job and past.lives)

@@ -18,6 +18,7 @@ from autotrascale.service.api.problems import Problem
 from autotrascale.service.api.rereading import Rereading
 from autotrascale.service.api.state import THREADS, State
 from autotrascale.service.api.tokens import Tokens
+from autotrascale.service.pages import install as pages
 
 TITLE = "AuTraScale"
 ABOUT = "Finds the least parallelism that holds a streaming job's latency target. docs/http-api.md shows how."
@@ -25,8 +26,6 @@ ABOUT = "Finds the least parallelism that holds a streaming job's latency target
 
 def create_app(state: State, tokens: Tokens | None = None, *, loopback: bool = True) -> FastAPI:
     """Opening it reads the store; closing it ends the runs under way, which go on at the next start."""
-
-    rereading = Rereading([state.catalog.all, *([] if tokens is None else [tokens.reread])])
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -40,7 +39,7 @@ def create_app(state: State, tokens: Tokens | None = None, *, loopback: bool = T
                 await anyio.to_thread.run_sync(rereading.close)
                 await anyio.to_thread.run_sync(state.close)
 
-    # No pages for people: FastAPI's load their scripts from elsewhere.
+    # FastAPI's own pages load their scripts from elsewhere: ours, at /docs, from here.
     app = FastAPI(title=TITLE, version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None,
                   telemetry={"tracing": False, "metrics": False, "logs": False})  # fmt: skip
     app.state.service = state
@@ -49,6 +48,8 @@ def create_app(state: State, tokens: Tokens | None = None, *, loopback: bool = T
     app.include_router(events.router, dependencies=[Depends(events.room)])
     for router in (runs.router, others.router, steering.router, health.router):
         app.include_router(router)
+    board = pages.install(app, state, tokens)
+    rereading = Rereading([state.catalog.all, board.look, *([] if tokens is None else [tokens.reread])])
     app.add_middleware(Guard, tokens=tokens, loopback=loopback)
     app.add_middleware(Counting, metrics=state.metrics)
     app.openapi = lambda: _openapi(app, tokens is not None)  # type: ignore[method-assign]

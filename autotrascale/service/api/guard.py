@@ -1,15 +1,17 @@
 """Who may ask, and how much at once: the checks that come before any route, as plain ASGI, for they meet every request.
 
 On a loopback address the Host header must name it: else a page of another site could reach this server by a name of
-its own that resolves to 127.0.0.1. With tokens, each request must carry one, but for `/healthz`. Bodies are bounded,
-whether or not they say how long they are. Who asks is written beside the request, for the journal.
+its own that resolves to 127.0.0.1. With tokens, each request must carry one, but for `/healthz` and the form that asks
+for one: programs as a bearer's, browsers in the cookie that the form gave them. Bodies are bounded, whether or not they
+say how long they are. Who asks is written beside the request, for the journal.
 """
 
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from autotrascale.service.api.problems import ProblemResponse
@@ -17,6 +19,9 @@ from autotrascale.service.api.tokens import Tokens
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OPEN_PATH = "/healthz"
+SIGN_IN = "/sign-in"
+COOKIE = "autotrascale_token"
+OPEN_PATHS = frozenset({OPEN_PATH, SIGN_IN, "/static/pages.css", "/static/icon.svg"})
 MOST_BYTES = 1_000_000
 ASKED_BY = "autotrascale.asked_by"  # in a request's scope
 
@@ -47,16 +52,18 @@ class Guard:
             return ProblemResponse(403, "pages of other sites may not ask this server")
         return None
 
-    def _unknown(self, scope: Scope, headers: dict[bytes, bytes]) -> ProblemResponse | None:
+    def _unknown(self, scope: Scope, headers: dict[bytes, bytes]) -> Response | None:
         address = (scope.get("client") or ("nowhere",))[0]
         scope[ASKED_BY] = f"somebody at {address}"
-        if self._tokens is None or scope["path"] == OPEN_PATH:
+        if self._tokens is None or scope["path"] in OPEN_PATHS:
             return None
-        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        owner = self._tokens.owner(given.strip()) if scheme.lower() == b"bearer" else None
+        given = _given(headers)
+        owner = None if given is None else self._tokens.owner(given)
         if owner is not None:
             scope[ASKED_BY] = f"{owner} at {address}"
             return None
+        if scope["method"] == "GET" and b"text/html" in headers.get(b"accept", b""):
+            return RedirectResponse(f"{SIGN_IN}?then={quote(scope['path'], safe='')}", 303)
         return ProblemResponse(401, "send the server's token: Authorization: Bearer …",
                                headers={"WWW-Authenticate": "Bearer"})  # fmt: skip
 
@@ -103,6 +110,18 @@ class _Bounded:
 
 def _too_long(most: int) -> ProblemResponse:
     return ProblemResponse(413, f"a body may have {most} bytes at most", headers={"Connection": "close"})
+
+
+def _given(headers: dict[bytes, bytes]) -> bytes | None:
+    """The token that a request carries."""
+    scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+    if scheme:
+        return token.strip() if scheme.lower() == b"bearer" else None
+    for pair in headers.get(b"cookie", b"").split(b";"):
+        name, _, value = pair.strip().partition(b"=")
+        if name == COOKIE.encode():
+            return unquote(value.decode("latin-1")).encode()
+    return None
 
 
 def _name(host: str) -> str:

@@ -1,0 +1,147 @@
+"""The control loops as the pages show them: read by one thread when the journal has changed, however many look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from threading import RLock
+
+from autotrascale.domain.errors import DecisionJournalError
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.target import Target
+from autotrascale.knowledge.decisions import recent
+from autotrascale.knowledge.decisions.journal import Decisions, Past
+from autotrascale.knowledge.decisions.recent import Mark, Written
+from autotrascale.views.jobs import Loop
+from autotrascale.views.plots.job import Kept, Seen, in_order
+
+LOOKED_THROUGH = 200  # entries, for the last that measured and the last that changed something
+SHOWN = 400  # looks of a plot
+
+
+@dataclass(frozen=True)
+class Session:
+    """The session of a job that its page shows, and what stands out of its entries."""
+
+    mark: Mark
+    past: Past
+    lives: bool
+    last: Written | None = None
+    measured: Written | None = None
+    changed: Written | None = None
+
+    @property
+    def target(self) -> Target:
+        opening = self.past.opening
+        return Target(opening.latency_target, opening.statistic)  # type: ignore[arg-type]
+
+    @property
+    def loop(self) -> Loop:
+        opening = self.past.opening
+        return Loop(
+            opening.job, self.target, self.past.state, self.lives, self.mark.ended, opening.advise, opening.simulated,
+            opening.executor, None if self.last is None else self.last.entry,
+            None if self.measured is None else self.measured.entry,
+        )  # fmt: skip
+
+    @property
+    def kept(self) -> Kept:
+        return Kept(self.target, self.past.opening.simulated)
+
+
+class Board:
+    """`sessions` is what was read last, by job. `problem`: why the journal cannot be read."""
+
+    def __init__(self, decisions: Decisions | None) -> None:
+        self.decisions = decisions
+        self.sessions: dict[str, Session] = {}
+        self.marks: dict[str, list[Mark]] = {}
+        self.problem = ""
+        self._lock = RLock()  # of the one connection
+
+    def look(self) -> None:
+        if self.decisions is None:
+            return
+        try:
+            with self._lock:
+                self._look(self.decisions)
+            self.problem = ""
+        except DecisionJournalError as error:
+            self.problem = str(error)
+
+    def session(self, job: str, id: str | None = None) -> Session | None:
+        """The job's newest, or one of its earlier ones."""
+        shown = self.sessions.get(job)
+        if id is None or (shown is not None and shown.mark.id == id):
+            return shown
+        mark = next((mark for mark in self.marks.get(job, []) if mark.id == id), None)
+        if mark is None or self.decisions is None:
+            return None
+        with self._lock:
+            return self._read(self.decisions, mark, None)
+
+    def looks(self, session: Session, after: Seen | None = None) -> list[Seen]:
+        """The last so many, or those after that one."""
+        if self.decisions is None:
+            return []
+        number = 0 if after is None else after.number
+        with self._lock:
+            written = recent.entries(self.decisions, session.mark.id, SHOWN, number)
+            first = written[0].number if written else 0
+            carried = recent.throughputs(self.decisions, session.mark.id, first - 1) if written else {}
+        simulated = session.past.opening.simulated
+        seen = (Seen(each.number, each.entry["at"] if simulated else each.at, each.entry, carried.get(each.number))
+                for each in written)  # fmt: skip
+        return list(in_order(seen, after))
+
+    def decisions_of(self, session: Session, limit: int) -> list[Written]:
+        """Those that changed something, the latest first, and the last look before all."""
+        if self.decisions is None:
+            return []
+        with self._lock:
+            found = recent.changes(self.decisions, session.mark.id, limit)
+        last = (
+            [] if session.last is None or any(each.number == session.last.number for each in found) else [session.last]
+        )
+        return [*last, *found][:limit]
+
+    def snapshot(self, session: Session) -> Snapshot | None:
+        if self.decisions is None or session.last is None:
+            return None
+        with self._lock:
+            return recent.last_snapshot(self.decisions, session.mark.id, session.last.number)
+
+    def _look(self, decisions: Decisions) -> None:
+        marks: dict[str, list[Mark]] = {}
+        for mark in recent.marks(decisions):
+            marks.setdefault(mark.job, []).append(mark)
+        sessions = {}
+        for job, of_job in marks.items():
+            mark = max(of_job, key=lambda mark: (mark.ended is None, mark.written))
+            session = self._read(decisions, mark, self.sessions.get(job))
+            if session is not None:
+                sessions[job] = session
+        self.marks, self.sessions = marks, sessions
+
+    def _read(self, decisions: Decisions, mark: Mark, known: Session | None) -> Session | None:
+        if known is not None and known.mark == mark:
+            lives = known.past.lives
+            return known if lives == known.lives else replace(known, lives=lives)
+        past = decisions.session(mark.id)
+        if past is None:
+            return None
+        same = known if known is not None and known.mark.id == mark.id else None
+        last = None if same is None else same.last
+        session = Session(mark, past, past.lives)
+        if same is not None:
+            session = replace(session, last=same.last, measured=same.measured, changed=same.changed)
+        for each in self._news(decisions, mark.id, last):
+            session = replace(session, last=each)
+            if each.entry["rate"] is not None:
+                session = replace(session, measured=each)
+            if each.entry["action"] != "stay":
+                session = replace(session, changed=each)
+        return session
+
+    def _news(self, decisions: Decisions, id: str, last: Written | None) -> Iterator[Written]:
+        yield from recent.entries(decisions, id, LOOKED_THROUGH, 0 if last is None else last.number)

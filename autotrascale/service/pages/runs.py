@@ -1,0 +1,210 @@
+"""`/runs` and `/runs/ID`: tuning runs, what each tried, why it ended where it did, and runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, HTTPException, Query, Request, Response
+from starlette.responses import JSONResponse, StreamingResponse
+
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.trial import Verdict
+from autotrascale.knowledge import history
+from autotrascale.knowledge.history import Record, Summary
+from autotrascale.plan.search.score import Benefit
+from autotrascale.plan.words import amount
+from autotrascale.service.api.state import RunOf, State, StateOf
+from autotrascale.service.pages.html import page, render
+from autotrascale.service.pages.jobs import as_data
+from autotrascale.service.pages.live import Content, Live, Topic
+from autotrascale.service.pages.overview import signed_in
+from autotrascale.service.pages.route import LiveOf, PageRoute
+from autotrascale.tuning import Evaluation, Outcome
+from autotrascale.views.explanation import why
+from autotrascale.views.plots import batch, compare, search
+from autotrascale.views.plots import run as run_plots
+from autotrascale.views.plots.plot import Plot
+from autotrascale.views.plots.run import Searched
+from autotrascale.views.verdict import summary
+
+LISTED = 50
+BESIDE = 6  # runs side by side
+OPERATORS = 12  # slices that are drawn
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+PLOTS = (
+    ("history", "Score against the stop threshold"),
+    ("latencies", "Latency against the target"),
+    ("instances", "Instances against the floor"),
+    ("choices", "What was tried, operator by operator"),
+    ("predictions", "Prediction against outcome"),
+    ("acquisition", "Where another run would be worth most"),
+    (batch.NAME, "Where the time goes"),
+)
+
+
+@router.get("/runs")
+async def ls(
+    request: Request, state: StateOf, job: Annotated[str | None, Query(max_length=250)] = None,
+    cursor: Annotated[str | None, Query(max_length=200)] = None,
+) -> Response:  # fmt: skip
+    found, more = state.index.page(job, None, cursor, LISTED)
+    runs = await state.in_thread(lambda: [state.index.get(run_id) for run_id in found])
+    return page("runs.html", signed_in=signed_in(request), runs=[run for run in runs if run is not None], job=job,
+                cursor=more)  # fmt: skip
+
+
+@router.get("/runs/{run_id}")
+async def run(request: Request, run: RunOf, state: StateOf, live: LiveOf) -> Response:
+    topic = await _topic(state, live, run.run_id)
+    operators = await state.in_thread(lambda: _operators(state, run))
+    slices = [(f"slice-{i}", f"Expected latency: {name}") for i, name in enumerate(operators[:OPERATORS])]
+    return page("run.html", signed_in=signed_in(request), run=run, topic=topic, regions=topic.content.regions,
+                plots=PLOTS, slices=slices, waits=state.queue.knows(run.run_id))  # fmt: skip
+
+
+@router.get("/plots/runs/{run_id}")
+async def plots(run: RunOf, state: StateOf) -> Response:
+    return JSONResponse(await state.compute(lambda: state.journals.kept("plots", run, lambda: _plots(state, run))))
+
+
+@router.get("/live/runs/{run_id}")
+async def follow(run: RunOf, state: StateOf, live: LiveOf, since: str = "") -> StreamingResponse:
+    return live.stream(state, await _topic(state, live, run.run_id), since)
+
+
+@router.get("/compare")
+async def side_by_side(request: Request, state: StateOf, run: Annotated[list[str], Query()] = []) -> Response:  # noqa: B006
+    chosen = await state.in_thread(lambda: _chosen(state, run))
+    rows = await state.in_thread(lambda: [(each, _kept_told(state, each)) for each in chosen])
+    address = "/plots/compare?" + urlencode([("run", each.run_id) for each in chosen])
+    return page("compare.html", signed_in=signed_in(request), rows=rows, address=address)
+
+
+@router.get("/plots/compare")
+async def compared(state: StateOf, run: Annotated[list[str], Query()] = []) -> Response:  # noqa: B006
+    chosen = await state.in_thread(lambda: _chosen(state, run))
+    tried = await state.in_thread(lambda: {_label(each): state.journals.evaluations(each) for each in chosen})
+    plot = compare.tried(tried, [each.latency_target or 0.0 for each in chosen])
+    return JSONResponse({"upto": 0, "plots": [as_data(plot)]})
+
+
+async def _topic(state: State, live: Live, run_id: str) -> Topic:
+    def mark() -> Hashable:
+        return state.index.known(run_id)
+
+    return await live.topic(state, f"run {run_id}", mark, lambda: _content(state, run_id))
+
+
+def _content(state: State, run_id: str) -> Content:
+    run = state.index.get(run_id)
+    if run is None:
+        raise HTTPException(404, f"run {run_id} is not in the store")
+    evaluations = state.journals.evaluations(run) if run.evaluations else ()
+    values: dict[str, Mapping[str, Any]] = {
+        "run_status": {"run": run, "next": _next(state, run)},
+        "run_why": _kept_told(state, run),
+        "evaluations": {"evaluations": evaluations, "run": run, "stable": Verdict.STABLE},
+    }
+    again = {"again": True}  # the plots of a run are few, and change with each evaluation
+    return Content({name: render(f"regions/{name}.html", **values[name]) for name in values}, again)
+
+
+def _told(state: State, run: Summary) -> dict[str, Any]:
+    """Why this parallelism, in words; or why that cannot be said yet."""
+    if not run.evaluations:
+        return {"words": "", "operators": [], "remarks": [], "missing": "No evaluation is finished yet."}
+    try:
+        record, outcome = _outcome(state, run)
+    except InputError as error:
+        return {"words": "", "operators": [], "remarks": [], "missing": str(error)}
+    remarks = [*outcome.remarks, *record.opening.warm_start]
+    return {"words": summary(outcome), "operators": why(outcome), "remarks": remarks, "missing": ""}
+
+
+def _outcome(state: State, run: Summary) -> tuple[Record, Outcome]:
+    def made() -> tuple[Record, Outcome]:
+        record = state.journals.record(run.run_id)
+        return record, history.outcome_so_far(record)
+
+    return state.journals.kept("outcome", run, made)
+
+
+def _next(state: State, run: Summary) -> str:
+    match run.state:
+        case "queued":
+            return "it waits for its turn"
+        case "running":
+            return "the next trial is under way"
+        case "interrupted" | "crashed" if state.queue.knows(run.run_id):
+            return "it goes on by itself"
+        case "interrupted" | "crashed" | "failed":
+            return "nothing by itself: resume it to go on after its last evaluation"
+    if run.met_target:
+        return "set this parallelism, or let autotrascale autoscale keep the job from here"
+    return "nothing by itself: the verdict below says what to try"
+
+
+def _operators(state: State, run: Summary) -> list[str]:
+    """None before there is anything to slice."""
+    if not run.evaluations:
+        return []
+    try:
+        _, outcome = _outcome(state, run)
+    except InputError:
+        return []
+    return [] if outcome.model is None else list(outcome.job.topology)
+
+
+def _plots(state: State, run: Summary) -> dict[str, Any]:
+    if not run.evaluations:
+        missing = [Plot.not_to_be_had(name, title, "No evaluation is finished yet.") for name, title in PLOTS]
+        return {"upto": 0, "plots": [as_data(plot) for plot in missing]}
+    record, outcome = _outcome(state, run)
+    window = batch.of(_window(record, outcome.best), simulated=outcome.simulated)
+    found = [*run_plots.plots(searched(record, outcome)), *_of_model(outcome), window]
+    return {"upto": run.evaluations, "plots": [as_data(plot) for plot in found]}
+
+
+def searched(record: Record, outcome: Outcome) -> Searched:
+    settings, target = record.opening.settings, outcome.job.target.latency_seconds
+    floor = outcome.job.topology.vector(outcome.floor)
+    benefit = Benefit(floor, target, settings.alpha, settings.over_allocation)
+    return Searched(outcome.job, outcome.evaluations, benefit)
+
+
+def _of_model(outcome: Outcome) -> list[Plot]:
+    model, operators = outcome.model, list(outcome.job.topology)
+    if model is None:
+        why_not = "The search did not begin: no parallelism that holds the rate was found to search above."
+        titles = [each for each in PLOTS if each[0] in ("predictions", "acquisition")]
+        return [Plot.not_to_be_had(name, title, why_not) for name, title in titles]
+    centre = outcome.best.parallelism
+    slices = search.slices(model, operators, centre)[:OPERATORS]
+    return [*slices, search.acquisition(model, operators, centre), search.predictions(model, operators)]
+
+
+def _window(record: Record, best: Evaluation) -> Snapshot | None:
+    return next((each.trial.snapshot for each in record.trials if each.evaluation.number == best.number), None)
+
+
+def _chosen(state: State, run_ids: Sequence[str]) -> list[Summary]:
+    if not 1 <= len(set(run_ids)) <= BESIDE:
+        raise HTTPException(422, f"choose up to {BESIDE} runs to show side by side")
+    found = [state.index.get(run_id) for run_id in dict.fromkeys(run_ids)]
+    if None in found:
+        raise HTTPException(404, "one of these runs is not in the store")
+    return [each for each in found if each is not None]
+
+
+def _label(run: Summary) -> str:
+    rate = "" if run.rate is None else f" at {amount(run.rate)}/s"
+    return f"{run.job}{rate} ({run.run_id[:6]})"
+
+
+def _kept_told(state: State, run: Summary) -> Mapping[str, Any]:
+    return state.journals.kept("told", run, lambda: _told(state, run))

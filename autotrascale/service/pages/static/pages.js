@@ -1,0 +1,297 @@
+"use strict";
+// What a page does after it was loaded: says times as the reader has them, draws plots, keeps itself up to date through
+// server-sent events, and asks before it acts. A page without this script shows everything but the plots.
+(() => {
+  const all = (selector, inside = document) => Array.from(inside.querySelectorAll(selector));
+
+  // --- times, in the reader's own zone ------------------------------------------------------------------------------
+
+  const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+  function age(seconds) {
+    const steps = [[86400, "d"], [3600, "h"], [60, "min"]];
+    for (const [size, unit] of steps) if (seconds >= size) return `${Math.floor(seconds / size)} ${unit} ago`;
+    return `${Math.max(0, Math.floor(seconds))} s ago`;
+  }
+
+  function tellTimes(inside) {
+    for (const each of all("time[data-when]", inside)) {
+      const at = new Date(each.dateTime);
+      each.textContent = moment.format(at);
+      each.title = at.toISOString();
+    }
+    tellAges(inside);
+  }
+
+  function tellAges(inside) {
+    const now = Date.now();
+    for (const each of all("time[data-ago]", inside)) {
+      const said = age((now - Date.parse(each.dateTime)) / 1000);
+      if (each.textContent === said) continue;
+      each.textContent = said;
+      each.title = moment.format(new Date(each.dateTime));
+    }
+  }
+
+  // --- actions: each asks once --------------------------------------------------------------------------------------
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-opens], [data-closes]");
+    if (!button) return;
+    if (button.dataset.opens) document.getElementById(button.dataset.opens).showModal();
+    else button.closest("dialog").close();
+  });
+
+  document.addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (!form.dataset.address) return;
+    event.preventDefault();
+    const dialog = form.closest("dialog"), problem = form.querySelector(".problem"), yes = form.querySelector("[value=yes]");
+    problem.hidden = yes.disabled = true;
+    yes.disabled = true;
+    try {
+      const answer = await send(form);
+      dialog.close();
+      if (form.dataset.then === "run") location.assign(`/runs/${answer.run_id}`);
+      else if (form.dataset.then === "reload") location.reload();
+      else if (form.dataset.then === "asked") document.getElementById("asked").textContent = `Asked: ${yes.textContent}. The loop takes it in at its next look, and says so under Why.`;
+    } catch (error) {
+      problem.textContent = error.message;
+      problem.hidden = false;
+    } finally {
+      yes.disabled = false;
+    }
+  });
+
+  async function send(form) {
+    const body = form.dataset.body ? JSON.parse(form.dataset.body) : {};
+    for (const field of all("input[name]", form)) {
+      const operator = field.name.startsWith("k.") ? field.name.slice(2) : null;
+      if (operator === null) body[field.name] = field.value;
+      else (body.parallelism ??= {})[operator] = Number(field.value);
+    }
+    const said = Object.keys(body).length > 0;
+    const response = await fetch(form.dataset.address, {
+      method: form.dataset.method,
+      headers: said ? { "Content-Type": "application/json" } : {},
+      body: said ? JSON.stringify(body) : undefined,
+    }).catch(() => { throw new Error("The server cannot be reached: try again."); });
+    const answer = await response.json().catch(() => ({}));
+    if (!response.ok) throw new Error(answer.detail || `The server answered ${response.status}.`);
+    return answer;
+  }
+
+  // --- plots --------------------------------------------------------------------------------------------------------
+
+  const drawn = new Map(); // the figure element → its plot
+  const waiting = new IntersectionObserver(onSeen, { rootMargin: "200px" });
+  const narrow = matchMedia("(max-width: 760px)"), dark = matchMedia("(prefers-color-scheme: dark)");
+  let upto = 0; // the last look that the plots show
+  let plotly = null;
+
+  function loadPlotly() {
+    plotly ??= new Promise((resolve, reject) => {
+      const script = document.createElement("script"), own = document.getElementById("script").dataset;
+      for (const id of own.styles.split(" ")) { // it adds no style where there is one of this name
+        const instead = document.createElement("meta");
+        instead.id = id;
+        document.head.append(instead);
+      }
+      script.src = own.plotly;
+      script.onload = () => resolve(window.Plotly);
+      script.onerror = () => reject(new Error("The script that draws plots did not load: reload the page."));
+      document.head.append(script);
+    });
+    return plotly;
+  }
+
+  function loadPlots() {
+    const containers = all("[data-plots]");
+    for (const address of new Set(containers.map((each) => each.dataset.plots))) {
+      fetch(address)
+        .then(async (response) => {
+          if (!response.ok) throw new Error(`The plots cannot be had: the server answered ${response.status}.`);
+          return response.json();
+        })
+        .then((found) => {
+          upto = found.upto;
+          for (const plot of found.plots) place(plot);
+          for (const figure of all("figure[aria-busy=true]")) if (!drawn.has(figure)) say(figure, "There is nothing to draw yet.");
+        })
+        .catch((error) => {
+          for (const figure of all("figure")) if (!drawn.has(figure)) say(figure, error.message);
+        });
+    }
+  }
+
+  function place(plot) {
+    const figure = document.getElementById(`plot-${plot.name}`);
+    if (!figure) return;
+    figure.querySelector("h3").textContent = plot.title;
+    if (plot.missing) {
+      if (drawn.delete(figure) && window.Plotly) window.Plotly.purge(figure.querySelector(".plot"));
+      say(figure, plot.missing);
+      return;
+    }
+    figure.querySelector("figcaption").textContent = plot.says;
+    figure.querySelector(".plot").setAttribute("aria-label", `${plot.title}. ${plot.says}`);
+    if (plot.layout.xaxis.type === "date") for (const trace of plot.data) trace.x = trace.x.map(local);
+    const before = drawn.get(figure);
+    drawn.set(figure, plot);
+    plot.shown = Boolean(before && before.shown);
+    if (plot.shown) show(figure, plot);
+    else waiting.observe(figure);
+  }
+
+  function say(figure, text) {
+    figure.removeAttribute("aria-busy");
+    const told = document.createElement("p");
+    told.className = "quiet";
+    told.textContent = text;
+    figure.querySelector(".plot").replaceChildren(told);
+  }
+
+  function onSeen(entries) {
+    for (const { target, isIntersecting } of entries) {
+      if (!isIntersecting) continue;
+      waiting.unobserve(target);
+      show(target, drawn.get(target));
+    }
+  }
+
+  function show(figure, plot) {
+    loadPlotly().then((library) => {
+      if (drawn.get(figure) !== plot) return;
+      const place = figure.querySelector(".plot");
+      if (!plot.shown) place.replaceChildren();
+      plot.shown = true;
+      library.react(place, plot.data.map(coloured), layout(plot), { displayModeBar: false, responsive: true });
+      figure.removeAttribute("aria-busy");
+    }).catch((error) => say(figure, error.message));
+  }
+
+  // Plotly shows times as they stand, so they are shifted to the reader's zone.
+  function local(milliseconds) {
+    return milliseconds - new Date(milliseconds).getTimezoneOffset() * 60000;
+  }
+
+  function colour(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  }
+
+  function coloured(trace) {
+    const { role, band } = trace.meta, own = colour(role);
+    if (band) return { ...trace, fillcolor: own };
+    if (trace.type === "bar") return { ...trace, marker: { ...trace.marker, color: own } };
+    const painted = { ...trace };
+    if (trace.line) painted.line = { ...trace.line, color: own };
+    if (trace.marker) painted.marker = { ...trace.marker, color: own };
+    if (trace.error_y) painted.error_y = { ...trace.error_y, color: own };
+    return painted;
+  }
+
+  function layout(plot) {
+    const axis = { gridcolor: colour("grid"), linecolor: colour("line"), zerolinecolor: colour("line"), automargin: true };
+    const quiet = colour("quiet");
+    return {
+      ...plot.layout,
+      xaxis: { ...axis, ...plot.layout.xaxis, title: { ...plot.layout.xaxis.title, standoff: 8 } },
+      yaxis: { ...axis, ...plot.layout.yaxis, title: { ...plot.layout.yaxis.title, standoff: 8 } },
+      annotations: plot.layout.annotations.map((each) => ({ ...each, font: { ...each.font, color: quiet } })),
+      shapes: plot.layout.shapes.map((each) => ({ ...each, line: { ...each.line, color: quiet } })),
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: quiet },
+      hoverlabel: { bgcolor: colour("raised"), bordercolor: colour("line"), font: { color: colour("text") } },
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
+      margin: { l: 8, r: 8, t: plot.layout.showlegend ? 30 : 12, b: 8 },
+      dragmode: narrow.matches ? false : "zoom", height: 270, uirevision: plot.name,
+    };
+  }
+
+  // What a look added. Whoever shows anything else than the look before loads all of it again.
+  function extend(more) {
+    if (more.upto <= upto) return;
+    if (more.after !== upto) return loadPlots();
+    upto = more.upto;
+    for (const [figure, plot] of drawn) {
+      const added = more.plots[plot.name];
+      if (!added) continue;
+      figure.querySelector("figcaption").textContent = added.says;
+      added.traces.forEach((trace, i) => {
+        const x = plot.layout.xaxis.type === "date" ? trace.x.map(local) : trace.x;
+        const known = plot.data[i];
+        known.x = known.x.concat(x).slice(-MOST);
+        known.y = known.y.concat(trace.y).slice(-MOST);
+        if (known.text) known.text = known.text.concat(trace.text).slice(-MOST);
+      });
+      if (plot.shown) show(figure, plot);
+    }
+  }
+  const MOST = 800; // values of a series
+
+  function recolour() {
+    for (const [figure, plot] of drawn) if (plot.shown) show(figure, plot);
+  }
+
+  // --- up to date ---------------------------------------------------------------------------------------------------
+
+  const told = document.getElementById("live");
+  let source = null, since = null;
+
+  function follow() {
+    if (!document.body.dataset.live || source) return;
+    const address = new URL(document.body.dataset.live, location.href);
+    if (since) address.searchParams.set("since", since);
+    source = new EventSource(address);
+    source.onopen = () => tell("live", "live");
+    source.onerror = () => {
+      tell("lost", "not live: trying again");
+      if (source.readyState === EventSource.CLOSED) { // it was refused, and does not try again by itself
+        source = null;
+        setTimeout(follow, 5000);
+      }
+    };
+    source.addEventListener("news", (event) => {
+      since = event.lastEventId;
+      const { regions, more } = JSON.parse(event.data);
+      for (const [name, html] of Object.entries(regions)) put(name, html);
+      if (more && more.again) loadPlots();
+      else if (more) extend(more);
+    });
+  }
+
+  function tell(state, words) {
+    if (told.dataset.state === state) return;
+    told.dataset.state = state;
+    told.textContent = words;
+  }
+
+  // What somebody is in the middle of using is changed when they are done.
+  const late = new Map();
+
+  function put(name, html) {
+    const region = document.getElementById(name);
+    if (!region) return;
+    if (region.contains(document.activeElement) || region.querySelector("dialog[open]")) {
+      late.set(name, html);
+      return;
+    }
+    late.delete(name);
+    region.innerHTML = html;
+    tellTimes(region);
+  }
+
+  document.addEventListener("focusout", () => setTimeout(() => { for (const [name, html] of late) put(name, html); }, 0));
+  // A page that nobody sees needs no connection: a browser has six of them for each server.
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) follow();
+    else if (source) { source.close(); source = null; tell("none", ""); }
+  });
+
+  tellTimes(document);
+  setInterval(() => tellAges(document), 1000);
+  dark.addEventListener("change", recolour);
+  narrow.addEventListener("change", recolour);
+  loadPlots();
+  if (!document.hidden) follow();
+})();

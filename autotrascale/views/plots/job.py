@@ -1,0 +1,160 @@
+"""A job that is kept, over its time: parallelism, rate, backlog, latency, and what was decided.
+
+Each series has one value for each look, so that what a later look adds can be told alone (`Plot.followed_by`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from textwrap import shorten
+from typing import Any
+
+from autotrascale.domain.target import Target
+from autotrascale.plan.words import amount, percent, seconds
+from autotrascale.views.decisions import moved, why
+from autotrascale.views.plots.plot import Axis, Level, Plot, Series, known
+
+_HOUR = 3600.0
+MS = 1000.0
+MOST_SAID = 240  # characters of a reason beside its mark; the whole of it stands in the table
+FAR = 4.0  # times the target: beyond, a standstill would press everything else to the ground
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One look, as the journal has it. `at`: seconds since 1970, or of a simulated job since its loop first looked.
+    `requested`: what had been asked of the job by then and was not seen to run; `news`: something was decided that the
+    look before had not decided already, as advice that nobody follows is given again and again."""
+
+    number: int
+    at: float
+    entry: Mapping[str, Any]
+    throughput: float | None = None
+    requested: Mapping[str, int] | None = None
+    news: bool = False
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the plots of one job have in common."""
+
+    target: Target
+    simulated: bool
+
+
+def in_order(looks: Iterable[Seen], before: Seen | None = None) -> Iterator[Seen]:
+    """Each with what follows from those before it. What was asked for stands until it ran or failed."""
+    last = before
+    for look in looks:
+        action, requested = look.entry["action"], None if last is None else last.requested
+        if action == "rescale":
+            requested = look.entry["wanted"]
+        elif action in ("rescaled", "failed", "start"):
+            requested = None
+        news = action != "stay" and (last is None or _deed(last.entry) != _deed(look.entry))
+        last = replace(look, requested=requested, news=news)
+        yield last
+
+
+def plots(kept: Kept, looks: Sequence[Seen]) -> list[Plot]:
+    return [make(kept, looks) for make in (latency, parallelism, rate, backlog)]
+
+
+def latency(kept: Kept, looks: Sequence[Seen]) -> Plot:
+    target = kept.target
+    values = [None if (s := look.entry["latency_seconds"]) is None else s * MS for look in looks]
+    there = known(values)
+    within = sum(value <= target.latency_seconds * MS for value in there)
+    says = f"{within} of {len(there)} measured looks were within {seconds(target.latency_seconds)}." if there else (
+        "None of these looks measured a latency.")  # fmt: skip
+    series = Series(f"latency ({target.statistic})", _times(kept, looks), tuple(values))
+    level = Level(target.latency_seconds * MS, f"target {seconds(target.latency_seconds)}")
+    far = max(there, default=0.0) > FAR * target.latency_seconds * MS
+    axis = Axis(f"{target.statistic} latency (ms)", "log" if far else "number")
+    return _plot("latency", "Latency against the target", says, kept, axis, (series,), (level,))
+
+
+def parallelism(kept: Kept, looks: Sequence[Seen]) -> Plot:
+    """In instances of all operators together; which have how many is told where a point is."""
+    entries, x = [look.entry for look in looks], _times(kept, looks)
+    running = Series("running", x, _sums(entry["running"] for entry in entries), "steps", "main",
+                     said=tuple(_named("running", entry["running"]) for entry in entries))  # fmt: skip
+    recommended = Series("recommended", x, _sums(entry["wanted"] for entry in entries), "dashed steps", "second",
+                         said=tuple(_named("recommended", entry["wanted"]) for entry in entries))  # fmt: skip
+    requested = Series("requested", x, _sums(look.requested for look in looks), "steps", "third",
+                       said=tuple(_named("requested", look.requested) for look in looks))  # fmt: skip
+    acted = [look for look in looks if look.news]
+    decided = Series("decisions", _times(kept, acted), _sums(_decided(look.entry) for look in acted), "points", "bad",
+                     said=tuple(one_line(look.entry) for look in acted))  # fmt: skip
+    now = next((entry for entry in reversed(entries) if entry["running"]), None)
+    says = "Nothing was seen to run." if now is None else f"Now: {moved(now)}."
+    return _plot("parallelism", "Parallelism: running, requested, recommended", says, kept,
+                 Axis("instances, all operators"), (recommended, requested, running, decided))  # fmt: skip
+
+
+def rate(kept: Kept, looks: Sequence[Seen]) -> Plot:
+    x = _times(kept, looks)
+    offered = Series("offered", x, tuple(look.entry["rate"] for look in looks))
+    carried = Series("carried", x, tuple(look.throughput for look in looks), "line", "second")
+    there = known(offered.y)
+    says = f"Between {amount(min(there))} and {amount(max(there))} records/s were offered." if there else (
+        "No rate was measured.")  # fmt: skip
+    if there and not known(carried.y):
+        says += " What was carried is not kept of looks this old."
+    return _plot("rate", "Rate and throughput", says, kept, Axis("records/s"), (offered, carried))
+
+
+def backlog(kept: Kept, looks: Sequence[Seen]) -> Plot:
+    series = Series("backlog", _times(kept, looks), tuple(look.entry["backlog_records"] for look in looks))
+    there = known(series.y)
+    says = f"At most {amount(max(there))} records waited, {amount(there[-1])} at last." if there else (
+        "This job does not say how many records wait.")  # fmt: skip
+    return _plot("backlog", "Backlog", says, kept, Axis("records that wait"), (series,))
+
+
+def predictions(checked: Sequence[tuple[float, float, float]]) -> Plot:
+    """Of each rescale: latency predicted, its standard deviation, and what came; in seconds."""
+    if not checked:
+        return Plot.not_to_be_had("predictions", "Prediction against outcome",
+                                  "No rescale has been compared yet with what was predicted of it.")  # fmt: skip
+    x = tuple(range(1, len(checked) + 1))
+    predicted = Series("predicted ± sd", x, tuple(p * MS for p, _, _ in checked), "points", "main",
+                       sd=tuple(sd * MS for _, sd, _ in checked))  # fmt: skip
+    observed = Series("observed", x, tuple(o * MS for _, _, o in checked), "points", "second")
+    near = sum(abs(o - p) <= 2 * sd for p, sd, o in checked)
+    return Plot("predictions", "Prediction against outcome",
+                f"{near} of {len(checked)} came within two standard deviations ({percent(near / len(checked))}).",
+                Axis("rescale, the latest last", whole=True), Axis("latency (ms)"), (predicted, observed))  # fmt: skip
+
+
+def one_line(entry: Mapping[str, Any]) -> str:
+    return shorten(f"{entry['action']}: {moved(entry)}: {why(entry)}", MOST_SAID, placeholder=" …")
+
+
+def _deed(entry: Mapping[str, Any]) -> tuple[Any, Any]:
+    return entry["action"], entry["wanted"]
+
+
+def _decided(entry: Mapping[str, Any]) -> Mapping[str, int] | None:
+    found: Mapping[str, int] | None = entry["wanted"] or entry["running"]
+    return found
+
+
+def _plot(
+    name: str, title: str, says: str, kept: Kept, y: Axis, series: tuple[Series, ...], levels: tuple[Level, ...] = ()
+) -> Plot:
+    x = Axis("simulated hours since the loop first looked") if kept.simulated else Axis("", "time")
+    return Plot(name, title, says, x, y, series, levels)
+
+
+def _times(kept: Kept, looks: Iterable[Seen]) -> tuple[float, ...]:
+    return tuple(look.at / _HOUR if kept.simulated else look.at for look in looks)
+
+
+def _sums(parallelisms: Iterable[Mapping[str, int] | None]) -> tuple[float | None, ...]:
+    return tuple(None if k is None else sum(k.values()) for k in parallelisms)
+
+
+def _named(what: str, k: Mapping[str, int] | None) -> str:
+    return "" if k is None else f"{what}: {sum(k.values())} ({', '.join(f'{name} {n}' for name, n in k.items())})"

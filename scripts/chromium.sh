@@ -1,0 +1,46 @@
+#!/bin/sh
+# A real browser for the tests of the pages: Debian's package chromium, without a screen.
+#
+#   scripts/chromium.sh install      install it when it is missing (root, apt), print where it is
+#   scripts/chromium.sh find         print where it is, and install nothing
+#
+# CHROMIUM names a binary to use instead. When something cannot be had, one sentence on stderr says what, and the exit
+# code is 1.
+set -eu
+
+fail() {
+    echo "chromium.sh: $1" >&2
+    exit 1
+}
+
+find() {
+    if [ -n "${CHROMIUM:-}" ]; then
+        [ -x "$CHROMIUM" ] || fail "CHROMIUM names no program that can be run: $CHROMIUM"
+        echo "$CHROMIUM"
+        return
+    fi
+    command -v chromium || command -v chromium-browser ||
+        fail "there is no chromium here: scripts/chromium.sh install"
+}
+
+install() {
+    if [ -z "${CHROMIUM:-}" ] && ! command -v chromium >/dev/null 2>&1 && ! command -v chromium-browser >/dev/null 2>&1; then
+        command -v apt-get >/dev/null 2>&1 || fail "there is no chromium here, and no apt-get to install it with"
+        [ "$(id -u)" = 0 ] || fail "there is no chromium here, and only root can install it: apt-get install chromium"
+        echo "chromium.sh: installing Debian's package chromium" >&2
+        get install || { get update && get install; } || fail "apt-get could not install chromium: see above"
+    fi
+    find
+}
+
+get() {
+    set -- "$1" $([ "$1" = update ] || echo chromium fonts-dejavu-core)
+    DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=120 --no-install-recommends "$@" \
+        >/dev/null </dev/null
+}
+
+case "${1:-}:$#" in
+    install:1) install ;;
+    find:1) find ;;
+    *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac

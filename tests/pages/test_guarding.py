@@ -1,0 +1,184 @@
+"""Who may see the pages, what they are sent with, and what they say where there is nothing or something is broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autotrascale.knowledge.store import Store
+from autotrascale.service.api.app import create_app
+from autotrascale.service.api.catalog import Catalog
+from autotrascale.service.api.guard import COOKIE
+from autotrascale.service.api.state import State
+from autotrascale.service.api.tokens import Tokens
+from autotrascale.service.pages import assets
+from tests.api.clients import TestClient
+from tests.api.servers import wait_for
+from tests.knowledge import mlflow_stores
+
+TOKEN = 'correct;horse=battery,"staple"%41'  # what a cookie would not take as it stands
+PAGES = ["/", "/runs", "/models", "/docs", "/jobs/nobody", "/runs/" + "0" * 32, "/compare"]
+HTML = {"Accept": "text/html,application/xhtml+xml"}
+
+
+@pytest.fixture(scope="module")
+def store(pytestconfig: pytest.Config) -> Iterator[Store]:
+    with mlflow_stores.quick_folder() as folder:
+        yield mlflow_stores.embedded(mlflow_stores.template(pytestconfig), folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("configs")
+
+
+@pytest.fixture(scope="module")
+def client(store: Store, folder: Path) -> Iterator[TestClient]:
+    state = State.of(store, Catalog(folder), "empty", parallel_runs=0)
+    with TestClient(create_app(state), base_url="http://127.0.0.1", raise_server_exceptions=False) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def secured(store: Store, folder: Path) -> Iterator[TestClient]:
+    state = State.of(store, Catalog(folder), "secured", parallel_runs=0)
+    app = create_app(state, Tokens.of(TOKEN), loopback=False)
+    with TestClient(app, base_url="http://tuner.example:8765", follow_redirects=False) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("address", [*PAGES, "/static/pages.js", "/static/nothing", "/sign-in"])
+def test_a_page_may_load_what_is_served_here_and_nothing_else(client: TestClient, address: str) -> None:
+    answer = client.get(address)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "*" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    if "html" in answer.headers["content-type"]:
+        text = answer.text.lower()
+        assert "http://" not in text.replace("http://www.w3.org", "")
+        assert "https://" not in text
+        assert "<style" not in text
+        assert "style=" not in text
+        assert "onclick" not in text
+
+
+def test_where_there_is_nothing_yet_a_page_says_how_to_begin(client: TestClient) -> None:
+    text = client.get("/").text
+    assert "No control loop has kept a job here yet" in text
+    assert "Nothing was tuned yet" in text
+    assert "There is no job file" in text
+    assert "There is none yet" in client.get("/runs").text
+    assert "leaves one" in client.get("/models").text
+
+
+@pytest.mark.parametrize(("address", "status", "said"), [
+    ("/jobs/nobody", 404, "no control loop has kept a job called nobody"),
+    ("/runs/" + "0" * 32, 404, "is not in the store"), ("/runs/x", 422, "does not understand"),
+    ("/models/nobody/1", 404, "there is no model 1"), ("/compare", 422, "choose up to"),
+    ("/runs?cursor=x", 422, "is none that this server gave"), ("/static/../pages.py", 404, ""),
+])  # fmt: skip
+def test_what_cannot_be_shown_is_said_on_a_page(client: TestClient, address: str, status: int, said: str) -> None:
+    answer = client.get(address)
+    assert answer.status_code == status
+    assert said in answer.text
+    if said:
+        assert answer.headers["content-type"].startswith("text/html")
+
+
+def test_a_journal_that_cannot_be_read_is_said(client: TestClient) -> None:
+    board = client.app.state.board  # type: ignore[attr-defined]
+    path = board.decisions.path
+    path.write_bytes(b"this is no database " * 100)
+    try:
+        board.decisions.close()
+        board.look()
+        assert board.problem
+        said = "The journal of decisions cannot be read"
+        text = wait_for(lambda: said in (found := client.get("/").text) and found)  # a page may be half a second old
+        assert str(path) in text
+    finally:
+        board.decisions.close()
+        path.unlink()
+        board.look()
+    assert board.problem == ""
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_without_a_token_a_browser_is_asked_for_one_and_a_program_refused(secured: TestClient, address: str) -> None:
+    secured.cookies.clear()
+    asked = secured.get(address, headers=HTML)
+    assert (asked.status_code, asked.headers["location"].partition("?")[0]) == (303, "/sign-in")
+    assert secured.get(address).status_code == 401
+    assert secured.post("/sign-out", headers=HTML).status_code == 401
+    assert secured.get("/live/overview").status_code == 401
+    assert secured.get("/static/pages.js").status_code == 401
+
+
+def test_signing_in_gives_a_cookie_that_no_script_reads_and_no_other_site_sends(secured: TestClient) -> None:
+    secured.cookies.clear()
+    assert "Sign in" in secured.get("/sign-in", headers=HTML).text
+    assert secured.get("/static/pages.css").status_code == 200
+    refused = secured.post("/sign-in", data={"token": TOKEN + "x", "then": "/"})
+    assert refused.status_code == 401
+    assert "none of the server" in refused.text
+    assert "set-cookie" not in refused.headers
+    taken = secured.post("/sign-in", data={"token": f" {TOKEN}\n", "then": "/runs?job=a"})
+    assert (taken.status_code, taken.headers["location"]) == (303, "/runs?job=a")
+    cookie = taken.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert "secure" not in cookie
+    for address in PAGES[:4]:
+        assert secured.get(address, headers=HTML).status_code == 200
+    assert secured.get("/v1/runs").status_code == 200
+    assert "Sign out" in secured.get("/").text
+    out = secured.post("/sign-out")
+    assert out.status_code == 303
+    assert secured.get("/", headers=HTML).status_code == 303
+    behind = secured.post("/sign-in", data={"token": TOKEN}, headers={"X-Forwarded-Proto": "https"})
+    assert "secure" in behind.headers["set-cookie"].lower()
+
+
+@pytest.mark.parametrize("cookie", [f"{COOKIE}=", f"{COOKIE}=x", "other=1", f"{COOKIE}", ";;=;", f"{COOKIE}=%ff%fe"])
+def test_another_cookie_lets_nobody_in(secured: TestClient, cookie: str) -> None:
+    secured.cookies.clear()
+    assert secured.get("/v1/runs", headers={"Cookie": cookie}).status_code == 401
+
+
+def test_pages_of_other_sites_cannot_act_with_a_browser_that_is_signed_in(secured: TestClient) -> None:
+    secured.cookies.clear()
+    secured.post("/sign-in", data={"token": TOKEN})
+    for address in ("/v1/runs", "/sign-in", "/sign-out"):
+        assert secured.post(address, headers={"Origin": "http://evil.example"}).status_code == 403
+
+
+@pytest.mark.parametrize("then", ["//evil.example", "/\\evil.example", "https://evil.example", "javascript:alert(1)",
+                                  "/\n/evil", ""])  # fmt: skip
+def test_signing_in_leads_nowhere_else(secured: TestClient, then: str) -> None:
+    secured.cookies.clear()
+    answer = secured.post("/sign-in", data={"token": TOKEN, "then": then})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+
+
+def test_without_tokens_there_is_nothing_to_sign_in_to(client: TestClient) -> None:
+    assert "wants no token" in client.get("/sign-in").text
+    answer = client.post("/sign-in", data={"token": "x"}, follow_redirects=False)
+    assert answer.status_code == 303
+    assert "set-cookie" not in answer.headers
+
+
+def test_files_are_kept_by_browsers_as_long_as_they_are_the_same(client: TestClient) -> None:
+    for name in ("pages.css", "pages.js", "docs.js", "icon.svg", "plotly.js", "swagger-ui.js", "swagger-ui.css"):
+        answer = client.get(assets.address(name))
+        assert "immutable" in answer.headers["cache-control"]
+        assert client.get(f"/static/{name}?other").headers["cache-control"] == "no-cache"
+        again = client.get(f"/static/{name}", headers={"If-None-Match": answer.headers["etag"]})
+        assert again.status_code == 304
+        plain = client.get(f"/static/{name}", headers={"Accept-Encoding": "identity"})
+        assert plain.content == answer.content
+    with pytest.raises(LookupError):
+        assets.address("nothing.js")
