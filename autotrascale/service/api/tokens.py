@@ -22,6 +22,7 @@ from autotrascale.reading import read_text
 from autotrascale.service import variables
 from autotrascale.service.queue import logs
 
+VARIABLE = variables.TOKEN
 LEAST = 16  # characters
 MOST_BYTES = 100_000
 UNNAMED = "the token"
@@ -66,8 +67,8 @@ def read_tokens(path: Path | None) -> Tokens | None:
     """From a file or the environment: a command line can be read by everybody on the machine."""
     if path is not None:
         return Tokens(_read(path), path)
-    text = os.environ.pop(variables.TOKEN, "")  # the runs are not to inherit it
-    return Tokens(_parse(text, variables.TOKEN)) if text else None
+    text = os.environ.pop(VARIABLE, "")  # the runs are not to inherit it
+    return Tokens(_parse(text, VARIABLE)) if text else None
 
 
 def _read(path: Path) -> dict[bytes, str]:
