@@ -27,8 +27,8 @@ from typer.core import TyperGroup
 
 from autotrascale import __version__
 from autotrascale.domain.errors import AuTraScaleError, InputError
-from autotrascale.service import extras
-from autotrascale.service.output import complain
+from autotrascale.service import extras, variables
+from autotrascale.service.output import complain, note
 
 # In the order of the help. A verb whose module is not there is left out.
 VERBS = (
@@ -71,11 +71,13 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback does it
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options of the command itself, before any verb."""
+    for line in variables.misspelt():
+        note(line)
 
 
 for _verb in VERBS:

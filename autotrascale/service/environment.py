@@ -16,16 +16,17 @@ import yaml
 
 from autotrascale.domain.errors import InputError
 from autotrascale.reading import check_size, read_plain, validate
+from autotrascale.service import variables
 
 T = TypeVar("T")
 
-PREFIX = "AUTOTRASCALE_JOB__"
+PREFIX = variables.JOB
 
 
 def read_with_environment(path: Path, kind: type[T]) -> T:
     """A job's file as `kind`, with what the environment says. Who is told that something is wrong is told of both."""
-    variables = named()
-    place = f"{path} with {', '.join(variables)}" if variables else str(path)
+    said = named()
+    place = f"{path} with {', '.join(said)}" if said else str(path)
     content = overridden(read_plain(path))
     check_size(content, place)
     return validate(content, kind, place=place)

@@ -28,10 +28,10 @@ from autotrascale import __version__
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
 from autotrascale.reading import read_file
+from autotrascale.service import variables
 from autotrascale.service.output import note
 from autotrascale.views.news import News, Occasion, View, after, news
 
-VARIABLE = "AUTOTRASCALE_NOTIFY"
 EVERYTHING: tuple[Occasion, ...] = ("rescale", "miss", "hold", "down")
 WORDS = ("event", "job", "text", "over", "simulated", "latency_seconds", "latency_target", "running")
 MOST_WAITING = 100
@@ -110,7 +110,7 @@ def read_notifications(path: Path) -> tuple[Notification, ...]:
 
 
 def of_the_environment(environment: Mapping[str, str] = os.environ) -> tuple[Notification, ...]:
-    path = environment.get(VARIABLE)
+    path = environment.get(variables.NOTIFY)
     return read_notifications(Path(path)) if path else ()
 
 

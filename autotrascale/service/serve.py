@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from autotrascale.service import variables
 from autotrascale.service.output import note
 from autotrascale.service.store import StoreOption
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
     from autotrascale.service.api.state import State
 
-PREFIX = "AUTOTRASCALE_SERVE_"  # of each option's variable
-TOKEN_VARIABLE = "AUTOTRASCALE_TOKEN"  # as api/tokens.py reads it, which is not imported for a help text
+PREFIX = variables.SERVE  # of each option's variable
+TOKEN_VARIABLE = variables.TOKEN
 SWITCH_SECONDS = 0.001  # that a computation keeps the loop from answering others; Python's own is five times as long
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from autotrascale.domain.errors import InputError
+from autotrascale.service import variables
 from autotrascale.service.output import note
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from autotrascale.knowledge.store import Store
 
 NO_STORE = "none"
-METRICS_VARIABLE = "AUTOTRASCALE_METRICS"
-VARIABLES = ("AUTOTRASCALE_STORE", "MLFLOW_TRACKING_URI")  # the first that is set counts
+METRICS_VARIABLE = variables.METRICS
+VARIABLES = (variables.STORE, "MLFLOW_TRACKING_URI")  # the first that is set counts
 
 StoreOption = Annotated[
     str | None,

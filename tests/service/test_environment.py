@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from typer.main import get_command
 
 from autotrascale.domain.errors import InputError
-from autotrascale.service import cli, serve
+from autotrascale.service import cli, serve, variables
 from autotrascale.service.environment import PREFIX, overridden
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.service.tuning_runs import read_content
@@ -92,13 +92,44 @@ def test_a_variable_that_cannot_be_is_named(
         read_job_file(job_file(tmp_path, "words"))
 
 
-def test_every_option_of_the_server_has_its_variable_and_they_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
-    command = get_command(cli.app).commands["serve"]  # type: ignore[attr-defined]
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("AUTOTRASCALE_SERVE_PROT", "AUTOTRASCALE_SERVE_PROT: is set, and nothing reads it; did you mean AUTOTRASC"),
+        ("AUTOTRASCALE_JOB_TARGET", "AUTOTRASCALE_JOB_TARGET: is set, and nothing reads it"),
+        ("AUTOTRASCALE_JOB__TARGET__LATENCY_SECONDS", ""),
+        ("AUTOTRASCALE_HOST_OF", ""),
+        ("AUTOTRASCALES", ""),
+    ],
+)  # fmt: skip
+def test_a_variable_that_nothing_reads_is_said_by_every_verb(
+    name: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(name, "1")
+    assert run("status", "--store", "sqlite:////nowhere/mlflow.db") == 0
+    err = capsys.readouterr().err
+    assert err.startswith(says)
+    assert err.count("\n") == bool(says)
+
+
+def test_the_variables_of_our_own_processes_are_known() -> None:
+    from autotrascale.execute.spark.adopted import address
+    from autotrascale.execute.spark.connection import processes
+
+    assert set(variables.OWN) == {address.FOLDER, address.EXECUTORS, address.APPLY, processes._OWNER}
+
+
+def test_every_variable_is_documented() -> None:
     told = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
-    for each in command.params:
-        if each.name not in ("store", "help"):
-            assert each.envvar == f"{serve.PREFIX}{each.name.upper()}"
-            assert f"`{each.envvar}`" in told
+    for name in variables.OF_PEOPLE:
+        assert f"`{name}`" in told
+
+
+def test_every_option_of_the_server_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = get_command(cli.app).commands["serve"]  # type: ignore[attr-defined]
+    said = {each.envvar for each in command.params if each.name not in ("store", "help")}
+    assert said == set(variables.OF_SERVE)
+    assert all(each.envvar in (None, f"{serve.PREFIX}{each.name.upper()}") for each in command.params)
     monkeypatch.setenv("AUTOTRASCALE_SERVE_PORT", "9001")
     monkeypatch.setenv("AUTOTRASCALE_SERVE_NAME", "night")
     context = command.make_context("serve", ["--name", "day"])

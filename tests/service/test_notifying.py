@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
 from autotrascale.reading import validate
-from autotrascale.service import notifying
+from autotrascale.service import notifying, variables
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.service.notifying import Notification, Notifier, check_address, read_notifications
 from autotrascale.service.tuning_runs import read_content
@@ -259,7 +259,7 @@ def test_a_loop_tells_of_its_rescales_and_its_addresses_are_kept_nowhere(
     assert receiver.posts[0].body["text"].startswith("told (simulated) rescaled: ")
     assert SECRET not in out + err
     (tmp_path / "notify.yaml").write_text(f"notify: [{{url: '{receiver.base}/other', when: [rescale]}}]\n")
-    monkeypatch.setenv(notifying.VARIABLE, str(tmp_path / "notify.yaml"))
+    monkeypatch.setenv(variables.NOTIFY, str(tmp_path / "notify.yaml"))
     receiver.posts.clear()
     assert run("autoscale", job_file(tmp_path, "told"), "--for", "3600", "--format", "json") in (0, 3)
     assert {each.path for each in receiver.posts} == {"/other"}

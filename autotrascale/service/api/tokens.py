@@ -19,9 +19,10 @@ from pathlib import Path
 
 from autotrascale.domain.errors import InputError
 from autotrascale.reading import read_text
+from autotrascale.service import variables
 from autotrascale.service.queue import logs
 
-VARIABLE = "AUTOTRASCALE_TOKEN"
+VARIABLE = variables.TOKEN
 LEAST = 16  # characters
 MOST_BYTES = 100_000
 UNNAMED = "the token"
