@@ -48,7 +48,7 @@ def marks(decisions: Decisions) -> list[Mark]:
     """Of all sessions, the newest first; their states are not read."""
     rows = decisions.read("SELECT id, job, begun, written, ended, json_extract(opening, '$.advise') FROM session "
                           "ORDER BY begun DESC", ())  # fmt: skip
-    return [Mark(*row[:5], advises=bool(row[5])) for row in rows]
+    return [Mark(id, job, begun, at, ended, bool(advises)) for id, job, begun, at, ended, advises in rows]
 
 
 def entries(decisions: Decisions, session: str, last: int, after: int = 0) -> list[Written]:
