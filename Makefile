@@ -51,6 +51,7 @@ format: $(READY)  ## put the format right
 bench: $(READY)  ## every figure that the documents quote, as JSON in out/bench.json
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,peers]'
 	@scripts/java.sh
+	@scripts/chromium.sh install
 	$(BIN)/python -m benchmarks.run
 
 constraints: $(READY)  ## pin what is installed now

@@ -41,12 +41,13 @@ from tests.knowledge import mlflow_stores
 
 RUNS, EVALUATIONS, DECISIONS = 1000, 10_000, 100_000
 OPEN = 200
+SECONDS, EVERY = 60.0, 5.0
 OPENED = 5  # times each page is opened; the median counts
 LIMITS = {"usable_s": 1.0, "weight_bytes": 150_000, "share_of_a_core": 0.10}
 _HOURS = 6.0
 
 
-def figures(seconds: float, every: float) -> dict[str, object]:
+def figures(seconds: float = SECONDS, every: float = EVERY) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "configs").mkdir()
@@ -203,7 +204,7 @@ async def _page(base: str, topic: str, heard: list[int], i: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--every", type=float, default=5.0, help="seconds between two looks at a job")
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--every", type=float, default=EVERY, help="seconds between two looks at a job")
     given = parser.parse_args()
     print(json.dumps(figures(given.seconds, given.every), indent=2))

@@ -17,7 +17,6 @@ _EXTRAS = {
         "h11",
         "prometheus_client",
         "jinja2",
-        "markupsafe",
         "plotly",
         "fastapi_offline",
     ),

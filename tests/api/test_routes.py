@@ -276,8 +276,7 @@ def test_what_is_not_there_or_not_allowed(client: TestClient) -> None:
     assert problem(response, 405) == "Method Not Allowed"
     assert "GET" in response.headers["allow"] or "POST" in response.headers["allow"]
     assert "run_id" in problem(client.get("/v1/runs/nonsense"), 422)
-    for path in ("/docs", "/redoc"):
-        problem(client.get(path), 404)
+    problem(client.get("/redoc"), 404)  # FastAPI's own page would load its script from elsewhere
 
 
 def test_bodies_that_are_none(client: TestClient) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from fastapi import FastAPI
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from autotrascale.service.api.app import create_app
 from autotrascale.service.api.catalog import Catalog
@@ -24,6 +24,7 @@ from tests.knowledge import mlflow_stores
 HOSTILE = "<img src=x onerror=alert(1)>'\"&{{7*7}}"
 PATIENCE = 60_000.0  # milliseconds: on a busy machine a page may take any time
 ROOT = Path(__file__).parent.parent.parent
+expect.set_options(timeout=PATIENCE)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from autotrascale.domain.errors import RunStoreError
 from autotrascale.knowledge.store import Store
 from autotrascale.service.api.app import create_app
 from autotrascale.service.api.catalog import Catalog
@@ -87,6 +88,24 @@ def test_what_cannot_be_shown_is_said_on_a_page(client: TestClient, address: str
     assert said in answer.text
     if said:
         assert answer.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.parametrize(("error", "status", "said"), [
+    (RunStoreError("the store at nowhere does not answer"), 503, "does not answer"),
+    (ZeroDivisionError("of ours"), 500, "the server&#39;s log says why"),
+])  # fmt: skip
+def test_a_store_that_is_away_and_a_mistake_of_ours_are_pages_too(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, said: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(client.app.state.service.index, "page", fails)  # type: ignore[attr-defined]
+    answer = client.get("/runs")
+    assert answer.status_code == status
+    assert said in answer.text
+    assert "of ours" not in answer.text
+    assert answer.headers["content-security-policy"]
 
 
 def test_a_journal_that_cannot_be_read_is_said(client: TestClient) -> None:

@@ -32,6 +32,7 @@ class Mark:
     begun: float
     written: float
     ended: str | None
+    advises: bool
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ class Written:
 
 def marks(decisions: Decisions) -> list[Mark]:
     """Of all sessions, the newest first; their states are not read."""
-    rows = decisions.read("SELECT id, job, begun, written, ended FROM session ORDER BY begun DESC", ())
-    return [Mark(*row) for row in rows]
+    rows = decisions.read("SELECT id, job, begun, written, ended, json_extract(opening, '$.advise') FROM session "
+                          "ORDER BY begun DESC", ())  # fmt: skip
+    return [Mark(id, job, begun, at, ended, bool(advises)) for id, job, begun, at, ended, advises in rows]
 
 
 def entries(decisions: Decisions, session: str, last: int, after: int = 0) -> list[Written]:

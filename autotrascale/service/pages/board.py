@@ -17,6 +17,9 @@ from autotrascale.views.plots.job import Kept, Seen, in_order
 
 LOOKED_THROUGH = 200  # entries, for the last that measured and the last that changed something
 SHOWN = 400  # looks of a plot
+CANDIDATES = (
+    3  # sessions of a job that may be the one to show: of one that acts and one that advises, and one that died
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Board:
         self.sessions: dict[str, Session] = {}
         self.marks: dict[str, list[Mark]] = {}
         self.problem = ""
+        self._known: dict[str, Session] = {}  # by their ids
         self._lock = RLock()  # of the one connection
 
     def look(self) -> None:
@@ -115,13 +119,18 @@ class Board:
         marks: dict[str, list[Mark]] = {}
         for mark in recent.marks(decisions):
             marks.setdefault(mark.job, []).append(mark)
-        sessions = {}
-        for job, of_job in marks.items():
-            mark = max(of_job, key=lambda mark: (mark.ended is None, mark.written))
-            session = self._read(decisions, mark, self.sessions.get(job))
-            if session is not None:
-                sessions[job] = session
-        self.marks, self.sessions = marks, sessions
+        found = {job: self._shown(decisions, of_job) for job, of_job in marks.items()}
+        self.marks, self.sessions = marks, {job: session for job, session in found.items() if session is not None}
+
+    def _shown(self, decisions: Decisions, of_job: list[Mark]) -> Session | None:
+        """One that lives, and rather one that acts than one that advises; else the last that was written."""
+        order = sorted(of_job, key=lambda mark: (mark.ended is None, not mark.advises, mark.written), reverse=True)
+        candidates = [mark for mark in order[:CANDIDATES] if mark.ended is None] or order[:1]
+        read = [self._read(decisions, mark, self._known.get(mark.id)) for mark in candidates]
+        sessions = [session for session in read if session is not None]
+        self._known |= {session.mark.id: session for session in sessions}
+        latest = max(sessions, key=lambda session: session.mark.written, default=None)
+        return next((session for session in sessions if session.lives), latest)
 
     def _read(self, decisions: Decisions, mark: Mark, known: Session | None) -> Session | None:
         if known is not None and known.mark == mark:

@@ -18,6 +18,7 @@ from autotrascale.service.pages.route import BoardOf, LiveOf, PageRoute
 from autotrascale.views.jobs import line
 
 RUNS = 10
+JOBS = 50  # that a loop keeps or kept
 REGIONS = ("health", "loops", "runs", "files")
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -56,12 +57,12 @@ def _runs(state: State) -> tuple[Summary | None, ...]:
 
 def _content(state: State, board: Board) -> Content:
     sessions = sorted(board.sessions.values(), key=lambda each: (not each.lives, -each.mark.written))
-    rows = [(each, line(each.loop)) for each in sessions]
+    rows = [(each, line(each.loop)) for each in sessions[:JOBS]]
     found, more = state.index.page(None, None, None, RUNS)
     runs = [run for run in (state.index.get(run_id) for run_id in found) if run is not None]
     values: dict[str, dict[str, Any]] = {
         "health": {"health": health(state)},
-        "loops": {"rows": rows, "problem": board.problem},
+        "loops": {"rows": rows, "problem": board.problem, "more": len(sessions) - len(rows)},
         "runs": {"runs": runs, "more": more is not None, "paths": None},
         "files": {"files": state.catalog.all(), "folder": state.catalog.folder},
     }
