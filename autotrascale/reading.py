@@ -41,6 +41,11 @@ def read_file(path: Path | str, kind: type[T]) -> T:
     text = read_text(path)
     if path.suffix == ".json":
         return validate(parse_json(text, place), kind, place=place)
+    return read_yaml(text, kind, place=place)
+
+
+def read_yaml(text: str, kind: type[T], *, place: str) -> T:
+    """YAML as `kind`; `place` is where it came from, or is to go."""
     try:
         data = _parse_yaml(text, place)
     except RecursionError:
