@@ -69,7 +69,7 @@ def log_model(store: Store, folder: Path, card: Card, run_id: str, step: int) ->
 
 
 def tell_version(store: Store, model_id: str, name: str, version: int) -> None:
-    """The tag by which MLflow leads from a logged model to its version, and which only its own way of registering sets."""
+    """The tag by which MLflow leads from a logged model to its version; only its own way of registering sets it."""
     said = json.dumps([{"name": name, "version": version}])
     store.call(store.client.set_logged_model_tags, model_id, {_VERSIONS: said})
 
