@@ -82,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(command: Path, folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     # No Java and no checkout either.
-    own = {"PATH": str(command.parent), "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    own = {"PATH": str(command.parent), "HOME": str(folder), **environment}
     return subprocess.run([str(command), *words], cwd=folder, capture_output=True, text=True, env=own, timeout=120)
 
 
