@@ -80,10 +80,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("empty")
 
 
-def run(command: Path, folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    # No Java and no checkout either.
-    own = {"PATH": str(command.parent), "HOME": str(folder), **environment}
-    return subprocess.run([str(command), *words], cwd=folder, capture_output=True, text=True, env=own, timeout=120)
+def run(command: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(command), *words], cwd=folder, capture_output=True, text=True, env=clean(command, folder), timeout=120
+    )
+
+
+def clean(command: Path, folder: Path) -> dict[str, str]:
+    """No Java and no checkout either."""
+    return {"PATH": str(command.parent), "HOME": str(folder)}
 
 
 def test_it_holds_the_program_and_nothing_else(wheel: Path) -> None:
@@ -135,27 +140,43 @@ def test_the_doctor_tells_what_is_missing(command: Path, folder: Path) -> None:
     assert checks["packages: spark"]["remedy"] == "pip install 'autotrascale[spark]'"
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["demo", "--engine", "spark", "--to", "other"], "Python lacks pyspark"),
-        (["tune", "spark.yaml"], "'autotrascale[spark]'"),
-        (["init", "--event-log", LOG], "'autotrascale[spark]'"),
-        (["snapshot", "--event-log", LOG], "'autotrascale[spark]'"),
-        (["snapshot", "--event-log", "nowhere"], "'autotrascale[spark]'"),
-        (["run", "--", "app.py"], "'autotrascale[spark]'"),
-        (["autoscale", "spark.yaml"], "'autotrascale[spark]'"),
-        (["autoscale", "spark.yaml", "--advise", "--event-log", LOG], "'autotrascale[spark]'"),
-        (["serve"], "'autotrascale[service]'"),
-        (["runs", "ls"], "--store: is none"),
-        (["models", "ls"], "--store: is none"),
-        (["explain", "last"], "--store: is none"),
-        (["models", "ls", "--store", "sqlite:///x.db"], "'autotrascale[mlflow]'"),
-        (["metrics", "--metrics", "influx.yaml"], "'autotrascale[influxdb]'"),
-    ],
-    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
-)
-def test_what_is_missing_is_one_line(command: Path, folder: Path, words: list[str], says: str) -> None:
+# Every verb that needs an extra, and one that reads a store without one.
+MISSING = [
+    (["demo", "--engine", "spark", "--to", "other"], "Python lacks pyspark"),
+    (["tune", "spark.yaml"], "'autotrascale[spark]'"),
+    (["init", "--event-log", LOG], "'autotrascale[spark]'"),
+    (["snapshot", "--event-log", LOG], "'autotrascale[spark]'"),
+    (["snapshot", "--event-log", "nowhere"], "'autotrascale[spark]'"),
+    (["run", "--", "app.py"], "'autotrascale[spark]'"),
+    (["autoscale", "spark.yaml"], "'autotrascale[spark]'"),
+    (["autoscale", "spark.yaml", "--advise", "--event-log", LOG], "'autotrascale[spark]'"),
+    (["serve"], "'autotrascale[service]'"),
+    (["runs", "ls"], "--store: is none"),
+    (["models", "ls"], "--store: is none"),
+    (["explain", "last"], "--store: is none"),
+    (["models", "ls", "--store", "sqlite:///x.db"], "'autotrascale[mlflow]'"),
+    (["metrics", "--metrics", "influx.yaml"], "'autotrascale[influxdb]'"),
+]
+# One command after the other in one process: starting them one by one takes a second each.
+ONE_BY_ONE = """
+import contextlib, io, json, sys, traceback
+from autotrascale.service.cli import main
+for words in json.load(sys.stdin):
+    out, err, code = io.StringIO(), io.StringIO(), None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(words)
+        except SystemExit as end:
+            code = end.code
+        except BaseException:
+            traceback.print_exc()
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+
+
+@pytest.fixture(scope="module")
+def told(command: Path, folder: Path) -> list[tuple[int | None, str, str]]:
+    """Of each of the commands above: exit code, output, and what was said beside it."""
     (folder / "app.py").write_text("")
     (folder / "spark.yaml").write_text(yaml.safe_dump({
         "job": "a", "p_max": 2, "source_rates": {"source": 1.0}, "target": {"latency_seconds": 1.0},
@@ -163,12 +184,21 @@ def test_what_is_missing_is_one_line(command: Path, folder: Path, words: list[st
     }))  # fmt: skip
     influx = {"store": {"kind": "influxdb", "url": "http://127.0.0.1:1", "bucket": "b"}}
     (folder / "influx.yaml").write_text(yaml.safe_dump(influx))
-    done = run(command, folder, *words)
-    assert done.returncode == 1, done.stderr
-    assert "Traceback" not in done.stderr
-    (line,) = [each for each in done.stderr.splitlines() if each.startswith("autotrascale: ")]
+    done = subprocess.run(
+        [str(command.with_name("python")), "-c", ONE_BY_ONE], cwd=folder, capture_output=True, text=True, timeout=120,
+        input=json.dumps([words for words, _ in MISSING]), env=clean(command, folder),
+    )  # fmt: skip
+    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("number", range(len(MISSING)), ids=[" ".join(words[:2]) for words, _ in MISSING])
+def test_what_is_missing_is_one_line(told: list[tuple[int | None, str, str]], folder: Path, number: int) -> None:
+    (code, out, err), (_, says) = told[number], MISSING[number]
+    assert code == 1, err
+    assert "Traceback" not in err
+    (line,) = [each for each in err.splitlines() if each.startswith("autotrascale: ")]
     assert says in line
-    assert done.stdout == ""
+    assert out == ""
     assert not (folder / "other").exists()
 
 
