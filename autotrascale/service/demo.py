@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -122,19 +123,20 @@ def _tuned(path: Path, engine: EngineChoice, store: Store | None, folder: Path, 
     from autotrascale.service import tuning_output, tuning_runs
     from autotrascale.service.jobfile import read_job_file
 
+    def unfinished(run_id: str) -> None:
+        note(f"what was measured is kept; go on with: cd {quote(str(folder))}; autotrascale runs resume {run_id}")
+
     work = folder / "spark"
     file = _working_in(read_job_file(path), work)
     try:
         asked = tuning_runs.Asked(file, path, engine.value, file.tuning)
-        return tuning_runs.start(asked, store, tuning_output.listener(form))
+        return tuning_runs.start(asked, store, replace(tuning_output.listener(form), unfinished=unfinished))
     finally:
         with suppress(OSError):  # not there, or what a run left is still in it
             work.rmdir()
 
 
 def _working_in(file: JobFile, work: Path) -> JobFile:
-    from dataclasses import replace
-
     return file if file.spark is None else replace(file, spark=replace(file.spark, work_dir=str(work.absolute())))
 
 

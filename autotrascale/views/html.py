@@ -49,7 +49,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], strong: int 
         for number, row in enumerate(shown)
     )  # fmt: skip
     more = line(f"… and {left_out} more") if left_out > 0 else ""
-    return f'<table style="border-collapse:collapse;margin:4px 0"><tr>{head}</tr>{body}</table>{more}'
+    return f'<table style="border-collapse:collapse;margin:4px 0;font-size:13px"><tr>{head}</tr>{body}</table>{more}'
 
 
 def chart(points: Sequence[Point], limit: float | None, unit: str, caption: str) -> str:
@@ -74,7 +74,8 @@ def chart(points: Sequence[Point], limit: float | None, unit: str, caption: str)
     parts += [_text(LEFT + step * x, HEIGHT - 6, str(x), "middle") for x in dict.fromkeys(numbers)]
     frame = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" style="max-width:100%"'
     drawing = f'<svg {frame} role="img" aria-label="{escape(caption)}">{"".join(parts)}</svg>'
-    return drawing + line(caption)
+    failed = any(point.y is None for point in points)
+    return drawing + line(f"{caption}; crosses: failed or fell behind" if failed else caption)
 
 
 def page(title: str, body: str) -> str:

@@ -9,9 +9,9 @@ from autotrascale.domain.decision import Decision
 from autotrascale.plan.search.benefit_model import BenefitModel, Sample
 from autotrascale.plan.search.runs import Best, Run
 from autotrascale.plan.search.study import Study
-from autotrascale.plan.words import amount, percent, seconds
+from autotrascale.plan.words import amount, seconds
 from autotrascale.tuning import Evaluation, Outcome
-from autotrascale.views.explanation import named, why
+from autotrascale.views.explanation import likely, named, why
 from autotrascale.views.html import Point, box, chart, line, listing, page, table
 from autotrascale.views.verdict import summary
 
@@ -121,7 +121,7 @@ def _sample_row(sample: Sample) -> tuple[object, ...]:
 
 
 def _best_words(best: Best) -> str:
-    chance = "" if best.probability is None else f", with {percent(best.probability)} probability"
+    chance = "" if best.probability is None else f", with {likely(best.probability)} probability"
     state = (
         "can be trusted to meet"
         if best.trusted
