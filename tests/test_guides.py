@@ -43,6 +43,17 @@ def test_the_site_has_every_guide_once() -> None:
     assert nav[:2] == ["README.md", "docs/first-steps.md"]
 
 
+def test_the_python_of_the_first_steps_runs() -> None:
+    import re
+
+    from autotrascale.execute.simulator import PRESETS
+
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "first-steps.md").read_text(), re.DOTALL)
+    names: dict[str, object] = {"measure": lambda k: float(PRESETS["wordcount"].latency(k)[0])}
+    exec(block, names)
+    assert names["best"].trusted  # type: ignore[attr-defined]
+
+
 def test_links_and_headings_are_told_from_code() -> None:
     text = "# A `b`, c\n[x](y.md#z) `[no](no.md)`\n\n```\n# not one\n[no](no.md)\n```\n[w](https://host/)\n"
     assert list(docs.links(text)) == ["y.md#z"]

@@ -140,6 +140,19 @@ def test_the_doctor_tells_what_is_missing(command: Path, folder: Path) -> None:
     assert checks["packages: spark"]["remedy"] == "pip install 'autotrascale[spark]'"
 
 
+def test_the_doctor_of_a_job_on_spark_without_spark(
+    command: Path, folder: Path, told: list[tuple[int | None, str, str]]
+) -> None:
+    assert told  # which puts the job file there
+    done = run(command, folder, "doctor", "--job", "spark.yaml", "--deep", "--format", "json")
+    assert done.returncode == 1, done.stderr
+    checks = {each["check"]: each for each in json.loads(done.stdout)["checks"]}
+    for name in ("packages: spark", "a query on Spark"):
+        assert checks[name]["state"] == "problem"
+        assert "pip install 'autotrascale[spark]'" in checks[name]["remedy"], checks[name]
+    assert "there is no Java" in checks["java"]["seen"]
+
+
 # Every verb that needs an extra, and one that reads a store without one.
 MISSING = [
     (["demo", "--engine", "spark", "--to", "other"], "Python lacks pyspark"),

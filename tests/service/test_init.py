@@ -76,6 +76,21 @@ def test_a_job_beside_its_script_needs_no_path(here: Path) -> None:
     assert "# Nobody said --rate, --target, --p-max: what stands here is the usual." in (here / "shop.yaml").read_text()
 
 
+def test_an_option_without_a_default_is_left_to_be_set(here: Path) -> None:
+    (here / "it.py").write_text(
+        'from autotrascale import Operator, job\n@job({"s": Operator()})\n'
+        "def it(flow, *, topic: str, least: int = 3, made=str(1)):\n    ...\n"
+    )
+    assert run("init", "it.yaml", "--script", "it.py", "--yes") == 0
+    file = read_job_file(here / "it.yaml")
+    assert file.spark is not None
+    assert dict(file.spark.options) == {"topic": None}
+    said = (here / "it.yaml").read_text()
+    assert "topic: null   # has no default: set it" in said
+    assert "#   least: 3" in said
+    assert "made" not in said
+
+
 @pytest.mark.parametrize("program", sorted(GALLERY.glob("*.py")), ids=lambda path: path.stem)
 def test_every_program_of_the_gallery_gets_a_file(program: Path, here: Path) -> None:
     assert run("init", "job.yaml", "--script", str(program), "--target", "4") == 0
@@ -90,7 +105,7 @@ def test_an_event_log_tells_queries_rates_and_executors(here: Path, capsys: pyte
     assert json.loads(capsys.readouterr().out)["next"] == "autotrascale run job.yaml -- my_app.py"
     file = read_program_file(here / "job.yaml")
     said = (here / "job.yaml").read_text()
-    assert "# Its event log: 1 executors of" in said
+    assert "# Its event log: 1 executor of 4 cores." in said
     assert "records/s," in said
     assert file.target is not None
 

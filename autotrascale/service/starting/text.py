@@ -130,7 +130,8 @@ def _options(job: Job) -> list[str]:
     mark = "" if unset else "# "
     found = [f"  {mark}options:   # the job's own, as its function declares them"]
     for name, value in job.options.items():
-        found.append(f"  {mark if value is None else '# '}  {name}: {_value(value)}")
+        to_set = "   # has no default: set it" if value is None else ""
+        found.append(f"  {mark if value is None else '# '}  {name}: {_value(value)}{to_set}")
     return found
 
 
@@ -147,7 +148,8 @@ def _to_check(assumed: Sequence[str]) -> list[str]:
 
 
 def _told(seen: ApplicationSeen) -> list[str]:
-    what = f"{seen.executors} executors of {seen.cores} cores" if seen.executors else "executors unknown"
+    many = "" if seen.executors == 1 else "s"
+    what = f"{seen.executors} executor{many} of {seen.cores} cores" if seen.executors else "executors unknown"
     return [f"Its event log: {what}{f', master {seen.master}' if seen.master else ''}.",
             *(_of_query(query) for query in seen.queries.values())]  # fmt: skip
 
