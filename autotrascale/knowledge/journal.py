@@ -49,6 +49,7 @@ class RunJournal:
         self._under_way: str | None = None
         self._measured: JournalledTrial | None = None  # what is about to be kept
         self._finished = False
+        self._chosen: Mapping[str, int] = {}
         self._looked = -math.inf
 
     @property
@@ -194,18 +195,16 @@ class RunJournal:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def conclude(self, outcome: Outcome) -> None:
-        """What came of it. A run that dies after this reaches the same end when it is resumed. What is chosen for good
-        is a parameter too. A nearest miss may be bettered with a wider budget, and parameters stay as they are."""
+        """What came of it. A run that dies after this reaches the same end when it is resumed."""
         best = outcome.best
-        chosen = best.parallelism if outcome.stop_reason == _ACCEPTED else {}
-        params = dict(zip(tags.param_names(list(chosen)), chosen.values(), strict=True))
+        self._chosen = best.parallelism if outcome.stop_reason == _ACCEPTED else {}
         last = {"best/latency_ms": _milliseconds(best.latency_seconds), "best/score": best.score}
         log_batches(self.store, self.run_id, {}, last, {}, step=max(1, len(outcome.evaluations)))
         self.store.write_json(self.run_id, tags.OUTCOME_FILE, json_forms.outcome_to_json(outcome))
         log_batches(
             self.store,
             self.run_id,
-            params,
+            {},
             {
                 "latency_seconds": best.latency_seconds,
                 "throughput": best.throughput,
@@ -226,8 +225,13 @@ class RunJournal:
             self.store.call(self.store.client.log_text, self.run_id, content, name)
 
     def finish(self) -> None:
+        """What was chosen for good is a parameter too. Not before the run is over: parameters stay as they are, and as
+        long as a run can be resumed another one may be found."""
         self.store.call(self.store.client.set_terminated, self.run_id, "FINISHED")
         self._finished = True
+        params = dict(zip(tags.param_names(list(self._chosen)), self._chosen.values(), strict=True))
+        if params:
+            log_batches(self.store, self.run_id, params, {}, {})
 
     def _end(self, error: BaseException | None) -> None:
         if self._measured is not None:  # Ctrl-C came while it was being kept

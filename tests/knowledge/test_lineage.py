@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from autotrascale.knowledge.cards import Card
 from autotrascale.knowledge.decisions.learned import Learned
+from autotrascale.knowledge.history import read_run
 from autotrascale.knowledge.journal import RunJournal
 from autotrascale.knowledge.json_forms import Source
 from autotrascale.knowledge.library import Library
@@ -45,6 +46,9 @@ def test_a_run_draws_its_charts_and_says_what_was_chosen(store: Store, name: str
         f"k.{operator}": str(k) for operator, k in outcome.best.parallelism.items()
     }
     assert run.data.tags["mlflow.note.content"] == "what came of it"
+    shown = read_run(store, run)._repr_html_()
+    assert shown is not None
+    assert shown == outcome._repr_html_()
     assert "report.html" in {each.path for each in client.list_artifacts(run_id)}
 
 
