@@ -151,6 +151,10 @@ def test_by_way_of_mlflow_a_column_is_what_it_is_called(
     for columns in (["source", "zount"], [0, 1]):
         with pytest.raises(MlflowException, match="missing inputs"):
             asked(embedded, monkeypatch, uri, pd.DataFrame([[5, 10]], columns=columns))
+    doubled = pd.DataFrame([[5, 10, 10]], columns=["source", "count", "count"])
+    with pytest.raises(Exception, match="count"):  # whoever of the two notices it first
+        asked(embedded, monkeypatch, uri, doubled)
+    assert answer.equals(asked(embedded, monkeypatch, uri, mixed.assign(other=1)))  # MLflow leaves it out
     with pytest.raises(InputError, match=r"row 0: count: lies outside \[8, 24\]"):
         asked(embedded, monkeypatch, uri, pd.DataFrame([[5, 7]], columns=["source", "count"]))
 
