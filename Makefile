@@ -10,7 +10,7 @@ TWO_AT_A_TIME := -n 2 --dist loadfile
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-fast check format bench constraints clean
+.PHONY: help setup demo test test-fast check format bench docs notebook constraints clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -53,6 +53,14 @@ bench: $(READY)  ## every figure that the documents quote, as JSON in out/bench.
 	@scripts/java.sh
 	@scripts/chromium.sh install
 	$(BIN)/python -m benchmarks.run
+
+docs: $(READY)  ## the guides as a site, in out/site
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	$(BIN)/python scripts/docs.py
+	$(BIN)/mkdocs build --strict --quiet
+
+notebook: $(READY)  ## run the cells of the example notebook, and keep what comes out
+	$(BIN)/python scripts/notebook.py examples/first_steps.ipynb
 
 constraints: $(READY)  ## pin what is installed now
 	@{ echo "# Exact versions that the tests pass with: pip install -c constraints.txt. Written by 'make constraints'."; \

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from autotrascale.execute.spark.query.flow import job as job
     from autotrascale.execute.spark.query.marking import mark as mark
     from autotrascale.plan.search.benefit_model import BenefitModel as BenefitModel
-    from autotrascale.plan.search.study import Study as Study
+    from autotrascale.study import Study as Study
 
 __all__ = ["BenefitModel", "Flow", "Operator", "Query", "Study", "attach", "job", "mark"]
 __version__ = "0.1.0"
@@ -28,7 +28,7 @@ _HOMES = {
     "Flow": _FLOW,
     "Operator": "autotrascale.domain.topology",
     "Query": _FLOW,
-    "Study": "autotrascale.plan.search.study",
+    "Study": "autotrascale.study",
     "attach": "autotrascale.execute.spark.adopted.adopting",
     "job": _FLOW,
     "mark": "autotrascale.execute.spark.query.marking",

@@ -25,6 +25,20 @@ def write_whole(path: Path, text: str) -> None:
         raise
 
 
+def write_new(path: Path, text: str) -> None:
+    """A file that is not there yet; else `FileExistsError`, and what is there stays as it is, also where somebody else
+    makes it at the same moment. What was begun and failed leaves nothing behind."""
+    with path.open("x", encoding="utf-8") as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            raise
+
+
 def draft_of(path: Path) -> Path:
     """Of this process: two that write the same file at once do not write into one draft."""
     return path.with_name(f"{path.name}.{os.getpid()}.part")

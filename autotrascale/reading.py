@@ -46,6 +46,15 @@ def read_plain(path: Path | str) -> object:
     text = read_text(path)
     if path.suffix == ".json":
         return parse_json(text, place)
+    return _read_yaml(text, place)
+
+
+def read_yaml(text: str, kind: type[T], *, place: str) -> T:
+    """YAML as `kind`; `place` is where it came from, or is to go."""
+    return validate(_read_yaml(text, place), kind, place=place)
+
+
+def _read_yaml(text: str, place: str) -> object:
     try:
         data = _parse_yaml(text, place)
     except RecursionError:

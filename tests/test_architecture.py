@@ -30,6 +30,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "jobs": ({"domain", "execute"}, {"pyspark", "pyarrow", "pandas", "redis", "numpy"}),
     "knowledge": ({"domain", "plan", "reading", "files", "execute", "tuning"}, {"mlflow", "pandas", "numpy"}),
     "tuning": ({"domain", "plan", "execute"}, set()),
+    "study": ({"domain", "plan", "views"}, set()),
     "loop": ({"domain", "plan", "execute"}, set()),
     "views": ({"domain", "plan", "tuning"}, {"numpy"}),
     "testing": (

@@ -55,6 +55,10 @@ class Record:
     trials: tuple[JournalledTrial, ...]
     outcome: Outcome | None
 
+    def _repr_html_(self) -> str | None:
+        """As it stands; nothing to draw before its first trial."""
+        return outcome_so_far(self)._repr_html_() if self.trials else None
+
 
 def list_runs(store: Store, job: str | None = None, limit: int = 20) -> list[Summary]:
     """The latest first."""

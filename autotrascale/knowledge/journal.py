@@ -20,13 +20,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from autotrascale.domain.errors import InputError, JobBusyError, RunCancelledError, RunLostError, RunStoreError
-from autotrascale.knowledge import claim, json_forms, tags
+from autotrascale.knowledge import claim, json_forms, lineage, tags
 from autotrascale.knowledge.history import read_opening, read_trials
 from autotrascale.knowledge.json_forms import Opening
 from autotrascale.knowledge.lease import Lease, Say, take
 from autotrascale.knowledge.owner import Owner
 from autotrascale.knowledge.store import Store
-from autotrascale.tuning import JournalledTrial, Outcome, Phase, Tuning
+from autotrascale.tuning import JournalledTrial, Outcome, Phase, Progress, Tuning
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -49,6 +49,7 @@ class RunJournal:
         self._under_way: str | None = None
         self._measured: JournalledTrial | None = None  # what is about to be kept
         self._finished = False
+        self._chosen: Mapping[str, int] = {}
         self._looked = -math.inf
 
     @property
@@ -176,11 +177,29 @@ class RunJournal:
         self.store.call(self.store.client.set_terminated, self._under_way, "FINISHED")
         self._under_way = self._measured = None
 
+    def told(self, progress: Progress) -> None:
+        """What the run's charts are drawn of, a step for each trial: how it came out, and the best so far."""
+        done = progress.done
+        if done is None:
+            return
+        steps = {
+            "trial/latency_ms": _milliseconds(done.latency_seconds),
+            "trial/score": done.score,
+            "trial/throughput": done.throughput,
+            "trial/instances": float(sum(done.parallelism.values())),
+            "best/latency_ms": _milliseconds(progress.best_latency),
+            "best/score": progress.best_score,
+        }
+        log_batches(self.store, self.run_id, {}, steps, {}, step=done.number)
+
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def conclude(self, outcome: Outcome) -> None:
         """What came of it. A run that dies after this reaches the same end when it is resumed."""
         best = outcome.best
+        self._chosen = best.parallelism if outcome.stop_reason == _ACCEPTED else {}
+        last = {"best/latency_ms": _milliseconds(best.latency_seconds), "best/score": best.score}
+        log_batches(self.store, self.run_id, {}, last, {}, step=max(1, len(outcome.evaluations)))
         self.store.write_json(self.run_id, tags.OUTCOME_FILE, json_forms.outcome_to_json(outcome))
         log_batches(
             self.store,
@@ -199,9 +218,20 @@ class RunJournal:
             },
         )
 
+    def describe(self, text: str, artefacts: Mapping[str, str]) -> None:
+        """What stands above the run in MLflow's pages, and what may be looked at there."""
+        self.store.call(self.store.client.set_tag, self.run_id, lineage.NOTE, text)
+        for name, content in artefacts.items():
+            self.store.call(self.store.client.log_text, self.run_id, content, name)
+
     def finish(self) -> None:
+        """What was chosen for good is a parameter too. Not before the run is over: parameters stay as they are, and as
+        long as a run can be resumed another one may be found."""
         self.store.call(self.store.client.set_terminated, self.run_id, "FINISHED")
         self._finished = True
+        params = dict(zip(tags.param_names(list(self._chosen)), self._chosen.values(), strict=True))
+        if params:
+            log_batches(self.store, self.run_id, params, {}, {})
 
     def _end(self, error: BaseException | None) -> None:
         if self._measured is not None:  # Ctrl-C came while it was being kept
@@ -235,13 +265,13 @@ def take_to_resume(store: Store, run: Run, watch: Say | None = None) -> Lease:
 
 def log_batches(
     store: Store, run_id: str, params: Mapping[str, object], metrics: Mapping[str, float | None],
-    run_tags: Mapping[str, str],
+    run_tags: Mapping[str, str], *, step: int = 0,
 ) -> None:  # fmt: skip
     """Numbers that are not known are left out: MLflow has no word for them."""
     from mlflow.entities import Metric, Param, RunTag
 
     now = int(time.time() * 1000)
-    known = [Metric(name, value, now, 0) for name, value in metrics.items() if value is not None]
+    known = [Metric(name, value, now, step) for name, value in metrics.items() if value is not None]
     spoken = [RunTag(name, value) for name, value in run_tags.items()]
     pairs = [Param(name, str(value)) for name, value in params.items()]
     store.call(store.client.log_batch, run_id, known, pairs[: _BATCH - len(spoken)], spoken)
@@ -287,7 +317,12 @@ def _create(store: Store, experiment: str, opening: Opening, owner: Owner, queue
         "sources": len(opening.sources),
     }
     log_batches(store, run_id, params, {}, {})
+    lineage.log_inputs(store, run_id, opening)
     return run_id
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else 1000 * seconds
 
 
 def _wider(settings: Tuning, total_trials: int | None, max_seconds: float | None) -> Tuning:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from autotrascale import __version__
 from autotrascale.domain.errors import InputError, RunStoreError
-from autotrascale.knowledge import asking, tags
+from autotrascale.knowledge import asking, lineage, pyfunc, tags
 from autotrascale.knowledge.cards import Card, Choice, Stored, Wanted, choose, too_far
 from autotrascale.knowledge.json_forms import Source
 from autotrascale.knowledge.pyfunc import MODEL_FILE
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 PREFIX = "autotrascale."
-FOLDER = "model"  # in a run's artefacts
+FOLDER = "model"  # in the artefacts of a run that leaves one model; of several, each has a folder that begins so
+WHERE = "artefacts"  # tag of a version whose folder has another name
 DEPRECATED, DEPRECATED_BY = "deprecated", "deprecated_by"  # tags of a version, beside its card
 
 _URI = re.compile(r"models:/(?P<name>[^/@]+)(?:/(?P<version>\d+)|@(?P<alias>[\w-]+))")
@@ -61,7 +62,8 @@ class Library:
             raise RunStoreError(
                 f"{stored.uri}: it was not put there by this program, so where its artefact is is not known"
             )
-        data = self.store.read_json(version.run_id, f"{FOLDER}/data/{MODEL_FILE}")
+        folder = version.tags.get(WHERE, FOLDER)
+        data = self.store.read_json(version.run_id, f"{folder}/data/{MODEL_FILE}")
         try:
             model = BenefitModel.from_json(json.dumps(data))
             if isinstance(stored.card, Card):
@@ -96,12 +98,13 @@ class Library:
 
     # -- adding -------------------------------------------------------------------------------------------------------
 
-    def register(self, model: BenefitModel, card: Card, run_id: str) -> Stored:
-        """A version of its own, kept with the run; the same model of the same run is registered once."""
+    def register(self, model: BenefitModel, card: Card, run_id: str, *, step: int = 0, folder: str = FOLDER) -> Stored:
+        """A version of its own, kept with the run; the same model of the same run is registered once. A run that leaves
+        several names a `folder` for each, and the step at which it came to be."""
         name = registered_name(card.job)
         known = [s for s in self._versions(name) if isinstance(s.card, Card) and s.card.digest == card.digest]
         same = [s for s in known if isinstance(s.card, Card) and s.card.run_id == card.run_id]
-        version = same[-1].version if same else self._add(name, model, card, run_id)
+        version = same[-1].version if same else self._add(name, model, card, run_id, step, folder)
         self._point(name, card.alias, version)
         return Stored(name, version, card, (card.alias,))
 
@@ -120,17 +123,23 @@ class Library:
                 raise InputError(f"model of {card.job} at {card.rate:g}/s", f"is in the store already, as {stored.uri}",
                                  remedy="nothing needs to be done")  # fmt: skip
 
-    def _add(self, name: str, model: BenefitModel, card: Card, run_id: str) -> int:
+    def _add(self, name: str, model: BenefitModel, card: Card, run_id: str, step: int, folder: str) -> int:
         client = self.store.client
-        if not self._exists(name):
-            self._make(name)
-        with tempfile.TemporaryDirectory() as folder:
-            _save(model, Path(folder))
-            self.store.call(client.log_artifacts, run_id, str(Path(folder) / FOLDER), FOLDER)
-        run = self.store.call(client.get_run, run_id)
+        self._make_described(name, card.job)
+        with tempfile.TemporaryDirectory() as temporary:
+            files = _save(model, card, Path(temporary))
+            self.store.call(client.log_artifacts, run_id, str(files), folder)
+            logged = lineage.log_model(self.store, files, card, run_id, step)
+        version_tags = {
+            **card.as_tags(),
+            lineage.LOGGED: logged.model_id,
+            **({} if folder == FOLDER else {WHERE: folder}),
+        }
         version = self.store.call(
-            client.create_model_version, name, f"{run.info.artifact_uri}/{FOLDER}", run_id, card.as_tags()
-        )
+            client.create_model_version, name, logged.artifact_location, run_id, version_tags,
+            description=lineage.of_version(model, card), model_id=logged.model_id,
+        )  # fmt: skip
+        lineage.tell_version(self.store, logged.model_id, name, int(version.version))
         return int(version.version)
 
     # -- taking away --------------------------------------------------------------------------------------------------
@@ -192,9 +201,14 @@ class Library:
         )
         return any(True for _ in found)
 
-    def _make(self, name: str) -> None:
+    def _make_described(self, name: str, job: str) -> None:
+        """One that is there keeps what somebody wrote of it; those that earlier versions made have nothing."""
+        if self._exists(name):
+            if not self.store.call(self.store.client.get_registered_model, name).description:
+                self.store.call(self.store.client.update_registered_model, name, lineage.of_job(job))
+            return
         try:
-            self.store.call(self.store.client.create_registered_model, name)
+            self.store.call(self.store.client.create_registered_model, name, description=lineage.of_job(job))
         except RunStoreError:
             if not self._exists(name):  # else somebody was faster
                 raise
@@ -226,14 +240,16 @@ def _stored(version: ModelVersion, aliases: tuple[str, ...]) -> Stored:
     return Stored(version.name, int(version.version), card, aliases, version.tags.get(DEPRECATED) or None)
 
 
-def _save(model: BenefitModel, folder: Path) -> None:
-    """The artefact that MLflow loads by way of `flavour`. Named requirements spare it a search of seconds."""
-    data = folder / MODEL_FILE
+def _save(model: BenefitModel, card: Card, folder: Path) -> Path:
+    """The artefact that MLflow loads by way of `pyfunc`, and where. Named requirements spare it a search of seconds."""
+    data, to = folder / MODEL_FILE, folder / FOLDER
     data.write_text(model.to_json(), encoding="utf-8")
     with quiet_warnings():
-        from mlflow import pyfunc
+        from mlflow import pyfunc as flavour
 
-        pyfunc.save_model(
-            str(folder / FOLDER), loader_module="autotrascale.knowledge.pyfunc", data_path=str(data),
-            pip_requirements=[f"autotrascale=={__version__}"],
+        flavour.save_model(
+            str(to), loader_module="autotrascale.knowledge.pyfunc", data_path=str(data),
+            pip_requirements=[f"autotrascale=={__version__}"], signature=pyfunc.signature(model, card.operators),
+            metadata=pyfunc.metadata(model, card.operators),
         )  # fmt: skip
+    return to

@@ -8,9 +8,10 @@ PARENT = "mlflow.parentRunId"
 NAME = "mlflow.runName"
 
 KIND = "autotrascale.kind"
-TUNING, EVALUATION, IMPORT = "tuning", "evaluation", "import"
+TUNING, EVALUATION, IMPORT, AUTOSCALING = "tuning", "evaluation", "import", "autoscaling"
 
 JOB = "autotrascale.job"
+SESSION = "autotrascale.session"  # of a control loop, as the journal of decisions names it
 JOB_FILE = "autotrascale.job_file_sha256"
 TOPOLOGY = "autotrascale.topology"
 ENGINE = "autotrascale.engine"

@@ -22,8 +22,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Annotated, Any, NoReturn
 
-import typer
-from typer.core import TyperGroup
+try:
+    import typer
+    from typer.core import TyperGroup
+except ModuleNotFoundError as _error:  # not even a verb can be read: said in one line all the same
+    sys.exit(f"autotrascale: this program lacks a package of its own: {_error.name}; pip install autotrascale")
 
 from autotrascale import __version__
 from autotrascale.domain.errors import AuTraScaleError, InputError
@@ -32,8 +35,8 @@ from autotrascale.service.output import complain, note
 
 # In the order of the help. A verb whose module is not there is left out.
 VERBS = (
-    "decide", "snapshot", "tune", "autoscale", "run", "status", "steer", "runs", "models", "explain", "metrics",
-    "serve", "doctor",
+    "demo", "init", "decide", "snapshot", "tune", "autoscale", "run", "status", "steer", "runs", "models", "explain",
+    "metrics", "serve", "doctor",
 )  # fmt: skip
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it

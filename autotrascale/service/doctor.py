@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from autotrascale.service import extras
 from autotrascale.service.completing import job_files
 from autotrascale.service.output import Format, FormatOption, emit, note, say, table
 from autotrascale.service.store import StoreOption
@@ -39,6 +40,8 @@ def doctor(
     form: FormatOption = Format.table,
 ) -> None:
     """Check this machine, its packages and stores. Exit code 0 when nothing is a problem, else 1."""
+    if lacking := extras.missing_of_core():
+        _without_core(lacking, form)
     from autotrascale.service.checkup.files import read_case
     from autotrascale.service.checkup.finding import examine
 
@@ -51,6 +54,14 @@ def doctor(
     emit(form, answer, lambda: _show(findings))
     if not healthy:
         raise typer.Exit(1)
+
+
+def _without_core(lacking: list[str], form: Format) -> NoReturn:
+    """Nothing else can be looked at before they are there; not even a table can be drawn."""
+    seen, remedy = f"{', '.join(lacking)} cannot be imported", "pip install autotrascale"
+    finding = {"state": "problem", "seen": seen, "remedy": remedy, "check": "packages: core"}
+    emit(form, {"healthy": False, "checks": [finding]}, lambda: say(f"problem  packages: core  {seen}  {remedy}"))
+    raise typer.Exit(1)
 
 
 def register(app: typer.Typer) -> None:

@@ -107,7 +107,7 @@ class Kept:
             self._session = _session(around.decisions, sections, opening, home)
         if self._session is not None and lease is not None:
             lease.is_of(f"session {self._session.id}")
-        learned = _library(around.store, job, live.simulated)
+        self._learned = learned = _library(around, job, live.simulated, self._session)
         rules = replace(_rules(around, sections, job, wanted), policy=around.policy)
         self._notifier = Notifier(sections.notify or of_the_environment())
         told = _teller(around.form, job.target.latency_seconds, self._session, learned, executor)
@@ -116,7 +116,7 @@ class Kept:
             live.start(initial)
         self.loop = Loop(
             live, rules, initial=initial, state=None if self._session is None else self._session.state,
-            journal=self._session, library=None if around.advise else learned,
+            journal=self._session, library=learned,
             report=_reports(told, self._notifier, job, live.simulated),
             slots_left=_slots_left(sections, job, around.decisions), seen=around.meter.of(live),
             check_ours=_check_of(lease), orders=(lambda _: ()) if self._session is None else self._session.orders_after,
@@ -127,6 +127,8 @@ class Kept:
         self._notifier.close()
         if self._session is not None:
             self._session.end(ended)
+        if self._learned is not None:
+            self._learned.end(finished=ended == "finished")
         state, job = self.loop.state, self.job
         sentence = summary(job.name, job.target.latency_seconds, state, simulated=self._simulated,
                            advise=self._around.advise, size=self._executor)  # fmt: skip
@@ -187,8 +189,11 @@ def _rules(around: Around, sections: Sections, job: Job, wanted: Wanted) -> Rule
                  models)  # fmt: skip
 
 
-def _library(store: Store | None, job: Job, simulated: bool) -> Learned | None:
-    return None if store is None else Learned(Library(store), job, simulated=simulated)
+def _library(around: Around, job: Job, simulated: bool, session: Session | None) -> Learned | None:
+    """Of a loop that acts and is journalled."""
+    if around.store is None or session is None or around.advise:
+        return None
+    return Learned(Library(around.store), job, simulated=simulated, session=session.id)
 
 
 def _safe(name: str) -> str:

@@ -138,8 +138,16 @@ def written(file: ProgramFile, remarks: Mapping[str, str] | None = None) -> str:
         if said := (remarks or {}).get(name):
             parts.append("".join(f"# {line}\n" for line in said.splitlines()))
         lines = None if isinstance(value, dict) else False  # what is innermost in one line
-        parts.append(yaml.safe_dump({name: value}, sort_keys=False, allow_unicode=True, default_flow_style=lines))
+        parts.append(_dumped({name: value}, lines))
     return "".join(parts)
+
+
+def _dumped(data: dict[str, Any], flow: bool | None) -> str:
+    """YAML writes some characters as they are and reads them as something else: those are written by their numbers."""
+    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=flow)
+    if text.replace("\n", "").isprintable():
+        return text
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=False, default_flow_style=flow)
 
 
 def _plain(value: Any) -> Any:

@@ -34,7 +34,7 @@ def listener(form: Format) -> RunListener:
 
 def finish(form: Format, finished: Finished) -> None:
     """The answer, and the exit code."""
-    emit(form, answer(finished), lambda: _show(finished))
+    emit(form, answer(finished), lambda: show(finished))
     if not finished.outcome.met_target:
         raise typer.Exit(TARGET_NOT_MET)
 
@@ -123,7 +123,7 @@ def _cold_run(cold: Source | None) -> dict[str, Any] | None:
     return {"model": cold.name, "rate": cold.model.rate, "evaluations": cold.cold_trials}
 
 
-def _show(finished: Finished) -> None:
+def show(finished: Finished) -> None:
     from autotrascale.views.output import what_became_of_output
 
     show_outcome(finished.outcome)

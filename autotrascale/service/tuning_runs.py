@@ -32,11 +32,14 @@ from autotrascale.service.environment import overridden
 from autotrascale.service.jobfile import EngineName, JobFile
 from autotrascale.service.metering import UNMETERED, Meter
 from autotrascale.service.warm_start import WarmStart, wanted_by, warm_start
-from autotrascale.tuning import Outcome, Report, Tuning, tune
+from autotrascale.tuning import Outcome, Progress, Report, Tuning, tune
+from autotrascale.views import notebook
+from autotrascale.views.verdict import summary
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
+REPORT_FILE = "report.html"
 _SHOWN = 5  # differences of a changed job file
 
 
@@ -147,7 +150,12 @@ def _resume(
 
 def _through(journal: RunJournal, engine: Engine, listener: RunListener, meter: Meter) -> Finished:
     opening = journal.opening
-    report = questions.about_latency(opening.job.target, listener.trouble, listener.progress)
+    tell = questions.about_latency(opening.job.target, listener.trouble, listener.progress)
+
+    def report(progress: Progress) -> None:
+        journal.told(progress)
+        tell(progress)
+
     try:
         with PATIENCE.waiting(listener.trouble), journal:
             outcome = tune(
@@ -155,6 +163,7 @@ def _through(journal: RunJournal, engine: Engine, listener: RunListener, meter: 
                 report=report, journal=journal, past=journal.past, seen=meter.of(engine),
             )  # fmt: skip
             journal.conclude(outcome)
+            journal.describe(summary(outcome), {REPORT_FILE: notebook.report(outcome)})
             model = _register(journal, outcome)
             journal.finish()
     except RunLostError:

@@ -264,6 +264,7 @@ class _Run:
                 None if best is None else self.job.topology.named(best.parallelism),
                 None if best is None else best.latency, None if mean is None else mean * left,
                 best is not None and best.met_target, best is not None and best.trusted,
+                None if best is None else best.score,
             )
         )  # fmt: skip
 

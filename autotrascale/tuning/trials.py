@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from autotrascale.domain import checks
+from autotrascale.domain.displayed import Displayed
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Snapshot
@@ -97,10 +98,11 @@ class Progress:
     seconds_left: float | None  # at most: every trial of the budget, as long as those so far
     best_meets: bool = False  # within the target as measured
     best_trusted: bool = False  # … and likely enough to be so again
+    best_score: float | None = None
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Displayed):
     """`met_target`: `best` can be trusted to meet the target, with at least the probability `confidence` where the
     search knows one. Else `best` is the nearest miss. `floor_holds`: the floor was seen or computed to hold the rate;
     else it is the nearest that was found. `fixed_seconds`: the least that a batch was seen to take beside the work of

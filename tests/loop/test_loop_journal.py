@@ -135,7 +135,7 @@ def test_a_library_that_is_away_does_not_stop_the_loop() -> None:
         def store(self) -> object:
             raise RunStoreError("the store is away")
 
-    learned = Learned(Away(), JOB, simulated=True)  # type: ignore[arg-type]
+    learned = Learned(Away(), JOB, simulated=True, session="s")  # type: ignore[arg-type]
     job = live(changing)
     Loop(job, RULES, initial=START, library=learned).run(6000)
     assert job.asked

@@ -129,7 +129,11 @@ def test_a_session_is_journalled_explained_and_its_models_are_kept(
     assert run("autoscale", job_file(tmp_path, name), "--for", "4200", "--format", "json") == 0
     out, err = capsys.readouterr()
     session = next(line.split()[1].rstrip(",") for line in err.splitlines() if line.startswith("session "))
-    assert Library(store).versions(name)
+    learned = [store.client.get_model_version(each.name, str(each.version)) for each in Library(store).versions(name)]
+    (only,) = store.client.search_runs([store.experiment(name)])  # however often it rescaled
+    assert (only.info.status, only.data.tags["autotrascale.session"]) == ("FINISHED", session)
+    assert {each.run_id for each in learned} == {only.info.run_id}
+    assert len(only.outputs.model_outputs) == len(learned) > 0
     assert run("explain", session, "--format", "json") == 0
     explained = json.loads(capsys.readouterr().out)
     assert explained["decisions"] == entries(out)

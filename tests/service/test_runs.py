@@ -13,7 +13,7 @@ import pytest
 
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.knowledge import history
+from autotrascale.knowledge import history, tags
 from autotrascale.knowledge.store import Store
 from autotrascale.service import cli, tuning_runs
 from tests.knowledge.mlflow_stores import CONTENT, engine, job, job_file, opening, tuned
@@ -49,7 +49,9 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, path: Path, number: int, how: s
 
 
 @pytest.mark.usefixtures("store")
-def test_a_run_is_journalled_and_its_model_kept(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_journalled_and_its_model_kept(
+    name: str, store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = job_file(tmp_path, name)
     first = answer(capsys, "tune", path)
     assert first["warm_start"] == [f"starting cold: there is no model of {name} yet"]
@@ -61,8 +63,17 @@ def test_a_run_is_journalled_and_its_model_kept(name: str, tmp_path: Path, capsy
     assert shown["trials"][0]["phase"] == "floor"
     assert shown["evaluations"] == first["evaluations"] == len(shown["trials"])
 
+    of_mlflow = store.client.get_run(first["run_id"])
+    assert f"{name} (simulated) holds" in of_mlflow.data.tags["mlflow.note.content"]
+    assert "report.html" in {each.path for each in store.client.list_artifacts(first["run_id"])}
+    assert len(store.client.get_metric_history(first["run_id"], "trial/instances")) == first["evaluations"]
+    (came_out,) = of_mlflow.outputs.model_outputs
+
     assert run("tune", path, "--rate", "280000") == 0
     out, err = capsys.readouterr()
+    (second, _) = store.client.search_runs([store.experiment(name)], f"tags.`{tags.KIND}` = '{tags.TUNING}'")
+    went_in = store.client.get_run(second.info.run_id).inputs.model_inputs
+    assert [each.model_id for each in went_in] == [came_out.model_id]
     assert f"starting from models:/autotrascale.{name}/1, made at 300000/s\n" in err
     assert f"model models:/autotrascale.{name}/2" in err
     assert f"; starting cold, 300000/s took {first['evaluations']} (models:/autotrascale.{name}/1)\n" in out

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autotrascale.domain import checks
+from autotrascale.domain.displayed import Displayed
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import MOST
 from autotrascale.domain.snapshot import Execution
@@ -60,7 +61,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class BenefitModel:
+class BenefitModel(Displayed):
     """`kind` latency: a process over log latency, the score follows. `kind` score: the paper's, over F itself."""
 
     kind: Literal["latency", "score"]

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from autotrascale.domain import checks
+from autotrascale.domain.displayed import Displayed
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.search.lattice import Point
 
@@ -14,7 +15,7 @@ LEAST_LATENCY = 1e-6
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Displayed):
     """One configuration and what was measured of it. `latency` is None for a run that failed or fell behind.
 
     Windows at the same configuration are averaged in the logarithm, where the noise of a latency is even.
@@ -39,7 +40,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Best:
+class Best(Displayed):
     """The configuration to use, and whether it meets the target as measured. `probability` that its true latency does,
     where the search knows one; `trusted` when that is enough."""
 

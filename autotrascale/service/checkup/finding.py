@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from autotrascale.domain.errors import AuTraScaleError, InputError
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.monitor.stores.settings import InfluxSettings, SqliteSettings
+from autotrascale.service.extras import of_missing
 
 if TYPE_CHECKING:
     from autotrascale.service.jobfile import JobFile
@@ -80,6 +81,9 @@ def _asked(check: Check, case: Case) -> Finding | None:
     except AuTraScaleError as error:
         return of_error(error)
     except Exception as error:
+        missing = of_missing(error) if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None:
+            return of_error(missing)
         return problem(f"cannot be looked at: {type(error).__name__}: {error}", "look at what it names")
 
 

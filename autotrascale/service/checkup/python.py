@@ -17,7 +17,7 @@ from autotrascale.service.checkup.redis import address
 
 CORE = "core"
 _PROJECT = Path(__file__).parents[3] / "pyproject.toml"
-_NOT_FOR_USERS = {"all", "dev", "peers"}
+_NOT_FOR_USERS = {"all", "dev", "docs", "peers"}
 
 
 def checks() -> dict[str, Check]:

@@ -1,0 +1,176 @@
+"""How things look in a notebook: of themselves, in HTML that is whole, says what is so, and runs nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale import Study
+from autotrascale.domain.decision import Decision, Reason
+from autotrascale.domain.job import Job
+from autotrascale.domain.target import Target
+from autotrascale.domain.topology import Topology
+from autotrascale.testing.scripted_engine import ScriptedEngine
+from autotrascale.tuning import Outcome, Tuning, tune
+from autotrascale.views import html, notebook
+
+EMPTY = {"meta", "line", "circle", "path", "br"}
+TEXTS = st.text(max_size=30) | st.sampled_from(
+    ["<script>alert(1)</script>", "a & b", '"', "'", "</table>", "<!--", "é漢"]
+)
+
+
+class Whole(HTMLParser):
+    """Every element that is opened is closed in its turn, nothing can run, and nothing is fetched."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag not in ("script", "iframe", "object", "embed", "img", "link")
+        for name, value in attrs:
+            assert not name.startswith("on")
+            assert name not in ("src", "href", "action")
+            assert "url(" not in (value or "")
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in EMPTY:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    @property
+    def said(self) -> str:
+        return " ".join(self.text)
+
+
+@cache
+def outcome(name: str = "work") -> Outcome:
+    chain = Topology.chain("source", name)
+    engine = ScriptedEngine(
+        topology=chain, capacity={"source": 100.0, name: 40.0}, p_max=8,
+        latency=lambda k: 0.05 + 0.9 / k["source"] / k[name] ** 0.4,
+    )  # fmt: skip
+    return tune(Job("scripted", chain, 8, {"source": 150.0}, Target(0.5)), engine, Tuning(total_trials=4))
+
+
+def test_a_tuning_run_says_why_and_shows_each_trial() -> None:
+    whole = Whole(outcome()._repr_html_())
+    assert "scripted (simulated) at 150 records/s" in whole.said
+    assert "is the least that holds the rate (floor)" in whole.said
+    assert "<circle" in outcome()._repr_html_()
+    assert len(outcome().evaluations) == outcome()._repr_html_().count("<circle") + outcome()._repr_html_().count(
+        "<path"
+    )
+    Whole(notebook.report(outcome()))
+    assert "(simulated)" not in Whole(replace(outcome(), simulated=False)._repr_html_()).said
+
+
+def test_a_study_from_its_first_look_to_its_end() -> None:
+    study = Study((2, 3), 12, 0.1, seed=3)
+    assert "nothing has been told yet" in Whole(study._repr_html_()).said
+    study.tell((2, 3), failed=True)
+    said = Whole(study._repr_html_()).said
+    assert "failed or fell behind" in said
+    study.optimize(lambda k: 0.04 + 0.3 / sum(k), progress=False)
+    said = Whole(study._repr_html_()).said
+    assert "can be trusted to meet the target" in said
+    assert f"{len(study.runs)} of at most 40 runs" in said
+    assert "can be trusted to meet" in Whole(study.answer._repr_html_()).said
+    Whole(study.runs[0]._repr_html_())
+
+
+def test_a_model_shows_what_it_learned_from() -> None:
+    study = Study((2, 3), 12, 0.1)
+    study.tell((2, 3), latency=0.2)
+    model = study.model(1000.0)
+    later = Study((2, 3), 12, 0.1, source=model)
+    later.tell((4, 5), latency=0.08)
+    said = Whole(later.model(2000.0)._repr_html_()).said
+    assert "at 2,000 records/s" in said
+    assert "learned together with runs at 1,000/s" in said
+
+
+@given(policy=TEXTS, operator=TEXTS, text=TEXTS, k=st.integers(1, 10**6), changed=st.booleans(), hold=st.booleans())
+def test_whatever_a_decision_says_is_said_and_not_run(
+    policy: str, operator: str, text: str, k: int, changed: bool, hold: bool
+) -> None:
+    decision = Decision(policy, {operator: k}, changed, (Reason("code", text),), hold)
+    whole = Whole(decision._repr_html_())
+    assert str(k) in whole.said
+    for each in (operator, text):
+        assert each.replace("\r\n", "\n").replace("\r", "\n") in "".join(whole.text).replace("\r\n", "\n").replace(
+            "\r", "\n"
+        )
+
+
+@given(
+    values=st.lists(st.none() | st.floats(1e-9, 1e9), max_size=60),
+    limit=st.none() | st.floats(1e-9, 1e9),
+    words=TEXTS,
+)
+def test_a_chart_holds_every_point_within_its_edges(
+    values: list[float | None], limit: float | None, words: str
+) -> None:
+    points = [html.Point(i, value, words) for i, value in enumerate(values, 1)]
+    drawn = html.chart(points, limit, words, words)
+    Whole(drawn)
+    known = [value for value in values if value is not None]
+    assert bool(drawn) == bool(points and (known or limit is not None))
+    if drawn:
+        assert drawn.count("<circle") == len(known)
+        assert drawn.count("<path") == len(values) - len(known)
+        heights = [float(part.split('"')[0]) for part in drawn.split('cy="')[1:]]
+        assert all(0 <= each <= html.HEIGHT for each in heights)
+
+
+def test_a_long_table_is_cut_and_says_so() -> None:
+    assert "… and 60 more" in Whole(html.table(("a",), [(i,) for i in range(100)])).said
+
+
+def test_what_has_no_look_says_so() -> None:
+    with pytest.raises(TypeError, match="int has no look of its own"):
+        notebook.as_html(3)
+
+
+def test_the_example_notebook_runs_and_holds_what_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cells as plain Python: the file has their outputs, and is small enough to be read as a page."""
+    import importlib.util
+
+    root = Path(__file__).parents[2]
+    spec = importlib.util.spec_from_file_location("notebook_script", root / "scripts" / "notebook.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    path = root / "examples" / "first_steps.ipynb"
+    kept = json.loads(path.read_text())
+    monkeypatch.chdir(path.parent)
+    done = script.execute(kept)
+    assert path.stat().st_size <= 200_000
+    shown = 0
+    for before, after in zip(kept["cells"], done["cells"], strict=True):
+        if before["cell_type"] != "code":
+            continue
+        kinds = [[each["output_type"] for each in cell["outputs"]] for cell in (before, after)]
+        assert kinds[0] == kinds[1], "".join(before["source"])
+        for each in after["outputs"]:
+            if script.HTML in each.get("data", {}):
+                Whole("".join(each["data"][script.HTML]))
+                shown += 1
+    assert shown >= 5
