@@ -37,6 +37,7 @@ test: $(READY)  ## all tests, the fast ones first
 	$(BIN)/python -m pytest -m spark $(TWO_AT_A_TIME) --durations=12
 
 test-fast: $(READY)  ## the tests that need no Spark
+	@scripts/chromium.sh install
 	$(BIN)/python -m pytest -m 'not spark' $(SIDE_BY_SIDE)
 
 check: $(READY)  ## format, lint, types

@@ -81,7 +81,7 @@ def test_a_run_shows_what_was_tried_and_why(server: Server, open_tab: Opener) ->
     count = server.state.index.get(server.run)
     assert count is not None
     expect(page.locator("#evaluations tbody tr")).to_have_count(count.evaluations)
-    history = page.evaluate("document.querySelector('#plot-history .plot').layout.annotations[0].text")
+    history = page.evaluate("document.querySelector('#plot-history .plot').data.at(-1).name")
     assert history.startswith("stop threshold")
 
 

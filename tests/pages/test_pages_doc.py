@@ -31,7 +31,7 @@ def test_the_python_block_runs() -> None:
     exec(block, names)
     chart = names["chart"]
     assert isinstance(chart, go.Figure)
-    assert [trace.name for trace in chart.data] == ["expected ± sd", "expected ± sd", "measured"]
+    assert [trace.name for trace in chart.data] == ["expected ± sd", "expected ± sd", "measured", "target 180 ms"]
 
 
 def test_what_it_names_exists() -> None:

@@ -220,6 +220,10 @@ def test_a_figure_is_plain_data_with_as_many_values_as_places(
             assert len(trace.get("text", trace["x"])) == len(trace["x"])
             assert trace["meta"]["role"]
         assert plot.says or plot.missing
+        assert made["layout"]["showlegend"] or not plot.levels
+        assert [trace["name"] for trace in made["data"]][len(made["data"]) - len(plot.levels) :] == [
+            level.name for level in plot.levels
+        ]
 
 
 def test_a_band_is_one_deviation_wide_and_times_are_milliseconds() -> None:

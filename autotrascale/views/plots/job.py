@@ -144,7 +144,7 @@ def _decided(entry: Mapping[str, Any]) -> Mapping[str, int] | None:
 def _plot(
     name: str, title: str, says: str, kept: Kept, y: Axis, series: tuple[Series, ...], levels: tuple[Level, ...] = ()
 ) -> Plot:
-    x = Axis("simulated hours since the loop first looked") if kept.simulated else Axis("", "time")
+    x = Axis("simulated hours since the first look") if kept.simulated else Axis("", "time")
     return Plot(name, title, says, x, y, series, levels)
 
 

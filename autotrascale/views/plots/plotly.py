@@ -6,7 +6,6 @@ colour of its theme; here they get colours that can be told apart on white.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ _BAND = 0.18  # how much of a colour a band of one standard deviation shows
 
 def figure(plot: Plot) -> dict[str, Any]:
     """`data` and `layout`."""
-    return {"data": traces(plot), "layout": _layout(plot)}
+    return {"data": [*traces(plot), *map(_named, plot.levels)], "layout": _layout(plot)}
 
 
 def traces(plot: Plot) -> list[dict[str, Any]]:
@@ -69,17 +68,13 @@ def _band(series: Series, x: Sequence[float | str]) -> dict[str, Any]:
 
 
 def _layout(plot: Plot) -> dict[str, Any]:
-    shapes, notes = [], []
-    for level in plot.levels:
-        shapes.append(_line_at(level))
-        notes.append(_name_of(level, plot))
-    bars = any(series.drawn == "bars" for series in plot.series)
     xs = [x for series in plot.series for x in series.x if not isinstance(x, str)]
     ys = known([y for series in plot.series for y in series.y])
+    bars = any(series.drawn == "bars" for series in plot.series)
     return {
         "xaxis": _axis(plot.x, xs),
         "yaxis": {**_axis(plot.y, ys, upright=True), "rangemode": "tozero" if plot.y.kind == "number" else "normal"},
-        "shapes": shapes, "annotations": notes, "showlegend": len(plot.series) > 1,
+        "shapes": [_line_at(level) for level in plot.levels], "showlegend": len(plot.series) + len(plot.levels) > 1,
         "hovermode": "closest", **({"barmode": "stack"} if bars else {}),
     }  # fmt: skip
 
@@ -105,10 +100,11 @@ def _line_at(level: Level) -> dict[str, Any]:
             "line": {"color": COLOURS["level"], "width": 1, "dash": "dash"}}  # fmt: skip
 
 
-def _name_of(level: Level, plot: Plot) -> dict[str, Any]:
-    y = math.log10(level.value) if plot.y.kind == "log" else level.value
-    return {"xref": "paper", "x": 1, "y": _rounded(y), "text": level.name, "showarrow": False,
-            "xanchor": "right", "yanchor": "bottom", "font": {"size": 11}}  # fmt: skip
+def _named(level: Level) -> dict[str, Any]:
+    """Its name, in the legend: written beside its line it would stand on what was measured."""
+    line = {"color": COLOURS["level"], "width": 1, "dash": "dash"}
+    return {"type": "scatter", "mode": "lines", "name": level.name, "x": [None], "y": [None], "line": line,
+            "meta": {"role": "level"}}  # fmt: skip
 
 
 def _place(value: float | str, time: bool) -> float | str:

@@ -172,7 +172,7 @@
 
   // Plotly shows times as they stand, so they are shifted to the reader's zone.
   function local(milliseconds) {
-    return milliseconds - new Date(milliseconds).getTimezoneOffset() * 60000;
+    return milliseconds === null ? null : milliseconds - new Date(milliseconds).getTimezoneOffset() * 60000;
   }
 
   function colour(name) {
@@ -180,7 +180,7 @@
   }
 
   function coloured(trace) {
-    const { role, band } = trace.meta, own = colour(role);
+    const { role, band } = trace.meta, own = colour(role === "level" ? "quiet" : role);
     if (band) return { ...trace, fillcolor: own };
     if (trace.type === "bar") return { ...trace, marker: { ...trace.marker, color: own } };
     const painted = { ...trace };
@@ -197,7 +197,6 @@
       ...plot.layout,
       xaxis: { ...axis, ...plot.layout.xaxis, title: { ...plot.layout.xaxis.title, standoff: 8 } },
       yaxis: { ...axis, ...plot.layout.yaxis, title: { ...plot.layout.yaxis.title, standoff: 8 } },
-      annotations: plot.layout.annotations.map((each) => ({ ...each, font: { ...each.font, color: quiet } })),
       shapes: plot.layout.shapes.map((each) => ({ ...each, line: { ...each.line, color: quiet } })),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: quiet },
