@@ -4,6 +4,7 @@
     regret         best score of the lattice less that of the recommendation, both without noise
     missed         accepted configurations whose true latency is above the target
     informed       knows the fastest frugal point, runs nothing else, and believes readings alone
+    bounds         what searches reach that know the answer and still have to read it: no search betters them
     warm           at another rate, from the model of the first study; paired with a cold start and the same noise
 
 Everything is simulated (`autotrascale/execute/simulator/problems.py`); the family `recorded` is of simulated jobs
@@ -12,7 +13,7 @@ drawn from those kept apart, by that seed. Each row goes to out/transfer.jsonl w
 out/transfer.json, and as tables to out/transfer.md.
 
     python -m benchmarks.transfer_bench [--families total,near] [--jobs 2] [--seeds 1] [--apart SEED]
-                                        [--methods autotrascale,paper,…] [--parts cold,warm,wrong,law]
+                                        [--methods autotrascale,paper,…] [--parts cold,warm,wrong,law,bounds]
 """
 
 from __future__ import annotations

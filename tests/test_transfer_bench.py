@@ -17,7 +17,7 @@ from autotrascale.plan.search.study import Study
 from benchmarks import transfer_bench
 from benchmarks.transfer import jobs, searches
 from benchmarks.transfer.figures import POOLED, figures_of
-from benchmarks.transfer.measures import INFORMED, OURS, PARTS, Row, measure
+from benchmarks.transfer.measures import INFORMED, LEAN, OURS, PARTS, REMEMBERS, Row, measure
 from benchmarks.transfer.record import record, recorded
 from benchmarks.transfer.tables import markdown
 
@@ -84,6 +84,29 @@ class TestSearches:
         assert math.isinf(stop)
         assert ended <= searches.BUDGET
 
+    def test_the_leanest_that_can_be_shown_in_time_is_no_worse_than_the_fastest_and_meets_the_target(self) -> None:
+        case = jobs.draw(*TOTAL).case
+        judge = searches.Judge(case)
+        fastest = searches.trace_of_informed(judge, case.windows(0).measure)
+        lean = searches.trace_of_lean(judge, case.windows(0).measure)
+        assert lean.regret_at_stop <= fastest.regret_at_stop + 1e-9
+        assert not lean.missed
+
+    def test_the_sooner_readings_are_to_show_it_the_further_within_the_target_it_must_be(self) -> None:
+        needed = [searches.spare_of(soon, most) for soon, most in ((1, 1), (1, 5), (2, 5), (5, 20))]
+        assert needed == sorted(needed, reverse=True)
+        assert needed[1] == pytest.approx(1.881, abs=0.03)  # at once in every second series: the quantile of 97 %
+
+    def test_earlier_readings_of_one_who_knows_the_surface_are_as_good_as_its_own(self) -> None:
+        case = jobs.draw(*TOTAL).case
+        study = searches.study_of(case, 0, sizing=searches.known(case, 0))
+        for k in (case.floor, tuple(x + 2 for x in case.floor), case.floor):
+            study.tell(k, latency=1.1 * float(case.latency([k])[0]))
+        errors = searches.errors_of(study, case)
+        assert errors == pytest.approx([math.log(1.1)] * 3)
+        exact = [0.0] * 50
+        assert searches.trace_of_informed(searches.Judge(case), case.windows(0).measure, exact).stop == 1
+
 
 class TestRows:
     def test_the_same_job_and_seed_give_the_same_rows(self) -> None:
@@ -115,6 +138,7 @@ class TestFigures:
         found = figures_of(rows())
         assert set(found["cold"]) == {OURS, INFORMED, "random"}
         assert [*found["cold"][OURS]] == ["total", POOLED]
+        assert set(found["bounds"]) == {LEAN, INFORMED, REMEMBERS}
         json.dumps(found, allow_nan=False)
         table = markdown(found)
         assert "| total |" in table

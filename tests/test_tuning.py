@@ -364,6 +364,18 @@ def test_a_cheaper_configuration_that_was_within_the_target_is_looked_at_again(l
     assert outcome.met_target
 
 
+def test_both_looks_after_acceptance_are_at_what_is_cheaper() -> None:
+    """A look that did not settle it is followed by one more, and not by something new."""
+    readings = iter([0.48, 0.49, *[0.485] * 20])
+    outcome = tune(job(target=0.5), engine(latency=near_at_the_floor(readings)))
+    assert outcome.met_target
+    accepted = next(each.number for each in outcome.evaluations if each.phase == "search")
+    looks = outcome.evaluations[accepted:]
+    assert [each.phase for each in looks] == ["confirm"] * len(looks)
+    assert all(dict(each.parallelism) == FLOOR for each in looks)
+    assert 1 <= len(looks) <= 2
+
+
 def test_with_one_window_or_no_budget_left_nothing_cheaper_is_looked_at() -> None:
     for settings in (Tuning(windows=1), Tuning(total_trials=4)):
         outcome = tune(job(target=0.5), engine(latency=near_at_the_floor(iter([0.48, 0.49] * 9))), settings)

@@ -96,8 +96,9 @@ class _Run:
         for evaluation in self.evaluations:
             self._tell(evaluation)
         while self._spent is None and not self._is_over(floor, study):
-            self._second_looks += study.finished
+            accepted = study.finished
             self._search_step(study)
+            self._second_looks += accepted
         if self._nothing_carries_more(floor):
             return self._without_study(self._look_back(floor), "rate-out-of-reach")
         return self._outcome(floor, study, study.stop_reason or self._spent or "target-out-of-reach")

@@ -17,7 +17,7 @@ Figures = dict[str, Any]
 
 
 def figures_of(rows: Sequence[Row]) -> Figures:
-    cold, law = ([row for row in rows if row["part"] == part] for part in ("cold", "law"))
+    cold, law, bounds = ([row for row in rows if row["part"] == part] for part in ("cold", "law", "bounds"))
     return {
         "cold": {
             method: _by_family([row for row in cold if row["method"] == method], _cold) for method in _methods(cold)
@@ -33,6 +33,10 @@ def figures_of(rows: Sequence[Row]) -> Figures:
         "wrong": {start: _by_family(pairs, _paired) for start in WRONG if (pairs := _pairs(rows, OURS, (start,)))},
         "informed": _by_family(_pairs(rows, OURS, (INFORMED,)), _paired),
         "law": _by_family(law, _law),
+        "bounds": {
+            method: _by_family([row for row in bounds if row["method"] == method], _bound)
+            for method in _methods(bounds)
+        },
     }
 
 
@@ -57,6 +61,18 @@ def _cold(rows: Sequence[Row]) -> Figures:
         "regret_at_stop_90": _quantile([row["regret_at_stop"] for row in rows], TAIL, 4),
         "regret_after_10_median": _quantile([row["regret_later"] for row in rows], 0.5, 4),
         "regret_after_10_90": _quantile([row["regret_later"] for row in rows], TAIL, 4),
+    }
+
+
+def _bound(rows: Sequence[Row]) -> Figures:
+    return {
+        "searches": len(rows),
+        "first_run_accepted_share": _share(row["stop"] == 1 for row in rows),
+        "runs_to_stop_median": _quantile([row["stop"] for row in rows], 0.5),
+        "runs_to_stop_90": _quantile([row["stop"] for row in rows], TAIL),
+        "missed_share": _share(row["missed"] for row in rows if math.isfinite(row["stop"])),
+        "regret_at_stop_median": _quantile([row["regret_at_stop"] for row in rows], 0.5, 4),
+        "regret_at_stop_90": _quantile([row["regret_at_stop"] for row in rows], TAIL, 4),
     }
 
 

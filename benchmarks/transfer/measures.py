@@ -26,19 +26,22 @@ from benchmarks.peers import peers
 from benchmarks.transfer.jobs import JobId, another, draw
 from benchmarks.transfer.searches import (
     Judge,
+    errors_of,
     go_on,
     known,
     study_of,
     trace_of,
     trace_of_informed,
+    trace_of_lean,
     trace_of_peer,
     tuned,
 )
 
 OURS, PAPER = "autotrascale", "paper"
 INFORMED = "informed"
+LEAN, REMEMBERS = "lean", "remembers"  # searches that know the answer: what no search can better
 METHODS = (OURS, PAPER, "random", "skopt-gp-ei", "optuna-tpe", INFORMED)
-PARTS = ("cold", "warm", "wrong", "law")
+PARTS = ("cold", "warm", "wrong", "law", "bounds")
 WRONG = ("other", "shuffled")  # models: of another job, and of this one with its operators mistaken
 FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0)
 PAPER_FACTORS = (0.7, 1.4)  # its searches take many runs, and each of them long
@@ -74,6 +77,8 @@ class _Job:
             yield from self._cold_others()
         if PAPER in self.methods and "warm" in self.parts:
             yield from self._warm_paper()
+        if "bounds" in self.parts:
+            yield from self._bounds()
 
     # -- the first study, and what follows from it --------------------------------------------------------------------
 
@@ -179,6 +184,23 @@ class _Job:
                 study = study_of(case, self.seed, faithful=True, source=source)
                 trace = trace_of(study, Judge(case), self._windows(case, f"at {factor}").measure)
                 yield {"part": "changed", "method": PAPER, "start": start, "factor": factor} | asdict(trace)
+
+    # -- what no search can better -------------------------------------------------------------------------------------
+
+    def _bounds(self) -> Iterator[Row]:
+        """Cold, and at each rate with and without what the first study read."""
+        lean = trace_of_lean(self.judge, self._windows(self.case, "first").measure)
+        yield {"part": "bounds", "method": LEAN, "factor": 1.0} | asdict(lean)
+        first = study_of(self.case, self.seed, sizing=self.sizing)
+        tuned(first, self._windows(self.case, "first").measure)
+        errors = errors_of(first, self.case)
+        for factor in FACTORS:
+            if (case := self.problem.at_rate(factor)) is None:
+                continue
+            judge = Judge(case)
+            for method, past in ((INFORMED, ()), (REMEMBERS, errors)):
+                trace = trace_of_informed(judge, self._windows(case, f"at {factor}").measure, past)
+                yield {"part": "bounds", "method": method, "factor": factor} | asdict(trace)
 
     def _windows(self, case: Case, purpose: str) -> Windows:
         return case.windows(self._of(purpose))

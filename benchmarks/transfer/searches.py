@@ -7,16 +7,21 @@ and second looks at what is cheaper once a configuration is accepted. All of the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
 from autotrascale.domain.target import Target
 from autotrascale.execute.simulator import descent
-from autotrascale.execute.simulator.case import Case
+from autotrascale.execute.simulator.case import Case, Optimum
 from autotrascale.execute.simulator.engine import SimulatorEngine
+from autotrascale.execute.simulator.lattice import Ints
 from autotrascale.plan.search.study import SearchSettings, Study
 from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.tuning.run import SECOND_LOOKS
@@ -26,8 +31,10 @@ from benchmarks.peers import Maker
 BUDGET = 20  # runs; whoever has not stopped by then counts as never
 GOES_ON = 10  # runs after which the recommendation is judged once more
 WINDOWS = Tuning().windows
+SOON, AT_MOST = 2, 5  # runs to the stop that are wanted: in the median, and in nine of ten
 
 FAR_OFF = 3.0  # log ratio that a window which fell behind counts as
+SERIES = 20_000  # of readings, to know how soon they show what is true
 Measure = Callable[[tuple[int, ...]], float]  # one noisy reading, in seconds; infinite where the job falls behind
 
 
@@ -51,8 +58,12 @@ class Judge:
         self.case = case
 
     @cached_property
+    def optimum(self) -> Optimum:
+        return descent.optimum(self.case)
+
+    @property
     def best(self) -> float:
-        return descent.optimum(self.case).best.score
+        return self.optimum.best.score
 
     def regret(self, k: tuple[int, ...]) -> float:
         return self.best - float(self.case.score([k])[0])
@@ -126,19 +137,68 @@ def go_on(study: Study, measure: Measure, runs: int) -> None:
             tell(study, study.ask(), measure)
 
 
-def trace_of_informed(judge: Judge, measure: Measure) -> Trace:
+def trace_of_informed(judge: Judge, measure: Measure, past: Sequence[float] = ()) -> Trace:
     """What nobody can better who believes readings alone: it knows which frugal point is the fastest, runs nothing
-    else, and accepts it when so many readings mean that the target is met, with the confidence that we ask for."""
+    else, and accepts it when so many readings mean that the target is met, with the confidence that we ask for. `past`:
+    what readings of an earlier session say of that point, log ratios to its latency, to whoever knows the surface."""
     case = judge.case
-    k = descent.least_latency(case, case.resource_limit).parallelism
-    spare = []
+    fastest = descent.least_latency(case, case.resource_limit)
+    known = math.log(case.latency_target / fastest.latency)
+    return _read_until_certain(judge, measure, fastest.parallelism, [known - error for error in past])
+
+
+def trace_of_lean(judge: Judge, measure: Measure) -> Trace:
+    """What nobody can better, in regret, who is to stop on each job as soon as the goals ask: it knows the whole
+    surface, and runs the best score of what is far enough within the target for so few readings to show it; where
+    nothing is, the fastest."""
+    case = judge.case
+    fastest = descent.least_latency(case, case.resource_limit)
+    within = case.latency_target * math.exp(-spare_of(SOON, AT_MOST) * case.job.noise)
+
+    def value(ks: Ints) -> NDArray[np.float64]:
+        latency = case.latency(ks)
+        frugal = case.benefit.resources(ks) >= case.resource_limit - 1e-9
+        return np.where(frugal & (latency <= within), case.score(ks), -latency)
+
+    near = [fastest, judge.optimum.best, judge.optimum.feasible or fastest]
+    starts = np.asarray([point.parallelism for point in near], dtype=np.int64)
+    k = descent.climb(value, starts, case.floor, case.p_max) if fastest.latency <= within else fastest.parallelism
+    return _read_until_certain(judge, measure, k, [])
+
+
+def _read_until_certain(judge: Judge, measure: Measure, k: tuple[int, ...], spare: list[float]) -> Trace:
+    case = judge.case
     for run in range(1, BUDGET + 1):
         latency = measure(k)  # infinite where a machine that drifts cannot carry the rate
         spare.append(math.log(case.latency_target / latency) if math.isfinite(latency) else -FAR_OFF)
-        certainty = NormalDist().cdf(sum(spare) / run / case.job.noise * math.sqrt(run))
+        certainty = NormalDist().cdf(sum(spare) / len(spare) / case.job.noise * math.sqrt(len(spare)))
         if certainty >= SearchSettings().confidence:
-            return Trace(run, run, "target-met", judge.misses(k), judge.regret(k), judge.regret(k))
-    return Trace(math.inf, BUDGET, "budget", False, judge.regret(k), judge.regret(k))
+            return Trace(run, run, "target-met", judge.misses(k), judge.regret(k), None)
+    return Trace(math.inf, BUDGET, "budget", False, judge.regret(k), None)
+
+
+@cache
+def spare_of(soon: int, at_most: int) -> float:
+    """How far within the target, in units of the noise of a reading, a latency must be for readings of it to show it
+    after so many in every second series, and after so many in nine of ten."""
+    errors = np.random.default_rng(0).standard_normal((SERIES, at_most))
+    needed = NormalDist().inv_cdf(SearchSettings().confidence) * np.sqrt(np.arange(1, at_most + 1))
+
+    def too_few(spare: float) -> float:
+        shown = np.cumsum(spare + errors, axis=1) >= needed
+        return min(float(shown[:, :soon].any(axis=1).mean()) - 0.5, float(shown.any(axis=1).mean()) - 0.9)
+
+    return float(brentq(too_few, 0.0, 5.0, xtol=1e-3))
+
+
+def errors_of(study: Study, case: Case) -> list[float]:
+    """What was read over what is true, as a log, window by window."""
+    told = [run for run in study.runs if run.latency is not None]
+    true = case.latency([run.parallelism for run in told]) if told else []
+    return [
+        math.log(run.latency or 1.0) - math.log(latency)
+        for run, latency in zip(told, true, strict=True) if math.isfinite(latency) for _ in range(run.windows)
+    ]  # fmt: skip
 
 
 def trace_of_peer(make: Maker, judge: Judge, measure: Measure, seed: int) -> Trace:

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.transfer.figures import POOLED, Figures
 from benchmarks.transfer.goals import goals
-from benchmarks.transfer.measures import OURS, PAPER
+from benchmarks.transfer.measures import INFORMED, LEAN, OURS, PAPER, REMEMBERS
 
 Columns = Sequence[tuple[str, tuple[str, ...]]]  # title, and the figures in it: a median with its tail in brackets
 
@@ -41,8 +41,21 @@ LAW: Columns = (
     ("the first study, going on, accepts", ("first_study_going_on_accepts_share",)),
     ("the two agree", ("agree_share",)),
 )
+BOUND: Columns = (
+    ("searches", ("searches",)),
+    ("first run accepted", ("first_run_accepted_share",)),
+    ("runs to stop, median (90 %)", ("runs_to_stop_median", "runs_to_stop_90")),
+    ("accepted that truly miss", ("missed_share",)),
+    ("regret at the stop", ("regret_at_stop_median", "regret_at_stop_90")),
+)
 NAMES = {PAPER: "Algorithm 1, and 2 from its model", OURS: "AuTraScale"}
 WRONG_TITLES = {"other": "another job", "shuffled": "this job with its operators mistaken"}
+
+BOUND_TITLES = {
+    LEAN: "the best score that can be shown to meet the target in as few runs as are wanted, cold",
+    INFORMED: "the fastest frugal point, at each rate, believing readings of that rate alone",
+    REMEMBERS: "the fastest frugal point, at each rate, believing those of the first study as its own",
+}
 
 
 def markdown(figures: Figures) -> str:
@@ -58,6 +71,8 @@ def markdown(figures: Figures) -> str:
         sections.append(table(f"From a model of {WRONG_TITLES[start]}", "family", by_family, PAIRED))
     if figures["informed"]:
         sections.append(table("Knowing the answer, at the same rates", "family", figures["informed"], PAIRED))
+    for method, by_family in figures["bounds"].items():
+        sections.append(table(f"Nobody betters: {BOUND_TITLES[method]}", "family", by_family, BOUND))
     if figures["law"]:
         sections.append(table("From a model of the same job, rate and target", "family", figures["law"], LAW))
     return "\n\n".join(filter(None, sections)) + "\n"
@@ -70,10 +85,10 @@ def _head(figures: Figures) -> str:
 
 
 def _goals(figures: Figures) -> str:
-    lines = ["**Goals**", "", "| what | goal | measured | |", "|---|---|---|---|"]
+    lines = ["**Goals**", "", "| what | goal | measured | | one that knows the answer |", "|---" * 5 + "|"]
     for each in goals(figures):
         name, missed = each.name.replace("_", " "), "" if each.met else "missed"
-        lines.append(f"| {name} | {each.goal} | {_text(each.measured)} | {missed} |")
+        lines.append(f"| {name} | {each.goal} | {_text(each.measured)} | {missed} | {_text(each.bound)} |")
     return "\n".join(lines) if len(lines) > 4 else ""
 
 
