@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from autotrascale.analyze.plan_tree import Stage, shape_of, shuffle_of, shuffles_of
 from autotrascale.monitor.eventlog.events import Node
-from autotrascale.monitor.marks import naming_marks, naming_names
+from autotrascale.monitor.marks import counted_name, naming_marks, naming_names
 
 _MARK = "CollectMetrics"
 _LONGEST = 60  # characters of one name
@@ -47,11 +47,14 @@ def slim(plan: Node) -> None:
     todo = [plan]
     while todo:
         node = todo.pop()
+        node.metrics = []  # their numbers go on from batch to batch
         if node.nodeName == _MARK:
             node.simpleString = node.simpleString.partition(",")[0]
         elif node.nodeName == "Exchange":
             number = shuffle_of(node)
             node.simpleString = "" if number is None else f"[plan_id={number}]"
+        elif counted_name(node.simpleString):
+            pass
         elif marks := naming_marks(node.simpleString):
             node.simpleString = marks
         elif (node.nodeName.split() or ["?"])[0] in node.simpleString:

@@ -1,33 +1,48 @@
 """Marks: how a query says in its plan which operator is which, and what Spark then reports of each batch.
 
-A counting mark is an observation (`DataFrame.observe`) called `op:NAME`. It counts what the operator gives; a source's
-mark also has the first, the mean and the last arrival time, in microseconds of Unix time. Jobs that are built for us
-have one for each operator.
+Jobs that are built for us have a counting mark for each operator: it counts what the operator gives. It is a filter
+that every record passes, because Spark counts the rows that each of its filters lets through, and says of each stage
+that ends what the counters in it have come to:
 
-A naming mark is a filter that every record passes. It says who a stage is, and counts nothing:
+    Filter ((SPARK_PARTITION_ID() >= 0) OR (cast(SPARK_PARTITION_ID() as string) = count:NAME))
 
-    Filter ((SPARK_PARTITION_ID() >= 0) OR (cast(SPARK_PARTITION_ID() as string) = op:NAME))
+A source's mark also has the first, the mean and the last arrival time, in microseconds of Unix time. No filter can say
+that, so it is an observation (`DataFrame.observe`) called `op:NAME`. Operators may be marked by one too, and joins are.
 
-Spark cannot know that the filter is of no use, nor move it past a shuffle, as what it asks is not deterministic. It is
-compiled with its neighbours, and costs a comparison for each record.
+A naming mark is the same filter with `op:NAME` in it. It says who a stage is, and nobody counts by it.
+
+Spark cannot know that such a filter is of no use, nor move it past a shuffle, as what it asks is not deterministic (but
+for joins that stand upon each other, of which it makes one). It is compiled with its neighbours, and costs a comparison
+for each record.
 """
 
 from __future__ import annotations
 
 import re
 
-MARK = "op:"
+MARK, COUNTING = "op:", "count:"
 COUNT, FIRST, MEAN, LAST = "n", "first", "mean", "last"
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}"
 """What a naming mark may be called."""
+PASSED = "number of output rows"
+"""What Spark calls the counter of a filter."""
 
-_COUNTING = re.compile(rf"CollectMetrics {MARK}([^,\s]+)")
-_NAMING = re.compile(rf"SPARK_PARTITION_ID\(\) as string\) = {MARK}({NAME})\)")
+_ASKED = r"SPARK_PARTITION_ID\(\) as string\) = "
+_OBSERVED = re.compile(rf"CollectMetrics {MARK}([^,\s]+)")
+# The whole of it: a filter that Spark made of several lets fewer through than came to the mark.
+_COUNTED = re.compile(rf"Filter \(\(SPARK_PARTITION_ID\(\) >= 0\) OR \(cast\({_ASKED}{COUNTING}([^,\s]+)\)\)")
+_NAMING = re.compile(rf"{_ASKED}{MARK}({NAME})\)")
 
 
 def counting_name(text: str) -> str | None:
     """Of the counting mark that this node of a plan is."""
-    found = _COUNTING.match(text)
+    found = _OBSERVED.match(text) or _COUNTED.fullmatch(text)
+    return found[1] if found else None
+
+
+def counted_name(text: str) -> str | None:
+    """The same, only of a filter: one whose count stands in its own counter."""
+    found = _COUNTED.fullmatch(text)
     return found[1] if found else None
 
 
