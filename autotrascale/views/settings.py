@@ -25,7 +25,7 @@ def lines(advice: Advice, *, measured_latency: float | None = None, price: float
     if not advice.settings:
         found.append(f"today's settings are right for {target} ({statistic})")
     for setting in advice.settings:
-        now = setting.now or ("not set" if setting.kind == "conf" else "unknown")
+        now = setting.now or ("not set" if setting.known else "unknown")
         found.append(f"{_named(setting)}: {now} → {setting.value}  ({setting.reason})")
     was = "" if measured_latency is None else f", measured {seconds(measured_latency)}"
     found.append(f"today:    {_expected(advice.today, statistic, price)}{was}")

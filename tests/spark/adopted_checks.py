@@ -27,7 +27,7 @@ from autotrascale import mark
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.execute.spark.adopted.client import Client
 from autotrascale.execute.spark.adopted.messages import Rescale, Rescaled
-from autotrascale.execute.spark.host.sources import gives_all
+from autotrascale.execute.spark.host.sources import gives_all, source_options
 from autotrascale.monitor.marks import naming_names
 
 CHECKS: dict[str, Callable[[], None]] = {}
@@ -289,6 +289,12 @@ def which_sources_give_all_that_there_is() -> None:
         (limited, False), (texts.union(limited), False), (numbers(), False),
     ):  # fmt: skip
         assert gives_all(df.writeStream) == all_of_it, df.columns
+    slow = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).option("minPartitions", 3).load()
+    for df, told in (
+        (texts, {}), (limited, {"maxfilespertrigger": "3"}), (slow, {"minpartitions": "3"}), (rates, {}),
+        (texts.union(rates), None), (limited.join(still, "value"), {"maxfilespertrigger": "3"}), (still, None),
+    ):  # fmt: skip
+        assert source_options(df.writeStream) == told, df.columns
 
 
 @check

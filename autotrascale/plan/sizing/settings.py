@@ -41,13 +41,14 @@ LIMITS: Mapping[SourceKind, str] = {"kafka": "maxOffsetsPerTrigger", "files": "m
 @dataclass(frozen=True)
 class Today:
     """What the query runs with. `conf` has the settings that are set, `limit` what its source gives in one batch at
-    most; `unit_records`: how many records one unit of that limit is, 1 for Kafka's offsets."""
+    most, if `limit_known`; `unit_records`: how many records one unit of that limit is, 1 for Kafka's offsets."""
 
     setup: Setup
     master: str
     conf: Mapping[str, str] = field(default_factory=dict)
     source: SourceKind | None = None
     limit: int | None = None
+    limit_known: bool = False
     unit_records: float | None = 1.0
     measured_latency: float | None = None  # of the target's statistic
     measured_batch: float | None = None
@@ -55,13 +56,14 @@ class Today:
 
 @dataclass(frozen=True)
 class Setting:
-    """One line to paste. `now` is None where it is not set."""
+    """One line to paste. `now` is None where it is not set, or, of what is not `known`, where nobody can say."""
 
     kind: Kind
     name: str
     value: str
     now: str | None
     reason: str
+    known: bool = True
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,8 @@ def _limit(of: Workload, today: Today, chosen: Setup, target: Target) -> list[Se
         why = f"today's lets {amount(today.limit * today.unit_records)} records into a batch, and {amount(needed)} come"
     else:
         why = f"after a stop a backlog comes in batches of {seconds(_allowed(target))} at most, and not in one"
-    return [Setting("source option", LIMITS[today.source], str(value), _text(today.limit), why)]
+    known = today.limit is not None or today.limit_known
+    return [Setting("source option", LIMITS[today.source], str(value), _text(today.limit), why, known)]
 
 
 def _trigger(today: Today, chosen: Setup, target: Target) -> list[Setting]:

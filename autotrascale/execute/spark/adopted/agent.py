@@ -170,6 +170,7 @@ def _described(handle: Handle) -> AdoptedQuery:
         not_movable=state.not_movable,
         error=error,
         gives_all=handle.written is not None and handle.written.gives_all,
+        source_options=None if handle.written is None else handle.written.source_options,
     )
 
 

@@ -3,6 +3,7 @@ answered with the reply named beside it or with `Failed`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import get_args
 
@@ -58,7 +59,8 @@ class Application:
 @dataclass(frozen=True)
 class AdoptedQuery:
     """One query, in all its runs. `partitions` is what its state and shuffles have now; `gives_all`: its sources are
-    known to give each batch all that there is."""
+    known to give each batch all that there is; `source_options`: what its author set of how its one source is read,
+    None where that is not known."""
 
     id: str
     run: str
@@ -72,6 +74,7 @@ class AdoptedQuery:
     not_movable: str = ""  # why
     error: str = ""  # what it ended with
     gives_all: bool = False
+    source_options: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from autotrascale.execute.spark.host.sources import gives_all, not_replayable
+from autotrascale.execute.spark.host.sources import gives_all, not_replayable, source_options
 
 CHECKPOINT = "checkpointLocation"
 _LOCATIONS = "spark.sql.streaming.checkpointLocation"
@@ -31,7 +31,7 @@ class Written:
         self._path, self._table = path, table
         self._jwrite = _copied(self._df, writer._jwrite)
         self.not_movable = self._not_movable(writer)
-        self.gives_all = gives_all(writer)
+        self.gives_all, self.source_options = gives_all(writer), source_options(writer)
         self.temporary = ""
         if not self.not_movable:
             self._keep_temporary_checkpoint()
