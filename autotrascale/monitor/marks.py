@@ -9,7 +9,8 @@ that ends what the counters in it have come to:
 A source's mark also has the first, the mean and the last arrival time, in microseconds of Unix time. No filter can say
 that, so it is an observation (`DataFrame.observe`) called `op:NAME`. Operators may be marked by one too, and joins are.
 
-A naming mark is the same filter with `op:NAME` in it. It says who a stage is, and nobody counts by it.
+A naming mark is the same filter with `op:NAME` in it. It says who a stage is, and nobody counts by it. One that begins
+a stage of its own asks for `begins:NAME` too, and stands right above the exchange that it came with.
 
 Spark cannot know that such a filter is of no use, nor move it past a shuffle, as what it asks is not deterministic (but
 for joins that stand upon each other, of which it makes one). It is compiled with its neighbours, and costs a comparison
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import re
 
-MARK, COUNTING = "op:", "count:"
+MARK, COUNTING, BEGINS = "op:", "count:", "begins:"
 COUNT, FIRST, MEAN, LAST = "n", "first", "mean", "last"
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}"
 """What a naming mark may be called."""
@@ -32,6 +33,7 @@ _OBSERVED = re.compile(rf"CollectMetrics {MARK}([^,\s]+)")
 # The whole of it: a filter that Spark made of several lets fewer through than came to the mark.
 _COUNTED = re.compile(rf"Filter \(\(SPARK_PARTITION_ID\(\) >= 0\) OR \(cast\({_ASKED}{COUNTING}([^,\s]+)\)\)")
 _NAMING = re.compile(rf"{_ASKED}{MARK}({NAME})\)")
+_BEGINS = re.compile(rf"{_ASKED}{BEGINS}({NAME})\)")
 
 
 def counting_name(text: str) -> str | None:
@@ -43,6 +45,12 @@ def counting_name(text: str) -> str | None:
 def counted_name(text: str) -> str | None:
     """The same, only of a filter: one whose count stands in its own counter."""
     found = _COUNTED.fullmatch(text)
+    return found[1] if found else None
+
+
+def beginning_name(text: str) -> str | None:
+    """Of the mark that begins a stage of its own."""
+    found = _BEGINS.search(text)
     return found[1] if found else None
 
 

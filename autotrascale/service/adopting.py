@@ -90,7 +90,7 @@ class Query:
         self.live.read_on()
         watched, target = self.application.watched, self.target or Target(1.0)
         found = advice_on(self.name, self.live.recent, watched.executors, watched.conf, target, self._job.p_max,
-                          self.live.source_options)  # fmt: skip
+                          self.live.source_options, self.live.stages)  # fmt: skip
         found = found if self.target is not None else replace(found, advice=None, why="")
         told = Told(self.name, found, source_partitions(self.live.recent), self.file.program.price)
         emit(self._around.form, told.as_data(), told.show)

@@ -81,9 +81,11 @@ def advice_on(
     target: Target,
     most: int,
     options: Mapping[str, str] | None = None,
+    own: Mapping[str, int] | None = None,
 ) -> QueryAdvice:
     """`conf` is what the application was started with; `most`, up to how many executors it may have; `options` are
-    those of its source, by names in lower case, where they are known."""
+    those of its source, by names in lower case, where they are known; `own`, the numbers of stages that
+    are marked with one."""
     if len(batches) < FEWEST:
         return QueryAdvice(None, why=f"{len(batches)} batches were seen, and it takes {FEWEST} to say anything")
     snapshot, stages = measured.snapshot(name, batches, executors, most), measured.stage_times(batches)
@@ -100,6 +102,7 @@ def advice_on(
         conf.get("spark.master", "local"),
         conf,
         source,
+        stages=own or {},
         limit=int(limit) if limit.isdecimal() else None,
         limit_known=options is not None,
         unit_records=1.0 if source == "kafka" else None,

@@ -46,8 +46,9 @@ def arguments(settings: Sequence[Setting]) -> str:
 
 
 def in_the_program(settings: Sequence[Setting]) -> list[str]:
-    """Lines for the reader or the writer of the query."""
+    """Lines for the reader or the writer of the query, and for its marks."""
     found = [f'.option("{each.name}", "{each.value}")' for each in settings if each.kind == "source option"]
+    found += [f'mark(…, "{each.name}", parallelism={each.value})' for each in settings if each.kind == "mark"]
     return found + [f'.trigger({each.name}="{each.value}")' for each in settings if each.kind == "trigger"]
 
 
@@ -110,6 +111,8 @@ def source_line(source: SourcePartitions) -> str:
 
 
 def _named(setting: Setting) -> str:
+    if setting.kind == "mark":
+        return f"parallelism of {setting.name}"
     return setting.name if setting.kind == "conf" else f"{setting.kind} {setting.name}"
 
 

@@ -32,6 +32,19 @@ def test_what_is_no_data_frame_is_one_line(given_: Any) -> None:
         mark(given_, "enrich")
 
 
+@pytest.mark.parametrize(
+    ("given_", "what"),
+    [
+        ({"parallelism": 0}, "mark: parallelism: must be"),
+        ({"parallelism": "4"}, "mark: parallelism: must be"),
+        ({"by": "shop"}, r"mark: spreads records by columns and not over how many partitions \(seen: \['shop'\]\)"),
+    ],
+)
+def test_a_parallelism_that_is_none_is_one_line(given_: Any, what: str) -> None:
+    with pytest.raises(InputError, match=f"^{what}"):
+        mark(NO_PLAN, "enrich", **given_)
+
+
 @given(st.from_regex(NAME, fullmatch=True), st.text(max_size=40), st.text(max_size=40))
 def test_a_name_is_read_back_from_a_plan_whatever_stands_around_it(name: str, before: str, behind: str) -> None:
     """And of what is kept of it, once more."""

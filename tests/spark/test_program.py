@@ -75,6 +75,39 @@ def test_it_sees_what_it_would_see_without_us(start: Start, tmp_path: Path, capf
     assert lines[-1] == "ValueError: its own error"
 
 
+def test_a_program_that_does_not_decide_on_ctrl_c_ends_without_a_traceback(
+    start: Start, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """While threads of ours ask a JVM that is gone, as py4j says at length; what others ask is logged as ever."""
+    program = start(
+        f"""
+        import contextlib, logging, sys, threading, time
+        from py4j.java_gateway import GatewayParameters, JavaGateway
+        logging.basicConfig()
+        nobody = JavaGateway(gateway_parameters=GatewayParameters(port=1))
+        def ask():
+            with contextlib.suppress(Exception):
+                nobody.jvm.java.lang.System.currentTimeMillis()
+        for name in ("autotrascale agent", "query 1"):
+            thread = threading.Thread(target=ask, name=name)
+            thread.start()
+            thread.join()
+        print("asked", file=sys.stderr, flush=True)
+        ask()
+        print("asked by itself", file=sys.stderr, flush=True)
+        open({str(tmp_path / "up")!r}, "w").close()
+        time.sleep(600)
+        """
+    )
+    _await(tmp_path / "up")
+    program.send(signal.SIGINT)
+    assert program.wait(SECONDS) == 130
+    ours, _, rest = capfd.readouterr().err.partition("asked\n")
+    its_own, _, end = rest.partition("asked by itself\n")
+    assert ours == end == ""
+    assert "ConnectionRefusedError" in its_own
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 9)])
 def test_signals_are_the_programs_to_decide_on(start: Start, tmp_path: Path, number: int, code: int) -> None:
     program = start(

@@ -33,7 +33,7 @@ SURE = 0.25  # a prediction of today that is further off than this share of what
 SHUFFLES, INSTANCES, CORES_MAX = "spark.sql.shuffle.partitions", "spark.executor.instances", "spark.cores.max"
 EXECUTOR_CORES, MASTER = "spark.executor.cores", "spark.master"
 
-Kind = Literal["conf", "source option", "trigger"]
+Kind = Literal["conf", "source option", "trigger", "mark"]
 SourceKind = Literal["kafka", "files"]
 LIMITS: Mapping[SourceKind, str] = {"kafka": "maxOffsetsPerTrigger", "files": "maxFilesPerTrigger"}
 
@@ -47,6 +47,7 @@ class Today:
     master: str
     conf: Mapping[str, str] = field(default_factory=dict)
     source: SourceKind | None = None
+    stages: Mapping[str, int] = field(default_factory=dict)  # marked with a number of their own
     limit: int | None = None
     limit_known: bool = False
     unit_records: float | None = 1.0
@@ -186,9 +187,14 @@ def _executors(today: Today, chosen: Setup, of: Workload, then: Expected) -> lis
 def _partitions(of: Workload, today: Today, chosen: Setup) -> list[Setting]:
     found = []
     changed = _changed(of, today, chosen)
-    if changed and chosen.partitions is not None:
-        now = today.setup.tasks(changed[-1])
+    shuffled = [stage for stage in changed if not _own(stage, today)]
+    if shuffled and chosen.partitions is not None:
+        now = today.setup.tasks(shuffled[-1])
         found.append(_conf(today, SHUFFLES, chosen.partitions, _waves(now, chosen.slots), str(now)))
+    for name in dict.fromkeys(_own(stage, today) for stage in changed):
+        if name and chosen.partitions is not None:
+            own = today.stages[name]
+            found.append(Setting("mark", name, str(chosen.partitions), str(own), _waves(own, chosen.slots)))
     read = [stage for stage in of.stages if stage.reads_source]
     wanted = chosen.source_partitions
     if wanted is not None and wanted != today.setup.source_partitions:
@@ -196,6 +202,12 @@ def _partitions(of: Workload, today: Today, chosen: Setup) -> list[Setting]:
         why = _waves(now, chosen.slots)
         found.append(Setting("source option", "minPartitions", str(wanted), str(now), why))
     return found
+
+
+def _own(stage: StageWork, today: Today) -> str:
+    """The mark that gives the stage a number of its own: it stands at its beginning, before other marks in it."""
+    name = stage.name.partition(" + ")[0]
+    return name if name in today.stages else ""
 
 
 def _changed(of: Workload, today: Today, chosen: Setup) -> list[StageWork]:
@@ -272,7 +284,7 @@ def _caveats(
             f"nothing up to {most} executors is predicted to hold {seconds(target.latency_seconds)}, a batch having"
             f" {seconds(of.fixed_seconds)} of fixed cost: this comes nearest"
         )
-    if any(stage.stateful for stage in _changed(of, today, chosen)):
+    if any(stage.stateful and not _own(stage, today) for stage in _changed(of, today, chosen)):
         yield (
             f"{SHUFFLES} alone does nothing to a stateful query that has a checkpoint: Spark keeps the number that it"
             " began with; start with a new checkpoint, or let autotrascale run --apply move the state"

@@ -53,10 +53,12 @@ def _run(script: str) -> None:
 
 
 def _hide_frames_of_ours() -> None:
-    """From the traceback of an error that nobody catches."""
+    """From the traceback of an error that nobody catches. Ctrl-C is no error."""
     inner = sys.excepthook
 
     def shown(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            return
         while at is not None and _is_ours(at):
             at = at.tb_next
         inner(kind, error.with_traceback(at), at)

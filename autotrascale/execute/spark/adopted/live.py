@@ -45,6 +45,11 @@ class AdoptedJob:
         return self._application.bounds.most
 
     @property
+    def stages(self) -> Mapping[str, int]:
+        """That are marked with a number of their own, as they run."""
+        return self._query.stages
+
+    @property
     def source_options(self) -> Mapping[str, str] | None:
         """Of its one source, as its author set them."""
         return self._query.source_options

@@ -4,7 +4,7 @@ answered with the reply named beside it or with `Failed`."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_args
 
 from autotrascale.execute.spark.connection.codec import Codec
@@ -22,12 +22,14 @@ class AskQueries:
 
 @dataclass(frozen=True)
 class Rescale:
-    """Give the query this number of partitions → `Rescaled`, when it runs there or had to go back"""
+    """Give the query this number of partitions, and its marked stages these → `Rescaled`, when it runs there or had to
+    go back"""
 
     query: str  # its id
     partitions: int
     finish_within: float = 120.0  # seconds for the batch in flight; then it is cut off, and runs again
     first_within: float = 120.0  # seconds for the first batch; then the query is taken to be well
+    stages: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class AdoptedQuery:
     error: str = ""  # what it ended with
     gives_all: bool = False
     source_options: Mapping[str, str] | None = None
+    stages: Mapping[str, int] = field(default_factory=dict)  # that have a number of their own, by their marks
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,33 @@ of it."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.marks import COUNT, COUNTING, FIRST, LAST, MARK, MEAN, NAME, naming_names
+from autotrascale.monitor.marks import BEGINS, COUNT, COUNTING, FIRST, LAST, MARK, MEAN, NAME, naming_names
 
 
-def mark(df: DataFrame, name: str) -> DataFrame:
+def mark(df: DataFrame, name: str, *, parallelism: int | None = None, by: str | Sequence[str] = ()) -> DataFrame:
     """The same records, and the stage that makes them is called `name` wherever the query is measured: in the advice of
-    `autotrascale run`, in `autotrascale snapshot` of its event log. A stage is what Spark does between two shuffles."""
+    `autotrascale run`, in `autotrascale snapshot` of its event log. A stage is what Spark does between two shuffles.
+
+    With `parallelism` a stage of its own begins here, in so many partitions: the records are spread evenly, or `by`
+    these columns. `autotrascale run --apply` may give it another number whenever it moves the query."""
+    columns = [by] if isinstance(by, str) else list(by)
+    if parallelism is not None:
+        checks.count("mark: parallelism", parallelism)
+    elif columns:
+        raise InputError("mark", "spreads records by columns and not over how many partitions", seen=columns,
+                         remedy="give parallelism= too")  # fmt: skip
     _check(df, name)
-    return _all(df, f"{MARK}{name}")
+    if parallelism is None:
+        return _all(df, f"{MARK}{name}")
+    return _all(df.repartition(parallelism, *columns), f"{MARK}{name}", f"{BEGINS}{name}")
 
 
 def counted(df: DataFrame, name: str) -> DataFrame:
@@ -39,10 +52,13 @@ def observed(df: DataFrame, name: str, *more: Any) -> DataFrame:
     return df.observe(f"{MARK}{name}", fn.count(fn.lit(1)).alias(COUNT), *more)
 
 
-def _all(df: DataFrame, text: str) -> DataFrame:
+def _all(df: DataFrame, *texts: str) -> DataFrame:
     """A filter that says this, and that every record passes."""
     partition = fn.spark_partition_id()
-    return df.where((partition >= 0) | (partition.cast("string") == fn.lit(text)))
+    asked = partition >= 0
+    for text in texts:
+        asked |= partition.cast("string") == fn.lit(text)
+    return df.where(asked)
 
 
 def _joins(df: Any) -> bool:
