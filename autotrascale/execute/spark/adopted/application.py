@@ -143,7 +143,7 @@ class AdoptedApplication:
                 self._ask_for(total)
                 return "", 0.0
             case MovePartitions(query, partitions, _, stages):
-                moved = self.client.rescale(Rescale(query, partitions, stages=stages))
+                moved = self.client.rescale(Rescale(query, partitions, stages=dict(stages)))
                 return "" if moved.done else moved.detail, moved.still_seconds
 
     def _grow(self, total: int) -> str:

@@ -3,7 +3,6 @@ answered with the reply named beside it or with `Failed`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -29,7 +28,7 @@ class Rescale:
     partitions: int
     finish_within: float = 120.0  # seconds for the batch in flight; then it is cut off, and runs again
     first_within: float = 120.0  # seconds for the first batch; then the query is taken to be well
-    stages: Mapping[str, int] = field(default_factory=dict)
+    stages: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,8 @@ class AdoptedQuery:
     not_movable: str = ""  # why
     error: str = ""  # what it ended with
     gives_all: bool = False
-    source_options: Mapping[str, str] | None = None
-    stages: Mapping[str, int] = field(default_factory=dict)  # that have a number of their own, by their marks
+    source_options: dict[str, str] | None = None
+    stages: dict[str, int] = field(default_factory=dict)  # that have a number of their own, by their marks
 
 
 @dataclass(frozen=True)

@@ -94,8 +94,7 @@ class Flow:
     def source(self, name: str, df: DataFrame, *, arrival: str) -> DataFrame:
         """Marks a source of the job's own. `arrival` is the column (a timestamp) that latency is counted from. The
         number of its partitions is the job's affair: for Kafka, `.option("minPartitions", flow.parallelism[name])`."""
-        self.marked.append(name)
-        return timed(df, name, arrival)
+        return self._mark(name, df, arrival)
 
     def operator(
         self, name: str, *upstream: DataFrame, do: Callable[..., DataFrame], by: Sequence[str] = ()
@@ -109,13 +108,16 @@ class Flow:
                 remedy=f"use one of {', '.join(self.topology)}, or declare it",
             )
         inputs = [self._spread(name, df, by) for df in upstream]
-        self.marked.append(name)
-        return counted(do(*inputs), name)
+        return self._mark(name, do(*inputs))
 
     def _spread(self, name: str, df: DataFrame, by: Sequence[str]) -> DataFrame:
         if by:
             return df.repartition(self.parallelism[name], *by)
         return df if self.topology.operators[name].stateful else df.repartition(self.parallelism[name])
+
+    def _mark(self, name: str, df: DataFrame, arrival: str = "") -> DataFrame:
+        self.marked.append(name)
+        return timed(df, name, arrival) if arrival else counted(df, name)
 
 
 @dataclass(frozen=True)
