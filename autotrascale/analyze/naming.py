@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from autotrascale.analyze.plan_tree import Stage, shape_of, shuffle_of, shuffles_of
 from autotrascale.monitor.eventlog.events import Node
-from autotrascale.monitor.marks import counted_name, naming_marks, naming_names
+from autotrascale.monitor.marks import counting_mark, naming_marks, naming_names
 
 _MARK = "CollectMetrics"
 _LONGEST = 60  # characters of one name
@@ -53,9 +53,7 @@ def slim(plan: Node) -> None:
         elif node.nodeName == "Exchange":
             number = shuffle_of(node)
             node.simpleString = "" if number is None else f"[plan_id={number}]"
-        elif counted_name(node.simpleString):
-            pass
-        elif marks := naming_marks(node.simpleString):
+        elif marks := counting_mark(node.simpleString) or naming_marks(node.simpleString):
             node.simpleString = marks
         elif (node.nodeName.split() or ["?"])[0] in node.simpleString:
             node.simpleString = words(node.nodeName, node.simpleString)

@@ -12,7 +12,17 @@ from pyspark.sql.classic.dataframe import DataFrame
 
 from autotrascale import mark
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.marks import COUNTING, MARK, NAME, counted_name, counting_name, naming_marks, naming_names
+from autotrascale.monitor.marks import (
+    COUNTING,
+    MARK,
+    NAME,
+    PARTITION,
+    counted_name,
+    counting_mark,
+    counting_name,
+    naming_marks,
+    naming_names,
+)
 
 NO_PLAN: Any = object.__new__(DataFrame)  # names are looked at before it
 
@@ -60,6 +70,8 @@ def test_a_filter_counts_for_a_mark_only_where_it_is_nothing_else(name: str, mor
     assert counting_name(f"Filter {asked}") == counted_name(f"Filter {asked}") == name
     assert naming_names(f"Filter {asked}") == []
     assert counting_name(f"Filter ({asked} AND ({more}))") is None
+    column = f"Filter {asked}".replace("cast(SPARK_PARTITION_ID()", f"cast({PARTITION}#{len(more)}")
+    assert (counted_name(column), counting_mark(column)) == (name, f"Filter {asked}")
     observed = f"CollectMetrics {MARK}{name}, [count(1) AS n#1L]"
     assert (counting_name(observed), counted_name(observed)) == (name, None)
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.marks import BEGINS, COUNT, COUNTING, FIRST, LAST, MARK, MEAN, NAME, naming_names
+from autotrascale.monitor.marks import BEGINS, COUNT, COUNTING, FIRST, LAST, MARK, MEAN, NAME, PARTITION, naming_names
 
 
 def mark(df: DataFrame, name: str, *, parallelism: int | None = None, by: str | Sequence[str] = ()) -> DataFrame:
@@ -34,10 +34,8 @@ def mark(df: DataFrame, name: str, *, parallelism: int | None = None, by: str | 
 
 
 def counted(df: DataFrame, name: str) -> DataFrame:
-    """The same records, counted in each batch under this name. Spark makes one join of several that stand upon each
-    other, and puts the filters between them on top, where nothing of what they said is true: behind a join it takes an
-    observation, which nothing is moved past."""
-    return observed(df, name) if _joins(df) else _all(df, f"{COUNTING}{name}")
+    """The same records, counted in each batch under this name."""
+    return _all(df, f"{COUNTING}{name}")
 
 
 def timed(df: DataFrame, name: str, arrival: str) -> DataFrame:
@@ -54,16 +52,26 @@ def observed(df: DataFrame, name: str, *more: Any) -> DataFrame:
 
 def _all(df: DataFrame, *texts: str) -> DataFrame:
     """A filter that says this, and that every record passes."""
-    partition = fn.spark_partition_id()
-    asked = partition >= 0
+    if not _joins(df):
+        return df.where(_asking(fn.spark_partition_id(), texts))
+    numbered = df.withColumn(PARTITION, fn.spark_partition_id())
+    return numbered.where(_asking(fn.col(PARTITION), texts)).drop(PARTITION)
+
+
+def _asking(partition: Column, texts: Sequence[str]) -> Column:
+    asked = fn.spark_partition_id() >= 0
     for text in texts:
         asked |= partition.cast("string") == fn.lit(text)
-    return df.where(asked)
+    return asked
 
 
-def _joins(df: Any) -> bool:
-    """Whether its last step but for projections and filters, which Spark moves, is a join."""
-    node = df._jdf.queryExecution().analyzed()
+def _joins(df: DataFrame) -> bool:
+    """Whether its last step but for projections and filters, which Spark moves, is a join. Of a data frame of Spark
+    Connect that is not known here."""
+    plan: Any = getattr(df, "_jdf", None)
+    if plan is None:
+        return False
+    node = plan.queryExecution().analyzed()
     while (kind := node.getClass().getSimpleName()) in ("Project", "Filter", "SubqueryAlias"):
         node = node.child()
     return bool(kind == "Join")
