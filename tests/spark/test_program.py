@@ -75,6 +75,35 @@ def test_it_sees_what_it_would_see_without_us(start: Start, tmp_path: Path, capf
     assert lines[-1] == "ValueError: its own error"
 
 
+def test_a_module_sees_what_it_would_see_without_us(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "names.py").write_text("NAME = 'its own'")
+    source = """
+        import sys, pickle, __main__
+        from .names import NAME
+        class Thing: pass
+        assert pickle.loads(pickle.dumps(Thing())).__class__ is Thing
+        print(NAME, __name__, __package__, __main__.__file__ == __file__ == sys.argv[0], sys.argv[1:], sys.path[0])
+        raise ValueError("its own error")
+    """
+    (tmp_path / "jobs" / "shop.py").write_text(textwrap.dedent(source))
+    monkeypatch.chdir(tmp_path)
+    alone = subprocess.run(
+        [sys.executable, "-m", "jobs.shop", "one", "-m"], capture_output=True, text=True, check=False
+    )
+    program = Program.start(understood([sys.executable, "-m", "jobs.shop", "one", "-m"]), tmp_path / "p", apply=True)
+    assert (program.wait(SECONDS), program.name) == (alone.returncode, "shop") == (1, "shop")
+    said = capfd.readouterr()
+    assert said.out == alone.stdout
+    assert said.err.splitlines()[-1] == alone.stderr.splitlines()[-1] == "ValueError: its own error"
+    assert str(DRIVER) not in said.err
+    missing = Program.start(understood([sys.executable, "-m", "jobs.none"]), tmp_path / "q", apply=True)
+    assert missing.wait(SECONDS) == 1
+    assert capfd.readouterr().err.endswith("No module named jobs.none\n")
+
+
 def test_a_program_that_does_not_decide_on_ctrl_c_ends_without_a_traceback(
     start: Start, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -203,7 +232,7 @@ def test_a_program_that_attached_us_is_found_by_its_folder(tmp_path: Path) -> No
         try:
             _await(tmp_path / "up")
             program = Program.find(tmp_path / "p")
-            assert (program.exit_code(), Path(program.script).stem) == (None, "notebook")
+            assert (program.exit_code(), program.name) == (None, "notebook")
             with program.client(SECONDS) as client:
                 assert client.application().pid == process.pid
         finally:

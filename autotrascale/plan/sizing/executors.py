@@ -20,7 +20,7 @@ than the others: S ≤ P, w ≤ MOST_WAVES (MANY_WAVES of a P that is right for 
 lasts as long as its waves, so it is 1 / use times as long as its work would take on those slots. To change P is to stop
 the query and move its state: it is done only where P does not fit, and then P becomes the number of at most NEW_WAVES
 waves that fits the most of the executors that may be wanted next (from half to twice as many, within MIN:MAX), the
-smallest such.
+smallest such. A stage that a mark gives a number of its own is held to the same rule, and moved with the others.
 
 Up: executors first, since partitions for slots that are not there yet would only make more waves. Down: partitions
 first, while there are still slots for all; then the executors that are not needed any more.

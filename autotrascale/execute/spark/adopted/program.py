@@ -22,7 +22,7 @@ from autotrascale import reading
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER
 from autotrascale.execute.spark.adopted.client import AgentAwayError, Client
-from autotrascale.execute.spark.adopted.command import DRIVER, Command
+from autotrascale.execute.spark.adopted.command import DRIVER, Command, program_name
 from autotrascale.execute.spark.adopted.keeper import EXIT, PROGRAM, PYTHON, as_shells_say
 from autotrascale.execute.spark.connection.processes import kill_session
 
@@ -102,10 +102,10 @@ class Program:
         return cls(folder, reading.read_file(folder / PROGRAM, Note))
 
     @property
-    def script(self) -> str:
-        """The program's own file, as it was named."""
+    def name(self) -> str:
+        """That of its file, or of its module."""
         words = self.note.command
-        return words[words.index(str(DRIVER)) + 1 if str(DRIVER) in words else 0]
+        return program_name(words[words.index(str(DRIVER)) + 1 if str(DRIVER) in words else 0 :])
 
     def client(self, seconds: float) -> Client:
         """To its agent, which is there as soon as its Python is. Raises where the program ends before."""
