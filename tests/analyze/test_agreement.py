@@ -116,9 +116,10 @@ def test_the_law_is_about_something() -> None:
     assert {operator.total.useful_seconds is None for operator in operators} == {True, False}
 
 
-def test_of_a_recorded_log_too(lines: dict[str, list[str]], tmp_path: Path) -> None:
-    (window,) = windows("".join(lines["marked"]), tmp_path).values()
-    assert snapshot_of(window, 4) == Measurer("counting", TOPOLOGY, 4).snapshot(batches(lines["marked"]))
+@pytest.mark.parametrize(("job", "log"), [("counting", "marked"), ("filtered", "filters")])
+def test_of_a_recorded_log_too(lines: dict[str, list[str]], tmp_path: Path, job: str, log: str) -> None:
+    (window,) = windows("".join(lines[log]), tmp_path).values()
+    assert snapshot_of(window, 4) == Measurer(job, TOPOLOGY, 4).snapshot(batches(lines[log]))
 
 
 @pytest.mark.spark
