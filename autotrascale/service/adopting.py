@@ -28,7 +28,7 @@ from autotrascale.plan.sizing.executors import Bounds
 from autotrascale.plan.sizing.learned_target import BatchLatency, learned_target
 from autotrascale.plan.words import seconds as in_words
 from autotrascale.service import keeping
-from autotrascale.service.advice import Told, advice_on
+from autotrascale.service.advice import QueryAdvice, Told, advice_on
 from autotrascale.service.keeping import Around, Kept
 from autotrascale.service.output import emit, note, say
 from autotrascale.service.programfile import ExecutorBounds, ProgramFile, written
@@ -83,8 +83,8 @@ class Query:
             self.kept.end(ended)
             return bool(self.kept.loop.state.memory.missed)
 
-    def advise(self) -> int | None:
-        """Where the time goes, and what to set; how many executors that takes."""
+    def advise(self) -> QueryAdvice:
+        """Where the time goes, and what to set."""
         if self.target is None:
             note(f"{self.name}: no settings are advised, as there is no target: give one with --target SECONDS")
         self.live.read_on()
@@ -94,7 +94,7 @@ class Query:
         found = found if self.target is not None else replace(found, advice=None, why="")
         told = Told(self.name, found, source_partitions(self.live.recent), self.file.program.price)
         emit(self._around.form, told.as_data(), told.show)
-        return None if found.advice is None else found.advice.then.executors
+        return found
 
     def _learn(self) -> None:
         self.live.look()
@@ -225,7 +225,9 @@ class Controller:
     def _end(self, number: str, ended: str) -> None:
         query = self._queries.pop(number)
         self.missed = query.end(ended) or self.missed
-        self._together.ended(query.called or query.name, query.advise())
+        found = query.advise()
+        needed = None if found.advice is None else found.advice.then.executors
+        self._together.ended(query.called or query.name, needed, held=found.held)
 
     def _end_all(self, ended: str) -> None:
         for number in list(self._queries):

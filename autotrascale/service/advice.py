@@ -31,6 +31,15 @@ class QueryAdvice:
     advice: Advice | None = None
     why: str = ""
 
+    @property
+    def held(self) -> bool:
+        """Whether its target was, as it ran."""
+        if self.snapshot is None or self.advice is None:
+            return False
+        target = self.advice.target
+        seen = self.snapshot.latency_seconds.of(target.statistic)
+        return seen is not None and seen <= target.latency_seconds
+
 
 @dataclass(frozen=True)
 class Told:

@@ -19,6 +19,7 @@ class Together:
     def __init__(self) -> None:
         self._executors: list[tuple[float, int]] = []
         self._needed: dict[str, int | None] = {}
+        self._missed: set[str] = set()
         self._cores = 1
 
     def saw(self, at: float, executors: int, cores: int) -> None:
@@ -26,9 +27,11 @@ class Together:
         if not self._executors or self._executors[-1][1] != executors:
             self._executors.append((at, executors))
 
-    def ended(self, query: str, needed: int | None) -> None:
-        """One that comes back is the same query."""
+    def ended(self, query: str, needed: int | None, *, held: bool) -> None:
+        """With the executors that it is advised, and whether those that there are hold its target. One that comes back
+        is the same query."""
         self._needed[query] = needed
+        (self._missed.discard if held else self._missed.add)(query)
 
     def bill(self, program: str, until: float, price: float | None, *, advise: bool) -> ProgramBill | None:
         """None of a program of one query: its own says all."""
@@ -37,7 +40,7 @@ class Together:
         return ProgramBill(
             program, ExecutorSize(self._cores, price=price), self._needed, self._executors[-1][1],
             executor_seconds(self._executors, until), max(k for _, k in self._executors), until - self._executors[0][0],
-            advise,
+            advise, not self._missed,
         )  # fmt: skip
 
 

@@ -95,7 +95,8 @@ class Bill:
 @dataclass(frozen=True)
 class ProgramBill:
     """Of the queries of one program together. `most`: the most executors that it had at one time, which are what it
-    would have had all the time. `needed`: by query, the executors that it is advised; None where nothing is.
+    would have had all the time. `needed`: by query, the executors that it is advised, for itself; None where nothing
+    is. `held`: those that there are `now` hold every query at its target.
 
     >>> shops = ProgramBill("shops", ExecutorSize(2, price=0.12), {"orders": 2, "clicks": 1}, now=4)
     >>> shops.words()
@@ -110,12 +111,16 @@ class ProgramBill:
     most: int = 0
     seconds: float = 0.0
     advise: bool = True
+    held: bool = False
 
     @property
     def total(self) -> int | None:
-        """Queries run together, so it is the sum."""
+        """Queries run together, so it is the sum; but each is rounded up to whole executors, and what holds them all is
+        enough."""
         known = [k for k in self.needed.values() if k is not None]
-        return sum(known) if len(known) == len(self.needed) else None
+        if len(known) < len(self.needed):
+            return None
+        return min(sum(known), self.now) if self.held else sum(known)
 
     def words(self) -> str:
         count = f"its {len(self.needed)} queries"
@@ -126,6 +131,10 @@ class ProgramBill:
             silent = listing(name for name, k in self.needed.items() if k is None)
             return f"{self.program}: what {count} need together is not known, as nothing is advised for {silent}"
         each = listing(f"{name} {k}" for name, k in self.needed.items())
+        if self.total < sum(k or 0 for k in self.needed.values()):
+            return (
+                f"{self.program}: {count} are held as it is, on {hourly(self.total, self.size)}; each by itself: {each}"
+            )
         return f"{self.program}: {hourly(self.total, self.size, self.now)}, are what {count} need: {each}"
 
     def as_data(self) -> dict[str, Any]:

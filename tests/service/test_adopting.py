@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -126,7 +127,12 @@ def test_several_queries_of_a_program_are_summed_up_in_one_sentence(
 ) -> None:
     """And `explain` says it again, by the program's name."""
     monkeypatch.setattr(Query, "turn", lambda *_: None)
-    monkeypatch.setattr(Query, "advise", lambda query: 2 if query.called == "orders" else 1)
+
+    def advise(query: Query) -> Any:
+        then = SimpleNamespace(executors=2 if query.called == "orders" else 1)
+        return SimpleNamespace(advice=SimpleNamespace(then=then), held=False)
+
+    monkeypatch.setattr(Query, "advise", advise)
     store = keeping.decisions_beside(Store(f"sqlite:///{tmp_path}/mlflow.db"))
     around = replace(AROUND, form=form, decisions=store)
     file = replace(FILE, program=replace(FILE.program, price=0.12))

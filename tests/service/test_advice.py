@@ -77,6 +77,12 @@ def test_the_limit_of_today_stands_beside_the_advised_one_where_it_is_known(opti
     assert (setting.now, setting.known) == (now if now.isdecimal() else None, options is not None)
 
 
+def test_whether_a_target_is_held_is_what_was_measured() -> None:
+    """Batches of 4.4 s every 5 s: 6.9 s in the mean."""
+    assert [asked(target).held for target in (4.0, 6.8, 7.0, 60.0)] == [False, False, True, True]
+    assert not asked(60.0, batches=BATCHES[:3]).held
+
+
 def test_what_was_not_measured_is_said_and_no_advice_is_given() -> None:
     few = asked(4.0, batches=BATCHES[:3])
     assert (few.advice, few.why) == (None, "3 batches were seen, and it takes 5 to say anything")

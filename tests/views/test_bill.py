@@ -66,7 +66,12 @@ NEEDS = {"orders": 2, "clicks": 1}
             "orders 2, clicks 1",
         ),
         (
-            ProgramBill("shops", ExecutorSize(1), NEEDS, now=3),
+            ProgramBill("shops", ExecutorSize(2, price=0.12), NEEDS, now=2, held=True),
+            "shops: its 2 queries are held as it is, on 2 executors of 2 cores, 0.24 $ an hour; each by itself: "
+            "orders 2, clicks 1",
+        ),
+        (
+            ProgramBill("shops", ExecutorSize(1), NEEDS, now=3, held=True),
             "shops: 3 executors of 1 core, are what its 2 queries need: orders 2, clicks 1",
         ),
         (
