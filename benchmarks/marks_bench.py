@@ -7,7 +7,8 @@ that is drawn anew each round:
     bare      without a mark
     again     the same once more: how far off the measurement is
     named     `autotrascale.mark` between the projections
-    counted   what `flow.operator` puts there, an observation that counts
+    counted   what `flow.operator` puts there, a filter that counts
+    observed  an observation that counts, which was put there before, and what a source has
 
 Of each round what each costs more than the bare one, in batch time and in CPU time of the tasks alone, as the event log
 has it; of these the median, with its 95 % interval. A busy machine blurs the first and hardly the second. What tasks
@@ -30,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from autotrascale.analyze.live.application import Application
-from autotrascale.execute.spark.query.marking import counted, mark
+from autotrascale.execute.spark.query.marking import counted, mark, observed
 from autotrascale.monitor.eventlog.following import Follower
 from benchmarks.spark_bench import cost
 
@@ -51,6 +52,7 @@ WAYS: dict[str, Callable[[DataFrame], DataFrame]] = {
     "again": lambda df: df,
     "named": lambda df: mark(df, "enrich"),
     "counted": lambda df: counted(df, "enrich"),
+    "observed": lambda df: observed(df, "enrich"),
 }
 
 

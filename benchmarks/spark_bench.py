@@ -52,7 +52,7 @@ _WARMING = 10  # rounds
 class Bare(Flow):
     """The same stages without the marks."""
 
-    def _mark(self, name: str, df: DataFrame, *extra: Any) -> DataFrame:  # noqa: ARG002 - as its parent has it
+    def _mark(self, name: str, df: DataFrame, arrival: str = "") -> DataFrame:  # noqa: ARG002 - as its parent has it
         return df
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from autotrascale.analyze.plan_tree import Stage, shape_of, shuffle_of, shuffles_of
 from autotrascale.monitor.eventlog.events import Node
-from autotrascale.monitor.marks import naming_marks, naming_names
+from autotrascale.monitor.marks import counting_mark, naming_marks, naming_names
 
 _MARK = "CollectMetrics"
 _LONGEST = 60  # characters of one name
@@ -47,12 +47,13 @@ def slim(plan: Node) -> None:
     todo = [plan]
     while todo:
         node = todo.pop()
+        node.metrics = []  # their numbers go on from batch to batch
         if node.nodeName == _MARK:
             node.simpleString = node.simpleString.partition(",")[0]
         elif node.nodeName == "Exchange":
             number = shuffle_of(node)
             node.simpleString = "" if number is None else f"[plan_id={number}]"
-        elif marks := naming_marks(node.simpleString):
+        elif marks := counting_mark(node.simpleString) or naming_marks(node.simpleString):
             node.simpleString = marks
         elif (node.nodeName.split() or ["?"])[0] in node.simpleString:
             node.simpleString = words(node.nodeName, node.simpleString)

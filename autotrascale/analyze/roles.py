@@ -22,7 +22,7 @@ from autotrascale.analyze.naming import by_name, marked_name, part_of, words
 from autotrascale.analyze.plan_tree import Plan, Rdd, Stage
 from autotrascale.domain.errors import EngineError
 from autotrascale.monitor.eventlog.events import Node
-from autotrascale.monitor.marks import naming_names
+from autotrascale.monitor.marks import counting_name, naming_names
 
 _CODEGEN = "WholeStageCodegen"
 _SCAN = re.compile(r"Scan|^LocalTable|^Range|^Rate")
@@ -173,7 +173,8 @@ def _name(stage: Stage, stages: Mapping[int, Stage], plan: Node | None) -> str:
     for partial in (False, True):
         for telling in _TELLING if stage.parents != () else (_SCAN, *_TELLING):
             for node in nodes:
-                said = "" if naming_names(node.simpleString) else node.simpleString  # it is another stage's
+                marks = counting_name(node.simpleString) or naming_names(node.simpleString)
+                said = "" if marks else node.simpleString  # it is another stage's
                 if said and said.startswith(_PARTIAL) == partial and telling.search(node.nodeName):
                     return said
     return _plain(stage.name or "stage")

@@ -28,10 +28,11 @@ from autotrascale.plan.sizing.executors import Bounds
 from autotrascale.plan.sizing.learned_target import BatchLatency, learned_target
 from autotrascale.plan.words import seconds as in_words
 from autotrascale.service import keeping
-from autotrascale.service.advice import Told, advice_on
+from autotrascale.service.advice import QueryAdvice, Told, advice_on
 from autotrascale.service.keeping import Around, Kept
-from autotrascale.service.output import emit, note
+from autotrascale.service.output import emit, note, say
 from autotrascale.service.programfile import ExecutorBounds, ProgramFile, written
+from autotrascale.service.together import Together, keep
 
 _START_SECONDS = 60.0  # a Python that loads PySpark, on a busy machine
 _GLANCE_SECONDS = 0.5  # between two looks at whether the program still runs
@@ -82,16 +83,18 @@ class Query:
             self.kept.end(ended)
             return bool(self.kept.loop.state.memory.missed)
 
-    def advise(self) -> None:
+    def advise(self) -> QueryAdvice:
         """Where the time goes, and what to set."""
         if self.target is None:
             note(f"{self.name}: no settings are advised, as there is no target: give one with --target SECONDS")
         self.live.read_on()
         watched, target = self.application.watched, self.target or Target(1.0)
-        found = advice_on(self.name, self.live.recent, watched.executors, watched.conf, target, self._job.p_max)
+        found = advice_on(self.name, self.live.recent, watched.executors, watched.conf, target, self._job.p_max,
+                          self.live.source_options, self.live.stages)  # fmt: skip
         found = found if self.target is not None else replace(found, advice=None, why="")
         told = Told(self.name, found, source_partitions(self.live.recent), self.file.program.price)
         emit(self._around.form, told.as_data(), told.show)
+        return found
 
     def _learn(self) -> None:
         self.live.look()
@@ -135,6 +138,7 @@ class Controller:
         self._unknown_since: float | None = None  # the first query was seen, and others that the file names were not
         self._told_unknown = False
         self._learned: dict[str, Target] = {}
+        self._together = Together()
 
     def run(self, seconds: float | None = None) -> None:
         """Until the program ends, or for so long."""
@@ -155,6 +159,7 @@ class Controller:
         finally:
             self._tell_of_unknown(0.0)
             self._end_all(ended)
+            self._sum_up()
             self._client.close()
 
     def _turn_if_it_answers(self) -> None:
@@ -187,6 +192,7 @@ class Controller:
                 self._learn_from(query)
             if query.live.ended:
                 self._end(number, "finished")
+        self._together.saw(self._clock(), application.executors, application.cores)
         self._tell_of_unknown(_NAMED_SECONDS)
 
     def _learn_from(self, query: Query) -> None:
@@ -219,11 +225,22 @@ class Controller:
     def _end(self, number: str, ended: str) -> None:
         query = self._queries.pop(number)
         self.missed = query.end(ended) or self.missed
-        query.advise()
+        found = query.advise()
+        needed = None if found.advice is None else found.advice.then.executors
+        self._together.ended(query.called or query.name, needed, held=found.held)
 
     def _end_all(self, ended: str) -> None:
         for number in list(self._queries):
             self._end(number, ended)
+
+    def _sum_up(self) -> None:
+        """Of all queries together, where there are several."""
+        around, price = self._around, self._file.program.price
+        bill = self._together.bill(self._file.job, self._clock(), price, advise=around.advise)
+        if bill is not None:
+            emit(around.form, bill.as_data(), lambda: say(bill.words()))
+            if around.decisions is not None:
+                keep(bill, keeping.home_of(around.decisions, self._file.job))
 
     def _tell_what_it_is(self, application: AdoptedApplication) -> None:
         about, doing = application.about, "advising on" if self._around.advise else "keeping"

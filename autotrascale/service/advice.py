@@ -14,7 +14,7 @@ from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.stages import StageTime
 from autotrascale.domain.target import Target
 from autotrascale.plan.sizing.batch_time import Setup, workload
-from autotrascale.plan.sizing.settings import Advice, Today, advise
+from autotrascale.plan.sizing.settings import LIMITS, Advice, Today, advise
 from autotrascale.plan.sizing.sizing import Unsized, size
 from autotrascale.service.output import say, table
 from autotrascale.views import settings as views
@@ -30,6 +30,15 @@ class QueryAdvice:
     stages: tuple[StageTime, ...] = ()
     advice: Advice | None = None
     why: str = ""
+
+    @property
+    def held(self) -> bool:
+        """Whether its target was, as it ran."""
+        if self.snapshot is None or self.advice is None:
+            return False
+        target = self.advice.target
+        seen = self.snapshot.latency_seconds.of(target.statistic)
+        return seen is not None and seen <= target.latency_seconds
 
 
 @dataclass(frozen=True)
@@ -80,8 +89,12 @@ def advice_on(
     conf: Mapping[str, str],
     target: Target,
     most: int,
+    options: Mapping[str, str] | None = None,
+    own: Mapping[str, int] | None = None,
 ) -> QueryAdvice:
-    """`conf` is what the application was started with; `most`, up to how many executors it may have."""
+    """`conf` is what the application was started with; `most`, up to how many executors it may have; `options` are
+    those of its source, by names in lower case, where they are known; `own`, the numbers of stages that
+    are marked with one."""
     if len(batches) < FEWEST:
         return QueryAdvice(None, why=f"{len(batches)} batches were seen, and it takes {FEWEST} to say anything")
     snapshot, stages = measured.snapshot(name, batches, executors, most), measured.stage_times(batches)
@@ -91,12 +104,17 @@ def advice_on(
     found = None if cores is None or isinstance(sized, Unsized) else workload(sized, stages, cores)
     if found is None or cores is None:
         return QueryAdvice(snapshot, stages, why="the event log does not say what work the executors did")
+    source = measured.source_kind(batches)
+    limit = "" if source is None or options is None else options.get(LIMITS[source].lower(), "")
     today = Today(
         Setup(len(executors), max(1, round(cores)), trigger_seconds=measured.trigger_seconds(batches)),
         conf.get("spark.master", "local"),
         conf,
-        measured.source_kind(batches),
-        unit_records=1.0 if measured.source_kind(batches) == "kafka" else None,
+        source,
+        stages=own or {},
+        limit=int(limit) if limit.isdecimal() else None,
+        limit_known=options is not None,
+        unit_records=1.0 if source == "kafka" else None,
         measured_latency=snapshot.latency_seconds.of(target.statistic),
         measured_batch=snapshot.batch_seconds,
     )

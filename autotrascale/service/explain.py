@@ -16,6 +16,8 @@ from autotrascale.service.runs import RunName
 from autotrascale.service.store import StoreOption
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from autotrascale.knowledge.decisions.journal import Past
     from autotrascale.knowledge.decisions.replay import Replayed
     from autotrascale.knowledge.history import Record
@@ -51,6 +53,9 @@ def explain(
     if session := _session(run, opened):
         emit(form, _decisions(*session), lambda: _show_decisions(*session))
         return
+    if program := _program(run, opened):
+        emit(form, program, lambda: _show_program(program))
+        return
     record = read_run(opened, find_run(opened, run))
     outcome = outcome_so_far(record)
     emit(form, _as_dict(record, outcome), lambda: _show(record, outcome))
@@ -76,6 +81,33 @@ def _session(run: str, store: Store) -> tuple[Past, list[dict[str, Any]]] | None
     entries = decisions.entries(past.id)
     decisions.close()
     return past, entries
+
+
+def _program(run: str, store: Store) -> dict[str, Any] | None:
+    """What the queries of the program of that name took together, where nothing else has the name."""
+    from autotrascale.domain.errors import InputError
+    from autotrascale.knowledge.history import find_run
+    from autotrascale.service.keeping import decisions_beside, home_of
+    from autotrascale.service.together import kept
+
+    decisions = decisions_beside(store)
+    if decisions is None:
+        return None
+    found = kept(home_of(decisions, run))
+    decisions.close()
+    if found is None:
+        return None
+    try:
+        find_run(store, run)
+    except InputError:
+        return found
+    return None
+
+
+def _show_program(program: Mapping[str, Any]) -> None:
+    say(str(program["summary"]))
+    for query in program["queries"]:
+        say(f"of {query} alone: autotrascale explain {program['program']}.{query}")
 
 
 def _decisions(past: Past, entries: list[dict[str, Any]]) -> dict[str, Any]:

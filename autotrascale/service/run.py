@@ -68,8 +68,8 @@ def run(
         if decisions is not None:
             stack.callback(decisions.close)
         found = None if program is None else Program.find(program.resolve())
-        script = found.script if found is not None else command.script if command is not None else ""
-        wishes = _wishes(job_file, Path(script).stem, target or [], executors, price)
+        name = found.name if found is not None else command.name if command is not None else ""
+        wishes = _wishes(job_file, name, target or [], executors, price)
         notifying.check(wishes.notify or notifying.of_the_environment())
         meter = stack.enter_context(metering(metrics, journalled=decisions is not None))
         around = keeping.Around(opened, decisions, meter, form, advise=not apply)

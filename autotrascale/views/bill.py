@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from autotrascale.domain import checks
 from autotrascale.plan.sizing.executors import ExecutorSize, price_of
-from autotrascale.plan.words import amount, percent
+from autotrascale.plan.words import amount, listing, percent
 
 _HOUR = 3600.0
 _CURRENCY = "$"
@@ -88,3 +90,66 @@ class Bill:
 
     def _money(self, value: float) -> str:
         return money(value, self.currency)
+
+
+@dataclass(frozen=True)
+class ProgramBill:
+    """Of the queries of one program together. `most`: the most executors that it had at one time, which are what it
+    would have had all the time. `needed`: by query, the executors that it is advised, for itself; None where nothing
+    is. `held`: those that there are `now` hold every query at its target.
+
+    >>> shops = ProgramBill("shops", ExecutorSize(2, price=0.12), {"orders": 2, "clicks": 1}, now=4)
+    >>> shops.words()
+    'shops: 3 executors of 2 cores, 0.36 $ an hour instead of 0.48 $, are what its 2 queries need: orders 2, clicks 1'
+    """
+
+    program: str
+    size: ExecutorSize
+    needed: Mapping[str, int | None]
+    now: int = 0
+    executor_seconds: float = 0.0
+    most: int = 0
+    seconds: float = 0.0
+    advise: bool = True
+    held: bool = False
+
+    @property
+    def total(self) -> int | None:
+        """Queries run together, so it is the sum; but each is rounded up to whole executors, and what holds them all is
+        enough."""
+        known = [k for k in self.needed.values() if k is not None]
+        if len(known) < len(self.needed):
+            return None
+        return min(sum(known), self.now) if self.held else sum(known)
+
+    def words(self) -> str:
+        count = f"its {len(self.needed)} queries"
+        if not self.advise:
+            took = of_a_time(self.executor_seconds, self.most, self.seconds, self.size.price)
+            return f"{self.program}: {count} took {took}"
+        if self.total is None:
+            silent = listing(name for name, k in self.needed.items() if k is None)
+            return f"{self.program}: what {count} need together is not known, as nothing is advised for {silent}"
+        each = listing(f"{name} {k}" for name, k in self.needed.items())
+        if self.total < sum(k or 0 for k in self.needed.values()):
+            return (
+                f"{self.program}: {count} are held as it is, on {hourly(self.total, self.size)}; each by itself: {each}"
+            )
+        return f"{self.program}: {hourly(self.total, self.size, self.now)}, are what {count} need: {each}"
+
+    def as_data(self) -> dict[str, Any]:
+        """`price` and `saved` are of what was used, against `most` all the time; null without a price."""
+        price = self.size.price
+        paid = None if price is None else price_of(self.executor_seconds, 1.0, price)
+        static = None if price is None else price_of(self.most, self.seconds, price)
+        return {
+            "program": self.program,
+            "queries": dict(self.needed),
+            "executors_needed": self.total,
+            "executor_hours": self.executor_seconds / _HOUR,
+            "most_executors": self.most,
+            "seconds": self.seconds,
+            "price": paid,
+            "saved": None if paid is None or static is None else static - paid,
+            "summary": self.words(),
+        }

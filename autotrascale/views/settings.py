@@ -25,7 +25,7 @@ def lines(advice: Advice, *, measured_latency: float | None = None, price: float
     if not advice.settings:
         found.append(f"today's settings are right for {target} ({statistic})")
     for setting in advice.settings:
-        now = setting.now or ("not set" if setting.kind == "conf" else "unknown")
+        now = setting.now or ("not set" if setting.known else "unknown")
         found.append(f"{_named(setting)}: {now} → {setting.value}  ({setting.reason})")
     was = "" if measured_latency is None else f", measured {seconds(measured_latency)}"
     found.append(f"today:    {_expected(advice.today, statistic, price)}{was}")
@@ -46,8 +46,9 @@ def arguments(settings: Sequence[Setting]) -> str:
 
 
 def in_the_program(settings: Sequence[Setting]) -> list[str]:
-    """Lines for the reader or the writer of the query."""
+    """Lines for the reader or the writer of the query, and for its marks."""
     found = [f'.option("{each.name}", "{each.value}")' for each in settings if each.kind == "source option"]
+    found += [f'mark(…, "{each.name}", parallelism={each.value})' for each in settings if each.kind == "mark"]
     return found + [f'.trigger({each.name}="{each.value}")' for each in settings if each.kind == "trigger"]
 
 
@@ -110,6 +111,8 @@ def source_line(source: SourcePartitions) -> str:
 
 
 def _named(setting: Setting) -> str:
+    if setting.kind == "mark":
+        return f"parallelism of {setting.name}"
     return setting.name if setting.kind == "conf" else f"{setting.kind} {setting.name}"
 
 

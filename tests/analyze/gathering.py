@@ -22,8 +22,8 @@ from autotrascale.monitor.eventlog.files import Piece
 Row = dict[str, Any]
 TABLES = {
     "completed": rows.COMPLETED, "jobs": rows.JOBS, "plans": rows.PLANS, "patterns": rows.PATTERNS,
-    "progress": rows.PROGRESS, "tasks": staging.TASKS, "applications": rows.APPLICATIONS,
-    "executors": rows.EXECUTORS,
+    "counters": rows.COUNTERS, "counts": rows.COUNTS, "progress": rows.PROGRESS, "tasks": staging.TASKS,
+    "applications": rows.APPLICATIONS, "executors": rows.EXECUTORS,
 }  # fmt: skip
 
 
@@ -62,6 +62,7 @@ def windows(text: str, folder: Path) -> dict[str, Row]:
         row = max(told, key=_weight) if told else _untold(batch, stages)
         if row["seconds"] is not None and (told or run is None):
             name = run or f"{shape(role_of)}-0"
+            row = {**row, "marks": [*_counted(tables, run, batch), *row["marks"]]}
             _into(found.setdefault(name, _window(name, tables, row)), row, stages, role_of)
     for window in found.values():
         window["tasks"] = _tasks(tables["tasks"], window)
@@ -120,6 +121,18 @@ def _completed(completed: Sequence[Row], of: Sequence[StageRole]) -> list[Row]:
             stage["submitted_ms"] = min(row["submitted_ms"] for row in mine)
             found.append({**stage, "completed_ms": max(row["completed_ms"] for row in mine)})
     return found
+
+
+def _counted(tables: dict[str, list[Row]], run: str | None, batch: int) -> list[tuple[str, Row]]:
+    """What filters of the batch's plans counted."""
+    jobs = [row for row in tables["jobs"] if run is not None and (row["run"], row["batch"]) == (run, batch)]
+    mine = {row[name] for row in jobs for name in ("execution", "root")}
+    found: dict[str, int] = {}
+    for row in tables["counters"]:
+        if row["execution"] in mine:
+            counts = (each["passed"] for each in tables["counts"] if each["counter"] == row["counter"])
+            found[row["mark"]] = max(found.get(row["mark"], 0), *counts, 0)
+    return [(name, {"n": n, "first": None, "mean": None, "last": None}) for name, n in found.items()]
 
 
 def _window(run: str, tables: dict[str, list[Row]], told: Row) -> Row:

@@ -71,6 +71,7 @@ class Batch:
     ended: Any = None
     state: int = 0
     name: str | None = None
+    filters: bool = False  # marks of operators that are no sources count as filters do
 
 
 class Log:
@@ -79,7 +80,7 @@ class Log:
     def __init__(self, version: Version = (4, 3)) -> None:
         self.version = version
         self.lines: list[str] = []
-        self._execution = self._job = self._stage = self._rdd = 0
+        self._execution = self._job = self._stage = self._rdd = self._counter = 0
         self._shuffle = 100
         self._add("SparkListenerApplicationStart", {"App Name": "shop", "Timestamp": 1, "User": "user"})
         info = {"Host": "h", "Total Cores": 8, "Log Urls": {}}
@@ -107,11 +108,13 @@ class Log:
 
     def _run(self, batch: Batch) -> None:
         first, shuffles = self._stage, {}
+        filters = [at for at, stage in enumerate(batch.stages) if batch.filters and stage.mark and stage.reads]
+        counters = {at: self._next_counter() for at in filters}
         for at in range(len(batch.stages) - 1):
             self._shuffle += 1
             shuffles[at] = self._shuffle
         if self.since(1, 6):
-            plan = self._plan(batch, shuffles)
+            plan = self._plan(batch, shuffles, counters)
             told = {"executionId": self._execution, "description": "d", "sparkPlanInfo": plan, "time": batch.started}
             self._add(_SQL, told)
         self._job_start(batch, first, shuffles)
@@ -119,12 +122,18 @@ class Log:
             for task in stage.tasks:
                 self._task(first + at, task)
             for attempt in range(stage.attempts):
-                self._completed(first + at, stage, attempt)
+                passed = int(batch.marks.get(stage.mark, (0,))[0] or 0) if at in counters else 0
+                by_then = passed if attempt + 1 == stage.attempts else passed // 2
+                self._completed(first + at, stage, attempt, {counters[at]: by_then} if by_then else {})
         self._stage += len(batch.stages)
         self._execution += 1
         self._job += 1
 
-    def _plan(self, batch: Batch, shuffles: Mapping[int, int]) -> dict[str, Any]:
+    def _next_counter(self) -> int:
+        self._counter += 7
+        return self._counter
+
+    def _plan(self, batch: Batch, shuffles: Mapping[int, int], counters: Mapping[int, int]) -> dict[str, Any]:
         def piece(at: int) -> dict[str, Any]:
             below = [exchange(self, shuffles[read], piece(read)) for read in batch.stages[at].reads]
             inner = node(works_in(batch.stages[at]), *(below or [node("MicroBatchScan")]))
@@ -132,11 +141,12 @@ class Log:
                 inner = node("StateStoreSave", inner)
             mark, named = batch.stages[at].mark, batch.stages[at].named
             if named:
-                partition = "SPARK_PARTITION_ID()"
-                asked = f"Filter (({partition} >= 0) OR (cast({partition} as string) = op:{named}))"
-                inner = node("Filter", inner, text=asked)
+                inner = node("Filter", inner, text=asked(f"op:{named}"))
             if not mark or not self.since(3, 0):
                 return inner
+            if at in counters:
+                metrics = [{"name": "number of output rows", "accumulatorId": counters[at], "metricType": "sum"}]
+                return node("Filter", inner, text=asked(f"count:{mark}")) | {"metrics": metrics}
             return node("CollectMetrics", inner, text=f"CollectMetrics op:{mark}, [count(1)]")
 
         return node("WriteToDataSourceV2", piece(len(batch.stages) - 1))
@@ -223,7 +233,7 @@ class Log:
         told["Output Metrics"] = wrote if always or task.written else None
         return without(known(told), task.drop)
 
-    def _completed(self, number: int, stage: Stage, attempt: int) -> None:
+    def _completed(self, number: int, stage: Stage, attempt: int, counts: Mapping[int, Any]) -> None:
         """An attempt that is not the first runs again what was lost: fewer tasks, later."""
         info = {
             "Stage ID": number,
@@ -233,7 +243,11 @@ class Log:
             "RDD Info": [],
             "Submission Time": stage.submitted + 10 * attempt,
             "Completion Time": stage.completed + 10 * attempt,
-            "Accumulables": [],
+            "Accumulables": [
+                {"ID": 1, "Name": "internal.metrics.updatedBlockStatuses", "Value": [{"Block ID": "b"}]},
+                {"ID": 2, "Value": "of a program's own"},
+                *({"ID": at, "Name": "number of output rows", "Value": str(rows)} for at, rows in counts.items()),
+            ],
         }
         self._add("SparkListenerStageCompleted", {"Stage Info": info})
 
@@ -255,7 +269,7 @@ class Log:
             "stateOperators": [state],
             "sources": [self._source(batch, at) for at in range(len(batch.rows))],
             "sink": {"description": "sink"},
-            "observedMetrics": self._observed(batch.marks) if self.since(3, 0) else None,
+            "observedMetrics": self._observed(observed_by(batch)) if self.since(3, 0) else None,
         }
         return {name: value for name, value in told.items() if value is not None or name == "name"}
 
@@ -279,6 +293,17 @@ class Log:
 
     def _add(self, event: str, told: Mapping[str, Any]) -> None:
         self.lines.append(json.dumps({"Event": event, **told}, separators=(",", ":")) + "\n")
+
+
+def asked(text: str) -> str:
+    """A filter that every record passes, as a plan has it."""
+    return f"Filter ((SPARK_PARTITION_ID() >= 0) OR (cast(SPARK_PARTITION_ID() as string) = {text}))"
+
+
+def observed_by(batch: Batch) -> Mapping[str, tuple[int | float | None, ...]]:
+    """The marks that are no filters."""
+    filters = {stage.mark for stage in batch.stages if batch.filters and stage.reads}
+    return {name: row for name, row in batch.marks.items() if name not in filters}
 
 
 def works_in(stage: Stage) -> str:

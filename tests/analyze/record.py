@@ -1,6 +1,7 @@
 """Records the logs in `logs/` from a real Spark: `python tests/analyze/record.py`. Half a minute; any size of machine.
 
-    marked/eventlog_v2_…    a stream of six batches whose operators are marked: numbers → pairs → count → sink
+    marked/eventlog_v2_…    a stream of six batches whose operators are observed: numbers → pairs → count → sink
+    filters/eventlog_v2_…   the same, counted by filters
     plain/….zstd            a stream that knows nothing of marks
     queries/….zstd          no stream at all: a query with a shuffle, under adaptive execution, and a job of RDDs
 
@@ -23,6 +24,7 @@ from pyspark.sql import functions as fn
 
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.spark.query.flow import Flow
+from autotrascale.execute.spark.query.marking import observed
 
 LOGS = Path(__file__).parent / "logs"
 BATCHES, ROWS, KEYS = 6, 600, 50
@@ -37,12 +39,27 @@ TOPOLOGY = Topology(
 )
 
 
+class Observing(Flow):
+    """As operators were marked before filters counted for them."""
+
+    def _mark(self, name: str, df: DataFrame, arrival: str = "") -> DataFrame:
+        return super()._mark(name, df, arrival) if arrival else observed(df, name)
+
+
 def marked(spark: SparkSession, folder: str) -> None:
-    flow = Flow(spark, TOPOLOGY, PARALLELISM, "")
+    counting(Observing(spark, TOPOLOGY, PARALLELISM, ""), "counting", folder)
+
+
+def filtered(spark: SparkSession, folder: str) -> None:
+    counting(Flow(spark, TOPOLOGY, PARALLELISM, ""), "filtered", folder)
+
+
+def counting(flow: Flow, name: str, folder: str) -> None:
+    spark = flow.spark
     numbers = flow.source("numbers", numbers_of(spark), arrival="timestamp")
     pairs = flow.operator("pairs", numbers, do=twice)
     count = flow.operator("count", pairs, do=lambda df: df.groupBy("key").count(), by=["key"])
-    run(flow.operator("sink", count, do=lambda df: df.where("count > 0")), "counting", folder)
+    run(flow.operator("sink", count, do=lambda df: df.where("count > 0")), name, folder)
 
 
 def plain(spark: SparkSession, folder: str) -> None:
@@ -118,5 +135,6 @@ def shear(file: Path) -> None:
 if __name__ == "__main__":
     os.environ["PYSPARK_PYTHON"] = sys.executable
     record("marked", True, marked)
+    record("filters", True, filtered)
     record("plain", False, plain)
     record("queries", False, query, rdds)

@@ -36,15 +36,17 @@ DROPS = (
 )
 
 
-def several(seed: int) -> tuple[Log, dict[str, Topology]]:
-    """An application with one to three queries, whose batches run in turn."""
+def several(seed: int, *, filters: bool | None = None) -> tuple[Log, dict[str, Topology]]:
+    """An application with one to three queries, whose batches run in turn. `filters` count, or observations do; by
+    default those of one query, and these of another."""
     chance = random.Random(seed)
     log = Log(chance.choice([(3, 1), (3, 5), (4, 0), (4, 3), (4, 3)]))
     topologies, queues = {}, []
     for number in range(chance.randint(1, 3)):
         of, run = shape(chance), f"run-{number}"
         topologies[run] = of.topology
-        queues.append(stream(chance, of, run, chance.randint(1, 9)))
+        by = (seed + number) % 2 == 0 if filters is None else filters
+        queues.append([replace(each, filters=by) for each in stream(chance, of, run, chance.randint(1, 9))])
     drop = chance.choice(DROPS)
     while queues:
         queue = chance.choice(queues)
@@ -54,7 +56,7 @@ def several(seed: int) -> tuple[Log, dict[str, Topology]]:
                 replace(stage, tasks=tuple(replace(task, drop=drop) for task in stage.tasks)) for stage in batch.stages
             )
             batch = replace(batch, stages=stages)
-        if chance.random() < 0.1:
+        if chance.random() < 0.1:  # of a source
             marks = dict(list(batch.marks.items())[1:])
             batch = replace(batch, marks=marks)
         if chance.random() < 0.2:
@@ -84,6 +86,16 @@ def test_a_live_job_and_its_archive_say_the_same(seed: int) -> None:
             assert not any(batch.stages for batch in batches(log.lines) if batch.run == run)
 
 
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**32))
+def test_filters_that_count_say_what_observations_said(seed: int) -> None:
+    """To the last digit, in a live job and, by the law above, in an archive."""
+    (observed, topologies), (counted, _) = several(seed, filters=False), several(seed, filters=True)
+    assert observed.lines != counted.lines
+    for run, topology in topologies.items():
+        assert live(counted.lines, run, topology) == live(observed.lines, run, topology)
+
+
 def test_the_law_is_about_something() -> None:
     """Of what is drawn, most has figures of every kind, and some has not."""
     found = [
@@ -104,9 +116,10 @@ def test_the_law_is_about_something() -> None:
     assert {operator.total.useful_seconds is None for operator in operators} == {True, False}
 
 
-def test_of_a_recorded_log_too(lines: dict[str, list[str]], tmp_path: Path) -> None:
-    (window,) = windows("".join(lines["marked"]), tmp_path).values()
-    assert snapshot_of(window, 4) == Measurer("counting", TOPOLOGY, 4).snapshot(batches(lines["marked"]))
+@pytest.mark.parametrize(("job", "log"), [("counting", "marked"), ("filtered", "filters")])
+def test_of_a_recorded_log_too(lines: dict[str, list[str]], tmp_path: Path, job: str, log: str) -> None:
+    (window,) = windows("".join(lines[log]), tmp_path).values()
+    assert snapshot_of(window, 4) == Measurer(job, TOPOLOGY, 4).snapshot(batches(lines[log]))
 
 
 @pytest.mark.spark

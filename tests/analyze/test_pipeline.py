@@ -107,6 +107,10 @@ FAULTS: dict[str, Callable[[Sequence[str]], Sequence[str]]] = {
 }
 
 
+MARKED = (("counting", "marked"), ("filtered", "filters"))
+"""Jobs whose operators are marked in the one way and the other, and their logs."""
+
+
 def of_the_loop(
     batches: Sequence[BatchFact], job: str = "counting", rates: Mapping[str, float] | None = None
 ) -> Snapshot:
@@ -126,9 +130,12 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
     return {path: value}
 
 
-def test_the_pipeline_says_what_the_tuning_loop_says(whole: dict[str, list[Measured]], lines: Lines) -> None:
-    (one,) = whole["counting"]
-    check_equal(one.snapshot, of_the_loop(facts(lines["marked"])))
+@pytest.mark.parametrize(("job", "log"), MARKED)
+def test_the_pipeline_says_what_the_tuning_loop_says(
+    whole: dict[str, list[Measured]], lines: Lines, job: str, log: str
+) -> None:
+    (one,) = whole[job]
+    check_equal(one.snapshot, of_the_loop(facts(lines[log]), job))
 
 
 def test_it_says_so_for_every_window(recorded: Archive, lines: Lines) -> None:
@@ -144,8 +151,9 @@ def test_it_says_so_for_every_window(recorded: Archive, lines: Lines) -> None:
         check_equal(shot, of_the_loop(inside, rates=shot.source_rates))
 
 
-def test_counts_are_those_that_were_recorded(whole: dict[str, list[Measured]]) -> None:
-    (one,) = whole["counting"]
+@pytest.mark.parametrize("job", dict(MARKED))
+def test_counts_are_those_that_were_recorded(whole: dict[str, list[Measured]], job: str) -> None:
+    (one,) = whole[job]
     shot = one.snapshot
     totals = {name: (op.total.records_in, op.total.records_out) for name, op in shot.operators.items()}
     records = ROWS * BATCHES
@@ -182,11 +190,11 @@ def test_an_application_without_streams_has_its_queries(whole: dict[str, list[Me
 
 def test_every_window_is_valid_input_of_a_policy(recorded: Archive) -> None:
     found = list(measured(recorded.windows(2.0)))
-    assert {one.snapshot.job for one in last_of_each_job(found)} == {"counting", "plain", "queries"}
+    assert {one.snapshot.job for one in last_of_each_job(found)} == {"counting", "filtered", "plain", "queries"}
     assert last_of_each_job(found)[-1].started_ms == max(one.started_ms for one in found)
     for one in found:
         assert validate(json.loads(json.dumps(as_dict(one.snapshot))), Snapshot, place="here") == one.snapshot
-    assert recorded.jobs() == ["counting", "plain", "queries"]
+    assert recorded.jobs() == ["counting", "filtered", "plain", "queries"]
     assert recorded.damages == ()
 
 
@@ -198,8 +206,9 @@ def test_tables_by_job_and_day_hold_what_the_snapshots_hold(
     recorded.write(table, str(tmp_path))  # again: a day is replaced, not doubled
     assert len(list(tmp_path.glob("snapshots/job=counting/day=*/*.parquet"))) == 1
     kept = {row["job"]: row for row in spark.read.parquet(f"{tmp_path}/snapshots").collect()}
-    by_operator = spark.read.parquet(f"{tmp_path}/operators").where("operator = 'pairs'").collect()
-    works = spark.read.parquet(f"{tmp_path}/instances").where("operator = 'pairs'").collect()
+    pairs_of_it = "operator = 'pairs' and job = 'counting'"
+    by_operator = spark.read.parquet(f"{tmp_path}/operators").where(pairs_of_it).collect()
+    works = spark.read.parquet(f"{tmp_path}/instances").where(pairs_of_it).collect()
     pairs = validate(json.loads(kept["counting"]["snapshot"]), Snapshot, place="here").operators["pairs"]
     assert len(by_operator) == 1
     assert by_operator[0]["selectivity"] == 2.0

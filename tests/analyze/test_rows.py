@@ -35,7 +35,7 @@ def text(pattern: object) -> str:
     return msgspec.json.encode(pattern).decode()
 
 
-@pytest.mark.parametrize("application", ["marked", "plain", "queries"])
+@pytest.mark.parametrize("application", ["marked", "filters", "plain", "queries"])
 def test_stages_made_of_patterns_have_the_roles_of_the_event_itself(application: str) -> None:
     told = events_of(application)
     plans = {event.execution: (whole, event) for whole, event in told if isinstance(event, events.ExecutionStart)}

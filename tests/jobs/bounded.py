@@ -19,6 +19,7 @@ from autotrascale.execute.spark.load import load
 from autotrascale.execute.spark.load.load import Loads, Segment, SourceLoad
 from autotrascale.execute.spark.load.schedule import constant
 from autotrascale.execute.spark.query.flow import Flow, Job
+from autotrascale.monitor.marks import counting_name
 
 BEGAN_MS = 1_700_000_000_000
 """When every load begins: long ago, so that all of a prefix has arrived."""
@@ -108,8 +109,8 @@ def _stages(root: Any) -> Iterator[Stage]:
         stage, todo = Stage(), [tops.pop()]
         while todo:
             node = todo.pop()
-            if node.nodeName() == "CollectMetrics":
-                stage.marks.append(node.simpleString().split()[1].rstrip(",").removeprefix("op:"))
+            if mark := counting_name(node.simpleString()):
+                stage.marks.append(mark)
             if node.nodeName() == "Filter" and "parkNanos" in node.simpleString():
                 stage.stalls.append(node.simpleString())
             children = [node.children().apply(at) for at in range(node.children().size())]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from autotrascale.domain.target import Target
 from autotrascale.plan.sizing.batch_time import Setup, StageWork, Workload, batch_time
 from autotrascale.plan.sizing.settings import MARGIN, Advice, Setting, Today, advise
+from autotrascale.views.settings import in_the_program, lines
 
 MOST = 24
 WORD_COUNT = Workload(
@@ -182,6 +183,19 @@ def test_a_limit_that_holds_records_back_is_raised_and_one_that_fits_is_left() -
     assert "maxFilesPerTrigger" not in named(advise(WORD_COUNT, unknown, target, MOST))
     files = today(source="files", unit_records=2000.0)
     assert int(named(advise(WORD_COUNT, files, target, MOST))["maxFilesPerTrigger"].value) < fits / 1000
+
+
+def test_a_stage_of_its_own_number_is_advised_by_its_mark_and_the_others_by_sparks_setting() -> None:
+    stages = (StageWork("enrich + clean", 1.0, 3), StageWork("count by word", 1.0, 3, stateful=True))
+    marked = today(setup=Setup(1, 2), stages={"enrich": 3})
+    of = replace(WORD_COUNT, stages=stages)
+    found = {each.name: each for each in advise(of, marked, Target(3.0), MOST).settings}
+    assert (found["enrich"].kind, found["enrich"].now) == ("mark", "3")
+    assert found["enrich"].value == found["spark.sql.shuffle.partitions"].value
+    alone = advise(replace(of, stages=stages[:1]), marked, Target(3.0), MOST)
+    assert "spark.sql.shuffle.partitions" not in named(alone)
+    assert in_the_program(alone.settings) == [f'mark(…, "enrich", parallelism={named(alone)["enrich"].value})']
+    assert any(line.startswith("parallelism of enrich: 3 → ") for line in lines(alone))
 
 
 def test_what_cannot_be_had_is_said() -> None:

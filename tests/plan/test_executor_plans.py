@@ -47,8 +47,9 @@ def bounds(draw: DrawFn) -> Bounds:
 
 @st.composite
 def applications(draw: DrawFn) -> Application:
+    partitions, stages = st.one_of(st.none(), st.integers(1, 400)), st.sampled_from(["enrich", "clean"])
     queries = tuple(
-        Query(f"q{i}", draw(counts), draw(st.one_of(st.none(), st.integers(1, 400))))
+        Query(f"q{i}", draw(counts), draw(partitions), draw(st.dictionaries(stages, st.integers(1, 400))))
         for i in range(draw(st.integers(1, 4)))
     )
     return Application(draw(st.integers(0, 120)), draw(cores), queries)
@@ -58,8 +59,11 @@ def after(application: Application, step: Step) -> Application:
     match step:
         case GrowExecutors(total) | ShrinkExecutors(total):
             return replace(application, executors=total)
-        case MovePartitions(name, partitions):
-            moved = (replace(q, partitions=partitions) if q.name == name else q for q in application.queries)
+        case MovePartitions(name, partitions, _, stages):
+            moved = (
+                replace(q, partitions=partitions, stages={**q.stages, **stages}) if q.name == name else q
+                for q in application.queries
+            )
             return replace(application, queries=tuple(moved))
 
 
@@ -88,7 +92,8 @@ def test_no_slot_waits_for_want_of_partitions(application: Application, bounds: 
     for query in end.queries:
         if query.partitions is not None:
             wanted_at_most = NEW_WAVES * bounds.most * application.cores
-            assert fits(query.partitions, plan.shares[query.name] * application.cores, wanted_at_most)
+            for number in (query.partitions, *query.stages.values()):
+                assert fits(number, plan.shares[query.name] * application.cores, wanted_at_most)
     if all(query.partitions for query in end.queries):
         assert sum(query.partitions or 0 for query in end.queries) >= plan.executors * application.cores
 

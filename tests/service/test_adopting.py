@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,6 +15,8 @@ from autotrascale.domain.target import Target
 from autotrascale.execute.spark.adopted.client import AgentAwayError
 from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Application, Standing
 from autotrascale.execute.spark.adopted.program import Program
+from autotrascale.knowledge.store import Store
+from autotrascale.service import cli, keeping
 from autotrascale.service.adopting import Controller, Query
 from autotrascale.service.keeping import Around
 from autotrascale.service.metering import UNMETERED
@@ -31,6 +35,7 @@ class Driver:
     event_log: str
     left: int = TURNS
     away: bool = False
+    names: tuple[str, ...] = ("totals",)
 
     def client(self, seconds: float) -> Driver:  # noqa: ARG002 - as a program has it
         return self
@@ -48,19 +53,21 @@ class Driver:
         return Standing(why_not="master local[2] runs all tasks inside the driver")
 
     def queries(self) -> tuple[AdoptedQuery, ...]:
-        return (AdoptedQuery("q", "run", ("run",), "totals", "/checkpoint", 4, True, True, False),)
+        return tuple(
+            AdoptedQuery(f"q-{name}", "run", ("run",), name, "/checkpoint", 4, True, True, False) for name in self.names
+        )
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-def kept(driver: Driver, file: ProgramFile = FILE) -> Controller:
+def kept(driver: Driver, file: ProgramFile = FILE, around: Around = AROUND) -> Controller:
     now = [0.0]
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    controller = Controller(cast(Program, driver), file, AROUND, clock=lambda: now[0], sleep=sleep)
+    controller = Controller(cast(Program, driver), file, around, clock=lambda: now[0], sleep=sleep)
     controller.run()
     assert driver.left < 0  # to its end
     return controller
@@ -112,6 +119,40 @@ def test_a_query_that_the_file_names_and_the_program_has_not_is_said_once(
     said = capsys.readouterr().err
     assert said.count("queries.orders: the program has started no query of this name; it has totals") == 1
     assert set(aimed) == {Target(2.0)}
+
+
+@pytest.mark.parametrize("form", Format)
+def test_several_queries_of_a_program_are_summed_up_in_one_sentence(
+    form: Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And `explain` says it again, by the program's name."""
+    monkeypatch.setattr(Query, "turn", lambda *_: None)
+
+    def advise(query: Query) -> Any:
+        then = SimpleNamespace(executors=2 if query.called == "orders" else 1)
+        return SimpleNamespace(advice=SimpleNamespace(then=then), held=False)
+
+    monkeypatch.setattr(Query, "advise", advise)
+    store = keeping.decisions_beside(Store(f"sqlite:///{tmp_path}/mlflow.db"))
+    around = replace(AROUND, form=form, decisions=store)
+    file = replace(FILE, program=replace(FILE.program, price=0.12))
+    kept(Driver(tmp_path.as_uri(), names=("orders", "clicks")), file, around)
+    said = capsys.readouterr().out
+    sentence = "shops: 3 executors of 2 cores, 0.36 $ an hour instead of 0.12 $, are what its 2 queries need: "
+    assert (json.loads(said)["summary"] if form is Format.json else said.strip()) == f"{sentence}orders 2, clicks 1"
+    kept(Driver(tmp_path.as_uri()), file, around)
+    assert capsys.readouterr().out == ""  # of one query its own advice says all
+    assert store is not None
+    store.close()
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["explain", "shops", "--store", f"sqlite:///{tmp_path}/mlflow.db", "--format", form.value])
+    assert not ended.value.code
+    again = capsys.readouterr().out
+    if form is Format.json:
+        assert json.loads(again) == json.loads(said)
+    else:
+        assert again.startswith(said)
+        assert "of clicks alone: autotrascale explain shops.clicks\n" in again
 
 
 def test_what_was_learned_is_written_for_each_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,8 +34,8 @@ def batch(number: int) -> BatchFact:
 BATCHES = [batch(number) for number in range(10)]
 
 
-def asked(target: float, batches: Any = BATCHES, executors: Any = EXECUTORS) -> QueryAdvice:
-    return advice_on("clicks", batches, executors, CONF, Target(target), 16)
+def asked(target: float, batches: Any = BATCHES, executors: Any = EXECUTORS, options: Any = None) -> QueryAdvice:
+    return advice_on("clicks", batches, executors, CONF, Target(target), 16, options)
 
 
 def test_a_tighter_target_takes_more_executors() -> None:
@@ -61,6 +61,26 @@ def test_where_the_target_is_held_by_fewer_fewer_are_advised() -> None:
     assert fewer.advice is not None
     assert fewer.advice.then.executors == 1
     assert "--conf spark.cores.max=2" in arguments(fewer.advice.settings)
+
+
+@pytest.mark.parametrize(
+    ("options", "now"),
+    [(None, "unknown"), ({}, "not set"), ({"minpartitions": "8"}, "not set"), ({"maxoffsetspertrigger": "7"}, "7")],
+)
+def test_the_limit_of_today_stands_beside_the_advised_one_where_it_is_known(options: Any, now: str) -> None:
+    found = asked(20.0, options=options)
+    assert found.advice is not None
+    said = [line for line in lines(found.advice) if "maxOffsetsPerTrigger" in line]
+    assert len(said) == 1
+    assert said[0].startswith(f"source option maxOffsetsPerTrigger: {now} → ")
+    (setting,) = (each for each in found.advice.settings if each.kind == "source option")
+    assert (setting.now, setting.known) == (now if now.isdecimal() else None, options is not None)
+
+
+def test_whether_a_target_is_held_is_what_was_measured() -> None:
+    """Batches of 4.4 s every 5 s: 6.9 s in the mean."""
+    assert [asked(target).held for target in (4.0, 6.8, 7.0, 60.0)] == [False, False, True, True]
+    assert not asked(60.0, batches=BATCHES[:3]).held
 
 
 def test_what_was_not_measured_is_said_and_no_advice_is_given() -> None:

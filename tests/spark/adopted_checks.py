@@ -8,6 +8,7 @@ One process for all of them: a JVM takes seconds to start.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 import time
@@ -20,14 +21,14 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
+from pyspark.sql.functions import col, count
 
 import autotrascale
 from autotrascale import mark
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.execute.spark.adopted.client import Client
 from autotrascale.execute.spark.adopted.messages import Rescale, Rescaled
-from autotrascale.execute.spark.host.sources import gives_all
+from autotrascale.execute.spark.host.sources import gives_all, source_options
 from autotrascale.monitor.marks import naming_names
 
 CHECKS: dict[str, Callable[[], None]] = {}
@@ -175,6 +176,47 @@ def marks_change_no_result_and_keep_their_names_when_it_is_moved() -> None:
 
 
 @check
+def a_marked_stage_of_its_own_number_is_given_another() -> None:
+    """Spread evenly, and by a column; twice, with state and without, and back where it cannot run so."""
+    found: dict[int, int] = {}
+    batches: list[int] = []
+
+    def upsert(batch: DataFrame, number: int) -> None:
+        rows = batch.collect()
+        if batch.rdd.getNumPartitions() == 5:
+            raise ValueError("five is too many")
+        found.update({row.k: row.n for row in rows})
+        batches.append(number)
+
+    even = mark(numbers(), "even", parallelism=2).select((col("value") % 7).alias("k"))
+    by_key = mark(even, "by_key", parallelism=4, by="k").selectExpr("k", "1 AS one")
+    query = started("own_numbers", by_key.groupBy("k").agg(count("one").alias("n")), upsert)
+    known = {each.id: each for each in client.queries()}[query.id]
+    assert (known.stages, known.partitions) == ({"even": 2, "by_key": 4}, 2)
+    before = 2
+    for partitions, stages, ran in (
+        (2, {"even": 3}, {"RoundRobinPartitioning(3)", "hashpartitioning(k, 4)"}),
+        (3, {"even": 4, "by_key": 6}, {"RoundRobinPartitioning(4)", "hashpartitioning(k, 6)"}),
+        (5, {"by_key": 2}, {"RoundRobinPartitioning(4)", "hashpartitioning(k, 6)"}),  # which it takes back
+    ):
+        answer = client.rescale(Rescale(query.id, partitions, stages=stages))
+        before = before if partitions == 5 else partitions
+        assert (answer.done, answer.partitions) == (partitions != 5, before), answer
+        seen = len(batches)
+        until(lambda seen=seen: len(batches) > seen + 1)
+        plan = re.sub(r"#\d+L?", "", query._jsq.explainInternal(False))
+        assert all(f"Exchange {each}" in plan for each in ran), plan
+    assert {each.id: each for each in client.queries()}[query.id].stages == {"even": 4, "by_key": 6}
+    with pytest.raises(EngineError, match=r"stages: has no mark with a parallelism of that name \(seen: 'odd'\)"):
+        client.rescale(Rescale(query.id, 3, stages={"odd": 2}))
+    query.stop()
+    values = [value % 7 for value in range(sum(found.values()))]
+    assert found == dict(Counter(values))
+    assert len(values) % 5 == 0
+    assert sorted(row.id for row in mark(spark.range(9), "one", parallelism=2).collect()) == list(range(9))
+
+
+@check
 def an_error_of_the_program_is_the_programs() -> None:
     broken = threading.Event()
 
@@ -289,6 +331,12 @@ def which_sources_give_all_that_there_is() -> None:
         (limited, False), (texts.union(limited), False), (numbers(), False),
     ):  # fmt: skip
         assert gives_all(df.writeStream) == all_of_it, df.columns
+    slow = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).option("minPartitions", 3).load()
+    for df, told in (
+        (texts, {}), (limited, {"maxfilespertrigger": "3"}), (slow, {"minpartitions": "3"}), (rates, {}),
+        (texts.union(rates), None), (limited.join(still, "value"), {"maxfilespertrigger": "3"}),
+    ):  # fmt: skip
+        assert source_options(df.writeStream) == told, df.columns
 
 
 @check

@@ -41,6 +41,17 @@ def test_a_python_of_the_users_keeps_its_options(
     assert command.adopted(PYTHON) == (python, *words, str(DRIVER), script, *arguments)
 
 
+@given(
+    options=st.sampled_from([(), ("-u",), ("-X", "dev")]), apart=st.booleans(), arguments=WORDS,
+    module=st.sampled_from(["app", "jobs.shop", "a._b.c2"]),
+)  # fmt: skip
+def test_a_module_is_run_as_one(options: tuple[str, ...], apart: bool, arguments: list[str], module: str) -> None:
+    words = ["-m", module] if apart else [f"-m{module}"]
+    command = understood(["python3", *options, *words, *arguments])
+    assert command.adopted(PYTHON) == ("python3", *options, str(DRIVER), "-m", module, *arguments)
+    assert command.name == module.rpartition(".")[2]
+
+
 @given(options=st.lists(OPTIONS), script=SCRIPTS, arguments=WORDS)
 def test_spark_submit_keeps_its_options_and_the_program_its_arguments(
     options: list[tuple[str, ...]], script: str, arguments: list[str]
@@ -107,7 +118,8 @@ def test_what_cannot_be_adopted_is_refused_in_one_line(
         (["python3"], "is missing"),
         (["spark-submit", "--master", "yarn"], "is missing"),
         (["spark-submit", "--master"], "without its value"),
-        (["python3", "-m", "package"], "not started from a file"),
+        (["python3", "-m"], "is no module"),
+        (["python3", "-m", "my_app.py/x"], "is no module"),
         (["python3", "-c", "print()"], "not started from a file"),
         (["pyspark"], "is a shell"),
         (["app"], "no Python file"),

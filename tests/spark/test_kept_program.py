@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from autotrascale.analyze.executors import OPERATOR
+from autotrascale.domain.errors import EngineError
 from autotrascale.domain.target import Target
 from autotrascale.execute.spark.adopted.application import AdoptedApplication
 from autotrascale.execute.spark.adopted.command import understood
@@ -38,6 +40,7 @@ SCRIPT = """
 
     spark = SparkSession.builder.appName("shops").getOrCreate()
     orders = spark.readStream.format("rate").option("rowsPerSecond", 200).option("numPartitions", 2).load()
+    orders = mark(orders, "orders_of_shops", parallelism=2)
     totals = mark(orders.groupBy((F.col("value") % 50).alias("shop")).count(), "totals_of_shops")
     writer = totals.writeStream.queryName("totals").outputMode("update").format("noop")
     query = writer.option("checkpointLocation", sys.argv[1]).trigger(processingTime="500 milliseconds").start()
@@ -118,12 +121,13 @@ def pinned(job: AdoptedJob, executors: int) -> list[Entry]:
     return told
 
 
-def test_executors_come_and_go_under_its_query(program: Program) -> None:
+def test_executors_come_and_go_under_its_query(program: Program, capfd: pytest.CaptureFixture[str]) -> None:
     with opened(program, most=3) as application:
         query = application.queries()[0]
         file = ProgramFile("shops", ProgramSettings(ExecutorBounds(3)), Target(5.0))
         job = AdoptedJob(file.of_query(query.name, Target(5.0)), query, application)
         assert (job.name, query.partitions, application.executors, application.cores) == ("shops.totals", 2, 3, 1)
+        assert query.stages == {"orders_of_shops": 2}
         await_batches(job, 3)
 
         asked, given_back = pinned(job, 1)
@@ -144,11 +148,23 @@ def test_executors_come_and_go_under_its_query(program: Program) -> None:
         assert (moved.id, moved.runs[0]) == (query.id, query.run)
         assert moved.run != query.run
         assert moved.partitions >= 3  # every slot gets a task
+        assert moved.stages == {"orders_of_shops": moved.partitions}
         await_batches(job, 2)
         assert job.look().running == {OPERATOR: 3}
 
         beyond = application.give(query.id, 3)
         assert (beyond.done, beyond.share) == (True, 3)
+
+        with program.has_our_signals():  # Ctrl-C, in the middle of a batch as likely as not
+            os.kill(os.getpid(), signal.SIGINT)
+            while program.exit_code() is None:
+                with suppress(EngineError):
+                    application.queries()
+                assert time.monotonic() < until + 120.0, "it did not end"
+        assert program.exit_code() == 130
+    said = capfd.readouterr().err
+    assert "Traceback" not in said, said[-3000:]
+    assert "ConnectionRefused" not in said
 
 
 def test_the_verb_runs_a_program_and_says_what_to_set(tmp_path: Path) -> None:
@@ -163,7 +179,8 @@ def test_the_verb_runs_a_program_and_says_what_to_set(tmp_path: Path) -> None:
     assert "advising on shops (local-" in done.stderr
     assert "its executors stay as they are: master local[2] runs all tasks inside the driver" in done.stderr
     assert "where the time of a batch goes" in done.stdout
-    assert re.search(r"(?m)^ *totals_of_shops  .* \d[\d,.]*/s *$", done.stdout), done.stdout
+    for stage in ("totals_of_shops", "orders_of_shops"):
+        assert re.search(rf"(?m)^ *{stage}  .* \d[\d,.]*/s *$", done.stdout), done.stdout
     assert "read rate stream" in done.stdout
     assert "expected: 1 executor" in done.stdout
     assert "target: {latency_seconds: 5.0}" in job_file.read_text()

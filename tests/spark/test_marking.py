@@ -12,7 +12,17 @@ from pyspark.sql.classic.dataframe import DataFrame
 
 from autotrascale import mark
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.marks import MARK, NAME, counting_name, naming_marks, naming_names
+from autotrascale.monitor.marks import (
+    COUNTING,
+    MARK,
+    NAME,
+    PARTITION,
+    counted_name,
+    counting_mark,
+    counting_name,
+    naming_marks,
+    naming_names,
+)
 
 NO_PLAN: Any = object.__new__(DataFrame)  # names are looked at before it
 
@@ -32,12 +42,38 @@ def test_what_is_no_data_frame_is_one_line(given_: Any) -> None:
         mark(given_, "enrich")
 
 
+@pytest.mark.parametrize(
+    ("given_", "what"),
+    [
+        ({"parallelism": 0}, "mark: parallelism: must be"),
+        ({"parallelism": "4"}, "mark: parallelism: must be"),
+        ({"by": "shop"}, r"mark: spreads records by columns and not over how many partitions \(seen: \['shop'\]\)"),
+    ],
+)
+def test_a_parallelism_that_is_none_is_one_line(given_: Any, what: str) -> None:
+    with pytest.raises(InputError, match=f"^{what}"):
+        mark(NO_PLAN, "enrich", **given_)
+
+
 @given(st.from_regex(NAME, fullmatch=True), st.text(max_size=40), st.text(max_size=40))
 def test_a_name_is_read_back_from_a_plan_whatever_stands_around_it(name: str, before: str, behind: str) -> None:
     """And of what is kept of it, once more."""
     said = f"Filter ({before} AND (cast(SPARK_PARTITION_ID() as string) = {MARK}{name}){behind})"
     assert naming_names(said) == naming_names(naming_marks(said)) == [name]
     assert counting_name(said) is None
+
+
+@given(st.from_regex(NAME, fullmatch=True), st.text(min_size=1, max_size=40))
+def test_a_filter_counts_for_a_mark_only_where_it_is_nothing_else(name: str, more: str) -> None:
+    """What Spark made of several filters lets fewer records through than came to the mark."""
+    asked = f"((SPARK_PARTITION_ID() >= 0) OR (cast(SPARK_PARTITION_ID() as string) = {COUNTING}{name}))"
+    assert counting_name(f"Filter {asked}") == counted_name(f"Filter {asked}") == name
+    assert naming_names(f"Filter {asked}") == []
+    assert counting_name(f"Filter ({asked} AND ({more}))") is None
+    column = f"Filter {asked}".replace("cast(SPARK_PARTITION_ID()", f"cast({PARTITION}#{len(more)}")
+    assert (counted_name(column), counting_mark(column)) == (name, f"Filter {asked}")
+    observed = f"CollectMetrics {MARK}{name}, [count(1) AS n#1L]"
+    assert (counting_name(observed), counted_name(observed)) == (name, None)
 
 
 @given(st.text())

@@ -75,6 +75,68 @@ def test_it_sees_what_it_would_see_without_us(start: Start, tmp_path: Path, capf
     assert lines[-1] == "ValueError: its own error"
 
 
+def test_a_module_sees_what_it_would_see_without_us(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "names.py").write_text("NAME = 'its own'")
+    source = """
+        import sys, pickle, __main__
+        from .names import NAME
+        class Thing: pass
+        assert pickle.loads(pickle.dumps(Thing())).__class__ is Thing
+        print(NAME, __name__, __package__, __main__.__file__ == __file__ == sys.argv[0], sys.argv[1:], sys.path[0])
+        raise ValueError("its own error")
+    """
+    (tmp_path / "jobs" / "shop.py").write_text(textwrap.dedent(source))
+    monkeypatch.chdir(tmp_path)
+    alone = subprocess.run(
+        [sys.executable, "-m", "jobs.shop", "one", "-m"], capture_output=True, text=True, check=False
+    )
+    program = Program.start(understood([sys.executable, "-m", "jobs.shop", "one", "-m"]), tmp_path / "p", apply=True)
+    assert (program.wait(SECONDS), program.name) == (alone.returncode, "shop") == (1, "shop")
+    said = capfd.readouterr()
+    assert said.out == alone.stdout
+    assert said.err.splitlines()[-1] == alone.stderr.splitlines()[-1] == "ValueError: its own error"
+    assert str(DRIVER) not in said.err
+    missing = Program.start(understood([sys.executable, "-m", "jobs.none"]), tmp_path / "q", apply=True)
+    assert missing.wait(SECONDS) == 1
+    assert capfd.readouterr().err.endswith("No module named jobs.none\n")
+
+
+def test_a_program_that_does_not_decide_on_ctrl_c_ends_without_a_traceback(
+    start: Start, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """While threads of ours ask a JVM that is gone, as py4j says at length; what others ask is logged as ever."""
+    program = start(
+        f"""
+        import contextlib, logging, sys, threading, time
+        from py4j.java_gateway import GatewayParameters, JavaGateway
+        logging.basicConfig()
+        nobody = JavaGateway(gateway_parameters=GatewayParameters(port=1))
+        def ask():
+            with contextlib.suppress(Exception):
+                nobody.jvm.java.lang.System.currentTimeMillis()
+        for name in ("autotrascale agent", "query 1"):
+            thread = threading.Thread(target=ask, name=name)
+            thread.start()
+            thread.join()
+        print("asked", file=sys.stderr, flush=True)
+        ask()
+        print("asked by itself", file=sys.stderr, flush=True)
+        open({str(tmp_path / "up")!r}, "w").close()
+        time.sleep(600)
+        """
+    )
+    _await(tmp_path / "up")
+    program.send(signal.SIGINT)
+    assert program.wait(SECONDS) == 130
+    ours, _, rest = capfd.readouterr().err.partition("asked\n")
+    its_own, _, end = rest.partition("asked by itself\n")
+    assert ours == end == ""
+    assert "ConnectionRefusedError" in its_own
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 9)])
 def test_signals_are_the_programs_to_decide_on(start: Start, tmp_path: Path, number: int, code: int) -> None:
     program = start(
@@ -170,7 +232,7 @@ def test_a_program_that_attached_us_is_found_by_its_folder(tmp_path: Path) -> No
         try:
             _await(tmp_path / "up")
             program = Program.find(tmp_path / "p")
-            assert (program.exit_code(), Path(program.script).stem) == (None, "notebook")
+            assert (program.exit_code(), program.name) == (None, "notebook")
             with program.client(SECONDS) as client:
                 assert client.application().pid == process.pid
         finally:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.views.bill import Bill
+from autotrascale.plan.sizing.executors import ExecutorSize
+from autotrascale.views.bill import Bill, ProgramBill
 
 
 @pytest.mark.parametrize(
@@ -51,3 +52,52 @@ def test_one_line_that_names_both_where_they_differ(bill: Bill, other: Bill) -> 
 def test_a_bill_of_nonsense_is_refused(bad: dict[str, float]) -> None:
     with pytest.raises(InputError):
         Bill(**{"executors": 1, "cores": 1, **bad})  # type: ignore[arg-type]
+
+
+NEEDS = {"orders": 2, "clicks": 1}
+
+
+@pytest.mark.parametrize(
+    ("bill", "words"),
+    [
+        (
+            ProgramBill("shops", ExecutorSize(2, price=0.12), NEEDS, now=4),
+            "shops: 3 executors of 2 cores, 0.36 $ an hour instead of 0.48 $, are what its 2 queries need: "
+            "orders 2, clicks 1",
+        ),
+        (
+            ProgramBill("shops", ExecutorSize(2, price=0.12), NEEDS, now=2, held=True),
+            "shops: its 2 queries are held as it is, on 2 executors of 2 cores, 0.24 $ an hour; each by itself: "
+            "orders 2, clicks 1",
+        ),
+        (
+            ProgramBill("shops", ExecutorSize(1), NEEDS, now=3, held=True),
+            "shops: 3 executors of 1 core, are what its 2 queries need: orders 2, clicks 1",
+        ),
+        (
+            ProgramBill("shops", ExecutorSize(1, price=0.12), {**NEEDS, "views": None}, now=3),
+            "shops: what its 3 queries need together is not known, as nothing is advised for views",
+        ),
+        (
+            ProgramBill("shops", ExecutorSize(2, price=0.12), NEEDS, 2, 7200.0, 3, 3600.0, advise=False),
+            "shops: its 2 queries took 2 executor-hours, 67% of 3 all the time: 0.24 $ instead of 0.36 $, 0.12 $ saved",
+        ),
+    ],
+)
+def test_the_bill_of_a_program_is_one_sentence(bill: ProgramBill, words: str) -> None:
+    assert bill.words() == words
+    assert bill.as_data()["summary"] == words
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9), min_size=2), st.integers(1, 9), st.floats(1, 1e6),
+       st.floats(0, 1), st.one_of(st.none(), st.floats(0, 9)))  # fmt: skip
+def test_what_a_program_pays_and_saves_is_what_its_most_executors_cost(
+    needed: dict[str, int], most: int, seconds: float, share: float, price: float | None
+) -> None:
+    size = ExecutorSize(2, price=price)
+    told = ProgramBill("p", size, needed, most, share * most * seconds, most, seconds, advise=False).as_data()
+    assert told["executors_needed"] == sum(needed.values())
+    assert (told["price"] is None) == (told["saved"] is None) == (price is None)
+    if price is not None:
+        assert told["price"] + told["saved"] == pytest.approx(most * seconds / 3600 * price)
+        assert told["price"] == pytest.approx(told["executor_hours"] * price)

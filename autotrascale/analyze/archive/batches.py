@@ -15,10 +15,10 @@ under the number of a batch that did not run; such a report finds no stages and 
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from autotrascale.analyze.archive.columns import Columns
+from autotrascale.analyze.archive.columns import MARKS, Columns
 from autotrascale.analyze.archive.staging import Staged
 
 NAMES: Columns = {"log": "int", "log_name": "string"}
@@ -32,8 +32,10 @@ def batches(staged: Staged, stages: DataFrame, names: DataFrame) -> DataFrame:
         fn.max("marked").alias("marked"),
     )
     # A query that is no stream has nothing but its stages to tell its times.
-    rows = ran.join(_reported(staged.progress), ["run", "batch"], "left").where(
-        "seconds is not null or run like 'shape-%'"
+    rows = (
+        ran.join(_reported(staged.progress), ["run", "batch"], "left")
+        .where("seconds is not null or run like 'shape-%'")
+        .join(_counted(staged), ["log", "run", "batch"], "left")
     )
     return rows.join(fn.broadcast(_job_names(staged.applications, names)), "log").select(
         "log",
@@ -45,7 +47,7 @@ def batches(staged: Staged, stages: DataFrame, names: DataFrame) -> DataFrame:
         "input_records",
         "offered_seconds",
         "behind",
-        fn.when(fn.col("marked"), fn.col("marks")).alias("marks"),
+        fn.when(fn.col("marked"), _both("marks", "counted")).alias("marks"),
         "marked",
     )
 
@@ -56,6 +58,26 @@ def _reported(progress: DataFrame) -> DataFrame:
     whole, weight = fn.struct(*progress.columns[3:]), fn.struct("executed", "started_ms")
     reports = progress.groupBy("run", "batch").agg(fn.max_by(whole, weight).alias("report"))
     return reports.select("run", "batch", "report.*")
+
+
+def _counted(staged: Staged) -> DataFrame:
+    """What the marks of each batch counted that are filters, as `analyze.counting` has it."""
+    own = fn.explode(fn.array("execution", "root")).alias("execution")
+    executions = staged.jobs.where("run is not null").select("log", "run", "batch", own).distinct()
+    counts = staged.counts.groupBy("log", "counter").agg(fn.max("passed").alias("passed"))
+    each = executions.join(staged.counters, ["log", "execution"]).join(counts, ["log", "counter"], "left")
+    marks = each.groupBy("log", "run", "batch", "mark").agg(fn.max(fn.coalesce("passed", fn.lit(0))).alias("n"))
+    unknown = (fn.lit(None).cast("double").alias(name) for name in ("first", "mean", "last"))
+    one = fn.struct("mark", fn.struct("n", *unknown))
+    return marks.groupBy("log", "run", "batch").agg(fn.map_from_entries(fn.collect_list(one)).alias("counted"))
+
+
+def _both(observed: str, counted: str) -> Column:
+    """Of a name that is in both, what was observed."""
+    none = fn.expr(f"cast(map() as {MARKS})")
+    known = fn.coalesce(observed, none)
+    more = fn.map_filter(fn.coalesce(counted, none), lambda name, _: ~fn.map_contains_key(known, name))
+    return fn.map_concat(known, more)
 
 
 def _job_names(applications: DataFrame, names: DataFrame) -> DataFrame:

@@ -5,6 +5,8 @@
     jobs           job                   log, job, run and batch (of a stream), root and own execution, pattern of its
                                          stages, and the numbers it counts from
     plans          execution             log, execution, plan (its pattern), plan_shuffle (it counts from)
+    counters       counter of a mark     log, execution, counter (its number), mark
+    counts         counter of a stage    log, stage, counter, passed (the rows that it has come to)
     patterns       pattern               pattern (its name), text
     progress       report on a batch     see `batches`
     applications   application           log, said (its name)
@@ -19,6 +21,8 @@ from __future__ import annotations
 from typing import Any
 
 from autotrascale.analyze.archive.columns import MARKS, Columns
+from autotrascale.analyze.counting import counters as counters_of
+from autotrascale.analyze.counting import passed
 from autotrascale.analyze.naming import slim
 from autotrascale.analyze.plan_tree import Stage, shuffle_of
 from autotrascale.analyze.progress import batch_of, report
@@ -54,6 +58,8 @@ JOBS: Columns = {
     "first_shuffle": "int",
 }
 PLANS: Columns = {"log": "int", "execution": "bigint", "plan": "string", "plan_shuffle": "int"}
+COUNTERS: Columns = {"log": "int", "execution": "bigint", "counter": "bigint", "mark": "string"}
+COUNTS: Columns = {"log": "int", "stage": "int", "counter": "bigint", "passed": "bigint"}
 PATTERNS: Columns = {"pattern": "string", "text": "string"}
 PROGRESS: Columns = {
     "run": "string",
@@ -83,6 +89,15 @@ def characters(row: Row) -> int:
 def completed(log: int, event: StageCompleted) -> Row:
     info = event.info
     return log, info.stage, info.tasks, info.submitted, info.completed
+
+
+def counters(log: int, event: ExecutionStart) -> list[Row]:
+    """Before its plan is cut down to a pattern."""
+    return [(log, event.execution, number, name) for number, name in counters_of(event.plan).items()]
+
+
+def counts(log: int, event: StageCompleted) -> list[Row]:
+    return [(log, event.info.stage, number, count) for number, count in passed(event.info.accumulables)]
 
 
 def executor(log: int, event: ExecutorChange) -> Row:

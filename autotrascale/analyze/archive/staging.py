@@ -48,6 +48,8 @@ _TABLES: dict[str, Columns] = {
     "completed": rows.COMPLETED,
     "jobs": rows.JOBS,
     "plans": rows.PLANS,
+    "counters": rows.COUNTERS,
+    "counts": rows.COUNTS,
     "patterns": rows.PATTERNS,
     "progress": rows.PROGRESS,
     "applications": rows.APPLICATIONS,
@@ -70,6 +72,8 @@ class Staged:
     completed: DataFrame
     jobs: DataFrame
     plans: DataFrame
+    counters: DataFrame
+    counts: DataFrame
     patterns: DataFrame
     progress: DataFrame
     applications: DataFrame
@@ -206,10 +210,14 @@ def _add_event(log: int, event: Struct, share: Share) -> None:
     match event:
         case events.StageCompleted() if event.info.succeeded:
             share.add("completed", rows.completed(log, event))
+            for row in rows.counts(log, event):
+                share.add("counts", row)
         case events.JobStart():
             stages, first = rows.stages_pattern(event)
             share.add("jobs", rows.job(log, event, share.pattern(stages), first))
         case events.ExecutionStart():
+            for row in rows.counters(log, event):
+                share.add("counters", row)
             plan, shuffle = rows.plan_pattern(event)
             share.add("plans", (log, event.execution, share.pattern(plan), shuffle))
         case events.QueryProgress():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from autotrascale.analyze.counting import counted, counters, passed
 from autotrascale.analyze.facts import (
     BatchFact,
     BatchStarted,
@@ -48,6 +49,8 @@ class _Open:
     """A batch that runs, with what is known of it so far."""
 
     executions: set[int] = field(default_factory=set)
+    counters: dict[int, str] = field(default_factory=dict)  # by number, the marks that they count for
+    counts: dict[int, int] = field(default_factory=dict)  # … and what they have come to
     jobs: list[Job] = field(default_factory=list)
     completed: dict[int, events.StageInfo] = field(default_factory=dict)
     tasks: list[events.FullTaskEnd] = field(default_factory=list)
@@ -63,6 +66,7 @@ class Joiner:
     def __init__(self, *, every_stage: bool = False) -> None:
         self._every_stage = every_stage
         self._plans: dict[int, events.Node] = {}
+        self._counters: dict[int, dict[int, str]] = {}  # of these plans
         self._batches: dict[_Batch, _Open] = {}
         self._owners: dict[int, _Open] = {}  # by stage
         self._characters = self._tasks = 0  # of all that is open
@@ -92,10 +96,11 @@ class Joiner:
 
     def _execution(self, event: events.ExecutionStart) -> None:
         _check_characters(sum(_OBJECT + len(node.nodeName) + len(node.simpleString) for node in _nodes(event.plan)))
+        self._counters[event.execution] = counters(event.plan)
         slim(event.plan)
         self._plans[event.execution] = event.plan
         if len(self._plans) > _PLANS_KEPT:  # most are of batches and leave with them; broadcasts' and others' do not
-            del self._plans[min(self._plans)]
+            self._drop_plan(min(self._plans))
 
     def _job(self, event: events.JobStart) -> Iterator[Fact]:
         known, batch = event.properties, batch_of(event.properties)
@@ -113,7 +118,10 @@ class Joiner:
             if event.submitted is not None:
                 yield BatchStarted(batch[1], batch[0], event.submitted)
         opened = self._batches[batch]
-        opened.executions |= {each for each in (known.execution, known.root) if each is not None}
+        for execution in (known.execution, known.root):
+            if execution is not None:
+                opened.executions.add(execution)
+                opened.counters |= self._counters.get(execution, {})
         opened.jobs.append(job)
         opened.whole &= plan is not None or known.execution is None
         opened.characters += said
@@ -127,6 +135,9 @@ class Joiner:
         opened = self._owners.get(info.stage)
         if opened is None or not info.succeeded:
             return
+        for number, count in passed(info.accumulables):
+            if number in opened.counters:
+                opened.counts[number] = max(count, opened.counts.get(number, 0))
         before = opened.completed.get(info.stage, info)
         opened.completed[info.stage] = events.StageInfo(
             info.stage,
@@ -169,7 +180,7 @@ class Joiner:
             offered_seconds=batch.offered_seconds,
             behind=batch.behind,
             phases=phases(progress),
-            marks=batch.marks,
+            marks={**counted(opened.counters, opened.counts), **batch.marks},
             stages=tuple(_stage(opened.completed[at], role_of[at]) for at in sorted(ran)),
             tasks=tuple(task_facts(end for end in opened.tasks if end.stage in ran)),
             states=states(progress),
@@ -190,9 +201,13 @@ class Joiner:
         self._tasks -= len(opened.tasks)
         self._characters -= opened.characters
         for execution in opened.executions:
-            self._plans.pop(execution, None)
+            self._drop_plan(execution)
         for stage in [stage for stage, owner in self._owners.items() if owner is opened]:
             del self._owners[stage]
+
+    def _drop_plan(self, execution: int) -> None:
+        self._plans.pop(execution, None)
+        self._counters.pop(execution, None)
 
 
 def _executor(event: events.ExecutorChange) -> Fact:

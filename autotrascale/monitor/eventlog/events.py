@@ -83,12 +83,24 @@ class FullTaskEnd(TaskEnd, gc=False):
     metrics: FullTaskMetrics | None = field(name="Task Metrics", default=None)
 
 
+NOTHING = Raw(b"null")
+
+
+class Accumulable(Struct, gc=False):
+    """What a counter of Spark's, or of the job's author, has come to. Its value may be anything."""
+
+    number: Count | None = field(name="ID", default=None)
+    name: str | None = field(name="Name", default=None)
+    value: Raw = field(name="Value", default=NOTHING)
+
+
 class StageInfo(Struct):
     stage: Number = field(name="Stage ID")
     tasks: Number = field(name="Number of Tasks")
     submitted: Count | None = field(name="Submission Time", default=None)
     completed: Count | None = field(name="Completion Time", default=None)
     failure: str | None = field(name="Failure Reason", default=None)
+    accumulables: list[Accumulable] = field(name="Accumulables", default_factory=list)
 
     @property
     def succeeded(self) -> bool:
@@ -138,10 +150,18 @@ class JobStart(Struct):
     properties: Properties | None = field(name="Properties", default=None)
 
 
-class Node(Struct):
+class PlanMetric(Struct, gc=False):
+    """A counter of a node, by its number."""
+
+    name: str
+    accumulator: Count = field(name="accumulatorId")
+
+
+class Node(Struct, omit_defaults=True):
     nodeName: str  # noqa: N815, names as Spark has them, here and below
     simpleString: str  # noqa: N815
     children: list[Node]
+    metrics: list[PlanMetric] = []
 
 
 class ExecutionStart(Struct):
@@ -151,9 +171,6 @@ class ExecutionStart(Struct):
 
 Rate = float | str | None
 """Some versions write what is no number as a text: "NaN" before the first trigger, "Infinity"."""
-
-
-NOTHING = Raw(b"null")
 
 
 class Source(Struct):

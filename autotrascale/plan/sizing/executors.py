@@ -20,7 +20,7 @@ than the others: S ≤ P, w ≤ MOST_WAVES (MANY_WAVES of a P that is right for 
 lasts as long as its waves, so it is 1 / use times as long as its work would take on those slots. To change P is to stop
 the query and move its state: it is done only where P does not fit, and then P becomes the number of at most NEW_WAVES
 waves that fits the most of the executors that may be wanted next (from half to twice as many, within MIN:MAX), the
-smallest such.
+smallest such. A stage that a mark gives a number of its own is held to the same rule, and moved with the others.
 
 Up: executors first, since partitions for slots that are not there yet would only make more waves. Down: partitions
 first, while there are still slots for all; then the executors that are not needed any more.
@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from autotrascale.domain import checks
@@ -82,16 +82,20 @@ class ExecutorSize:
 
 @dataclass(frozen=True)
 class Query:
-    """`needed` is k. `partitions` is P as it runs; None: it has neither state nor a shuffle, and nothing to move."""
+    """`needed` is k. `partitions` is P as it runs; None: it has neither state nor a shuffle, and nothing to move.
+    `stages`: those that are marked with a number of their own."""
 
     name: str
     needed: int
     partitions: int | None
+    stages: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         checks.count(f"queries.{self.name}.needed", self.needed)
         if self.partitions is not None:
             checks.count(f"queries.{self.name}.partitions", self.partitions)
+        for stage, number in self.stages.items():
+            checks.count(f"queries.{self.name}.stages.{stage}", number)
 
 
 @dataclass(frozen=True)
@@ -114,9 +118,12 @@ class GrowExecutors:
 
 @dataclass(frozen=True)
 class MovePartitions:
+    """`stages`: those of the marked ones that get another number."""
+
     query: str
     partitions: int
     reason: Reason
+    stages: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -178,11 +185,9 @@ def plan_executors(application: Application, bounds: Bounds) -> ExecutorPlan:
     wanted = bounds.hold(sum(needed.values()))
     shares = shares_of(needed, wanted)
     moves = tuple(
-        MovePartitions(query.name, partitions, reason)
+        move
         for query in application.queries
-        if query.partitions is not None
-        for partitions, reason in [partitions_for(shares[query.name], application.cores, query.partitions, bounds)]
-        if partitions != query.partitions
+        if (move := _move(query, shares[query.name], application.cores, bounds)) is not None
     )
     steps: tuple[Step, ...] = moves
     if wanted > application.executors:
@@ -190,6 +195,20 @@ def plan_executors(application: Application, bounds: Bounds) -> ExecutorPlan:
     elif wanted < application.executors:
         steps = (*moves, ShrinkExecutors(wanted))
     return ExecutorPlan(wanted, shares, steps, tuple(name for name, k in needed.items() if shares[name] < k))
+
+
+def _move(query: Query, executors: int, cores: int, bounds: Bounds) -> MovePartitions | None:
+    """A stage with a number of its own is moved by the same rule as state and shuffles, and with them."""
+    if query.partitions is None:
+        return None
+    partitions, reason = partitions_for(executors, cores, query.partitions, bounds)
+    found = {name: partitions_for(executors, cores, number, bounds) for name, number in query.stages.items()}
+    stages = {name: wanted for name, (wanted, _) in found.items() if wanted != query.stages[name]}
+    if partitions == query.partitions and not stages:
+        return None
+    return MovePartitions(
+        query.name, partitions, reason if partitions != query.partitions else found[next(iter(stages))][1], stages
+    )
 
 
 def shares_of(needed: Mapping[str, int], executors: int) -> dict[str, int]:

@@ -33,7 +33,7 @@ SURE = 0.25  # a prediction of today that is further off than this share of what
 SHUFFLES, INSTANCES, CORES_MAX = "spark.sql.shuffle.partitions", "spark.executor.instances", "spark.cores.max"
 EXECUTOR_CORES, MASTER = "spark.executor.cores", "spark.master"
 
-Kind = Literal["conf", "source option", "trigger"]
+Kind = Literal["conf", "source option", "trigger", "mark"]
 SourceKind = Literal["kafka", "files"]
 LIMITS: Mapping[SourceKind, str] = {"kafka": "maxOffsetsPerTrigger", "files": "maxFilesPerTrigger"}
 
@@ -41,13 +41,15 @@ LIMITS: Mapping[SourceKind, str] = {"kafka": "maxOffsetsPerTrigger", "files": "m
 @dataclass(frozen=True)
 class Today:
     """What the query runs with. `conf` has the settings that are set, `limit` what its source gives in one batch at
-    most; `unit_records`: how many records one unit of that limit is, 1 for Kafka's offsets."""
+    most, if `limit_known`; `unit_records`: how many records one unit of that limit is, 1 for Kafka's offsets."""
 
     setup: Setup
     master: str
     conf: Mapping[str, str] = field(default_factory=dict)
     source: SourceKind | None = None
+    stages: Mapping[str, int] = field(default_factory=dict)  # marked with a number of their own
     limit: int | None = None
+    limit_known: bool = False
     unit_records: float | None = 1.0
     measured_latency: float | None = None  # of the target's statistic
     measured_batch: float | None = None
@@ -55,13 +57,14 @@ class Today:
 
 @dataclass(frozen=True)
 class Setting:
-    """One line to paste. `now` is None where it is not set."""
+    """One line to paste. `now` is None where it is not set, or, of what is not `known`, where nobody can say."""
 
     kind: Kind
     name: str
     value: str
     now: str | None
     reason: str
+    known: bool = True
 
 
 @dataclass(frozen=True)
@@ -184,9 +187,14 @@ def _executors(today: Today, chosen: Setup, of: Workload, then: Expected) -> lis
 def _partitions(of: Workload, today: Today, chosen: Setup) -> list[Setting]:
     found = []
     changed = _changed(of, today, chosen)
-    if changed and chosen.partitions is not None:
-        now = today.setup.tasks(changed[-1])
+    shuffled = [stage for stage in changed if not _own(stage, today)]
+    if shuffled and chosen.partitions is not None:
+        now = today.setup.tasks(shuffled[-1])
         found.append(_conf(today, SHUFFLES, chosen.partitions, _waves(now, chosen.slots), str(now)))
+    for name in dict.fromkeys(_own(stage, today) for stage in changed):
+        if name and chosen.partitions is not None:
+            own = today.stages[name]
+            found.append(Setting("mark", name, str(chosen.partitions), str(own), _waves(own, chosen.slots)))
     read = [stage for stage in of.stages if stage.reads_source]
     wanted = chosen.source_partitions
     if wanted is not None and wanted != today.setup.source_partitions:
@@ -194,6 +202,12 @@ def _partitions(of: Workload, today: Today, chosen: Setup) -> list[Setting]:
         why = _waves(now, chosen.slots)
         found.append(Setting("source option", "minPartitions", str(wanted), str(now), why))
     return found
+
+
+def _own(stage: StageWork, today: Today) -> str:
+    """The mark that gives the stage a number of its own: it stands at its beginning, before other marks in it."""
+    name = stage.name.partition(" + ")[0]
+    return name if name in today.stages else ""
 
 
 def _changed(of: Workload, today: Today, chosen: Setup) -> list[StageWork]:
@@ -230,7 +244,8 @@ def _limit(of: Workload, today: Today, chosen: Setup, target: Target) -> list[Se
         why = f"today's lets {amount(today.limit * today.unit_records)} records into a batch, and {amount(needed)} come"
     else:
         why = f"after a stop a backlog comes in batches of {seconds(_allowed(target))} at most, and not in one"
-    return [Setting("source option", LIMITS[today.source], str(value), _text(today.limit), why)]
+    known = today.limit is not None or today.limit_known
+    return [Setting("source option", LIMITS[today.source], str(value), _text(today.limit), why, known)]
 
 
 def _trigger(today: Today, chosen: Setup, target: Target) -> list[Setting]:
@@ -269,7 +284,7 @@ def _caveats(
             f"nothing up to {most} executors is predicted to hold {seconds(target.latency_seconds)}, a batch having"
             f" {seconds(of.fixed_seconds)} of fixed cost: this comes nearest"
         )
-    if any(stage.stateful for stage in _changed(of, today, chosen)):
+    if any(stage.stateful and not _own(stage, today) for stage in _changed(of, today, chosen)):
         yield (
             f"{SHUFFLES} alone does nothing to a stateful query that has a checkpoint: Spark keeps the number that it"
             " began with; start with a new checkpoint, or let autotrascale run --apply move the state"

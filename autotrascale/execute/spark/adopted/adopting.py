@@ -15,7 +15,8 @@ from autotrascale.domain.errors import InputError
 from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER
 from autotrascale.execute.spark.adopted.agent import Agent
 from autotrascale.execute.spark.adopted.hooks import Adoption
-from autotrascale.execute.spark.adopted.keeper import PROGRAM
+from autotrascale.execute.spark.adopted.interrupts import quiet_py4j
+from autotrascale.execute.spark.adopted.keeper import PROGRAM, PYTHON
 from autotrascale.execute.spark.adopted.saying import say
 from autotrascale.files import write_whole
 
@@ -34,9 +35,11 @@ _attached: Attached | None = None
 
 def adopt() -> Attached:
     """Of a program that a controller started; it says where in the environment."""
+    folder = Path(os.environ[FOLDER])
+    write_whole(folder / PYTHON, json.dumps({"pid": os.getpid()}))
     least, colon, most = os.environ.get(EXECUTORS, "").partition(":")
     executors = (int(least), int(most)) if colon else None
-    return _take_in(Path(os.environ[FOLDER]), apply=os.environ.get(APPLY) == "1", executors=executors)
+    return _take_in(folder, apply=os.environ.get(APPLY) == "1", executors=executors)
 
 
 def attach(folder: str | Path | None = None, *, apply: bool = True) -> Attached:
@@ -64,6 +67,7 @@ def _take_in(folder: Path, *, apply: bool, executors: tuple[int, int] | None = N
         adoption = Adoption(event_log.as_uri(), apply=apply, executors=executors)
         agent = Agent(adoption, folder)
         adoption.install()
+        quiet_py4j()
         _attached = Attached(folder, adoption, agent)
     return _attached
 

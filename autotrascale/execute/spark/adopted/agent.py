@@ -22,6 +22,7 @@ from autotrascale.execute.spark.adopted import moving
 from autotrascale.execute.spark.adopted.address import listen
 from autotrascale.execute.spark.adopted.handles import Handle
 from autotrascale.execute.spark.adopted.hooks import Adoption
+from autotrascale.execute.spark.adopted.interrupts import AGENT
 from autotrascale.execute.spark.adopted.messages import (
     CODEC,
     AdoptedQuery,
@@ -59,7 +60,7 @@ class Agent:
         self._one_at_a_time = threading.Lock()  # two controllers may ask at once
         self._executors_of = ""  # of which application: a program may close Spark and open it again
         self._listener = listen(folder)
-        threading.Thread(target=self._listen, name="autotrascale agent", daemon=True).start()
+        threading.Thread(target=self._listen, name=AGENT, daemon=True).start()
 
     def close(self) -> None:
         self._listener.close()
@@ -124,7 +125,7 @@ class Agent:
                 end, _ = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._serve, args=(end,), name="autotrascale agent", daemon=True).start()
+            threading.Thread(target=self._serve, args=(end,), name=AGENT, daemon=True).start()
 
     def _serve(self, end: socket.socket) -> None:
         channel: Channel[Question | Answer] = Channel(end, CODEC)
@@ -170,6 +171,8 @@ def _described(handle: Handle) -> AdoptedQuery:
         not_movable=state.not_movable,
         error=error,
         gives_all=handle.written is not None and handle.written.gives_all,
+        stages={} if handle.written is None else dict(handle.written.stages),
+        source_options=None if handle.written is None else handle.written.source_options,
     )
 
 

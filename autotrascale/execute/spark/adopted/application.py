@@ -128,7 +128,7 @@ class AdoptedApplication:
     def _now(self) -> plan.Application:
         needs = self._needs()
         queries = [
-            plan.Query(each.id, needs[each.id], each.partitions if _moves(each) else None)
+            plan.Query(each.id, needs[each.id], each.partitions if _moves(each) else None, each.stages)
             for each in self.queries()
             if each.id in needs
         ]
@@ -142,8 +142,8 @@ class AdoptedApplication:
             case ShrinkExecutors(total):
                 self._ask_for(total)
                 return "", 0.0
-            case MovePartitions(query, partitions):
-                moved = self.client.rescale(Rescale(query, partitions))
+            case MovePartitions(query, partitions, _, stages):
+                moved = self.client.rescale(Rescale(query, partitions, stages=dict(stages)))
                 return "" if moved.done else moved.detail, moved.still_seconds
 
     def _grow(self, total: int) -> str:

@@ -2,6 +2,7 @@
 
 my_app.py arguments…
 python3 -u my_app.py arguments…
+python3 -m my_package.my_app arguments…
 spark-submit --master … --conf … my_app.py arguments…
 """
 
@@ -18,6 +19,7 @@ from autotrascale.domain.errors import InputError
 DRIVER = Path(__file__).with_name("driver.py")
 _PLACE = "program"
 _PYTHON = re.compile(r"(python|pypy)(\d+(\.\d+)*)?")
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _PYTHON_WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
 _OTHER_SHELLS = ("pyspark", "spark-shell", "spark-sql", "sparkR", "spark-class")
 
@@ -37,23 +39,38 @@ _OPTION = re.compile(r"(--[^=]+)=(.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Command:
-    """`launcher` is a Python or a spark-submit, as the user calls it; empty: whichever Python is ours."""
+    """`launcher` is a Python or a spark-submit, as the user calls it; empty: whichever Python is ours. `script` is a
+    file, or the name of a module."""
 
     kind: Literal["python", "spark-submit"]
     launcher: str
     options: tuple[str, ...]
     script: str
     arguments: tuple[str, ...]
+    module: bool = False
+
+    @property
+    def name(self) -> str:
+        return program_name(self._program)
+
+    @property
+    def _program(self) -> tuple[str, ...]:
+        return ("-m", self.script) if self.module else (self.script,)
 
     def adopted(self, python: str) -> tuple[str, ...]:
         """The words to run instead. The program sees the same arguments."""
         options = self.options
         if self.kind == "spark-submit" and not self._is_named():
             options = (*options, "--name", PurePath(self.script).name)  # Spark would take the name of our driver
-        return (self.launcher or python, *options, str(DRIVER), self.script, *self.arguments)
+        return (self.launcher or python, *options, str(DRIVER), *self._program, *self.arguments)
 
     def _is_named(self) -> bool:
         return any(name == "--name" or _setting(name, value)[0] == "spark.app.name" for name, value in _pairs(self))
+
+
+def program_name(words: Sequence[str]) -> str:
+    """Of what stands behind our driver: a file, or -m and a module."""
+    return words[1].rpartition(".")[2] if words[0] == "-m" else PurePath(words[0]).stem
 
 
 def understood(words: Sequence[str]) -> Command:
@@ -73,7 +90,10 @@ def understood(words: Sequence[str]) -> Command:
 def _interpreted(python: str, words: Sequence[str]) -> Command:
     at = 0
     while at < len(words) and words[at].startswith("-"):
-        if words[at][:2] in ("-m", "-c") or words[at] == "-":
+        if words[at].startswith("-m"):
+            module, *rest = [word for word in (words[at][2:],) if word] + list(words[at + 1 :]) or [""]
+            return Command("python", python, tuple(words[:at]), _module(module), tuple(rest), module=True)
+        if words[at][:2] == "-c" or words[at] == "-":
             remedy = "name the program's file instead"
             raise InputError(_PLACE, "is not started from a file", seen=words[at], remedy=remedy)
         at += 2 if words[at] in _PYTHON_WITH_VALUE else 1
@@ -138,6 +158,12 @@ def _pairs(command: Command) -> list[tuple[str, str]]:
         pairs.append((name, value))
         at += width
     return pairs
+
+
+def _module(name: str) -> str:
+    if not _MODULE.fullmatch(name):
+        raise InputError(_PLACE, "is no module", seen=name, remedy="write -m package.module")
+    return name
 
 
 def _script(word: str) -> str:

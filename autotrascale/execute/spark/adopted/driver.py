@@ -1,6 +1,7 @@
 """A program, run as its author would run it, with our hooks in place:
 
     python -m autotrascale.execute.spark.adopted.driver my_app.py arguments…
+    python this/file.py -m my_package.my_app arguments…
     spark-submit … this/file.py my_app.py arguments…
 
 Its arguments, folder of modules, exit code and tracebacks are those that it has without us.
@@ -10,21 +11,37 @@ from __future__ import annotations
 
 import builtins
 import os
+import runpy
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, TracebackType
+from typing import Any
 
 
 def main() -> None:
     arguments = sys.argv[1:]
-    if not arguments:
-        sys.exit("autotrascale: which program? name a Python file")
+    if not arguments or arguments == ["-m"]:
+        sys.exit("autotrascale: which program? name a Python file, or -m and a module")
     script = arguments[0]
+    if script == "-m":
+        _run_module(arguments[1:])
+        return
     sys.argv = arguments
     sys.path[0] = str(Path(script).resolve().parent)  # ours would hide modules of the same name
     _adopt()
     _run(script)
+
+
+def _run_module(words: list[str]) -> None:
+    """As `python -m` does, by what it does it with, in a `__main__` of the program's own."""
+    sys.argv = ["-m", *words[1:]]
+    sys.path[0] = os.getcwd()
+    _adopt()
+    _hide_frames_of_ours()
+    sys.modules["__main__"] = ModuleType("__main__")
+    as_main: Any = vars(runpy)["_run_module_as_main"]
+    as_main(words[0])
 
 
 def _adopt() -> None:
@@ -53,10 +70,12 @@ def _run(script: str) -> None:
 
 
 def _hide_frames_of_ours() -> None:
-    """From the traceback of an error that nobody catches."""
+    """From the traceback of an error that nobody catches. Ctrl-C is no error."""
     inner = sys.excepthook
 
     def shown(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            return
         while at is not None and _is_ours(at):
             at = at.tb_next
         inner(kind, error.with_traceback(at), at)

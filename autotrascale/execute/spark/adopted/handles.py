@@ -19,6 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from autotrascale.domain.errors import EngineError
+from autotrascale.execute.spark.adopted.interrupts import WATCHING
 from autotrascale.execute.spark.adopted.writers import Written
 
 _STARTING = {"message": "Initializing sources", "isDataAvailable": False, "isTriggerActive": False}
@@ -40,7 +41,7 @@ class Handle(StreamingQuery):
         self.lost: EngineError | None = None
         self._earlier: list[StreamingQueryProgress] = []
         self._ended = ended
-        threading.Thread(target=self._watch, name=f"query {self.query_id}", daemon=True).start()
+        threading.Thread(target=self._watch, name=f"{WATCHING}{self.query_id}", daemon=True).start()
 
     # -- what its author calls
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-PROGRAM, EXIT = "program.json", "exit.json"
+PROGRAM, PYTHON, EXIT = "program.json", "python.json", "exit.json"
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

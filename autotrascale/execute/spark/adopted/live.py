@@ -44,6 +44,16 @@ class AdoptedJob:
     def p_max(self) -> int:
         return self._application.bounds.most
 
+    @property
+    def stages(self) -> Mapping[str, int]:
+        """That are marked with a number of their own, as they run."""
+        return self._query.stages
+
+    @property
+    def source_options(self) -> Mapping[str, str] | None:
+        """Of its one source, as its author set them."""
+        return self._query.source_options
+
     def start(self, parallelism: Mapping[str, int]) -> Look:  # noqa: ARG002 - it runs as its program started it
         return self.look()
 

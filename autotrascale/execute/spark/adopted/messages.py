@@ -3,7 +3,7 @@ answered with the reply named beside it or with `Failed`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_args
 
 from autotrascale.execute.spark.connection.codec import Codec
@@ -21,12 +21,14 @@ class AskQueries:
 
 @dataclass(frozen=True)
 class Rescale:
-    """Give the query this number of partitions → `Rescaled`, when it runs there or had to go back"""
+    """Give the query this number of partitions, and its marked stages these → `Rescaled`, when it runs there or had to
+    go back"""
 
     query: str  # its id
     partitions: int
     finish_within: float = 120.0  # seconds for the batch in flight; then it is cut off, and runs again
     first_within: float = 120.0  # seconds for the first batch; then the query is taken to be well
+    stages: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class Application:
 @dataclass(frozen=True)
 class AdoptedQuery:
     """One query, in all its runs. `partitions` is what its state and shuffles have now; `gives_all`: its sources are
-    known to give each batch all that there is."""
+    known to give each batch all that there is; `source_options`: what its author set of how its one source is read,
+    None where that is not known."""
 
     id: str
     run: str
@@ -72,6 +75,8 @@ class AdoptedQuery:
     not_movable: str = ""  # why
     error: str = ""  # what it ended with
     gives_all: bool = False
+    source_options: dict[str, str] | None = None
+    stages: dict[str, int] = field(default_factory=dict)  # that have a number of their own, by their marks
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,8 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-from autotrascale.domain.errors import EngineError
+from autotrascale.domain import checks
+from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.execute.spark.adopted.context import PROVIDER
 from autotrascale.execute.spark.adopted.handles import Handle
 from autotrascale.execute.spark.adopted.messages import Rescale, Rescaled
@@ -120,7 +121,8 @@ def rescale(handle: Handle, wish: Rescale) -> Rescaled:
             raise EngineError(f"query {_called(handle)} cannot be moved: it {state.not_movable}")
         if not handle.isActive:
             raise EngineError(f"query {_called(handle)} has ended")
-        if wish.partitions == before == handle.partitions:
+        _check_stages(written, wish)
+        if wish.partitions == before == handle.partitions and {**written.stages, **wish.stages} == written.stages:
             return Rescaled(True, wish.partitions, handle.runs[-1], False, 0.0, 0.0)
         handle.set_out()
         try:
@@ -137,6 +139,7 @@ def rescale(handle: Handle, wish: Rescale) -> Rescaled:
 class _Move:
     def __init__(self, handle: Handle, written: Written, wish: Rescale, before: int) -> None:
         self._handle, self._written, self._wish, self._before = handle, written, wish, before
+        self._stages_before = dict(written.stages)
 
     def go(self) -> Rescaled:
         handle, began = self._handle, time.monotonic()
@@ -155,7 +158,7 @@ class _Move:
         handle.stopped()
         detail = ""
         try:
-            self._bring_up(self._wish.partitions)
+            self._bring_up(self._wish.partitions, self._wish.stages)
         except Exception as problem:
             detail = in_one_line(problem)
             say(f"query {_called(handle)} goes back to {self._before} partitions: {detail}")
@@ -167,8 +170,9 @@ class _Move:
             detail = "its first batch was planned before, with the number of then: ask again once it is done"
         return self._answer(not detail, not rested, finished - began, still, detail)
 
-    def _bring_up(self, partitions: int, *, and_wait: bool = True) -> None:
+    def _bring_up(self, partitions: int, stages: Mapping[str, int], *, and_wait: bool = True) -> None:
         handle, written = self._handle, self._written
+        written.give_stages(stages)
         prepare(written, handle.checkpoint, partitions)
         if handle.is_to_stop():
             return
@@ -180,7 +184,7 @@ class _Move:
     def _go_back(self) -> None:
         with suppress(Exception):
             self._handle._jsq.stop()
-        self._bring_up(self._before, and_wait=False)
+        self._bring_up(self._before, self._stages_before, and_wait=False)
 
     def _await_first_batch(self) -> None:
         """A query that cannot run like this fails in its first batch. Until then nobody is told."""
@@ -207,6 +211,15 @@ class _Move:
     def _answer(self, done: bool, cut_off: bool, finish: float, still: float, detail: str) -> Rescaled:
         running = state_of(self._handle, again=True).partitions
         return Rescaled(done, running, self._handle.runs[-1], cut_off, finish, still, detail)
+
+
+def _check_stages(written: Written, wish: Rescale) -> None:
+    for name, number in wish.stages.items():
+        checks.count(f"stages.{name}", number)
+        if name not in written.stages:
+            known = ", ".join(written.stages) or "none"
+            raise InputError("stages", "has no mark with a parallelism of that name", seen=name,
+                             remedy=f"take one of: {known}")  # fmt: skip
 
 
 class _Idle:

@@ -22,8 +22,8 @@ from autotrascale import reading
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER
 from autotrascale.execute.spark.adopted.client import AgentAwayError, Client
-from autotrascale.execute.spark.adopted.command import DRIVER, Command
-from autotrascale.execute.spark.adopted.keeper import EXIT, PROGRAM, as_shells_say
+from autotrascale.execute.spark.adopted.command import DRIVER, Command, program_name
+from autotrascale.execute.spark.adopted.keeper import EXIT, PROGRAM, PYTHON, as_shells_say
 from autotrascale.execute.spark.connection.processes import kill_session
 
 _STARTED_SECONDS = 20.0
@@ -40,6 +40,13 @@ class Note:
     program: int
     command: tuple[str, ...]
     began: float = 0.0
+
+
+@dataclass(frozen=True)
+class Python:
+    """The process that runs the program's own code: spark-submit starts another for it."""
+
+    pid: int
 
 
 @dataclass(frozen=True)
@@ -95,10 +102,10 @@ class Program:
         return cls(folder, reading.read_file(folder / PROGRAM, Note))
 
     @property
-    def script(self) -> str:
-        """The program's own file, as it was named."""
+    def name(self) -> str:
+        """That of its file, or of its module."""
         words = self.note.command
-        return words[words.index(str(DRIVER)) + 1 if str(DRIVER) in words else 0]
+        return program_name(words[words.index(str(DRIVER)) + 1 if str(DRIVER) in words else 0 :])
 
     def client(self, seconds: float) -> Client:
         """To its agent, which is there as soon as its Python is. Raises where the program ends before."""
@@ -135,10 +142,12 @@ class Program:
         return code
 
     def send(self, number: int) -> None:
-        """To the program itself, as Ctrl-C or a supervisor would."""
+        """To the program itself, as Ctrl-C or a supervisor would. Ctrl-C is Python's to answer: spark-submit, whose JVM
+        would be gone before the program knew, ends with it."""
+        pid = (self._python() if number == signal.SIGINT else None) or self.note.program
         with contextlib.suppress(ProcessLookupError):
-            if self._program_lives():
-                os.kill(self.note.program, number)
+            if self._is_of_it(pid):
+                os.kill(pid, number)
 
     @contextlib.contextmanager
     def has_our_signals(self) -> Iterator[None]:
@@ -167,6 +176,12 @@ class Program:
         except AgentAwayError:
             return False
         return True
+
+    def _python(self) -> int | None:
+        """None before it has come so far, and when it is gone."""
+        path = self.folder / PYTHON
+        pid = reading.read_file(path, Python).pid if path.exists() else None
+        return pid if pid is not None and self._is_of_it(pid) else None
 
     def _keeper_lives(self) -> bool:
         return self._child.poll() is None if self._child is not None else self._is_of_it(self.note.keeper)

@@ -7,12 +7,14 @@ first start is copied, field by field, into one of ours; Spark has no other way 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from autotrascale.execute.spark.host.sources import gives_all, not_replayable
+from autotrascale.execute.spark.adopted.stages import stage_numbers, with_stage_numbers
+from autotrascale.execute.spark.host.sources import gives_all, not_replayable, source_options
 
 CHECKPOINT = "checkpointLocation"
 _LOCATIONS = "spark.sql.streaming.checkpointLocation"
@@ -27,11 +29,12 @@ class Written:
 
     def __init__(self, writer: DataStreamWriter, path: str | None, table: str | None) -> None:
         self.spark: SparkSession = writer._df.sparkSession
-        self._df: Any = writer._df
+        self._jdf: Any = writer._df._jdf
         self._path, self._table = path, table
-        self._jwrite = _copied(self._df, writer._jwrite)
+        self._jwrite = _copied(self._jdf, writer._jwrite)
+        self.stages: Mapping[str, int] = stage_numbers(self._jdf)  # those of their own number, by their marks
         self.not_movable = self._not_movable(writer)
-        self.gives_all = gives_all(writer)
+        self.gives_all, self.source_options = gives_all(writer), source_options(writer)
         self.temporary = ""
         if not self.not_movable:
             self._keep_temporary_checkpoint()
@@ -63,6 +66,14 @@ class Written:
         """From the next start on; a place that Spark chose is kept so."""
         self._jwrite.option(CHECKPOINT, checkpoint)
 
+    def give_stages(self, numbers: Mapping[str, int]) -> None:
+        """From the next start on; those that are not named keep what they have."""
+        wanted = {name: k for name, k in numbers.items() if self.stages.get(name, k) != k}
+        if wanted:
+            self._jdf = with_stage_numbers(self.spark, self._jdf, wanted)
+            self._jwrite = _copied(self._jdf, self._jwrite)
+            self.stages = {**self.stages, **wanted}
+
     def start(self) -> Any:
         """As its author would. The handle is Java's."""
         if self._table is not None:
@@ -78,7 +89,7 @@ class Written:
         """The batch that is planned and not committed, and no other."""
         self._take_properties()
         jvm: Any = self.spark._jvm
-        once = _copied(self._df, self._jwrite)
+        once = _copied(self._jdf, self._jwrite)
         once.trigger(jvm.org.apache.spark.sql.streaming.Trigger.Once())
         mine, self._jwrite = self._jwrite, once
         try:
@@ -123,9 +134,9 @@ class Written:
         return ""
 
 
-def _copied(df: Any, writer: Any) -> Any:
+def _copied(jdf: Any, writer: Any) -> Any:
     """Another writer of the same data that was told the same. `ds`, its data, is given by how it is made."""
-    copy = df._jdf.writeStream()
+    copy = jdf.writeStream()
     fields = writer.getClass().getDeclaredFields()
     for at in range(len(fields)):
         field = fields[at]

@@ -10,6 +10,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 # Spark's own that forget a record once it is read. Its offsets stand in a checkpoint all the same.
 _ONCE_ONLY = {"TextSocketTable": "socket", "MemoryStreamTable": "memory"}
 _LIMITS = ("maxfilespertrigger", "maxbytespertrigger")  # of files; a source of Spark's that counts time has none
+# What may be told of a source's options. Others may be passwords.
+_TOLD = (*_LIMITS, "maxoffsetspertrigger", "minpartitions")
 
 
 def not_replayable(writer: DataStreamWriter) -> tuple[str, ...]:
@@ -23,6 +25,14 @@ def gives_all(writer: DataStreamWriter) -> bool:
     other sources nobody can say it from here."""
     streams = [leaf for leaf in _leaves(writer) if leaf.isStreaming()]
     return bool(streams) and all(_is_unlimited(leaf) for leaf in streams)
+
+
+def source_options(writer: DataStreamWriter) -> dict[str, str] | None:
+    """Of a query with one source, what its author set of how it is read, by names in lower case; None where there are
+    several sources, or nobody can say it from here."""
+    streams = [leaf for leaf in _leaves(writer) if leaf.isStreaming()]
+    options = _options(streams[0]) if len(streams) == 1 else None
+    return None if options is None else {name: value for name, value in options.items() if name in _TOLD}
 
 
 def waits(status: Mapping[str, Any]) -> bool:
@@ -42,9 +52,20 @@ def _is_unlimited(leaf: Any) -> bool:
         return True
     if leaf.getClass().getSimpleName() != "StreamingRelation" or not str(leaf.sourceName()).startswith("FileSource["):
         return False
-    # The names of options are in whatever case they were written.
-    names = str(leaf.dataSource().options().keySet().mkString(",")).lower().split(",")
-    return not any(limit in names for limit in _LIMITS)
+    options = _options(leaf) or {}
+    return not any(limit in options for limit in _LIMITS)
+
+
+def _options(leaf: Any) -> dict[str, str] | None:
+    """Their names are in whatever case they were written."""
+    match leaf.getClass().getSimpleName():
+        case "StreamingRelation":
+            entries = leaf.dataSource().options().toSeq()
+            pairs = [entries.apply(at) for at in range(entries.size())]
+            return {str(pair._1()).lower(): str(pair._2()) for pair in pairs}
+        case "StreamingRelationV2":
+            return {str(name).lower(): str(value) for name, value in dict(leaf.extraOptions()).items()}
+    return None
 
 
 def _table(leaf: Any) -> str:

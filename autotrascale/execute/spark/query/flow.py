@@ -8,7 +8,7 @@
         return count.writeStream.format("console").outputMode("update")
 
 One operator = one stage of the micro-batch = one number of partitions. `Flow.operator` cuts the stages (a shuffle to
-k[name] partitions before each operator) and sets the mark `op:NAME` behind it, which counts what the operator gives.
+k[name] partitions before each operator) and sets a mark behind it, which counts what the operator gives.
 """
 
 from __future__ import annotations
@@ -32,14 +32,12 @@ from typing import (
 )
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.spark.load.generator import ARRIVAL, Records, source_format
-from autotrascale.execute.spark.query.marking import counted
-from autotrascale.monitor.marks import FIRST, LAST, MEAN
+from autotrascale.execute.spark.query.marking import counted, timed
 from autotrascale.reading import validate
 
 Query: TypeAlias = DataStreamWriter
@@ -96,8 +94,7 @@ class Flow:
     def source(self, name: str, df: DataFrame, *, arrival: str) -> DataFrame:
         """Marks a source of the job's own. `arrival` is the column (a timestamp) that latency is counted from. The
         number of its partitions is the job's affair: for Kafka, `.option("minPartitions", flow.parallelism[name])`."""
-        micros = fn.unix_micros(fn.col(arrival))
-        return self._mark(name, df, fn.min(micros).alias(FIRST), fn.avg(micros).alias(MEAN), fn.max(micros).alias(LAST))
+        return self._mark(name, df, arrival)
 
     def operator(
         self, name: str, *upstream: DataFrame, do: Callable[..., DataFrame], by: Sequence[str] = ()
@@ -118,9 +115,9 @@ class Flow:
             return df.repartition(self.parallelism[name], *by)
         return df if self.topology.operators[name].stateful else df.repartition(self.parallelism[name])
 
-    def _mark(self, name: str, df: DataFrame, *extra: Any) -> DataFrame:
+    def _mark(self, name: str, df: DataFrame, arrival: str = "") -> DataFrame:
         self.marked.append(name)
-        return counted(df, name, *extra)
+        return timed(df, name, arrival) if arrival else counted(df, name)
 
 
 @dataclass(frozen=True)
