@@ -125,7 +125,7 @@ def kept(
     rules = Rules(Settings(job.target, noise=max(simulated.noise, 0.05)), KNOBS, advise=advise)
     if advise:  # somebody else runs it
         live.start(initial)
-    loop = Loop(live, rules, initial=initial, state=session.state, journal=session)
+    loop = Loop(live, rules, initial=initial, state=session.state, journal=session, orders=session.orders_after)
     loop.run(hours * HOUR)
     made = Kept(job, loop, session)
     made.turn()
