@@ -208,7 +208,7 @@ def test_what_another_has_written_is_worked_out_and_dropped() -> None:
 def test_nobody_writes_after_the_batch_that_is_the_last() -> None:
     fence, written = Fence(Visible(), -1), list[int]()
     writing(fence, 0, written)
-    assert fence.end_here() == 0
+    assert fence.end(0) == 0
     thread, failed = in_a_thread(fence, 1, written)
     thread.join(0.05)
     assert thread.is_alive()
@@ -220,7 +220,7 @@ def test_nobody_writes_after_the_batch_that_is_the_last() -> None:
 
 def test_a_query_that_is_not_handed_over_goes_on() -> None:
     fence, written = Fence(Visible(), 3), list[int]()
-    assert fence.end_here() == 3
+    assert fence.end(0) == 3
     thread, failed = in_a_thread(fence, 4, written)
     fence.open()
     thread.join()
@@ -236,4 +236,20 @@ def test_a_generation_writes_once_it_is_live() -> None:
     fence.open()
     thread.join()
     assert written == [10]
-    assert fence.end_here() == 8
+    assert fence.end(0) == 8
+
+
+def test_the_next_batch_is_the_last_where_one_comes() -> None:
+    fence, written = Fence(Visible(), 3), list[int]()
+    ended: list[int] = []
+    ending = threading.Thread(target=lambda: ended.append(fence.end(30)))
+    ending.start()
+    ending.join(0.05)
+    assert ending.is_alive()
+    writing(fence, 4, written)
+    ending.join()
+    assert (ended, written) == ([4], [4])
+    thread, failed = in_a_thread(fence, 5, written)
+    fence.give_up()
+    thread.join()
+    assert (written, len(failed)) == ([4], 1)

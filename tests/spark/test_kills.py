@@ -24,7 +24,6 @@ KILLS = [
     Kill("two-states", "in the move", "controller"),
     Kill("two-states", "before the move", "JVM"),
     Kill("two-states", "coming back", "host"),
-    Kill("two-states", "before the rename", "controller"),
     Kill("two-states", "after the rename", "host"),
 ]
 

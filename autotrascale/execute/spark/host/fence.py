@@ -47,6 +47,7 @@ class Fence:
             if not self._may_write(number):
                 raise EngineError(f"batch {number} is not written: another query goes on from here")
             self.reached = number
+            self._changed.notify_all()
         do(batch, number + self.visible.raised)
         self.wrote_at = time.time()
 
@@ -54,9 +55,12 @@ class Fence:
         """Before its query is started."""
         self.visible, self.reached = visible, visible.after
 
-    def end_here(self) -> int:
-        """Nothing is written after the batch that is being written now, or was last: which one that is."""
+    def end(self, within: float) -> int:
+        """Nothing is written after the next batch: which one that is. Where none comes within so many seconds, after
+        the last one. A batch that has just begun leaves the most time to make another query ready."""
         with self._changed:
+            before = self.reached
+            self._changed.wait_for(lambda: self.reached != before, within)
             self._last = self.reached
             return self.reached
 

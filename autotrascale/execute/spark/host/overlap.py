@@ -4,7 +4,7 @@
        └ copy ─ move ─ catch up ─ its own start of that batch, muted ─┤ written from here on
                                                    generation.json ───┘
 
-The batch that A writes when it is told to end is its last, and B is given the same input, to its end, as one batch that
+The next batch that A writes when it is told to end is its last, and B is given the same input, to its end, as one that
 it works out and drops. Whatever records come after that are B's, however sources and triggers cut them into batches.
 """
 
@@ -30,6 +30,7 @@ Build = Callable[[Fence], DataStreamWriter]
 """The query of a copy, not started, with this fence before what it writes to."""
 
 _POLL_SECONDS = 0.01
+_NEXT_BATCH_SECONDS = 5.0  # that one may be waited for, while everything goes on
 _BY_BATCHES = {
     "EventTimeWatermark": "a watermark",
     "FlatMapGroups": "functions of its own over state",
@@ -39,12 +40,14 @@ _BY_BATCHES = {
 
 @dataclass
 class Running:
-    """A query that was started. Without a fence nobody can take over from it."""
+    """A query that was started. Without a fence nobody can take over from it. `before`: the one that it takes over
+    from, which writes nothing more and is still to be stopped."""
 
     query: StreamingQuery
     writer: DataStreamWriter
     fence: Fence | None
     checkpoint: str
+    before: Running | None = None
 
     def describe(self) -> Described:
         """Asked of Spark; nothing is touched."""
@@ -67,13 +70,13 @@ class Running:
         return CaughtUp(time.monotonic() - began, given > own)
 
     def hand_over(self, message: HandOver, build: Build, began: float) -> tuple[Running, HandedOver]:
-        """Where anything fails before A is stopped, it goes on."""
+        """Where anything fails, A goes on. To stop it would take a while and changes nothing: its fence is enough."""
         if self.fence is None:
             raise EngineError("what this query writes to cannot be fenced")
         original, copy = Path(self.checkpoint), Path(message.checkpoint)
         fence = Fence(Visible(), -1, shut=True)
         writer = build(fence)  # which takes a while, and A runs
-        last, started = self.fence.end_here(), None
+        last, started = self.fence.end(_NEXT_BATCH_SECONDS), None
         try:
             muted = checkpoints.give(original, copy, last)
             fence.mute(visible := self.fence.visible.handed_over(last, muted))
@@ -87,18 +90,24 @@ class Running:
                 started.stop()
             self.fence.open()
             raise
-        self.stop()
         answer = HandedOver(str(started.runId), visible, self.fence.wrote_at, time.monotonic() - began)
-        return Running(started, writer, fence, message.checkpoint), answer
+        return Running(started, writer, fence, message.checkpoint, before=self), answer
 
     def let_write(self) -> None:
         if self.fence is not None:
             self.fence.open()
+        self._stop_before()
 
     def stop(self) -> None:
+        self._stop_before()
         if self.fence is not None:
             self.fence.give_up()
         self.query.stop()
+
+    def _stop_before(self) -> None:
+        before, self.before = self.before, None
+        if before is not None:
+            before.stop()
 
 
 def _await_commit(checkpoint: Path, batch: int, query: StreamingQuery, until: float) -> None:

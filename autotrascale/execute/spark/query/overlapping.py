@@ -113,14 +113,15 @@ class Overlap:
 
     def _await_output(self, after: int) -> float | None:
         """When the first batch behind this one was committed, in seconds of Unix time; None where there is nothing to
-        do."""
+        do. Those before were never written, and are not measured."""
         connection, idle = self.changes.connection, Idle(self.changes.connection)
         until = time.monotonic() + self.changes.settings.patience.first_batch
         while time.monotonic() < until:
             connection.poll()
-            for batch in connection.watch.batches:
-                if batch.batch > after:
-                    return batch.committed_ms / 1000
+            batches = connection.watch.batches
+            batches[:] = [batch for batch in batches if batch.batch > after]
+            if batches:
+                return batches[0].committed_ms / 1000
             if idle.for_long():
                 return None
             time.sleep(POLL_SECONDS)
