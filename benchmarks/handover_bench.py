@@ -138,7 +138,7 @@ def one(live: LiveSpark, k: dict[str, int], folder: Path) -> dict[str, Any]:
     began = time.time()
     done = live.rescale(k)
     ended = time.time()
-    if not done.done or not done.how.startswith(live.settings.rescale.replace("-", " ")):
+    if not done.done or done.how.startswith("overlap: ") != (live.settings.rescale == "overlap"):
         return {"failed": f"{done.detail}{done.how}"}
     live.wait(_AFTER)
     writes = [json.loads(text) for text in (folder / "writes").read_text().splitlines()]
