@@ -90,7 +90,8 @@ def _copy_sources(original: Path, target: Path) -> None:
         place = target / Path(folder).relative_to(original)
         place.mkdir(parents=True, exist_ok=True)
         for name in _shown(names):
-            _copy(Path(folder, name), place / name)
+            if not (place / name).exists():  # no entry of a log is ever written again
+                _copy(Path(folder, name), place / name)
 
 
 def _copy_state(original: Path, target: Path, version: int) -> None:
