@@ -29,3 +29,4 @@ class Rescaled:
     downtime_seconds: float = 0.0
     phases: Mapping[str, float] | None = None  # seconds of each step, where they are known
     detail: str = ""
+    how: str = ""  # overlapped or in place, and why

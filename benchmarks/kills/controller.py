@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ class Rescale:
     parallelism: dict[str, int]
     patience: float = 10.0
     pause: str = ""
+    how: str = "in-place"
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Up:
     detail: str = ""
     standstill: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
+    how: str = ""  # the rescale was done, and why in this way
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,12 @@ def control(pipe: Pipe, settings: SparkSettings, home: Path, k: dict[str, int], 
             match pipe.recv():
                 case Rescale() as asked:
                     object.__setattr__(live.settings.patience, "finish_batch", asked.patience)
+                    object.__setattr__(live.settings, "rescale", asked.how)
                     hooks.pause(asked.pause)
                     done = live.rescale(asked.parallelism)
                     hooks.pause("")
-                    pipe.send(_up(live, k, done.detail, done.downtime_seconds, dict(done.phases or {})))
+                    up = _up(live, k, done.detail, done.downtime_seconds, dict(done.phases or {}))
+                    pipe.send(replace(up, how=done.how))
                 case "look":
                     pipe.send(_up(live, k))
                 case "close":

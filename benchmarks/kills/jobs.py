@@ -4,6 +4,8 @@
     stateful     every number that was not seen before          the same; state lost shows as a number twice
     two-states   … and how many of them there are, by group     counts; either state lost shows as a wrong count
     keyed        how often each of many keys came               counts
+    appended     every number that was not seen before          batches of a `foreachBatch`, which are there once for
+                                                                each number that it is given
 
 Records are numbers, in files that appear in `folder`/in; results go to `folder`/out. Numbers come again after a while
 (`number`), so that later batches need the state of earlier ones. Nothing is written in Python that runs in workers: to
@@ -108,8 +110,20 @@ class Keyed:
         return Counter({key: whole + (key < rest) for key in range(self.keys) if whole or key < rest})
 
 
-Job = Stateless | Stateful | TwoStates | Keyed
-JOBS: dict[str, type[Job]] = {job.name: job for job in (Stateless, Stateful, TwoStates, Keyed)}
+@dataclass(frozen=True)
+class Appended(Stateful):
+    name: ClassVar[str] = "appended"
+
+    def build(self, flow: Flow) -> Query:
+        return _batches(_first(flow, self.folder), self.folder, "append")
+
+    def found(self) -> Counter[int]:
+        """A batch that took the number of another has removed what that one wrote."""
+        return Counter(line["n"] for line in _written(self.folder))
+
+
+Job = Stateless | Stateful | TwoStates | Keyed | Appended
+JOBS: dict[str, type[Job]] = {job.name: job for job in (Stateless, Stateful, TwoStates, Keyed, Appended)}
 
 
 def number(record: int) -> int:
@@ -149,20 +163,26 @@ def _files(df: DataFrame, folder: str) -> Query:
 
 
 def _counts(flow: Flow, df: DataFrame, folder: str) -> Query:
+    return _batches(flow.operator("count", df, do=lambda df: df.groupBy("key").count(), by=["key"]), folder, "update")
+
+
+def _batches(df: DataFrame, folder: str, mode: str) -> Query:
     """A batch that comes again overwrites what it wrote."""
-    counts = flow.operator("count", df, do=lambda df: df.groupBy("key").count(), by=["key"])
 
     def write(batch: DataFrame, number: int) -> None:
         batch.write.mode("overwrite").json(f"{folder}/out/{number}")
 
-    return counts.writeStream.foreachBatch(write).outputMode("update").trigger(processingTime="200 milliseconds")
+    return df.writeStream.foreachBatch(write).outputMode(mode).trigger(processingTime="200 milliseconds")
+
+
+def _written(folder: str) -> Iterator[dict[str, int]]:
+    for file in Path(folder, "out").glob("*/*.json"):
+        yield from (json.loads(line) for line in file.read_text().splitlines())
 
 
 def _largest(folder: str) -> Counter[int]:
     """The last count of each key: counts only grow, so the largest is the last."""
     counts: Counter[int] = Counter()
-    for file in Path(folder, "out").glob("*/*.json"):
-        for line in file.read_text().splitlines():
-            found = json.loads(line)
-            counts[found["key"]] = max(counts[found["key"]], found["count"])
+    for found in _written(folder):
+        counts[found["key"]] = max(counts[found["key"]], found["count"])
     return counts

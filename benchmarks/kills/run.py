@@ -40,6 +40,15 @@ PHASES: dict[str, tuple[str, ...]] = {
     "coming back": ("in Boot", "before ReadCheckpoint", "in StartQuery", "after StartQuery"),
     "any moment": ("",),
 }
+# The same of a rescale that is overlapped: all but the last come before the hand-over.
+OVERLAP_PHASES: dict[str, tuple[str, ...]] = {
+    "copying": ("before CopyCheckpoint", "in CopyCheckpoint"),
+    "moving the copy": ("before Repartition", "in Repartition"),
+    "catching up": ("before CatchUp", "in CatchUp"),
+    "handing over": ("before HandOver", "in HandOver"),
+    "before the rename": ("after HandOver",),
+    "after the rename": ("before LetWrite", "in LetWrite", "after LetWrite"),
+}
 WITHOUT_STATE = ("finishing the batch", "before the first batch", "coming back", "any moment")
 VICTIMS = ("host", "JVM", "controller", "executor")
 
@@ -72,7 +81,7 @@ class Fire:
     job_name: str
     folder: Path
     chance: random.Random
-    master: str = "local[4]"
+    master: str = "local[8]"  # slots for two queries, where one takes over from the other
     conf: dict[str, str] = field(default_factory=dict)
     java: str = JAVA
     first: int = _RECORDS  # in the first file
@@ -124,9 +133,9 @@ class Fire:
             self.hosts.add(said.host)
         return said
 
-    def rescale(self, patience: float = 10.0) -> Up:
+    def rescale(self, patience: float = 10.0, how: str = "in-place") -> Up:
         """Without a kill."""
-        self.pipe.send(Rescale(self.drawn(self.parallelism), patience))
+        self.pipe.send(Rescale(self.drawn(self.parallelism), patience, how=how))
         up = self.up()
         self.parallelism = up.running or self.parallelism
         return up
@@ -152,12 +161,13 @@ class Fire:
 
     def under_fire(self, kill: Kill) -> Outcome:
         began, outcome = time.monotonic(), Outcome(kill)
-        point = self.chance.choice(PHASES[kill.phase])
+        point = self.chance.choice({**PHASES, **OVERLAP_PHASES}[kill.phase])
+        how = "overlap" if kill.phase in OVERLAP_PHASES else "in-place"
         back = kill.phase == "coming back"
         # Cut off in mid-batch, a rescale must run that batch to its end before it moves state.
         patience = 0.0 if point == "in RunOpenBatch" or self.chance.random() < 0.3 else 10.0
         first = self.chance.choice(("before finish", "after StopQuery", "before StartQuery")) if back else point
-        self.pipe.send(Rescale(self.drawn(self.parallelism), patience, first))
+        self.pipe.send(Rescale(self.drawn(self.parallelism), patience, first, how))
         up = self._hit(kill, first, outcome, then=point if back else "")
         outcome.missed = outcome.kills == 0
         outcome.down = up.running is None

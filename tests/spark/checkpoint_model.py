@@ -18,6 +18,7 @@ from autotrascale.execute.spark.query.checkpoint import (
     Store,
     next_step,
 )
+from autotrascale.execute.spark.query.generation import Visible
 
 NAMES = ("0", "1")  # two stateful operators
 
@@ -37,6 +38,7 @@ class Disk:
         self.commits: dict[int, bool] = {}
         self.state: dict[tuple[str, int, int], int] = {}  # store, partition, version → the end of the input in it
         self.sink: dict[int, tuple[int, int]] = {}
+        self.visible = Visible()
         self.writes_left: int | None = None
 
     # -- what Spark does ----------------------------------------------------------------------------------------------
@@ -55,9 +57,11 @@ class Disk:
                 if opened:
                     self._read(name, part, opened, start)
                 self._put(self.state, (name, part, opened + 1), end)
-        if opened in self.sink:
-            assert self.sink[opened] == (start, end), "a sink that goes by batch numbers has other records in it"
-        self._put(self.sink, opened, (start, end))
+        if opened > self.visible.after:
+            number = opened + self.visible.raised
+            if number in self.sink:
+                assert self.sink[number] == (start, end), "a sink that goes by batch numbers has other records in it"
+            self._put(self.sink, number, (start, end))
         self._put(self.commits, opened, True)
 
     def move(self, partitions: int, *, skipping: bool = False) -> None:
@@ -114,6 +118,28 @@ class Disk:
                     for entry in entries:
                         self._remove(self.commits if entry.folder == "commits" else self.offsets, entry.batch)
         return steps
+
+    def copied(self, batch: int) -> Disk:
+        """Another disk, as of this commit, which writes to the same sink and has the same power."""
+        copy = Disk(self.first)
+        copy._cut_off = self._cut_off  # type: ignore[method-assign]
+        copy.sink = self.sink
+        for folder, other in ((self.offsets, copy.offsets), (self.commits, copy.commits)):
+            for number in folder:
+                if number <= batch:
+                    self._put(other, number, folder[number])
+        for place, end in list(self.state.items()):
+            if place[2] <= batch + 1:
+                self._put(copy.state, place, end)
+        return copy
+
+    def give(self, original: Disk, batch: int) -> int:
+        """As `copying_checkpoints.give`."""
+        own, end = max(self.offsets), original.offsets[batch][0]
+        if self.offsets[own][0] == end:
+            return own
+        self._put(self.offsets, own + 1, (end, self.partitions()))
+        return own + 1
 
     # -- what there is ------------------------------------------------------------------------------------------------
 

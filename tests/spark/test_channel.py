@@ -13,11 +13,19 @@ from autotrascale.execute.spark.connection.channel import Channel, ChannelClosed
 from autotrascale.execute.spark.connection.messages import (
     CODEC,
     Boot,
+    CatchUp,
+    CaughtUp,
     CheckpointRead,
+    CopyCheckpoint,
+    Describe,
+    Described,
     Done,
     Failed,
     Forget,
+    HandedOver,
+    HandOver,
     IsWaiting,
+    LetWrite,
     Message,
     ReadCheckpoint,
     Ready,
@@ -33,6 +41,7 @@ from autotrascale.execute.spark.connection.messages import (
 )
 from autotrascale.execute.spark.load.topic import KafkaTopic, SourceSettings, TopicHolds
 from autotrascale.execute.spark.query.checkpoint import Checkpoint, Entry, Planned, Store
+from autotrascale.execute.spark.query.generation import Visible
 
 MESSAGES: list[Message] = [
     Boot("jobs:job", {"stall": 0.5, "words": [1, 2]}, {"spark.master": "local[2]"}, "/tmp/work", 30.0),
@@ -46,18 +55,27 @@ MESSAGES: list[Message] = [
         "/tmp/work/copies",
     ),
     StartQuery({"source": 1, "sink": 2}, "/tmp/checkpoint", "/tmp/load.json"),
+    StartQuery({"source": 1, "sink": 2}, "/tmp/checkpoint-1", "/tmp/load.json", visible=Visible(12, 28)),
     StopQuery(),
     Repartition("/tmp/checkpoint", 8),
     ReadCheckpoint("/tmp/checkpoint"),
     RunOpenBatch(7, {"source": 1, "sink": 2}, "/tmp/checkpoint", "/tmp/load.json"),
     Forget("/tmp/checkpoint", (Entry("commits", 7), Entry("offsets", 7))),
     IsWaiting(),
+    Describe(),
+    CopyCheckpoint("/tmp/checkpoint-1"),
+    CatchUp({"source": 1, "sink": 2}, "/tmp/checkpoint-1", "/tmp/load.json"),
+    HandOver({"source": 1, "sink": 2}, "/tmp/checkpoint-1", "/tmp/load.json", 45.0),
+    LetWrite(),
     Shutdown(),
     Ready("local-1", "4.3.0", 8, "job", {"source": Operator(), "count": Operator(("source",), stateful=True)}),
     Ready("local-1", "4.3.0", 8, "job", {"source": Operator()}, {"source": TopicHolds(3, 1200)}),
     Started("run", ("source",), ("socket",), 0.25),
     CheckpointRead(Checkpoint((Planned(7, 2), Planned(8, 3)), (6, 7), (Store("0/left", 1, (7, 8)),))),
     Waiting(True),
+    Described("foreachbatch", True, "a watermark", False, True, 1e5),
+    CaughtUp(0.5, True),
+    HandedOver("run", Visible(12, 28), 1.7e9, 0.5),
     Done(1.5),
     Failed("ValueError: ä\nsecond line"),
 ]

@@ -24,6 +24,7 @@ KILLS = [
     Kill("two-states", "in the move", "controller"),
     Kill("two-states", "before the move", "JVM"),
     Kill("two-states", "coming back", "host"),
+    Kill("two-states", "after the rename", "host"),
 ]
 
 
@@ -38,6 +39,10 @@ def test_a_job_survives_what_is_killed_under_it(tmp_path: Path) -> None:
             assert outcome.kills == (2 if kill.phase == "coming back" else 1), kill
             assert outcome.records > 0
             assert (outcome.lost, outcome.doubled, outcome.left) == (0, 0, 0), kill
+        overlapped = fire.rescale(how="overlap")
+        assert overlapped.how.startswith("overlap: "), overlapped
+        fire.check(outcome)
+        assert (outcome.lost, outcome.doubled) == (0, 0)
     finally:
         assert fire.close() == 0
 

@@ -24,6 +24,7 @@ from autotrascale.execute.live import Look, Rescaled
 from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
 from autotrascale.execute.spark.connection.hosting import Hosting
 from autotrascale.execute.spark.connection.processes import end_leftovers
+from autotrascale.execute.spark.query.overlapping import NotHandedOverError, Overlap
 from autotrascale.execute.spark.query.query import Query, now_ms
 from autotrascale.execute.spark.query.rescaling import POLL_SECONDS, Change, Changes
 from autotrascale.execute.spark.settings import SparkSettings
@@ -122,13 +123,17 @@ class LiveSpark:
             return Rescaled(time.time(), False, running, detail=str(refusal))
         self._write_note(query, moving_to=wanted)
         try:
-            self.change = changes.rescale(query, wanted, query.rates)
+            self.change = self._change(changes, query, wanted)
+        except NotHandedOverError as problem:
+            self._write_note(query)
+            return Rescaled(time.time(), False, self._running(query, connection), detail=str(problem))
         except _Broken as problem:
             return self._back_to(query, before, problem)
         self._begin_window(query, connection)
         self._write_note(query)
         running = self._running(query, connection)
-        return Rescaled(time.time(), True, running, self.change.downtime_seconds, self.change.phases)
+        change = self.change
+        return Rescaled(time.time(), True, running, change.downtime_seconds, change.phases, how=change.how)
 
     def wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -166,6 +171,13 @@ class LiveSpark:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _change(self, changes: Changes, query: Query, wanted: Mapping[str, int]) -> Change:
+        """Overlapped or in place."""
+        overlap = Overlap(changes)
+        choice = overlap.choice(query, wanted)
+        change = overlap.rescale(query, wanted) if choice.overlap else changes.rescale(query, wanted, query.rates)
+        return replace(change, how=choice.why)
 
     # -- bringing it up -----------------------------------------------------------------------------------------------
 

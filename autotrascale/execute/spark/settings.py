@@ -13,6 +13,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.trial import Sink
 from autotrascale.execute.spark.load.schedule import Schedule
 from autotrascale.execute.spark.load.topic import SourceSettings
+from autotrascale.plan.migration.choice import Rescale
 
 BetweenTrials = Literal["fresh", "keep"]
 
@@ -54,6 +55,7 @@ class SparkSettings:
     the one that must live on: it stays running between trials and is rescaled with its state.
     `sink`: where the output of trials goes: counted and dropped, to files of the trial's own, or to the job's own sink.
     `sources` are those whose records are not the job's own to make but come from a topic.
+    `rescale`: of a job that runs, whether a second query is made ready while the first one runs on, and takes over.
     `load_shape` are (seconds, factor) points: the asked rate times a piecewise linear factor over time.
     """
 
@@ -74,6 +76,7 @@ class SparkSettings:
     work_dir: str = ""  # the system's folder for temporary files, when empty
     checkpoint_dir: str = ""  # where the cluster's executors can write too; inside work_dir when empty
     keep_event_log: bool = False
+    rescale: Rescale = "in-place"
 
     def __post_init__(self) -> None:
         if not _MASTER.fullmatch(self.master):

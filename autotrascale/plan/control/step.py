@@ -336,7 +336,8 @@ def _rescaled(rules: Rules, state: State, rescaled: Rescaled, passed: float, not
     state = replace(state, fixed={**state.fixed, **{name: running[name] for name in apart}})
     notes = [*notes, *(_engine_decides(name, running[name], k) for name, k in apart.items())]
     numbers: dict[str, Number] = {"downtime_seconds": rescaled.downtime_seconds, **(rescaled.phases or {})}
-    reason = Reason("rescaled", f"stood still for {rescaled.downtime_seconds:.1f} s", numbers)
+    how = f"; {rescaled.how}" if rescaled.how else ""
+    reason = Reason("rescaled", f"stood still for {rescaled.downtime_seconds:.1f} s{how}", numbers)
     return state, [Entry(state.number, now, "rescaled", before, running, (*notes, reason))]
 
 

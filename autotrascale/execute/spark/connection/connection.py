@@ -22,6 +22,7 @@ from autotrascale.execute.spark.connection.messages import (
     Waiting,
 )
 from autotrascale.execute.spark.connection.processes import HostProcess
+from autotrascale.execute.spark.query.generation import Visible
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.monitor.eventlog.following import Follower
 
@@ -90,8 +91,10 @@ class Connection:
             raise QueryFailedError(answer.error)
         return answer
 
-    def start_query(self, parallelism: Mapping[str, int], checkpoint: str, load_file: str) -> Started:
-        message = StartQuery(dict(parallelism), checkpoint, load_file, self._settings.sink)
+    def start_query(
+        self, parallelism: Mapping[str, int], checkpoint: str, load_file: str, visible: Visible | None = None
+    ) -> Started:
+        message = StartQuery(dict(parallelism), checkpoint, load_file, self._settings.sink, visible or Visible())
         # The first start makes the copies of what topics hold.
         copying = self._settings.patience.start if self.floors and not self.started else 0.0
         answer = self.ask(message, self._settings.patience.command + copying)

@@ -14,6 +14,7 @@ from autotrascale.domain.trial import Sink
 from autotrascale.execute.spark.connection.codec import Codec
 from autotrascale.execute.spark.load.topic import SourceSettings, TopicHolds
 from autotrascale.execute.spark.query.checkpoint import Checkpoint, Entry
+from autotrascale.execute.spark.query.generation import Visible
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class StartQuery:
     checkpoint: str
     load_file: str
     sink: Sink = "real"
+    visible: Visible = field(default_factory=Visible)
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class RunOpenBatch:
     checkpoint: str
     load_file: str
     sink: Sink = "real"
+    visible: Visible = field(default_factory=Visible)
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,43 @@ class Forget:
 
     checkpoint: str
     entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Describe:
+    """The query that runs → `Described`"""
+
+
+@dataclass(frozen=True)
+class CopyCheckpoint:
+    """Of the query that runs, as of its newest commit → `Done`"""
+
+    target: str
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """Run in the copy what the query that runs has committed since, and write nothing → `CaughtUp`"""
+
+    parallelism: Mapping[str, int]
+    checkpoint: str  # the copy
+    load_file: str
+
+
+@dataclass(frozen=True)
+class HandOver:
+    """End the query that runs at a batch, and start one on the copy that goes on from there and writes nothing yet →
+    `HandedOver`. Where that fails, the one that ran goes on as if nothing had been."""
+
+    parallelism: Mapping[str, int]
+    checkpoint: str  # the copy
+    load_file: str
+    within: float  # seconds
+
+
+@dataclass(frozen=True)
+class LetWrite:
+    """The query that was started with `HandOver` is the live one → `Done`"""
 
 
 @dataclass(frozen=True)
@@ -113,6 +153,32 @@ class CheckpointRead:
 
 
 @dataclass(frozen=True)
+class Described:
+    """What says whether another query can take over from the one that runs."""
+
+    sink: str  # the format that it writes to
+    fenced: bool
+    by_batches: str  # what in it goes by where a batch ends; empty: nothing that can be seen
+    named: bool
+    committed: bool
+    keys: float | None  # of state, as its last batch told
+
+
+@dataclass(frozen=True)
+class CaughtUp:
+    seconds: float
+    given: bool  # whether there was anything to run
+
+
+@dataclass(frozen=True)
+class HandedOver:
+    run: str
+    visible: Visible  # of the copy's batches
+    wrote_at: float  # seconds of Unix time, when the one that ran wrote for the last time
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Waiting:
     """Whether the query runs and has no batch in flight: its sources have nothing new, or its next trigger is yet to
     come."""
@@ -134,7 +200,8 @@ class Failed:
 
 Message = (
     Boot | StartQuery | StopQuery | Repartition | ReadCheckpoint | RunOpenBatch | Forget | IsWaiting | Shutdown
-    | Ready | Started | CheckpointRead | Waiting | Done | Failed
+    | Describe | CopyCheckpoint | CatchUp | HandOver | LetWrite
+    | Ready | Started | CheckpointRead | Waiting | Described | CaughtUp | HandedOver | Done | Failed
 )  # fmt: skip
 CODEC: Codec[Message] = Codec(get_args(Message))
 encode, decode = CODEC.encode, CODEC.decode

@@ -14,7 +14,7 @@ from autotrascale.execute.spark.query.checkpoint import Checkpoint, Entry, Plann
 
 _NEWEST = 16  # entries of each folder: a job that an earlier version left behind was started again a few times
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_VERSION = re.compile(r"(\d+)(_[^.]*)?\.(changelog|zip|delta|snapshot)")
+VERSION = re.compile(r"(\d+)(_[^.]*)?\.(changelog|zip|delta|snapshot)")  # of state, as its files are called
 
 
 class CheckpointFolder:
@@ -103,7 +103,7 @@ def _newest(numbers: list[int]) -> list[int]:
 
 
 def _versions(names: Iterable[str]) -> set[int]:
-    return {int(match.group(1)) for name in names if (match := _VERSION.fullmatch(name))}
+    return {int(match.group(1)) for name in names if (match := VERSION.fullmatch(name))}
 
 
 def _after(oldest: int, versions: set[int]) -> tuple[int, ...]:

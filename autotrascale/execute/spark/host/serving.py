@@ -20,25 +20,30 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.domain.errors import AuTraScaleError, EngineError, InputError
 from autotrascale.execute.spark.causes import JVM_GONE, PARENT_GONE, why
 from autotrascale.execute.spark.connection.channel import Channel, ChannelClosedError
 from autotrascale.execute.spark.connection.messages import (
     CODEC,
     Boot,
+    CatchUp,
     CheckpointRead,
+    CopyCheckpoint,
+    Describe,
     Done,
     Failed,
     Forget,
+    HandOver,
     IsWaiting,
+    LetWrite,
     Message,
     ReadCheckpoint,
     Ready,
@@ -54,9 +59,11 @@ from autotrascale.execute.spark.connection.messages import (
 from autotrascale.execute.spark.connection.processes import kill_session
 from autotrascale.execute.spark.host import session, sinks
 from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
+from autotrascale.execute.spark.host.fence import Fence, fenceable, put
 from autotrascale.execute.spark.host.file_sinks import name_every_batch, written_to
 from autotrascale.execute.spark.host.loading import load_job
 from autotrascale.execute.spark.host.open_batch import run_or_forget
+from autotrascale.execute.spark.host.overlap import Running
 from autotrascale.execute.spark.host.sources import not_replayable, waits
 from autotrascale.execute.spark.host.state_partitions import repartition_state
 from autotrascale.execute.spark.host.topics import Topics
@@ -67,14 +74,14 @@ _ending = threading.Lock()
 
 
 class Host:
-    """Answers one message after another. `query` is the one that runs, if any."""
+    """Answers one message after another. `running` is the query that runs, if any."""
 
     def __init__(self, boot: Boot) -> None:
         self.job: Job = load_job(boot.job, boot.options)
         work = Path(boot.work_dir)
         self.spark: SparkSession = session.open_session(boot.conf, work, boot.executors_within)
         self.topics = Topics(self.spark, boot.sources, Path(boot.copies), copied=bool(boot.copies))
-        self.query: StreamingQuery | None = None
+        self.running: Running | None = None
 
     def ready(self) -> Ready:
         return Ready(
@@ -103,7 +110,9 @@ class Host:
             case Repartition():
                 repartition_state(self.spark, message.checkpoint, message.partitions)
             case IsWaiting():
-                return Waiting(self.query is not None and waits(self.query.status))
+                return Waiting(self.running is not None and waits(self.running.query.status))
+            case Describe() | CopyCheckpoint() | CatchUp() | HandOver() | LetWrite():
+                return self._overlap(message, began)
             case Shutdown():
                 self._stop()
                 self.topics.close()
@@ -114,15 +123,53 @@ class Host:
 
     def _start(self, message: StartQuery, began: float) -> Started:
         self._stop()
+        fence = self._fence(message)
         flow, writer = self._build(message)
-        self.query = writer.start()
-        run, refused = str(self.query.runId), not_replayable(writer)
-        return Started(run, tuple(flow.generated), refused, time.monotonic() - began)
+        fenced = put(fence, writer)
+        query = writer.start()
+        self.running = Running(query, writer, fence if fenced else None, message.checkpoint)
+        return Started(str(query.runId), tuple(flow.generated), not_replayable(writer), time.monotonic() - began)
 
     def _run_open_batch(self, message: RunOpenBatch) -> None:
+        fence = self._fence(message)
         writer = self._build(message)[1].trigger(once=True)
+        put(fence, writer)
         output = written_to(writer)
         run_or_forget(self.spark, message.batch, lambda: writer.start().awaitTermination(), output, message.checkpoint)
+
+    def _overlap(self, message: Describe | CopyCheckpoint | CatchUp | HandOver | LetWrite, began: float) -> Message:
+        """What another query needs so that it can take over from the one that runs."""
+        running = self.running
+        if running is None:
+            raise EngineError("no query runs that another one could take over from")
+        match message:
+            case Describe():
+                return running.describe()
+            case CopyCheckpoint():
+                running.copy(message.target)
+            case CatchUp():
+                return running.catch_up(message, self._fenced(message), began)
+            case HandOver():
+                self.running, answer = running.hand_over(message, self._fenced(message), began)
+                return answer
+            case LetWrite():
+                running.let_write()
+        return Done(time.monotonic() - began)
+
+    def _fence(self, message: StartQuery | RunOpenBatch) -> Fence:
+        committed = CheckpointFolder(self.spark, message.checkpoint).newest_commit()
+        return Fence(message.visible, -1 if committed is None else committed)
+
+    def _fenced(self, message: CatchUp | HandOver) -> Callable[[Fence], DataStreamWriter]:
+        """How the query of a copy is built."""
+
+        def build(fence: Fence) -> DataStreamWriter:
+            writer = self._build(StartQuery(message.parallelism, message.checkpoint, message.load_file))[1]
+            if not put(fence, writer):
+                raise EngineError(f"job {self.job.name}: writes to something else than when it was started")
+            return writer
+
+        return build
 
     def _build(self, message: StartQuery | RunOpenBatch) -> tuple[Flow, DataStreamWriter]:
         """The query, not started."""
@@ -130,7 +177,7 @@ class Host:
         partitions = state_partitions(self.job.topology, message.parallelism) or 1
         self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
         flow = Flow(self.spark, self.job.topology, message.parallelism, message.load_file, self.topics.feed)
-        with sinks.not_started(self.job.name):
+        with sinks.not_started(self.job.name), fenceable():
             built = sinks.check_writer(self.job.name, self.job.build(flow))
         writer = sinks.redirected(built, message.sink, f"{message.checkpoint}-output")
         if missing := [name for name in self.job.topology if name not in flow.marked]:
@@ -141,9 +188,9 @@ class Host:
         return flow, writer.option("checkpointLocation", message.checkpoint)
 
     def _stop(self) -> None:
-        query, self.query = self.query, None
-        if query is not None:
-            query.stop()
+        running, self.running = self.running, None
+        if running is not None:
+            running.stop()
 
 
 def serve(channel: Channel[Message]) -> None:

@@ -6,13 +6,15 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from autotrascale.analyze.facts import BatchFact
 from autotrascale.execute.spark.load import load
 from autotrascale.execute.spark.load.load import Loads, SourceLoad
 from autotrascale.execute.spark.load.schedule import Schedule
+from autotrascale.execute.spark.query import generation
+from autotrascale.execute.spark.query.generation import Generation, Visible
 from autotrascale.execute.spark.settings import SparkSettings
 
 _LOAD_FILE = "load.json"
@@ -33,6 +35,7 @@ class Query:
     running: bool = False
     generated: tuple[str, ...] = ()
     not_replayable: tuple[str, ...] = ()  # formats of its sources
+    generation: Generation = field(default_factory=Generation)
 
     @classmethod
     def new(
@@ -55,7 +58,28 @@ class Query:
     ) -> Query:
         """As an earlier process left it: its load goes on as if nobody had been away."""
         loads, shape = load.read(folder / _LOAD_FILE), Schedule(settings.load_shape)
-        return cls(folder, _checkpoint(settings, folder), dict(parallelism), dict(rates), loads, shape)
+        live = generation.read(folder)
+        generation.remove_others(folder, live)
+        checkpoint = str(folder / live.name) if live.number else _checkpoint(settings, folder)
+        query = cls(folder, checkpoint, dict(parallelism), dict(rates), loads, shape)
+        query.generation = live
+        return query
+
+    @property
+    def next_checkpoint(self) -> Path:
+        """Of the generation that may follow."""
+        return self.folder / self.generation.next().name
+
+    def hand_over(self, visible: Visible, parallelism: Mapping[str, int]) -> None:
+        """From now on, whoever dies, the next generation is the live one."""
+        following = self.generation.next(visible)
+        generation.make_live(self.folder, following)
+        self.generation, self.parallelism = following, dict(parallelism)
+        self.checkpoint = str(self.folder / following.name)
+
+    def remove_copies(self) -> None:
+        """Checkpoints of generations that are not live."""
+        generation.remove_others(self.folder, self.generation)
 
     @property
     def load_file(self) -> Path:
@@ -123,7 +147,7 @@ class Query:
 
 def _checkpoint(settings: SparkSettings, folder: Path) -> str:
     home = settings.checkpoint_dir.rstrip("/")
-    return f"{home}/{folder.parent.name}-{folder.name}" if home else str(folder / "checkpoint")
+    return f"{home}/{folder.parent.name}-{folder.name}" if home else str(folder / Generation().name)
 
 
 def _ends(batch: BatchFact) -> list[dict[str, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from autotrascale.domain.errors import InputError
 from autotrascale.execute.spark.connection.connection import Connection, HostLostError
@@ -38,6 +39,7 @@ class Change:
 
     phases: Mapping[str, float] = field(default_factory=dict)
     downtime_seconds: float = 0.0
+    how: str = ""  # overlapped or in place, and why
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class Changes:
     def start(self, query: Query) -> dict[str, float]:
         """From the checkpoint, if there is one, until the first batch is committed or there is nothing to commit."""
         phases = self.prepare(query)
-        started = self.connection.start_query(query.parallelism, query.checkpoint, str(query.load_file))
+        where = query.checkpoint, str(query.load_file), query.generation.visible
+        started = self.connection.start_query(query.parallelism, *where)
         query.running, query.generated, query.not_replayable = True, started.generated, started.not_replayable
         return {**phases, "start": started.seconds, "first_batch": self._await_batches(1, or_idle=True)}
 
@@ -65,9 +68,10 @@ class Changes:
         brought to where `query.parallelism` wants it. Each step is decided from what is found there, so that this can
         break off anywhere and be done again, by anybody."""
         phases: dict[str, float] = {}
-        for step in checkpoint.steps(lambda: self._read(query), self._wanted(query), query.checkpoint):
+        read = partial(self.read, query.checkpoint)
+        for step in checkpoint.steps(read, self._wanted(query), query.checkpoint):
             name, action = self._doing(step, query)
-            phases[name] = phases.get(name, 0.0) + _timed(action)
+            phases[name] = phases.get(name, 0.0) + timed(action)
         return phases
 
     def rescale(self, query: Query, k: Mapping[str, int], rates: Mapping[str, float]) -> Change:
@@ -77,7 +81,7 @@ class Changes:
         phases = {}
         if query.running:
             phases["finish"] = self.come_to_rest(query)
-            phases["stop"] = _timed(lambda: self.stop(query))
+            phases["stop"] = timed(lambda: self.stop(query))
         else:
             self.stop(query)
         query.parallelism = dict(k)
@@ -104,7 +108,7 @@ class Changes:
         """Waits for the batch in flight, within reason; what is cut off runs again. There may be none for hours."""
         began, batches = time.monotonic(), self.connection.watch.batches
         query.hold_load()
-        done, idle = len(batches), _Idle(self.connection)
+        done, idle = len(batches), Idle(self.connection)
         while time.monotonic() - began < self.settings.patience.finish_batch:
             self.connection.poll()
             if query.generated and batches:
@@ -124,8 +128,8 @@ class Changes:
         self.connection.ask(StopQuery(), self.settings.patience.command)
         query.running = False
 
-    def _read(self, query: Query) -> Checkpoint:
-        answer = self.connection.ask(ReadCheckpoint(query.checkpoint), self.settings.patience.command)
+    def read(self, place: str) -> Checkpoint:
+        answer = self.connection.ask(ReadCheckpoint(place), self.settings.patience.command)
         assert isinstance(answer, CheckpointRead)
         return answer.found
 
@@ -136,7 +140,7 @@ class Changes:
         """A step's name among the phases, and how it is done."""
         match step:
             case checkpoint.RunOpenBatch(batch):
-                where = query.checkpoint, str(query.load_file), self.settings.sink
+                where = query.checkpoint, str(query.load_file), self.settings.sink, query.generation.visible
                 run = RunOpenBatch(batch, dict(query.parallelism), *where)
                 return "open_batch", lambda: self.connection.ask(run, self.settings.patience.first_batch)
             case checkpoint.MoveState(partitions):
@@ -170,7 +174,7 @@ class Changes:
         return time.monotonic() - began
 
     def _await_batches(self, count: int, *, or_idle: bool = False) -> float:
-        began, idle = time.monotonic(), _Idle(self.connection)
+        began, idle = time.monotonic(), Idle(self.connection)
         patience = self.settings.patience.first_batch
         while len(self.connection.watch.batches) < count:
             self.connection.poll()
@@ -182,7 +186,7 @@ class Changes:
         return time.monotonic() - began
 
 
-class _Idle:
+class Idle:
     """Whether a query that runs has nothing to do: a quiet topic at night is no fault."""
 
     def __init__(self, connection: Connection) -> None:
@@ -201,7 +205,8 @@ class _Idle:
         return time.monotonic() - self._since >= _IDLE_SECONDS
 
 
-def _timed(action: Callable[[], object]) -> float:
+def timed(action: Callable[[], object]) -> float:
+    """Seconds."""
     began = time.monotonic()
     action()
     return time.monotonic() - began

@@ -1,0 +1,120 @@
+"""What stands between the batches of one run of a query and its `foreachBatch`: so that of two queries that read the
+same input, each record is written by one of them.
+
+    muted    batches that another generation has written: they are worked out, for their state, and dropped
+    shut     nothing is written yet: this generation is not the live one
+    ended    nothing is written after a certain batch: another generation goes on from there
+
+A batch that may not write waits, uncommitted, until it may, or until its query is given up; then it fails, so that
+nobody takes it for written.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from autotrascale.domain.errors import EngineError
+from autotrascale.execute.spark.host.sinks import own_format
+from autotrascale.execute.spark.query.generation import Visible
+
+Write = Callable[[DataFrame, int], None]
+
+_OWN = "_autotrascale_fenceable"
+
+
+class Fence:
+    """`reached`: the newest batch that was written, or is being written."""
+
+    def __init__(self, visible: Visible, reached: int, *, shut: bool = False) -> None:
+        self.visible, self.reached = visible, max(reached, visible.after)
+        self.wrote_at = 0.0  # when it was last written, in seconds of Unix time
+        self._changed = threading.Condition()
+        self._shut, self._given_up = shut, False
+        self._last: int | None = None
+
+    def write(self, batch: DataFrame, number: int, do: Write) -> None:
+        if number <= self.visible.after:
+            batch.write.format("noop").mode("overwrite").save()
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: self._given_up or self._may_write(number))
+            if not self._may_write(number):
+                raise EngineError(f"batch {number} is not written: another query goes on from here")
+            self.reached = number
+            self._changed.notify_all()
+        do(batch, number + self.visible.raised)
+        self.wrote_at = time.time()
+
+    def mute(self, visible: Visible) -> None:
+        """Before its query is started."""
+        self.visible, self.reached = visible, visible.after
+
+    def end(self, within: float) -> int:
+        """Nothing is written after the next batch: which one that is. Where none comes within so many seconds, after
+        the last one. A batch that has just begun leaves the most time to make another query ready."""
+        with self._changed:
+            before = self.reached
+            self._changed.wait_for(lambda: self.reached != before, within)
+            self._last = self.reached
+            return self.reached
+
+    def open(self) -> None:
+        """From now on everything is written."""
+        with self._changed:
+            self._shut, self._last = False, None
+            self._changed.notify_all()
+
+    def give_up(self) -> None:
+        """What waits fails: its query is about to be stopped."""
+        with self._changed:
+            self._given_up = True
+            self._changed.notify_all()
+
+    def _may_write(self, number: int) -> bool:
+        return not self._shut and (self._last is None or number <= self._last)
+
+
+class _Fenceable:
+    """What a job gave to `foreachBatch`."""
+
+    def __init__(self, do: Write) -> None:
+        self._do = do
+        self.fence: Fence | None = None
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        if self.fence is None:
+            self._do(batch, number)
+        else:
+            self.fence.write(batch, number, self._do)
+
+
+@contextmanager
+def fenceable() -> Iterator[None]:
+    """Within, a fence can be put before what a writer is given as its `foreachBatch`, later."""
+    kept = DataStreamWriter.foreachBatch
+
+    def given(writer: DataStreamWriter, do: Write) -> DataStreamWriter:
+        held = _Fenceable(do)
+        setattr(writer, _OWN, held)
+        return kept(writer, held)
+
+    setattr(DataStreamWriter, "foreachBatch", given)  # noqa: B010 - a method cannot be assigned
+    try:
+        yield
+    finally:
+        setattr(DataStreamWriter, "foreachBatch", kept)  # noqa: B010
+
+
+def put(fence: Fence, writer: DataStreamWriter) -> bool:
+    """Whether it can stand there: what a writer writes with is what it was told last."""
+    held = getattr(writer, _OWN, None)
+    if held is None or own_format(writer) != "foreachbatch":
+        return False
+    held.fence = fence
+    return True

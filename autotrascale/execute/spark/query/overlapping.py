@@ -1,0 +1,131 @@
+"""Rescaling without standing still: a second query is brought to the wanted parallelism on a copy of the checkpoint,
+catches up while the first one runs on, and takes over from it at one offset.
+
+    copy ─▶ move its state ─▶ catch up, twice ─▶ hand over ─▶ generation.json ─▶ write
+
+Until `generation.json` is replaced the first query and its checkpoint are untouched, and whatever breaks costs nothing
+but the copy; from then on the second is the job (`generation.py`). What each step does is in `host/overlap.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from autotrascale.domain.errors import EngineError
+from autotrascale.execute.spark.connection.connection import QueryFailedError
+from autotrascale.execute.spark.connection.messages import (
+    CatchUp,
+    CaughtUp,
+    CopyCheckpoint,
+    Describe,
+    Described,
+    HandedOver,
+    HandOver,
+    LetWrite,
+    Repartition,
+    state_partitions,
+)
+from autotrascale.execute.spark.query import checkpoint
+from autotrascale.execute.spark.query.checkpoint import MoveState
+from autotrascale.execute.spark.query.query import Query
+from autotrascale.execute.spark.query.rescaling import POLL_SECONDS, Change, Changes, Idle, timed
+from autotrascale.plan.migration.choice import Choice, Situation, chosen
+
+_CATCHING_UP = 3  # times at most
+_SHORT = 1.5  # seconds: then another time would not shorten the hand-over
+
+
+class NotHandedOverError(Exception):
+    """The first query runs on."""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    changes: Changes
+
+    def choice(self, query: Query, k: Mapping[str, int]) -> Choice:
+        connection, settings = self.changes.connection, self.changes.settings
+        if settings.rescale == "in-place":  # nobody need be asked
+            return chosen(settings.rescale, Situation(fenced=False))
+        found = connection.ask(Describe(), settings.patience.command)
+        assert isinstance(found, Described)
+        return chosen(
+            settings.rescale,
+            Situation(
+                fenced=found.fenced,
+                sink=found.sink,
+                not_replayable=query.not_replayable,
+                by_batches=found.by_batches,
+                named=found.named,
+                local=not settings.checkpoint_dir,
+                committed=found.committed,
+                slots=connection.ready.slots,
+                needed=max(query.parallelism.values()) + max(k.values()),
+                keys=found.keys,
+            ),
+        )
+
+    def rescale(self, query: Query, k: Mapping[str, int]) -> Change:
+        """Raises `NotHandedOverError` where the first query runs on as before."""
+        try:
+            phases = self._make_ready(query, k)
+            handed, phases["hand_over"] = self._hand_over(query, k)
+        except (QueryFailedError, EngineError) as problem:
+            query.remove_copies()
+            raise NotHandedOverError(str(problem)) from problem
+        began = time.monotonic()
+        query.hand_over(handed.visible, k)
+        self._ask(LetWrite())
+        self.changes.connection.watch.follow(handed.run)
+        written_at = self._await_output(handed.visible.after)
+        phases["first_batch"] = time.monotonic() - began
+        query.remove_copies()
+        return Change(phases, max(0.0, written_at - handed.wrote_at) if written_at and handed.wrote_at else 0.0)
+
+    def _make_ready(self, query: Query, k: Mapping[str, int]) -> dict[str, float]:
+        copy, phases = str(query.next_checkpoint), dict[str, float]()
+        phases["copy"] = timed(partial(self._ask, CopyCheckpoint(copy)))
+        wanted = state_partitions(self.changes.connection.topology, k)
+        for step in checkpoint.steps(partial(self.changes.read, copy), wanted, copy):
+            if not isinstance(step, MoveState):
+                raise EngineError(f"{copy}: was copied as of a commit, and still needs {step}")
+            phases["repartition"] = timed(partial(self._ask, Repartition(copy, step.partitions)))
+        phases["catch_up"] = 0.0
+        for _ in range(_CATCHING_UP):
+            message = CatchUp(dict(k), copy, str(query.load_file))
+            answer = self.changes.connection.ask(message, self.changes.settings.patience.first_batch)
+            assert isinstance(answer, CaughtUp)
+            phases["catch_up"] += answer.seconds
+            if not answer.given or answer.seconds < _SHORT:
+                break
+        return phases
+
+    def _hand_over(self, query: Query, k: Mapping[str, int]) -> tuple[HandedOver, float]:
+        patience = self.changes.settings.patience
+        within = patience.first_batch / 2
+        message = HandOver(dict(k), str(query.next_checkpoint), str(query.load_file), within)
+        answer = self.changes.connection.ask(message, within + patience.command)
+        assert isinstance(answer, HandedOver)
+        return answer, answer.seconds
+
+    def _await_output(self, after: int) -> float | None:
+        """When the first batch behind this one was committed, in seconds of Unix time; None where there is nothing to
+        do. Those before were never written, and are not measured."""
+        connection, idle = self.changes.connection, Idle(self.changes.connection)
+        until = time.monotonic() + self.changes.settings.patience.first_batch
+        while time.monotonic() < until:
+            connection.poll()
+            batches = connection.watch.batches
+            batches[:] = [batch for batch in batches if batch.batch > after]
+            if batches:
+                return batches[0].committed_ms / 1000
+            if idle.for_long():
+                return None
+            time.sleep(POLL_SECONDS)
+        return None
+
+    def _ask(self, message: CopyCheckpoint | Repartition | LetWrite) -> None:
+        self.changes.connection.ask(message, self.changes.settings.patience.command)

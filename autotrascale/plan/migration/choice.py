@@ -1,0 +1,78 @@
+"""Whether a query is rescaled in place or overlapped, and why. In place it stands still while its state is moved; in an
+overlap a second query is made ready from a copy of its checkpoint while the first one runs on, and takes over.
+
+An overlap is exact where what the sink gets can be cut off at an offset, where the sources give again what they gave,
+and where the results of records do not hang on the batches that they fell into. What cannot be seen from outside is for
+the job's owner to say, so `in-place` is what is done when nothing is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from autotrascale.plan import words
+from autotrascale.plan.migration.costs import Costs, Line
+
+Rescale = Literal["overlap", "in-place", "auto"]
+
+# `costs` of benchmarks/handover_bench.py, on two cores that others wanted too: with --keys 100000 10000 --times 2.
+MEASURED = Costs(in_place=Line(1.17, 2.7e-5), hand_over=Line(1.07, 4.7e-6), preparing=Line(7.48, 3.1e-5))
+
+_WORTH_SECONDS = 0.5  # of standstill that `auto` runs two queries for
+_SECONDS_OF_BOTH = 60.0  # that are worth one second of standstill
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is known when a query is to be rescaled."""
+
+    fenced: bool  # its sink can be cut off at an offset
+    sink: str = ""  # what it writes to
+    not_replayable: tuple[str, ...] = ()
+    by_batches: str = ""  # what makes results hang on which batches records fell into
+    named: bool = False  # Spark runs no two queries of one name
+    local: bool = True  # the checkpoint is on this machine's disk
+    committed: bool = True  # there is a commit to copy from
+    slots: int = 1
+    needed: int = 1  # of both queries at once
+    keys: float | None = None  # of state, where it is known
+
+
+@dataclass(frozen=True)
+class Choice:
+    overlap: bool
+    why: str  # empty where there was nothing to choose
+
+
+def chosen(asked: Rescale, found: Situation, costs: Costs = MEASURED) -> Choice:
+    if asked == "in-place":
+        return Choice(False, "")
+    if obstacle := _obstacle(found):
+        return Choice(False, f"in place: {obstacle}")
+    if asked == "overlap":
+        return Choice(True, "overlap: as the job file says")
+    keys = found.keys or 0.0
+    stands, gap, both = (each.at(keys) for each in (costs.in_place, costs.hand_over, costs.preparing))
+    said = f"{words.seconds(stands)} in place, {words.seconds(gap)} overlapped, {words.seconds(both)} of both"
+    worth = stands - gap - max(_WORTH_SECONDS, both / _SECONDS_OF_BOTH)
+    return Choice(True, f"overlap: expected {said}") if worth > 0 else Choice(False, f"in place: expected {said}")
+
+
+def _obstacle(found: Situation) -> str:
+    """What forbids an overlap, in words; empty: nothing."""
+    if found.not_replayable:
+        return f"{' and '.join(found.not_replayable)} give each record only once"
+    if not found.fenced:
+        return f"writes to {found.sink or 'an unknown sink'} cannot be cut off at an offset, only those of foreachBatch"
+    if found.by_batches:
+        return f"it goes by {found.by_batches}, and what comes of them depends on where a batch ends"
+    if found.named:
+        return "it has a name, and Spark runs no two queries of one name"
+    if not found.local:
+        return "its checkpoint is not on this machine's own disk"
+    if not found.committed:
+        return "it has committed no batch that a second query could go on from"
+    if found.needed > found.slots:
+        return f"{found.slots} slots have no room for both, which need {found.needed}"
+    return ""

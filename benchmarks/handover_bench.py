@@ -1,0 +1,291 @@
+"""How long a job gives no output while it is rescaled, in place and overlapped: `python -m benchmarks.handover_bench`.
+
+One job counts how often each of many keys came. In one session it is rescaled in place and overlapped in turn; each
+write to its sink is noted with the times at which its records came.
+
+gap       the longest time between two writes, from the begin of the rescale to some seconds after it, without what lies
+          between two writes as a rule (the median before)
+latency   the 99th percentile over records, from their file being there to the end of their write; of a rescale beside
+          that of the seconds before it
+kills     rescales that are overlapped while the host, its JVM or the controller is killed in one of its phases, of two
+          jobs whose sinks are fenced, and then compared with what all records must give
+
+    python -m benchmarks.handover_bench --keys 10000 100000 --times 3 --kills 20 --seed 0
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from autotrascale.domain.topology import Operator, Topology
+from autotrascale.execute.spark.live import LiveSpark
+from autotrascale.execute.spark.query.flow import Flow, Query
+from autotrascale.execute.spark.settings import Patience, SparkSettings
+from autotrascale.plan.migration.costs import line
+from benchmarks.kills.archive import quick_java
+from benchmarks.kills.run import OVERLAP_PHASES, Feeder, Fire, Kill, Outcome
+
+JOBS = ("appended", "two-states")
+VICTIMS = ("host", "JVM", "controller")
+_PARALLELISM = ({"source": 2, "count": 2}, {"source": 2, "count": 3})
+_BEFORE, _AFTER = 12.0, 5.0  # seconds that are watched around a rescale
+_ONE_HOME = 8
+_SHARES = [each / 20 for each in range(21)]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """How often each key came, and a line in `folder`/writes for each write."""
+
+    folder: str
+    keys: int = 100_000
+
+    name: ClassVar[str] = "timed"
+    topology: ClassVar[Topology] = Topology({"source": Operator(), "count": Operator(("source",), stateful=True)})
+
+    def build(self, flow: Flow) -> Query:
+        read = flow.spark.readStream.schema("n bigint").option("maxFilesPerTrigger", 20).json(f"{self.folder}/in")
+        came = read.select("n", fn.col("_metadata.file_modification_time").alias("at"))
+        keyed = flow.source("source", came, arrival="at").select((fn.col("n") % self.keys).alias("key"), "at")
+        each = (fn.count("*").alias("count"), fn.max("at").alias("at"))
+        counts = flow.operator("count", keyed, do=lambda df: df.groupBy("key").agg(*each), by=["key"])
+        folder = self.folder
+
+        def write(batch: DataFrame, number: int) -> None:
+            batch.persist()
+            batch.select("key", "count").write.mode("overwrite").json(f"{folder}/out/{number}")
+            millis = fn.unix_millis("at")
+            found = batch.agg(fn.count("*"), fn.percentile_approx(millis, _SHARES, 1000)).first()
+            batch.unpersist()
+            with Path(folder, "writes").open("a") as notes:
+                notes.write(json.dumps([time.time(), number, *(found or [])]) + "\n")
+
+        writer = counts.writeStream.foreachBatch(write).outputMode("update")
+        return writer.trigger(processingTime="200 milliseconds")
+
+    def difference(self, records: int) -> int:
+        """Keys with a count that is not that of all records."""
+        counts: dict[int, int] = {}
+        for file in Path(self.folder, "out").glob("*/*.json"):
+            for text in file.read_text().splitlines():
+                found = json.loads(text)
+                counts[found["key"]] = max(counts.get(found["key"], 0), found["count"])
+        whole, rest = divmod(records, self.keys)
+        expected = {key: whole + (key < rest) for key in range(self.keys) if whole or key < rest}
+        return sum(counts.get(key) != expected.get(key) for key in {*counts, *expected})
+
+
+def measured(keys: int, times: int, folder: Path, java: str) -> dict[str, Any]:
+    """In place and overlapped in turn, one job."""
+    for part in ("in", "work"):
+        (folder / part).mkdir(parents=True)
+    job = Timed(str(folder), keys)
+    settings = SparkSettings(
+        job="benchmarks.handover_bench:Timed",
+        options={"folder": str(folder), "keys": keys},
+        python_path=(str(Path(__file__).parents[1]),),
+        master="local[6]",
+        conf={"spark.driver.extraJavaOptions": java},
+        driver_memory="1500m",
+        prime_batches=2,
+        patience=Patience(start=150.0, command=120.0, first_batch=180.0),
+        work_dir=str(folder / "work"),
+    )
+    feeder, found = Feeder(folder / "in", keys), dict[str, list[dict[str, float]]]()
+    try:
+        with LiveSpark(settings, {"source": 1.0}, folder / "home") as live:
+            look = live.start(_PARALLELISM[0])
+            if look.running is None:
+                raise SystemExit(f"the job does not start: {look.detail}")
+            live.wait(2 * _BEFORE)
+            for number in range(2 * times + 2):
+                how = ("in-place", "overlap")[number % 2]
+                live.settings = replace(live.settings, rescale=how)
+                live.wait(_BEFORE)
+                seen = one(live, _PARALLELISM[(number + 1) % 2], folder)
+                say(f"{keys} keys, {how}: {json.dumps(seen)}")
+                if number >= 2 and "failed" not in seen:  # the first of each warms up
+                    found.setdefault(how, []).append(seen)
+            records = feeder.pause()
+            wrong = job.difference(records)
+            until = time.monotonic() + 60
+            while wrong and time.monotonic() < until:
+                live.wait(2.0)
+                wrong = job.difference(records)
+            feeder.go_on()
+    finally:
+        feeder.end()
+    return {"keys": keys, "records": records, "keys_wrong": wrong, **{how: summed(all_) for how, all_ in found.items()}}
+
+
+def one(live: LiveSpark, k: dict[str, int], folder: Path) -> dict[str, Any]:
+    began = time.time()
+    done = live.rescale(k)
+    ended = time.time()
+    if not done.done or done.how.startswith("overlap: ") != (live.settings.rescale == "overlap"):
+        return {"failed": f"{done.detail}{done.how}"}
+    live.wait(_AFTER)
+    writes = [json.loads(text) for text in (folder / "writes").read_text().splitlines()]
+    before = [each for each in writes if began - _BEFORE <= each[0] < began]
+    around = [*before[-1:], *(each for each in writes if began <= each[0] <= ended + _AFTER)]
+    own = statistics.median(gaps(before))
+    return {
+        "seconds": rounded(ended - began),
+        "own_gap": rounded(own),
+        "gap_beyond": rounded(max(gaps(around)) - own),
+        "p99_before": rounded(percentile(before, 0.99)),
+        "p99_during": rounded(percentile([each for each in around if each[0] > began], 0.99)),
+        **{phase: rounded(seconds) for phase, seconds in (done.phases or {}).items()},
+    }
+
+
+def gaps(writes: list[list[Any]]) -> list[float]:
+    return [after[0] - before[0] for before, after in pairwise(writes)] or [float("nan")]
+
+
+def percentile(writes: list[list[Any]], share: float) -> float:
+    """Over records: each write tells the times at which its records came, at so many shares."""
+    weighed = sorted((at - came / 1000, count) for at, _, count, times in writes for came in times or ())
+    whole = sum(count for _, count in weighed)
+    reached = 0.0
+    for latency, count in weighed:
+        reached += count
+        if reached >= share * whole:
+            return float(latency)
+    return float("nan")
+
+
+def summed(seen: list[dict[str, float]]) -> dict[str, Any]:
+    return {
+        "rescales": len(seen),
+        "gap_beyond": {"median": middle(seen, "gap_beyond"), "most": max(each["gap_beyond"] for each in seen)},
+        "p99_before": middle(seen, "p99_before"),
+        "p99_during": middle(seen, "p99_during"),
+        "own_gap": middle(seen, "own_gap"),
+        "phases": {name: middle(seen, name) for name in seen[-1] if name not in _FIGURES},
+    }
+
+
+_COUNTS = ("lost", "doubled", "down", "left", "missed")
+_FIGURES = {"own_gap", "gap_beyond", "p99_before", "p99_during"}
+
+
+def middle(seen: list[dict[str, float]], name: str) -> float:
+    return rounded(statistics.median(each[name] for each in seen if name in each))
+
+
+def costs(sizes: list[dict[str, Any]]) -> dict[str, Any]:
+    """What `plan/migration/choice.py` goes by: straight lines through the medians."""
+
+    def fitted(read: Any) -> list[float]:
+        through = line([(size["keys"], read(size)) for size in sizes if {"in-place", "overlap"} <= size.keys()])
+        return [round(through.seconds, 2), float(f"{through.per_key:.2g}")]
+
+    return {
+        "in_place": fitted(lambda size: size["in-place"]["gap_beyond"]["median"]),
+        "hand_over": fitted(lambda size: size["overlap"]["gap_beyond"]["median"]),
+        "preparing": fitted(lambda size: size["overlap"]["phases"]["seconds"]),
+    }
+
+
+# -- kills -----------------------------------------------------------------------------------------------------------
+
+
+def drawn(count: int, seed: int) -> list[Kill]:
+    """Every phase of each job with every victim, as evenly as it goes."""
+    chance, kills = random.Random(seed), list[Kill]()
+    every = [Kill(job, phase, victim) for job in JOBS for phase in OVERLAP_PHASES for victim in VICTIMS]
+    while len(kills) < count:
+        kills += chance.sample(every, len(every))
+    return sorted(kills[:count], key=lambda kill: kill.job)
+
+
+def killed(count: int, folder: Path, seed: int, java: str) -> Iterator[Outcome]:
+    chance, kills = random.Random(seed), drawn(count, seed)
+    while kills:
+        job = kills[0].job
+        home, kills = [kill for kill in kills[:_ONE_HOME] if kill.job == job], kills
+        kills = kills[len(home) :]
+        at = Fire(job, folder / f"{job}-{len(kills)}", chance, java=java)
+        try:
+            at.up()
+            for kill in home:
+                yield (outcome := at.under_fire(kill))
+                if outcome.down or outcome.lost or outcome.doubled:
+                    break
+        finally:
+            at.close()
+
+
+def series(count: int, folder: Path, seed: int, java: str) -> dict[str, Any]:
+    outcomes: list[Outcome] = []
+    for outcome in killed(count, folder, seed, java):
+        outcomes.append(outcome)
+        kill = outcome.kill
+        what = f"lost {outcome.lost}, doubled {outcome.doubled}, down {outcome.down}, left {outcome.left}"
+        where = f"{len(outcomes)} {kill.job}, {kill.victim}, {kill.phase}: {outcome.kills} kills"
+        say(f"{where}, {outcome.records} records, {what}, {outcome.seconds:.0f} s {outcome.detail}")
+    met = [outcome for outcome in outcomes if outcome.kills]
+    return {
+        "rescales": len(outcomes),
+        "kills": len(met),
+        **{name: sum(getattr(each, name) for each in outcomes) for name in _COUNTS},
+        "by_phase": {phase: sum(each.kill.phase == phase for each in met) for phase in OVERLAP_PHASES},
+    }  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def figures(keys: Sequence[int] = (10_000, 100_000), times: int = 3, kills: int = 100, seed: int = 0) -> dict[str, Any]:
+    """JSON-able."""
+    found: dict[str, Any] = {"seed": seed, "cores": os.cpu_count(), "load_before": os.getloadavg()}
+    with (
+        tempfile.TemporaryDirectory(prefix="handover-bench-", ignore_cleanup_errors=True) as folder,
+        quick_java(Path(folder, "java")) as java,
+    ):
+        found["sizes"] = [measured(each, times, Path(folder, str(each)), java) for each in keys]
+        if keys:
+            found["costs"] = costs(found["sizes"])
+        if kills:
+            found["kills"] = series(kills, Path(folder, "kills"), seed, java)
+    return {**found, "load_after": os.getloadavg()}
+
+
+def rounded(seconds: float) -> float:
+    return round(seconds, 2)
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, nargs="*", default=[10_000, 100_000])
+    parser.add_argument("--times", type=int, default=3, help="rescales of each kind, for each number of keys")
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # and takes all that it started along
+    print(json.dumps(figures(arguments.keys, arguments.times, arguments.kills, arguments.seed), indent=2))
+
+
+if __name__ == "__main__":
+    main()

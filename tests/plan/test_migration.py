@@ -1,0 +1,159 @@
+"""Plans of migrations: laws of their moves and steps, the shapes of the thesis, and what is chosen by their costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale.plan.migration.bins import Move, moves, rebalanced, spread
+from autotrascale.plan.migration.choice import Situation, chosen
+from autotrascale.plan.migration.costs import Costs, Line, line
+from autotrascale.plan.migration.plans import Plan, all_at_once, batched, fluid, least_steps
+from autotrascale.plan.migration.simulator import Machine, Shape, simulated
+
+workers = st.integers(1, 9)
+migrations = st.lists(
+    st.tuples(st.integers(0, 6), st.integers(0, 6), st.sampled_from([1.0, 2.0, 50.0])), max_size=60
+).map(lambda drawn: [Move(b, giver, taker + 7, size) for b, (giver, taker, size) in enumerate(drawn)])
+
+
+@given(st.integers(1, 200), workers, workers)
+def test_fewest_bins_move_and_shares_are_even(bins: int, before: int, after: int) -> None:
+    old = spread(bins, before)
+    new = rebalanced(old, after)
+    shares = Counter(new)
+    assert set(new) <= set(range(after))
+    assert max(shares.values()) - min(shares[w] for w in range(after)) <= 1
+    moved = moves(old, new, [1.0] * bins)
+    # No even configuration keeps more of each worker's bins than its share.
+    least, larger = divmod(bins, after)
+    had = sorted((Counter(old)[w] for w in range(after)), reverse=True)
+    assert bins - len(moved) == sum(min(count, least + (at < larger)) for at, count in enumerate(had))
+    assert rebalanced(new, after) == new
+
+
+@given(migrations)
+def test_a_batched_plan_has_no_conflict_and_the_fewest_steps(wanted: list[Move]) -> None:
+    plan = batched(wanted)
+    assert Counter(move for step in plan for move in step) == Counter(wanted)
+    for step in plan:
+        assert len({move.giver for move in step}) == len({move.taker for move in step}) == len(step)
+    assert len(plan) == least_steps(wanted)
+
+
+@given(migrations, st.floats(0, 0.9))
+def test_strategies_keep_their_order(wanted: list[Move], utilisation: float) -> None:
+    """Less at a time never waits longer, nor is it sooner done, nor is more under way."""
+    machine = Machine(0.01, 10.0, utilisation)
+    once, some, one = (simulated(make(wanted), machine) for make in (all_at_once, batched, fluid))
+    assert once.duration <= some.duration + 1e-9
+    assert some.duration <= one.duration + 1e-9
+    assert once.in_flight >= some.in_flight >= one.in_flight
+    if not wanted:
+        assert once == some == one == Shape()
+
+
+def half_moves(bins: int, state: float) -> list[Move]:
+    """As in the thesis: half of the workers give half of what they have."""
+    before = spread(bins, 4)
+    after = tuple(owner + 2 if owner < 2 and b % 8 < 4 else owner for b, owner in enumerate(before))
+    return list(moves(before, after, [state / bins] * bins))
+
+
+def shapes(bins: int, state: float) -> dict[str, Shape]:
+    plans: dict[str, Plan] = {make.__name__: make(half_moves(bins, state)) for make in (all_at_once, batched, fluid)}
+    return {name: simulated(plan, Machine()) for name, plan in plans.items()}
+
+
+def test_more_bins_shorten_the_waiting_of_all_but_all_at_once() -> None:
+    """Figure 5.15."""
+    few, many = shapes(2**4, 8e9), shapes(2**12, 8e9)
+    assert many["all_at_once"] == few["all_at_once"]
+    for name in ("batched", "fluid"):
+        assert many[name].latency < few[name].latency / 10
+    assert many["fluid"].latency < many["all_at_once"].latency / 10
+    # The price is what each step takes by itself, and batched pays it less often.
+    assert many["batched"].duration < many["fluid"].duration
+    assert few["batched"].duration < 1.05 * few["all_at_once"].duration
+
+
+def test_with_more_state_everything_grows_in_proportion() -> None:
+    """Figure 5.16."""
+    small, large = shapes(2**8, 8e9), shapes(2**8, 80e9)
+    for name in small:
+        assert large[name].latency == pytest.approx(10 * small[name].latency, rel=0.6)
+        assert large[name].duration == pytest.approx(10 * small[name].duration, rel=0.6)
+        assert large[name].in_flight == pytest.approx(10 * small[name].in_flight)
+
+
+def test_with_as_much_state_a_bin_only_all_at_once_waits_longer() -> None:
+    """Figures 5.17 and 5.19."""
+    small, large = shapes(2**6, 1e9), shapes(2**12, 64e9)
+    for name in ("batched", "fluid"):
+        assert large[name].latency == pytest.approx(small[name].latency, rel=0.5)
+        assert large[name].duration > 30 * small[name].duration
+        assert large[name].in_flight == pytest.approx(small[name].in_flight)
+    assert large["all_at_once"].latency > 30 * small["all_at_once"].latency
+    assert large["all_at_once"].in_flight > 30 * small["all_at_once"].in_flight
+
+
+@given(st.floats(0, 20), st.floats(0, 1e-3), st.lists(st.integers(1, 10**7), min_size=2, max_size=6, unique=True))
+def test_a_line_is_found_again(seconds: float, per_key: float, keys: list[int]) -> None:
+    truth = Line(seconds, per_key)
+    fitted = line([(n, truth.at(n)) for n in keys])
+    for n in keys:
+        assert fitted.at(n) == pytest.approx(truth.at(n), rel=1e-3, abs=1e-3)
+
+
+def test_a_line_never_falls() -> None:
+    fitted = line([(10, 5.0), (1000, 1.0)])
+    assert fitted.per_key == 0
+    assert 1.0 <= fitted.seconds <= 5.0
+
+
+FREE = Situation(fenced=True, slots=8, needed=8, keys=1e5)
+COSTS = Costs(in_place=Line(1.5, 1e-5), hand_over=Line(1.0), preparing=Line(3.0, 2e-5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"fenced": False, "sink": "kafka"}, "writes to kafka"),
+        ({"not_replayable": ("socket",)}, "socket give each record only once"),
+        ({"by_batches": "a watermark"}, "it goes by a watermark"),
+        ({"named": True}, "no two queries of one name"),
+        ({"local": False}, "this machine's own disk"),
+        ({"committed": False}, "no batch"),
+        ({"needed": 9}, "8 slots have no room for both, which need 9"),
+    ],
+)
+def test_what_forbids_an_overlap_is_said(changes: dict[str, object], why: str) -> None:
+    for asked in ("overlap", "auto"):
+        choice = chosen(asked, replace(FREE, **changes))  # type: ignore[arg-type]
+        assert not choice.overlap
+        assert choice.why.startswith("in place: ")
+        assert why in choice.why
+
+
+def test_nothing_is_overlapped_that_nobody_asked_for() -> None:
+    assert not chosen("in-place", FREE).overlap
+    assert chosen("overlap", FREE).overlap
+
+
+@given(st.floats(0, 1e7), st.floats(0, 1e7))
+def test_more_state_is_a_reason_to_overlap_and_never_one_against_it(fewer: float, more: float) -> None:
+    fewer, more = sorted((fewer, more))
+    small, large = (chosen("auto", replace(FREE, keys=keys), COSTS) for keys in (fewer, more))
+    assert large.overlap >= small.overlap
+    assert "overlapped" in large.why
+
+
+def test_auto_weighs_the_standstill_against_running_twice() -> None:
+    assert chosen("auto", FREE, COSTS).overlap
+    assert not chosen("auto", replace(FREE, keys=None), COSTS).overlap  # half a second for nothing
+    dear = replace(COSTS, preparing=Line(300.0))
+    assert not chosen("auto", FREE, dear).overlap

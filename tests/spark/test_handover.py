@@ -1,0 +1,257 @@
+"""One query takes over from another: what is on the disk whenever the power goes, and what each of them may write."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoint_model import Disk, PowerCutError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotrascale.domain.errors import EngineError
+from autotrascale.execute.spark.host import copying_checkpoints
+from autotrascale.execute.spark.host.fence import Fence
+from autotrascale.execute.spark.query import generation
+from autotrascale.execute.spark.query.checkpoint import MoveState, next_step
+from autotrascale.execute.spark.query.generation import Generation, Visible
+
+# -- the disk, whenever the power goes -------------------------------------------------------------------------------
+
+
+@dataclass
+class Home:
+    """The live checkpoint, and the sink that all of them write to. `end` is how much input there is."""
+
+    live: Disk
+    end: int = 0
+    handed_over: int = 0
+    steps: list[str] = field(default_factory=list)
+
+    def runs(self, batches: int) -> None:
+        for _ in range(batches):
+            self.end += 10
+            self.live.batch(self.end)
+
+    def overlap(self, wanted: int, meanwhile: list[int]) -> None:
+        """As `Overlap.rescale` and `Running.hand_over` do it, with batches of the first query in between."""
+        first, (after_copy, after_move, after_catching_up) = self.live, meanwhile
+        second = first.copied(first.newest()[1])
+        self.runs(after_copy)
+        while (step := next_step(second.found(), wanted)) is not None:
+            assert isinstance(step, MoveState)
+            second.move(step.partitions)
+        self.runs(after_move)
+        self._given(second, first)
+        self.runs(after_catching_up)
+        muted = self._given(second, first)
+        first._cut_off()
+        second.visible = first.visible.handed_over(first.newest()[1], muted)
+        self.live = second  # generation.json is replaced
+        self.handed_over += 1
+
+    def _given(self, second: Disk, first: Disk) -> int:
+        muted = second.give(first, first.newest()[1])
+        second.visible = Visible(muted)
+        if second.newest()[1] < muted:
+            second.batch(-1)
+        return muted
+
+
+@given(
+    st.integers(1, 3),
+    st.lists(st.tuples(st.integers(1, 4), st.lists(st.integers(0, 3), min_size=3, max_size=3)), min_size=1, max_size=3),
+    st.integers(0, 400),
+    st.integers(0, 4),
+)
+def test_whenever_the_power_goes_every_record_is_written_once(
+    first: int, overlaps: list[tuple[int, list[int]]], writes: int, then: int
+) -> None:
+    home = Home(Disk(first))
+    home.runs(2)
+    home.live.writes_left = writes
+    fuse = home.live
+    try:
+        for wanted, meanwhile in overlaps:
+            home.overlap(wanted, meanwhile)
+            home.runs(1)
+    except PowerCutError:
+        pass
+    fuse.writes_left = None
+    # Whoever comes next reads which one is live, and goes on from there, perhaps at another parallelism.
+    home.live.prepare(then)
+    home.end = max(home.end, max(end for end, _ in home.live.offsets.values()))
+    home.runs(2)
+    taken = home.live.taken()
+    assert taken[0][0] == 0
+    assert taken[-1][1] == home.end
+    assert all(before[1] == after[0] for before, after in pairwise(taken)), taken
+
+
+# -- the files -------------------------------------------------------------------------------------------------------
+
+
+def test_a_hand_over_is_one_rename_and_the_rest_is_rubbish(tmp_path: Path) -> None:
+    for name in ("checkpoint", "checkpoint-1", "checkpoint-2", "checkpoint-old", "other"):
+        (tmp_path / name).mkdir()
+    assert generation.read(tmp_path) == Generation()
+    first = Generation().next(Visible().handed_over(last=40, muted=12))
+    generation.make_live(tmp_path, first)
+    assert generation.read(tmp_path) == first == Generation(1, Visible(12, 28))
+    assert first.next().name == "checkpoint-2"
+    generation.remove_others(tmp_path, first)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "checkpoint-1", "checkpoint-old", "other", "generation.json",
+    }  # fmt: skip
+
+
+def checkpoint(folder: Path, batches: int, snapshots: set[int]) -> Path:
+    for part in ("offsets", "commits", "sources/0", "state/0/0/SSTs", "state/0/_metadata"):
+        (folder / part).mkdir(parents=True)
+    (folder / "metadata").write_text('{"id":"a"}')
+    (folder / "state/0/_metadata/metadata").write_text("v1")
+    for batch in range(batches):
+        conf = {"batchWatermarkMs": 0, "batchTimestampMs": batch, "conf": {"spark.sql.shuffle.partitions": "2"}}
+        (folder / f"offsets/{batch}").write_text(f'v1\n{json.dumps(conf)}\n{{"logOffset":{batch}}}')
+        (folder / f"sources/0/{batch}").write_text("v1")
+        (folder / f"state/0/0/{batch + 1}.changelog").write_text(f"{batch}")
+        if batch + 1 in snapshots:
+            (folder / f"state/0/0/{batch + 1}.zip").write_text(f"{batch}")
+            (folder / f"state/0/0/SSTs/{batch}.sst").write_text(f"{batch}")
+    for batch in range(batches - 1):
+        (folder / f"commits/{batch}").write_text("v1")
+    (folder / "state/0/0/.99.changelog.tmp").write_text("half")
+    return folder
+
+
+@settings(max_examples=20)  # each writes a hundred files
+@given(st.integers(2, 30), st.sets(st.integers(1, 30)))
+def test_a_copy_has_what_its_version_of_the_state_is_made_of(
+    tmp_path_factory: pytest.TempPathFactory, batches: int, snapshots: set[int]
+) -> None:
+    folder = tmp_path_factory.mktemp("copy")
+    original, copy = checkpoint(folder / "checkpoint", batches, snapshots), folder / "checkpoint-1"
+    batch = copying_checkpoints.copy(original, copy)
+    assert batch == batches - 2  # the newest one is open
+    version = batch + 1
+    since = max((each for each in snapshots if each <= version), default=0)
+    files = {path.name for path in (copy / "state/0/0").iterdir() if path.is_file()}
+    assert {f"{each}.changelog" for each in range(max(since, 1), version + 1)} <= files
+    assert (f"{since}.zip" in files) == (since > 0)
+    assert not [name for name in files if name.startswith(".") or int(name.split(".")[0]) > version]
+    assert copying_checkpoints.newest(copy, "offsets") == copying_checkpoints.newest(copy, "commits") == batch
+    assert json.loads((copy / "metadata").read_text())["id"] != "a"
+    assert (copy / "state/0/_metadata/metadata").exists()
+    # The open batch is given to it as the next; given once more, it is there.
+    assert copying_checkpoints.give(original, copy, batch + 1) == batch + 1
+    assert json.loads((copy / f"offsets/{batch + 1}").read_text().splitlines()[2]) == {"logOffset": batch + 1}
+    assert copying_checkpoints.give(original, copy, batch + 1) == batch + 1
+
+
+def test_without_a_commit_there_is_nothing_to_copy(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="has no commit"):
+        copying_checkpoints.copy(checkpoint(tmp_path / "checkpoint", 1, set()), tmp_path / "checkpoint-1")
+
+
+# -- the fence -------------------------------------------------------------------------------------------------------
+
+
+class Batch:
+    """A data frame as far as a fence needs one: it is worked out when it is muted."""
+
+    def __init__(self) -> None:
+        self.dropped = 0
+
+    @property
+    def write(self) -> Any:
+        return self
+
+    def format(self, name: str) -> Any:
+        assert name == "noop"
+        return self
+
+    def mode(self, _: str) -> Any:
+        return self
+
+    def save(self) -> None:
+        self.dropped += 1
+
+
+def writing(fence: Fence, number: int, written: list[int], batch: Batch | None = None) -> None:
+    fence.write(batch or Batch(), number, lambda _, seen: written.append(seen))  # type: ignore[arg-type]
+
+
+def in_a_thread(fence: Fence, number: int, written: list[int]) -> tuple[threading.Thread, list[Exception]]:
+    failed: list[Exception] = []
+
+    def run() -> None:
+        try:
+            writing(fence, number, written)
+        except EngineError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, failed
+
+
+def test_what_another_has_written_is_worked_out_and_dropped() -> None:
+    fence, written, batch = Fence(Visible(5, 100), 5), list[int](), Batch()
+    for number in (4, 5, 6, 7):
+        writing(fence, number, written, batch)
+    assert (written, batch.dropped) == ([106, 107], 2)
+
+
+def test_nobody_writes_after_the_batch_that_is_the_last() -> None:
+    fence, written = Fence(Visible(), -1), list[int]()
+    writing(fence, 0, written)
+    assert fence.end(0) == 0
+    thread, failed = in_a_thread(fence, 1, written)
+    thread.join(0.05)
+    assert thread.is_alive()
+    fence.give_up()
+    thread.join()
+    assert written == [0]
+    assert "batch 1 is not written" in str(failed[0])  # so that nobody commits it
+
+
+def test_a_query_that_is_not_handed_over_goes_on() -> None:
+    fence, written = Fence(Visible(), 3), list[int]()
+    assert fence.end(0) == 3
+    thread, failed = in_a_thread(fence, 4, written)
+    fence.open()
+    thread.join()
+    assert (written, failed) == ([4], [])
+
+
+def test_a_generation_writes_once_it_is_live() -> None:
+    fence, written = Fence(Visible(), -1, shut=True), list[int]()
+    fence.mute(Visible(7, 2))
+    thread, _ = in_a_thread(fence, 8, written)
+    thread.join(0.05)
+    assert (thread.is_alive(), written) == (True, [])
+    fence.open()
+    thread.join()
+    assert written == [10]
+    assert fence.end(0) == 8
+
+
+def test_the_next_batch_is_the_last_where_one_comes() -> None:
+    fence, written = Fence(Visible(), 3), list[int]()
+    ended: list[int] = []
+    ending = threading.Thread(target=lambda: ended.append(fence.end(30)))
+    ending.start()
+    ending.join(0.05)
+    assert ending.is_alive()
+    writing(fence, 4, written)
+    ending.join()
+    assert (ended, written) == ([4], [4])
+    thread, failed = in_a_thread(fence, 5, written)
+    fence.give_up()
+    thread.join()
+    assert (written, len(failed)) == ([4], 1)

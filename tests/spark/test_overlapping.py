@@ -1,0 +1,147 @@
+"""The order in which one query takes over from another, with something breaking at each of its steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from autotrascale.analyze.facts import BatchFact
+from autotrascale.domain.topology import Operator, Topology
+from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
+from autotrascale.execute.spark.connection.messages import (
+    CatchUp,
+    CaughtUp,
+    CheckpointRead,
+    Describe,
+    Described,
+    Done,
+    HandedOver,
+    HandOver,
+    Message,
+    ReadCheckpoint,
+    Repartition,
+)
+from autotrascale.execute.spark.query import generation
+from autotrascale.execute.spark.query.checkpoint import Checkpoint, Planned, Store
+from autotrascale.execute.spark.query.generation import Generation, Visible
+from autotrascale.execute.spark.query.overlapping import NotHandedOverError, Overlap
+from autotrascale.execute.spark.query.query import Query
+from autotrascale.execute.spark.query.rescaling import Changes
+from autotrascale.execute.spark.settings import SparkSettings
+
+SETTINGS = SparkSettings("m:a", rescale="overlap")
+BEFORE, AFTER = {"source": 1, "count": 2}, {"source": 1, "count": 3}
+STEPS = ["CopyCheckpoint", "Repartition", "CatchUp", "HandOver", "LetWrite"]
+HANDED_OVER = HandedOver("B", Visible(9, 4), 100.0, 0.5)
+
+
+@dataclass
+class FakeHost:
+    """Answers as a host does whose copy needs its state moved; breaks at one step, if told."""
+
+    query: Query
+    breaks: tuple[str, type[Exception]] | None = None
+    asked: list[str] = field(default_factory=list)
+    live: dict[str, Generation] = field(default_factory=dict)  # at each step
+    ready: Any = field(default_factory=lambda: SimpleNamespace(slots=8, job="j"))
+    topology: Topology = field(
+        default_factory=lambda: Topology({"source": Operator(), "count": Operator(("source",), stateful=True)})
+    )
+
+    def __post_init__(self) -> None:
+        self.watch = SimpleNamespace(batches=[BatchFact(10, "B", 100_400, 0.3, 5)], follow=self.follow)
+        self.partitions, self.followed = 2, ""
+
+    def follow(self, run: str) -> None:
+        self.followed = run
+
+    def poll(self) -> None:
+        pass
+
+    def ask(self, message: Message, seconds: float) -> Message:
+        assert seconds > 0
+        name = type(message).__name__
+        if name in STEPS:
+            self.asked.append(name)
+            self.live[name] = generation.read(self.query.folder)
+        if self.breaks and name == self.breaks[0]:
+            raise self.breaks[1]("planted")
+        match message:
+            case Repartition():
+                self.partitions = message.partitions
+            case ReadCheckpoint():
+                store = Store("0", 0, (1, 2, 3))
+                stores = tuple(Store("0", part, store.versions) for part in range(3))
+                return CheckpointRead(Checkpoint((Planned(1, self.partitions),), (1,), stores))
+            case CatchUp():
+                return CaughtUp(0.2, True)
+            case HandOver():
+                return HANDED_OVER
+            case Describe():
+                return Described("foreachbatch", True, "", False, True, 1e5)
+            case _:
+                pass
+        return Done()
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Query:
+    made = Query.new(SETTINGS, tmp_path / "query", BEFORE, {"source": 10.0})
+    Path(made.checkpoint).mkdir()
+    return made
+
+
+def overlap(host: FakeHost) -> Overlap:
+    return Overlap(Changes(cast(Connection, host), SETTINGS))
+
+
+def test_the_second_is_live_before_it_writes(query: Query) -> None:
+    host = FakeHost(query)
+    change = overlap(host).rescale(query, AFTER)
+    assert host.asked == STEPS
+    second = Generation(1, Visible(9, 4))
+    assert [host.live[step] for step in STEPS] == [Generation()] * 4 + [second]
+    assert (query.generation, query.parallelism, host.followed) == (second, AFTER, "B")
+    assert query.checkpoint == str(query.folder / "checkpoint-1")
+    assert not (query.folder / "checkpoint").exists()
+    assert change.downtime_seconds == pytest.approx(0.7)  # from its last write to the second's first
+    again = Query.left(SETTINGS, query.folder, AFTER, {"source": 10.0})
+    assert (again.generation, again.checkpoint) == (second, query.checkpoint)
+
+
+@pytest.mark.parametrize("step", STEPS[:-1])
+def test_what_breaks_before_the_hand_over_costs_nothing_but_the_copy(query: Query, step: str) -> None:
+    host = FakeHost(query, (step, QueryFailedError))
+    query.next_checkpoint.mkdir()
+    with pytest.raises(NotHandedOverError, match="planted"):
+        overlap(host).rescale(query, AFTER)
+    assert host.asked[-1] == step
+    assert (query.generation, query.parallelism) == (Generation(), BEFORE)
+    assert generation.read(query.folder) == Generation()
+    assert Path(query.checkpoint).exists()
+    assert not query.next_checkpoint.exists()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_host_that_dies_leaves_one_of_them_whole(query: Query, step: str) -> None:
+    host = FakeHost(query, (step, HostLostError))
+    query.next_checkpoint.mkdir()
+    with pytest.raises(HostLostError):
+        overlap(host).rescale(query, AFTER)
+    again = Query.left(SETTINGS, query.folder, BEFORE, {"source": 10.0})
+    live = "checkpoint-1" if step == "LetWrite" else "checkpoint"
+    assert again.checkpoint == str(query.folder / live)
+    assert [path.name for path in query.folder.glob("checkpoint*")] == [live]
+
+
+def test_why_it_is_overlapped_or_not(query: Query) -> None:
+    host = FakeHost(query)
+    assert overlap(host).choice(query, AFTER).why == "overlap: as the job file says"
+    host.ready.slots = 4
+    assert "4 slots have no room for both, which need 5" in overlap(host).choice(query, AFTER).why
+    query.not_replayable = ("socket",)
+    assert "socket give each record only once" in overlap(host).choice(query, AFTER).why
