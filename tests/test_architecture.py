@@ -32,7 +32,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "tuning": ({"domain", "plan", "execute"}, set()),
     "study": ({"domain", "plan", "views"}, set()),
     "loop": ({"domain", "plan", "execute"}, set()),
-    "views": ({"domain", "plan", "tuning"}, {"numpy"}),
+    "views": ({"domain", "plan", "tuning"}, {"numpy", "rich"}),
     "testing": (
         {"domain", "plan", "monitor", "execute", "reading", "tuning", "knowledge", "loop"},
         {"numpy", "pytest", "hypothesis", "pyspark", "psutil"},

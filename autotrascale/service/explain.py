@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autotrascale.service.output import Format, FormatOption, emit, note, say
+from autotrascale.service.output import Format, FormatOption, draw, emit, note, say
 from autotrascale.service.runs import RunName
 from autotrascale.service.store import StoreOption
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from autotrascale.knowledge.decisions.journal import Past
     from autotrascale.knowledge.decisions.replay import Replayed
     from autotrascale.knowledge.history import Record
     from autotrascale.knowledge.store import Store
     from autotrascale.tuning import Outcome
+    from autotrascale.views.plots.plot import Plot
 
 _SHOWN = 20  # decisions of a session
 
@@ -36,6 +37,7 @@ def explain(
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="With --replay: show what was seen then, as 03:14:30.")
     ] = None,
+    plots: Annotated[bool, typer.Option("--plots", help="Draw what was tried, or what the job did lately.")] = False,
     form: FormatOption = Format.table,
 ) -> None:
     """Say why a run ended at the parallelism that it did, operator by operator: why not one instance fewer, as measured
@@ -52,6 +54,8 @@ def explain(
         return
     if session := _session(run, opened):
         emit(form, _decisions(*session), lambda: _show_decisions(*session))
+        if plots and form is Format.table:
+            _draw_session(opened, session[0])
         return
     if program := _program(run, opened):
         emit(form, program, lambda: _show_program(program))
@@ -59,6 +63,10 @@ def explain(
     record = read_run(opened, find_run(opened, run))
     outcome = outcome_so_far(record)
     emit(form, _as_dict(record, outcome), lambda: _show(record, outcome))
+    if plots and form is Format.table:
+        from autotrascale.service.plots import of_run
+
+        _draw(of_run(record, outcome))
 
 
 def _session(run: str, store: Store) -> tuple[Past, list[dict[str, Any]]] | None:
@@ -146,6 +154,25 @@ def _show_decisions(past: Past, entries: list[dict[str, Any]]) -> None:
     say(str(answer["holds"]))
     say(str(answer["accuracy"]))
     say(str(answer["summary"]))
+
+
+def _draw_session(store: Store, past: Past) -> None:
+    from autotrascale.service.keeping import decisions_beside
+    from autotrascale.service.plots import of_session
+
+    decisions = decisions_beside(store)
+    assert decisions is not None  # the session came from there
+    found = of_session(decisions, past)
+    decisions.close()
+    _draw(found)
+
+
+def _draw(plots: Iterable[Plot]) -> None:
+    from autotrascale.views.plots import terminal
+
+    for plot in plots:
+        say()
+        draw(terminal.text(plot))
 
 
 def _replay(run: str, store: Store, again: bool, at: str | None, form: Format) -> None:

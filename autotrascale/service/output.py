@@ -6,9 +6,12 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 
 class Format(StrEnum):
@@ -45,6 +48,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     for row in rows:
         grid.add_row(*(Text(str(cell)) for cell in row))
     Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(grid)
+
+
+def draw(text: Text) -> None:
+    """Coloured where somebody looks."""
+    from rich.console import Console
+
+    Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(text, soft_wrap=True)
 
 
 def say(line: str = "") -> None:

@@ -19,6 +19,7 @@ from autotrascale.knowledge.store import Store
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.service import cli
 from autotrascale.service.autoscaling import USUAL, TraceOf, knobs_for_a_loop
+from autotrascale.service.plots import OF_A_LOOP
 from tests.knowledge.mlflow_stores import CONTENT
 
 ROOT = Path(__file__).parents[2]
@@ -144,6 +145,9 @@ def test_a_session_is_journalled_explained_and_its_models_are_kept(
     assert f"session {session} of {name}, finished" in text
     assert "rate-up: needs" in text
     assert text.rstrip().endswith("all the time.")
+    assert run("explain", name, "--plots") == 0
+    drawn = capsys.readouterr().out.removeprefix(text)
+    assert all(title in drawn for name, title in OF_A_LOOP if name != "batch")
     capsys.readouterr()
     assert run("explain", name, "--replay", "--at", "00:10:00", "--format", "json") == 0
     again = json.loads(capsys.readouterr().out)

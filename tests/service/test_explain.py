@@ -9,6 +9,7 @@ import pytest
 
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.service import cli
+from autotrascale.service.plots import OF_A_RUN
 from tests.knowledge.mlflow_stores import job_file
 
 
@@ -34,6 +35,12 @@ def test_a_finished_run_is_explained_as_it_was(name: str, tmp_path: Path, capsys
     assert all(each["text"] in said for each in answer["operators"])
     assert answer["summary"] in said
     assert (answer["state"], answer["stop_reason"], answer["met_target"]) == ("finished", "target-met", True)
+    assert run("explain", name, "--plots") == 0
+    drawn = capsys.readouterr().out.removeprefix(out)
+    assert all(title in drawn for name, title in OF_A_RUN if name != "batch")
+    assert "Expected latency: count" in drawn
+    assert run("explain", name, "--plots", "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out) == answer
 
 
 @pytest.mark.usefixtures("store")

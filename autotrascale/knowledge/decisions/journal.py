@@ -23,6 +23,7 @@ from typing import Any
 
 from autotrascale.domain.errors import DecisionJournalError, InputError, RunLostError
 from autotrascale.domain.job import Job
+from autotrascale.domain.target import Target
 from autotrascale.knowledge.decisions import orders
 from autotrascale.knowledge.decisions.file import DecisionsFile, deflated, inflated
 from autotrascale.knowledge.decisions.forms import (
@@ -62,6 +63,10 @@ class Opening:
     advise: bool = False
     executor: ExecutorSize | None = field(default=None, compare=False)
     operators: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False)
+
+    @property
+    def target(self) -> Target:
+        return Target(self.latency_target, self.statistic)  # type: ignore[arg-type]
 
     @classmethod
     def of(

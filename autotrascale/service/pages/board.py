@@ -12,14 +12,12 @@ from autotrascale.domain.target import Target
 from autotrascale.knowledge.decisions import recent
 from autotrascale.knowledge.decisions.journal import Decisions, Past
 from autotrascale.knowledge.decisions.recent import Mark, Written
+from autotrascale.service.plots import SHOWN, seen
 from autotrascale.views.jobs import Loop
 from autotrascale.views.plots.job import Kept, Seen, in_order
 
 LOOKED_THROUGH = 200  # entries, for the last that measured and the last that changed something
-SHOWN = 400  # looks of a plot
-CANDIDATES = (
-    3  # sessions of a job that may be the one to show: of one that acts and one that advises, and one that died
-)
+CANDIDATES = 3  # sessions of a job that may be the one to show: one that acts, one that advises, one that died
 
 
 @dataclass(frozen=True)
@@ -35,8 +33,7 @@ class Session:
 
     @property
     def target(self) -> Target:
-        opening = self.past.opening
-        return Target(opening.latency_target, opening.statistic)  # type: ignore[arg-type]
+        return self.past.opening.target
 
     @property
     def loop(self) -> Loop:
@@ -94,9 +91,7 @@ class Board:
             first = written[0].number if written else 0
             carried = recent.throughputs(self.decisions, session.mark.id, first - 1) if written else {}
         simulated = session.past.opening.simulated
-        seen = (Seen(each.number, each.entry["at"] if simulated else each.at, each.entry, carried.get(each.number))
-                for each in written)  # fmt: skip
-        return list(in_order(seen, after))
+        return list(in_order(seen(written, carried, simulated=simulated), after))
 
     def decisions_of(self, session: Session, limit: int) -> list[Written]:
         """Those that changed something, the latest first, and the last look before all."""

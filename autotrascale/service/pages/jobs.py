@@ -9,6 +9,7 @@ from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 from starlette.responses import JSONResponse, StreamingResponse
 
 from autotrascale.plan.control.loop_state import State as LoopState
+from autotrascale.service import plots as plots_of
 from autotrascale.service.api.state import State, StateOf
 from autotrascale.service.pages.board import Board, Session
 from autotrascale.service.pages.html import page, render
@@ -17,7 +18,6 @@ from autotrascale.service.pages.overview import signed_in
 from autotrascale.service.pages.route import BoardOf, LiveOf, PageRoute
 from autotrascale.views.decisions import accuracy, bill, clock, holds, moved, why
 from autotrascale.views.jobs import line
-from autotrascale.views.plots import batch
 from autotrascale.views.plots import job as job_plots
 from autotrascale.views.plots.job import Seen
 from autotrascale.views.plots.plot import Plot
@@ -42,20 +42,10 @@ async def job(
     steered = shown.lives and STEERING in request.app.openapi()["paths"]
     return page(
         "job.html", signed_in=signed_in(request), session=shown, topic=topic, regions=topic.content.regions,
-        running=shown.past.state.observed or {}, steered=steered, plots=PLOTS,
+        running=shown.past.state.observed or {}, steered=steered, plots=plots_of.OF_A_LOOP,
         sessions=board.marks.get(job, [])[:SESSIONS],
         runs=state.index.page(job, None, None, 1)[0], again=session,
     )  # fmt: skip
-
-
-PLOTS = (
-    ("latency", "Latency against the target"),
-    ("parallelism", "Parallelism: running, requested, recommended"),
-    ("rate", "Rate and throughput"),
-    ("backlog", "Backlog"),
-    ("predictions", "Prediction against outcome"),
-    (batch.NAME, "Where the time goes"),
-)
 
 
 @router.get("/plots/jobs/{job:path}")
@@ -121,10 +111,7 @@ def _history(shown: Session, looks: list[Seen]) -> list[Plot]:
 
 def _plots(board: Board, shown: Session) -> dict[str, Any]:
     looks = board.looks(shown)
-    checked = [(each.predicted, each.sd, each.observed) for each in shown.past.state.checked]
-    old = "No window was measured in the last looks, or their looks are not kept any more."
-    window = batch.of(board.snapshot(shown), simulated=shown.past.opening.simulated, why_not=old)
-    found = [*_history(shown, looks), job_plots.predictions(checked), window]
+    found = plots_of.of_loop(shown.kept, shown.past.state, looks, board.snapshot(shown))
     return {"upto": looks[-1].number if looks else 0, "plots": [as_data(plot) for plot in found]}
 
 

@@ -10,41 +10,26 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from starlette.responses import JSONResponse, StreamingResponse
 
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.trial import Verdict
 from autotrascale.knowledge import history
 from autotrascale.knowledge.history import Record, Summary
-from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.words import amount
+from autotrascale.service import plots as plots_of
 from autotrascale.service.api.state import RunOf, State, StateOf
 from autotrascale.service.pages.html import page, render
 from autotrascale.service.pages.jobs import as_data
 from autotrascale.service.pages.live import Content, Live, Topic
 from autotrascale.service.pages.overview import signed_in
 from autotrascale.service.pages.route import LiveOf, PageRoute
-from autotrascale.tuning import Evaluation, Outcome
+from autotrascale.tuning import Outcome
 from autotrascale.views.explanation import why
-from autotrascale.views.plots import batch, compare, search
-from autotrascale.views.plots import run as run_plots
-from autotrascale.views.plots.plot import Plot
-from autotrascale.views.plots.run import Searched
+from autotrascale.views.plots import compare
 from autotrascale.views.verdict import summary
 
 LISTED = 50
 BESIDE = 6  # runs side by side
-OPERATORS = 12  # slices that are drawn
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
-
-PLOTS = (
-    ("history", "Score against the stop threshold"),
-    ("latencies", "Latency against the target"),
-    ("instances", "Instances against the floor"),
-    ("choices", "What was tried, operator by operator"),
-    ("predictions", "Prediction against outcome"),
-    ("acquisition", "Where another run would be worth most"),
-    (batch.NAME, "Where the time goes"),
-)
 
 
 @router.get("/runs")
@@ -62,9 +47,9 @@ async def ls(
 async def run(request: Request, run: RunOf, state: StateOf, live: LiveOf) -> Response:
     topic = await _topic(state, live, run.run_id)
     operators = await state.in_thread(lambda: _operators(state, run))
-    slices = [(f"slice-{i}", f"Expected latency: {name}") for i, name in enumerate(operators[:OPERATORS])]
+    slices = [(f"slice-{i}", f"Expected latency: {name}") for i, name in enumerate(operators[: plots_of.OPERATORS])]
     return page("run.html", signed_in=signed_in(request), run=run, topic=topic, regions=topic.content.regions,
-                plots=PLOTS, slices=slices, waits=state.queue.knows(run.run_id))  # fmt: skip
+                plots=plots_of.OF_A_RUN, slices=slices, waits=state.queue.knows(run.run_id))  # fmt: skip
 
 
 @router.get("/plots/runs/{run_id}")
@@ -161,35 +146,8 @@ def _operators(state: State, run: Summary) -> list[str]:
 
 
 def _plots(state: State, run: Summary) -> dict[str, Any]:
-    if not run.evaluations:
-        missing = [Plot.not_to_be_had(name, title, "No evaluation is finished yet.") for name, title in PLOTS]
-        return {"upto": 0, "plots": [as_data(plot) for plot in missing]}
-    record, outcome = _outcome(state, run)
-    window = batch.of(_window(record, outcome.best), simulated=outcome.simulated)
-    found = [*run_plots.plots(searched(record, outcome)), *_of_model(outcome), window]
+    found = plots_of.of_run(*_outcome(state, run)) if run.evaluations else plots_of.of_run_without_evaluations()
     return {"upto": run.evaluations, "plots": [as_data(plot) for plot in found]}
-
-
-def searched(record: Record, outcome: Outcome) -> Searched:
-    settings, target = record.opening.settings, outcome.job.target.latency_seconds
-    floor = outcome.job.topology.vector(outcome.floor)
-    benefit = Benefit(floor, target, settings.alpha, settings.over_allocation)
-    return Searched(outcome.job, outcome.evaluations, benefit)
-
-
-def _of_model(outcome: Outcome) -> list[Plot]:
-    model, operators = outcome.model, list(outcome.job.topology)
-    if model is None:
-        why_not = "The search did not begin: no parallelism that holds the rate was found to search above."
-        titles = [each for each in PLOTS if each[0] in ("predictions", "acquisition")]
-        return [Plot.not_to_be_had(name, title, why_not) for name, title in titles]
-    centre = outcome.best.parallelism
-    slices = search.slices(model, operators, centre)[:OPERATORS]
-    return [*slices, search.acquisition(model, operators, centre), search.predictions(model, operators)]
-
-
-def _window(record: Record, best: Evaluation) -> Snapshot | None:
-    return next((each.trial.snapshot for each in record.trials if each.evaluation.number == best.number), None)
 
 
 def _chosen(state: State, run_ids: Sequence[str]) -> list[Summary]:
