@@ -53,7 +53,7 @@ def _settle(page: Page, at: str) -> None:
     if at:
         page.locator(at).evaluate("each => each.scrollIntoView()")
     page.wait_for_timeout(1000)
-    for figure in page.locator("figure[aria-busy]").all()[:8]:
+    for figure in page.locator("figure").all()[:8]:  # those that are drawn are not busy any more
         box = figure.bounding_box()
         if box is not None and box["y"] < (page.viewport_size or {"height": 0})["height"]:
             figure.locator(".main-svg, p:not(:has-text('Loading'))").first.wait_for(state="attached")

@@ -112,15 +112,19 @@ def test_links_in_a_circle_are_followed_once_and_named(tmp_path: Path) -> None:
 
 
 def test_folders_as_deep_as_they_go(tmp_path: Path) -> None:
-    folder = str(tmp_path)
+    made = [str(tmp_path)]
     for _ in range(1200):
-        folder += "/d"
         try:
-            os.mkdir(folder)
+            os.mkdir(f"{made[-1]}/d")
         except OSError:
             break
+        made += [f"{made[-1]}/d"]
     (tmp_path / "app").write_text("x")
-    assert [file.uri for file in find_files([str(tmp_path)])[0]] == [str(tmp_path / "app")]
+    try:
+        assert [file.uri for file in find_files([str(tmp_path)])[0]] == [str(tmp_path / "app")]
+    finally:  # what cleans up after tests goes down by recursion, and would not come so far
+        for folder in reversed(made[1:]):
+            os.rmdir(folder)
 
 
 def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
