@@ -76,16 +76,17 @@ def test_the_newest_window_of_each_job_as_a_table_and_all_of_them_as_parquet(
 ) -> None:
     assert run("snapshot", "--event-log", str(LOGS), "--window", "2", "--output", str(tmp_path)) == 0
     out = capsys.readouterr().out
-    assert [line.split(":")[0] for line in out.splitlines() if " UTC, " in line] == ["counting", "plain", "queries"]
+    jobs = [line.split(":")[0] for line in out.splitlines() if " UTC, " in line]
+    assert jobs == ["counting", "plain", "queries", "filtered"]
     assert "true rate/s" in out
-    assert {path.name for path in tmp_path.glob("operators/job=*")} == {"job=counting", "job=plain", "job=queries"}
+    assert {path.name for path in tmp_path.glob("operators/job=*")} == {f"job={job}" for job in jobs}
 
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_a_job_that_is_in_no_log_and_a_log_without_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("snapshot", "--event-log", str(LOGS), "--job", "nobody") == 1
-    assert "is in none of the logs (seen: 'nobody'); use one of counting, plain, queries" in complaint(capsys)
+    assert "is in none of the logs (seen: 'nobody'); use one of counting, filtered, plain, queries" in complaint(capsys)
     (tmp_path / "hello").write_text("hello\n")
     assert run("snapshot", "--event-log", str(tmp_path)) == 1
     err = capsys.readouterr().err.splitlines()
