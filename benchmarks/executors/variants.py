@@ -283,7 +283,7 @@ target: {{latency_seconds: {wanted.target}}}
 manager: {{interval_seconds: 4.0, running_seconds: 6.0, scale_down_delay_seconds: 8.0, catch_up_seconds: 30.0}}
 autoscale:
   confidence: 0.85
-  planning: {{headroom: 0.08, horizon_seconds: 10.0, recall_seconds: 5.0, review_seconds: 8.0, worth: 0.02}}
+  planning: {{headroom: 0.05, horizon_seconds: 10.0, recall_seconds: 5.0, review_seconds: 8.0, worth: 0.02}}
 """
 
 
