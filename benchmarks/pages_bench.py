@@ -24,12 +24,14 @@ import subprocess
 import tempfile
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import Page, Response, sync_playwright
 
 from autotrascale.knowledge import tags
 from autotrascale.knowledge.decisions.journal import Decisions
@@ -137,7 +139,13 @@ def _opened(base: str, addresses: dict[str, str]) -> dict[str, object]:
 
 def _once(page: Page, address: str) -> dict[str, Any]:
     weights: dict[str, int] = {}
-    page.on("response", lambda got: weights.update({got.url: len(got.body())}) if "/live/" not in got.url else None)
+
+    def weigh(got: Response) -> None:
+        with suppress(PlaywrightError):  # what still comes when the page is closed
+            if "/live/" not in got.url:
+                weights[got.url] = len(got.body())
+
+    page.on("response", weigh)
     page.goto(address, wait_until="domcontentloaded")  # the script, which is deferred, has run by then
     usable = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd") / 1000
     page.evaluate(_ON_SCREEN)
