@@ -58,7 +58,7 @@ def line(loop: Loop) -> Line:
     return Line(
         state=said, tone=tone, rate=_rate(loop.measured), latency=_latency(loop), holds=_holds(loop),
         running=_running(state), recommended=_differs(state.observed, state.planned),
-        requested="" if loop.advises else _differs(state.observed, state.requested),
+        requested="" if loop.advises or state.orders.paused else _differs(state.observed, state.requested),
         size=_size(loop), saved=_saved(loop),
         why="nothing was looked at yet" if loop.last is None else why(loop.last), next=_next(loop),
     )  # fmt: skip
@@ -69,6 +69,8 @@ def _state(loop: Loop) -> tuple[str, Tone]:
         return ("finished", "quiet") if loop.ended == "finished" else (loop.ended or "killed", "bad")
     if loop.state.down:
         return "the job is down", "bad"
+    if (order := loop.state.orders.standing) is not None:
+        return f"{'paused' if loop.state.orders.paused else 'pinned'} by {order.asked_by or UNKNOWN}", "waiting"
     if loop.state.totals.held_in_a_row:
         looks = loop.state.totals.held_in_a_row
         return f"cannot decide for {looks} look{'' if looks == 1 else 's'}", "waiting"
@@ -136,12 +138,18 @@ def _next(loop: Loop) -> str:
         return "no loop keeps this job now: autotrascale autoscale goes on with it"
     if state.down:
         return "it is started again at what it ran with" if not loop.advises else "whoever runs it starts it again"
+    if state.orders.applying is not None:
+        return "what it recommends is carried out, once, at the first look that it can decide on"
+    if state.orders.paused:
+        return "nothing is rescaled until it is resumed"
     if state.requested is not None and not loop.advises:
         return "it waits until what was requested is seen to run"
     if loop.advises and _differs(state.observed, state.planned):
         return "nothing by itself: this loop only advises"
     if _differs(state.observed, state.planned):
         return "the next looks decide when to change it: the reason says what it waits for"
+    if state.orders.pinned:
+        return f"{named(state.orders.pinned)} until it is resumed"
     if loop.last is not None and loop.last["hold"]:
         return "it stays as it is: the next look may be one to decide on"
     return "it stays as it is until the rate, the latency or what the reason waits for changes"

@@ -13,6 +13,7 @@ from autotrascale.domain.decision import Reason
 from autotrascale.domain.target import Target
 from autotrascale.plan.control.loop_state import State, Totals
 from autotrascale.plan.control.manager import manager
+from autotrascale.plan.control.orders import Order, Orders
 from autotrascale.plan.sizing.executors import ExecutorSize
 from autotrascale.views.jobs import UNKNOWN, Loop, line
 
@@ -39,9 +40,14 @@ totals = st.builds(
     Totals, seconds=st.floats(0, 1e7), within=st.floats(0, 1e7), unknown=st.floats(0, 1e7),
     instance_seconds=st.floats(0, 1e9), most_instances=st.integers(0, 1000), held_in_a_row=st.integers(0, 3),
 )  # fmt: skip
+orders = st.lists(st.sampled_from(["pause", "resume", "pin", "apply"]), max_size=4).map(
+    lambda asked: Orders().taking_all(
+        Order(n, what, "somebody", 0.0, {"count": 3} if what == "pin" else {}) for n, what in enumerate(asked, 1)
+    )
+)
 states = st.builds(
     State, manager=st.builds(manager.State, requested=vectors), observed=vectors, planned=vectors, down=st.booleans(),
-    totals=totals,
+    totals=totals, orders=orders,
 )  # fmt: skip
 loops = st.builds(
     loop, states, lives=st.booleans(), ended=st.sampled_from([None, "finished", "interrupted"]), advises=st.booleans(),
@@ -61,6 +67,20 @@ def test_every_line_says_something_of_each_but_what_does_not_differ(given_: Loop
     assert (told.tone == "bad") <= (told.state in ("the job is down", "killed", "interrupted", "kept"))
     if not given_.lives:
         assert "no loop keeps this job now" in told.next
+
+
+@given(loops)
+def test_what_people_asked_for_is_what_a_line_says_first(given_: Loop) -> None:
+    """As `autotrascale status` does: whoever paused a job on its page sees there that it is, and what ends that."""
+    told, orders = line(given_), given_.state.orders
+    steered = given_.lives and not given_.state.down and orders.standing is not None
+    what = "paused" if orders.paused else "pinned"
+    assert told.state.startswith(("paused", "pinned")) == steered
+    if steered:
+        assert told.state == f"{what} by somebody"
+    if steered and orders.paused:
+        assert told.requested == ""
+        assert told.next.startswith("what it recommends is carried out" if orders.applying else "nothing is rescaled")
 
 
 @pytest.mark.parametrize(("changed", "state", "tone"), [
