@@ -16,9 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.domain.errors import RunStoreError
+from autotrascale.domain.errors import DecisionJournalError, RunStoreError
 from autotrascale.knowledge import history, patience
 from autotrascale.knowledge import store as stores
+from autotrascale.knowledge.decisions import orders
+from autotrascale.knowledge.decisions.journal import Decisions
 from autotrascale.knowledge.patience import Patience, remedy
 from autotrascale.knowledge.store import Store
 from autotrascale.service import cli
@@ -194,3 +196,21 @@ def test_no_message_holds_a_password(
     assert SECRET not in out + err
     assert err.startswith("autotrascale: ")
     assert err.count("\n") == 1
+
+
+def test_the_journal_of_decisions_says_what_to_do_too(tmp_path: Path) -> None:
+    """Its file may grow no further: whoever asks something of a loop then is told in one line, and nothing is lost."""
+    decisions = Decisions(tmp_path / "decisions.db")
+    asked = [orders.ask(decisions, "job", advises=False, what="pause", asked_by="me", at=0.0)]
+
+    def ask_on() -> None:
+        for n in range(10_000):
+            pin = {"o" * 500 + str(n): 1}
+            asked.append(orders.ask(decisions, "job", advises=False, what="pin", asked_by="me", at=0.0,
+                                    taken=asked[-1].number, parallelism=pin))  # fmt: skip
+
+    decisions.read("PRAGMA max_page_count = 1", ())  # which is as many as it has
+    with pytest.raises(DecisionJournalError, match=r"decisions\.db: database or disk is full; free some room$"):
+        ask_on()
+    assert list(orders.after(decisions, "job", 0, advises=False)) == asked
+    decisions.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autotrascale.domain.errors import DecisionJournalError
+from autotrascale.knowledge.patience import remedy
 
 VERSION = 3
 _APPLICATION = 0x41545244  # "ATRD"
@@ -83,7 +84,7 @@ class DecisionsFile:
             connection.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             self.close()
-            raise DecisionJournalError(f"{self.path}: {error}") from error
+            raise self._problem(error) from error
 
     def read(self, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         if self._connection is None and not self.path.exists():
@@ -92,7 +93,11 @@ class DecisionsFile:
             return list(self._opened().execute(query, values))
         except (sqlite3.Error, OSError) as error:
             self.close()
-            raise DecisionJournalError(f"{self.path}: {error}") from error
+            raise self._problem(error) from error
+
+    def _problem(self, error: sqlite3.Error | OSError) -> DecisionJournalError:
+        what = remedy(error)
+        return DecisionJournalError(f"{self.path}: {error}{f'; {what}' if what else ''}")
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
