@@ -63,8 +63,8 @@ def kill_many(count: int) -> dict[str, object]:
         expected = kills.expected_run(store, folder)
         for number in range(count):
             call = rng.randrange(len(expected.writes)) if number % 2 else None
-            delay = rng.uniform(0.0, expected.seconds)
-            again.append(kills.kill_and_resume(store, folder, expected, f"kill-{number}", call=call, delay=delay))
+            moment = expected.moment(rng)
+            again.append(kills.kill_and_resume(store, folder, expected, f"kill-{number}", call=call, moment=moment))
             (folder / "diary").unlink(missing_ok=True)
             print(f"\r{number + 1}/{count}", end="", file=sys.stderr, flush=True)
         print(file=sys.stderr)

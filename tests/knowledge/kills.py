@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +38,17 @@ BOUNDARIES = {
 
 
 @dataclass(frozen=True)
+class Moment:
+    """So many seconds after so many evaluations were accepted."""
+
+    accepted: int = 0
+    seconds: float = 0.0
+
+
+START = Moment()
+
+
+@dataclass(frozen=True)
 class Expected:
     """What an undisturbed run of the same job measures, writes, and takes."""
 
@@ -57,6 +69,12 @@ class Expected:
             return len(self.writes) - 1
         return [i for i, written in enumerate(self.writes) if written == name][occurrence]
 
+    def moment(self, rng: random.Random) -> Moment:
+        """Any, told by how far the victim has come: it may be slower or faster than the run that was timed."""
+        place = rng.uniform(0.0, len(self.evaluations))
+        whole = min(int(place), len(self.evaluations) - 1)
+        return Moment(whole, (place - whole) * self.seconds / len(self.evaluations))
+
 
 def expected_run(store: Store, folder: Path) -> Expected:
     path = mlflow_stores.job_file(folder, "undisturbed")
@@ -69,13 +87,13 @@ def expected_run(store: Store, folder: Path) -> Expected:
 
 
 def kill_and_resume(
-    store: Store, folder: Path, expected: Expected, name: str, *, call: int | None = None, delay: float = 0.0
+    store: Store, folder: Path, expected: Expected, name: str, *, call: int | None = None, moment: Moment = START
 ) -> int:
     """How many evaluations had to be run again; each must have been under way. Raises AssertionError else."""
     path, diary = mlflow_stores.job_file(folder, name), folder / "diary"
     process = victim.start_victim(store.uri, path, diary, call)
     if call is None:
-        kill_after(process, diary, delay)
+        kill_at(process, diary, moment)
     process.join(PATIENCE)
     assert process.exitcode is not None, "the victim hangs"
     kept = _look(store, name, victim.written(diary), expected)
@@ -86,12 +104,14 @@ def kill_and_resume(
     return again
 
 
-def kill_after(process: victim.ForkServerProcess, diary: Path, delay: float) -> None:
-    """The clock starts when the victim does; it may have finished before the kill, which is a moment too."""
+def kill_at(process: victim.ForkServerProcess, diary: Path, moment: Moment) -> None:
+    """It may have finished before the kill, which is a moment too."""
     until = time.monotonic() + PATIENCE
-    while not diary.exists() and process.is_alive() and time.monotonic() < until:
+    while process.is_alive() and time.monotonic() < until:
+        if diary.exists() and len(victim.written(diary)) >= moment.accepted:
+            break
         time.sleep(0.005)
-    time.sleep(delay)
+    time.sleep(moment.seconds)
     process.kill()
 
 

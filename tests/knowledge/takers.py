@@ -19,7 +19,7 @@ from autotrascale.knowledge import history, lease, tags
 from autotrascale.knowledge.store import Store
 from autotrascale.service import tuning_runs
 from tests.knowledge import kills, mlflow_stores, victim
-from tests.knowledge.kills import PATIENCE, Expected
+from tests.knowledge.kills import PATIENCE, Expected, Moment
 
 
 def take_at_once(uri: str, thing: str, count: int) -> list[str]:
@@ -63,7 +63,7 @@ def two_at_once(store: Store, folder: Path, expected: Expected, name: str, rng: 
     path = mlflow_stores.job_file(folder, name)
     first, diaries = folder / f"{name}-0", [folder / f"{name}-{i}" for i in (1, 2)]
     call = rng.randrange(len(expected.writes)) if rng.random() < 0.5 else None
-    killed = _killed(store, path, first, call, rng.uniform(0.0, expected.seconds))
+    killed = _killed(store, path, first, call, expected.moment(rng))
     processes = victim.start_takers(store.uri, path, diaries, folder / f"{name}-go")
     if rng.random() < 0.5:
         time.sleep(rng.uniform(0.0, expected.seconds))
@@ -82,10 +82,10 @@ def two_at_once(store: Store, folder: Path, expected: Expected, name: str, rng: 
     return Round(killed, sum(victim.answer(diary) == "went on" for diary in diaries), doubled, again)
 
 
-def _killed(store: Store, path: Path, diary: Path, call: int | None, delay: float) -> int:
+def _killed(store: Store, path: Path, diary: Path, call: int | None, moment: Moment) -> int:
     process = victim.start_victim(store.uri, path, diary, call)
     if call is None:
-        kills.kill_after(process, diary, delay)
+        kills.kill_at(process, diary, moment)
     process.join(PATIENCE)
     assert process.exitcode is not None, "the victim hangs"
     return int(process.exitcode != 0)

@@ -34,8 +34,8 @@ def test_a_kill_at_a_boundary_loses_nothing(
 def test_a_kill_at_any_moment_loses_nothing(
     common_store: Store, tmp_path: Path, expected: Expected, number: int
 ) -> None:
-    delay = random.Random(number).uniform(0.0, expected.seconds)
-    kill_and_resume(common_store, tmp_path, expected, f"killed at random {number}", delay=delay)
+    moment = expected.moment(random.Random(number))
+    kill_and_resume(common_store, tmp_path, expected, f"killed at random {number}", moment=moment)
 
 
 def test_no_run_is_left_running(common_store: Store) -> None:
