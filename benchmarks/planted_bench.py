@@ -1,7 +1,8 @@
-"""Is a bottleneck found that was put there? `python -m benchmarks.planted_bench`. Ten minutes; a busy machine is no harm.
+"""Is a bottleneck found that was put there? `python -m benchmarks.planted_bench`. Ten minutes; a busy machine is no
+harm.
 
-Queries on real Spark, each with one thing made slow (`planted/queries.py`), with their usual event logs. Each batch is a
-window. In each the parts of a summary are ranked in three ways, and the planted one should come first:
+Queries on real Spark, each with one thing made slow (`planted/queries.py`), with their usual event logs. Each batch is
+a window. In each the parts of a summary are ranked in three ways, and the planted one should come first:
 
     participation  critical participation
     busy           the time for which it was under way, whoever waited for it: a profile
@@ -16,23 +17,19 @@ import argparse
 import json
 import os
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from autotrascale.analyze.critical.edges import edges_of
-from autotrascale.analyze.critical.gaps import filled
-from autotrascale.analyze.critical.parts import windows_of
-from autotrascale.domain.participation import Participation
-
-from autotrascale.analyze.critical.activities import Activity, Kind, Trace
+from autotrascale.analyze.critical.activities import Activity, Kind
 from autotrascale.analyze.critical.driver import DRIVER
+from autotrascale.analyze.critical.evidence import participation, shares
 from autotrascale.analyze.critical.spark_trace import batch_trace
 from autotrascale.analyze.facts import BatchFact
 from autotrascale.analyze.live.application import Application
+from autotrascale.domain.participation import Participation
 from autotrascale.monitor.eventlog.following import Follower
 from benchmarks.planted.queries import PLANTS, Plant
 from benchmarks.planted.runs import SLOWED, WARMING, run
@@ -59,6 +56,7 @@ def figures(logs: Path) -> dict[str, Any]:
             "batch_seconds": round(median(batch.seconds for batch in batches[plant.name]), 2),
             "first": {way: sum(each) for way, each in hits.items()},
             "instead": {way: _instead(rankings, hits[way], way) for way in ways},
+            "not_divided": _not_divided(batches[plant.name]),
         }
     shares = {way: round(sum(each) / len(each), 3) for way, each in firsts.items()}
     return {
@@ -70,10 +68,19 @@ def figures(logs: Path) -> dict[str, Any]:
     }
 
 
+def _not_divided(batches: Sequence[BatchFact]) -> dict[str, Any]:
+    """What of each batch no parallelism shortens, by what decisions go by."""
+    found = [shares(window) for batch in batches if (window := participation(batch)) is not None]
+    each = sorted(one.elsewhere for one in found)
+    most = Counter(one.most for one in found)
+    return {"least": round(each[0], 2), "median": round(median(each), 2), "most": round(each[-1], 2), "by": dict(most)}
+
+
 def ranked(plant: Plant, batch: BatchFact) -> dict[str, Ranking]:
     """The parts of the plant's summary, the greatest first, by each of the ways."""
     whole = batch_trace(batch)
-    (window,) = participation(batch, whole)
+    window = participation(batch)
+    assert window is not None  # it took time
     of = _naming(plant)
     busy: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for each in whole.activities:
@@ -85,19 +92,6 @@ def ranked(plant: Plant, batch: BatchFact) -> dict[str, Ranking]:
         "utilisation": {name: _utilisation(by.values(), batch.seconds) for name, by in busy.items()},
     }
     return {way: sorted(parts, key=lambda name: (-parts[name], name)) for way, parts in worth.items()}
-
-
-def participation(batch: BatchFact, whole: Trace) -> list[Participation]:
-    """The batch as one window."""
-    begin = float(batch.started_ms)
-    moved = Trace(
-        tuple(replace(each, start_ms=each.start_ms - begin, end_ms=each.end_ms - begin) for each in whole.activities),
-        tuple(
-            replace(each, sent_ms=each.sent_ms - begin, received_ms=each.received_ms - begin) for each in whole.messages
-        ),
-    )
-    edges, names = edges_of(moved)
-    return windows_of(filled(edges), names, batch.seconds, application="planted", query=batch.name or "")
 
 
 def _participations(plant: Plant, window: Participation) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """One query with one thing made slow, so that what its latency is made of is known before it is measured.
 
-All are the same job: records are read, `work` is done on them by six instances at once, they are counted by key. What is
-planted takes about as long as everything else together, alone; but `work` keeps six slots busy, so that whoever adds up
-busy time finds more of that.
+All are the same job: records are read, `work` is done on them by six instances at once, they are counted by key. What
+is planted takes about as long as everything else together, alone; but `work` keeps six slots busy, so that whoever adds
+up busy time finds more of that.
 
     plant      what is made slow                                                          found as
     operator   an operator of two instances between work and the count                    the operator

@@ -80,7 +80,7 @@ def _session(master: str, folder: Path) -> Iterator[SparkSession]:
 
 @contextmanager
 def _slowed(cluster: Cluster) -> Iterator[None]:
-    """One executor and its Python workers do nothing for most of the time, as on a machine that is busy with others'."""
+    """One executor and its Python workers stand still for most of the time, as on a machine that others use too."""
     over = threading.Event()
     thread = threading.Thread(target=_slow, args=(cluster, over))
     thread.start()
