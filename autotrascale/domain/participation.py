@@ -13,12 +13,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
 
 # One instance more of an operator, or as many as there may be; all its instances alike; a kind of activity for nothing.
 Change = Literal["one-more", "unlimited", "even", "free"]
 ALL = "all operators"
+WAITING, UNKNOWN = "waiting", "unknown"  # of the kinds, those that are no work
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Participation:
         return self.seconds * (1 - self.waiting)
 
 
+_NO = ("instances", 0)
 SUMMARIES = ("kinds", "timelines", "operators", "instances", "exchanges")
 
 
@@ -123,3 +125,15 @@ def _mean_what_ifs(windows: Sequence[Participation]) -> tuple[WhatIf, ...]:
 
 def by_worth(what_ifs: Iterable[WhatIf]) -> tuple[WhatIf, ...]:
     return tuple(sorted(what_ifs, key=lambda each: (each.at_best, each.change, each.of)))
+
+
+def as_dict(one: Participation) -> dict[str, Any]:
+    """For JSON. What says nothing is left out."""
+
+    def said(value: Any) -> dict[str, Any]:
+        return {name: each for name, each in asdict(value).items() if each not in ("", None) and (name, each) != _NO}
+
+    whole = {each.name: getattr(one, each.name) for each in fields(one)}
+    return {
+        name: [said(part) for part in value] if isinstance(value, tuple) else value for name, value in whole.items()
+    }

@@ -43,9 +43,11 @@ PARTS: Columns = {
     "busy_ms": "double",
     "instances": "bigint",
     "at_best": "double",
+    "path_ms": "double",
 }
 UNCOVERED = "uncovered"
 _SCHEMA = arrow_schema(PARTS)
+_PATH = list(PARTS).index("path_ms")
 _KINDS = tuple(kind.value for kind in KINDS)
 
 
@@ -63,7 +65,7 @@ def parts_of(edges: Edges, names: Names, width: int) -> pa.Table:
     ]
     tables.append(_uncovered(graph, result.uncovered))
     tables += _changes(graph, answers(edges, graph, levels), names)
-    return pa.concat_tables(tables)
+    return _with_paths(pa.concat_tables(tables), graph, 1 - result.waiting)
 
 
 def windows_of(edges: Edges, names: Names, seconds: float, *, application: str, query: str) -> list[Participation]:
@@ -82,7 +84,7 @@ def participations(rows: Iterable[Mapping[str, Any]]) -> Iterator[Participation]
 
 
 def _participation(application: str, query: str, started_ms: float, rows: list[Mapping[str, Any]]) -> Participation:
-    of = {name: ordered(_part(row) for row in rows if row["summary"] == name) for name in SUMMARIES}
+    of = {name: ordered(part_of(row) for row in rows if row["summary"] == name) for name in SUMMARIES}
     waiting = sum(part.participation for part in of["kinds"] if part.name == Kind.waiting)
     uncovered = sum(row["participation"] for row in rows if row["summary"] == UNCOVERED)
     changes = by_worth(
@@ -93,7 +95,7 @@ def _participation(application: str, query: str, started_ms: float, rows: list[M
     )
 
 
-def _part(row: Mapping[str, Any]) -> Part:
+def part_of(row: Mapping[str, Any]) -> Part:
     seconds = row["busy_ms"] / 1000
     part = Part(row["name"], row["participation"], seconds, row["other"] or "", row["instance"])
     return replace(part, instances=row["instances"]) if row["summary"] == "operators" else part
@@ -132,9 +134,19 @@ def _changes(graph: Graph, found: Iterator[Answer], names: Names) -> Iterator[pa
         )
 
 
+def _with_paths(table: pa.Table, graph: Graph, working: Floats) -> pa.Table:
+    """Of each row its window's: all windows are there."""
+    at = np.searchsorted(_started(graph.windows, graph.width), table["started_ms"].to_numpy())
+    return table.set_column(_PATH, "path_ms", pa.array(working[at] * (graph.width / TICKS)))
+
+
+def _started(windows: Numbers, width: int) -> Floats:
+    return windows.astype(np.float64) * (width / TICKS)
+
+
 def _table(windows: Numbers, width: int, **columns: pa.Array) -> pa.Table:
     """What a column is not given for is null."""
-    columns["started_ms"] = pa.array(windows * (width / TICKS))
+    columns["started_ms"] = pa.array(_started(windows, width))
     columns["seconds"] = pa.array(np.full(len(windows), width / TICKS / 1000))
     arrays = [
         columns[each.name].cast(each.type) if each.name in columns else pa.nulls(len(windows), each.type)

@@ -75,10 +75,16 @@ def summaries(edges: Edges, result: Measured) -> dict[str, Rows]:
 
 
 def instances_of(edges: Edges, rows: Numbers, groups: Groups) -> Numbers:
-    """How many instances the edges of each group are of; where nobody numbered them, on how many timelines they are."""
-    member = np.where(edges.instance[rows] == NONE, edges.source[rows], edges.instance[rows])
-    distinct = Groups(groups.of, member)
-    return np.bincount(distinct.keys[0], minlength=len(groups))
+    """How many instances the activities of each group are of; where nobody numbered them, on how many timelines."""
+    own = ~edges.message[rows]
+    numbered = own & (edges.instance[rows] != NONE)
+    told = _distinct(groups.of[numbered], edges.instance[rows][numbered], len(groups))
+    timelines = _distinct(groups.of[own], edges.source[rows][own], len(groups))
+    return np.where(told > 0, told, timelines)
+
+
+def _distinct(group: Numbers, member: Numbers, groups: int) -> Numbers:
+    return np.bincount(Groups(group, member).keys[0], minlength=groups)
 
 
 def _rows(edges: Edges, participation: Floats, rows: Numbers, first: Numbers, second: Numbers, third: Numbers) -> Rows:

@@ -99,7 +99,7 @@ def _cases(edges: Edges) -> Iterator[Case]:
 
 def _one_more(edges: Edges, rows: Numbers) -> Floats:
     groups = Groups(edges.window[rows], edges.operator[rows])
-    k = instances_of(edges, rows, groups)
+    k = np.maximum(1, instances_of(edges, rows, groups))
     left = np.ones(len(edges))
     left[rows] = (k / (k + 1))[groups.of]
     return left

@@ -1,0 +1,136 @@
+"""Windows of archives on Spark: the same as in one process, wherever blocks are cut; recorded logs; damage told."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from autotrascale.analyze.critical import archive
+from autotrascale.analyze.critical.activities import Activity, Kind, Message, Trace
+from autotrascale.analyze.critical.archive import analysed, blocks_of, groups_below, parts_of_block
+from autotrascale.analyze.critical.edges import edges_of
+from autotrascale.analyze.critical.gaps import filled
+from autotrascale.analyze.critical.overall import newest, overall, windows, write
+from autotrascale.analyze.critical.parts import participations, windows_of
+from autotrascale.analyze.critical.staging import Files, in_path, stage
+from autotrascale.analyze.critical.tables import edges_in, table_of
+from autotrascale.domain.participation import SUMMARIES, Participation, mean
+
+LOGS = Path(__file__).parent.parent / "logs"
+MIDNIGHT = 1_800_057_600_000.0  # 2027-01-16
+
+
+def day_and_night(batches: int = 40) -> Trace:
+    """A driver and two slots, from before midnight until after it."""
+    activities, messages = [], []
+    for n in range(batches):
+        at = MIDNIGHT + (n - batches // 2) * 1000
+        activities += [
+            Activity("driver", at, at + 200, Kind.planning),
+            Activity("driver", at + 200, at + 900, Kind.waiting),
+            Activity("driver", at + 900, at + 1000, Kind.commit),
+        ]
+        for slot, ms in (("slot 0", 300.0 + n), ("slot 1", 650.0)):
+            activities.append(Activity(slot, at + 220, at + 220 + ms, Kind.processing, "count", int(slot[-1])))
+            messages.append(Message("driver", at + 200, slot, at + 220, Kind.scheduling, "count"))
+            messages.append(Message(slot, at + 220 + ms, "driver", at + 900, Kind.scheduling, "count"))
+    return Trace(tuple(activities), tuple(messages))
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Path:
+    edges, names = edges_of(day_and_night())
+    with Files(str(tmp_path / "application=app"), 0) as files:
+        files.write("counts/words", filled(edges), names)
+    return tmp_path
+
+
+def here(seconds: float) -> list[Participation]:
+    edges, names = edges_of(day_and_night())
+    return windows_of(filled(edges), names, seconds, application="app", query="counts/words")
+
+
+@pytest.mark.parametrize("seconds", [1.0, 7.0, 100.0])
+@pytest.mark.parametrize("rows", [50, 100_000])
+def test_windows_are_the_same_however_blocks_are_cut(
+    staged: Path, seconds: float, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "_BLOCK", rows)
+    width = round(seconds * 1e6)
+    ((of, groups),) = groups_below(str(staged)).items()
+    assert len(list(staged.rglob("*.parquet"))) == 2  # a day each
+    found = [
+        one
+        for block in blocks_of(*of, groups, width)
+        for one in participations(parts_of_block(block, width).to_pylist())
+    ]
+    alike(found, here(seconds))
+
+
+def alike(found: list[Participation], expected: list[Participation]) -> None:
+    """But for the last digit of a sum, and what comes first of equals."""
+    for one, other in zip(found, expected, strict=True):
+        assert numbers(one) == pytest.approx(numbers(other))
+
+
+def numbers(one: Participation) -> dict[Any, float]:
+    parts: dict[Any, float] = {
+        (name, part.name, part.other, part.instance, said): getattr(part, said)
+        for name in SUMMARIES
+        for part in getattr(one, name)
+        for said in ("participation", "busy_seconds", "instances")
+    }
+    whole = {name: getattr(one, name) for name in ("started_ms", "seconds", "waiting", "uncovered")}
+    return {**parts, **whole, **{(each.change, each.of): each.at_best for each in one.what_ifs}}
+
+
+def test_tables_keep_what_edges_are() -> None:
+    edges, names = edges_of(day_and_night(3))
+    again, names_again = edges_in(table_of(edges, names))
+    assert [names_again.timelines[n] for n in again.source] == [names.timelines[n] for n in edges.source]
+    for each in fields(edges):
+        if each.name not in ("source", "target", "operator"):
+            assert np.array_equal(getattr(again, each.name), getattr(edges, each.name))
+
+
+def test_names_that_are_no_names_of_files() -> None:
+    assert in_path("a/b=c d") == "a%2Fb%3Dc%20d"
+    long = [in_path("é" * 300 + end) for end in ("x", "y")]
+    assert max(map(len, long)) < 250
+    assert long[0] != long[1]
+
+
+@pytest.mark.spark
+def test_an_archive_on_spark(spark: SparkSession, staged: Path, tmp_path: Path) -> None:
+    parts = analysed(spark, str(staged), 4.0).cache()
+    (one,) = overall(parts)
+    alike([one], [mean(here(4.0))])
+    alike(list(windows(parts)), here(4.0))
+    alike(newest(parts, one, 3), here(4.0)[-3:])
+    write(parts, str(tmp_path / "out"))
+    days = sorted(path.name for path in (tmp_path / "out").glob("application=app/query=*/day=*"))
+    assert days == ["day=2027-01-15", "day=2027-01-16"]
+    parts.unpersist()
+
+
+@pytest.mark.spark
+def test_recorded_logs(spark: SparkSession, tmp_path: Path) -> None:
+    broken = tmp_path / "logs" / "broken.zstd"
+    broken.parent.mkdir()
+    whole = next(LOGS.glob("plain/*.zstd")).read_bytes()
+    broken.write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "logs" / "lines").write_text('{"Event":"SparkListenerTaskEnd","Stage ID":\nno event at all\n')
+    damages = stage(spark, [str(LOGS), str(broken.parent)], str(tmp_path / "edges"))
+    told = [str(damage) for damage in damages]
+    assert any("broken.zstd" in line and "what comes before is used" in line for line in told)
+    assert any("lines" in line and "no whole event" in line for line in told)
+    found = {one.query: one for one in overall(analysed(spark, str(tmp_path / "edges"), 5.0))}
+    assert {"plain", "counting", "filtered"} <= found.keys()
+    for one in found.values():
+        assert sum(part.participation for part in one.kinds) == pytest.approx(1)
+        assert {part.name for part in one.kinds} & {"planning", "write-ahead-log"}
