@@ -13,7 +13,7 @@ from autotrascale.service.output import Format, FormatOption, draw, emit, note, 
 from autotrascale.service.store import StoreOption
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -33,6 +33,12 @@ def critical(
     query: Annotated[str, typer.Option(metavar="NAME", help="Only this query.")] = "",
     every: Annotated[bool, typer.Option("--all", help="Every window by itself, and not only all of them.")] = False,
     plots: Annotated[bool, typer.Option("--plots", help="Draw the newest windows, one after another.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Of an application that runs: every window as it ends, until it does.")
+    ] = False,
+    seconds: Annotated[
+        float | None, typer.Option("--for", metavar="SECONDS", min=0.0, help="With --follow: no longer than this.")
+    ] = None,
     output: Annotated[
         str, typer.Option(metavar="FOLDER", help="Also write all parts as Parquet, by application, query and day.")
     ] = "",
@@ -56,6 +62,9 @@ def critical(
 
     paths = [where for name in log for where in _logs(name, store)]
     check_paths(paths)
+    if follow:
+        _follow(paths, window, query, seconds, metrics, form, others={"--output": output, "--plots": plots})
+        return
     megabytes("--driver-memory", driver_memory)
     if output:
         check_output(output)
@@ -76,6 +85,32 @@ def critical(
             emit(form, _as_dict(one), partial(_show, one))
             if plots and form is Format.table:
                 _draw(own, one)
+
+
+def _follow(
+    paths: Sequence[str], window: float, query: str, seconds: float | None, metrics: str, form: Format,
+    others: Mapping[str, object],
+) -> None:  # fmt: skip
+    from autotrascale.domain.errors import InputError
+    from autotrascale.monitor.stores.participation_points import participation_points
+    from autotrascale.service.critical_following import follow
+    from autotrascale.service.tuning_output import ending_cleanly
+
+    if len(paths) > 1:
+        raise InputError("--follow", "is of one application", seen=len(paths), remedy="name one log")
+    if odd := [name for name, given in others.items() if given]:
+        raise InputError(odd[0], "is for logs that are read as a whole", remedy="leave it or --follow out")
+    with ExitStack() as stack:
+        keep = _keeper(stack, metrics)
+        stack.enter_context(ending_cleanly())
+
+        def tell(one: Participation) -> None:
+            emit(form, _as_dict(one), partial(_show_window, one))
+            if keep is not None:
+                keep.write(participation_points(one))
+
+        if not follow(Path(paths[0]), window, query, tell, seconds):
+            note("no window has ended: a window is told when a batch behind it is committed")
 
 
 def register(app: typer.Typer) -> None:

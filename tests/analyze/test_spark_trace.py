@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from hypothesis import strategies as st
 
 from autotrascale.analyze.critical.activities import Activity, Kind, Trace
 from autotrascale.analyze.critical.driver import DRIVER
+from autotrascale.analyze.critical.edges import edges_of
+from autotrascale.analyze.critical.gaps import filled
+from autotrascale.analyze.critical.parts import windows_of
 from autotrascale.analyze.critical.spark_trace import batch_trace, batches_of, trace
 from autotrascale.analyze.critical.task_phases import phases
 from autotrascale.analyze.facts import BatchFact
@@ -54,6 +58,7 @@ def check(batches: Sequence[BatchFact]) -> None:
         within_the_batch(batch, one)
         the_driver_is_as_long_as_the_batch(batch, one)
         tasks_are_as_long_as_spark_says(batch, one)
+        a_path_leads_through_it_that_never_waits(batch, one)
     whole = trace(batches)
     nothing_overlaps(whole)
     everything_is_connected(batches, whole)
@@ -93,6 +98,21 @@ def tasks_are_as_long_as_spark_says(batch: BatchFact, one: Trace) -> None:
         assert sum(ms for _, ms in phases(task)) == pytest.approx(held)
         if held:
             assert own[operators[task.stage], task.index] == pytest.approx(held, abs=CLOSE)
+
+
+def a_path_leads_through_it_that_never_waits(batch: BatchFact, one: Trace) -> None:
+    """From the trigger to the commit: each thing that was waited for is on the graph."""
+    moved = moved_by(one, -batch.started_ms)
+    edges, names = edges_of(moved)
+    for window in windows_of(filled(edges), names, batch.seconds, application="a", query="q"):
+        assert window.waiting == pytest.approx(0, abs=1e-9)
+        assert sum(part.participation for part in window.kinds) == pytest.approx(1)
+
+
+def moved_by(one: Trace, ms: float) -> Trace:
+    activities = [replace(each, start_ms=each.start_ms + ms, end_ms=each.end_ms + ms) for each in one.activities]
+    messages = [replace(each, sent_ms=each.sent_ms + ms, received_ms=each.received_ms + ms) for each in one.messages]
+    return Trace(tuple(activities), tuple(messages))
 
 
 def everything_is_connected(batches: Sequence[BatchFact], whole: Trace) -> None:

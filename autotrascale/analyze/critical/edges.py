@@ -59,6 +59,10 @@ class Edges:
         """Those at these places, or for which it is true."""
         return replace(self, **{each.name: getattr(self, each.name)[which] for each in fields(self)})
 
+    def moved(self, ticks: int) -> Self:
+        """Later by so much."""
+        return replace(self, start=self.start + ticks, end=self.end + ticks)
+
     def joined(self, *others: Edges) -> Edges:
         parts = (self, *others)
         return Edges(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(self)))
