@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -33,6 +34,8 @@ from autotrascale.monitor.eventlog.files import is_address, opened
 WHOLE: Columns = {"application": "string", "query": "string", "day": "string", **PARTS}
 _SCHEMA = arrow_schema(WHOLE)
 _BLOCK = 100_000  # edges
+_BLOCK_WINDOWS = 20_000
+MOST_WINDOWS = 50_000_000  # between the first edge and the last of a query
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,19 @@ class Block:
 def analysed(spark: SparkSession, folder: str, seconds: float) -> DataFrame:
     """The parts of every window in which something was under way; windows are counted from 1970."""
     width = round(seconds * 1000 * TICKS)
-    work = [block for of, groups in groups_below(folder).items() for block in blocks_of(*of, groups, width)]
+    queries = groups_below(folder)
+    for (_, query), groups in queries.items():
+        _check_windows(query, groups, seconds)
+    work = [block for of, groups in queries.items() for block in blocks_of(*of, groups, width)]
     shares = spark.range(0, len(work), 1, max(1, len(work)))
     return shares.mapInArrow(partial(_analysed, work, width), ddl(WHOLE))
+
+
+def _check_windows(query: str, groups: Sequence[Group], seconds: float) -> None:
+    spans = (max(group.ends for group in groups) - min(group.begins for group in groups)) / TICKS / 1000
+    if spans / seconds > MOST_WINDOWS:
+        raise InputError("--window", f"cuts the {spans:,.0f} s of {query} into more than {MOST_WINDOWS:,} windows",
+                         seen=f"{seconds:g}", remedy="give longer ones, or a part of the logs")  # fmt: skip
 
 
 def groups_below(folder: str) -> dict[tuple[str, str], list[Group]]:
@@ -101,9 +114,15 @@ def blocks_of(application: str, query: str, groups: Sequence[Group], width: int)
             first, rows = at, 0
         rows += group.rows
     bounds.append((first, max(group.ends for group in groups) // width + 1))
-    for low, high in bounds:
+    for low, high in (part for bound in bounds for part in _in_parts(*bound)):
         its = tuple(group for group in in_order if group.begins < high * width and group.ends >= low * width)
-        yield Block(application, query, low, high, its)
+        if its:
+            yield Block(application, query, low, high, its)
+
+
+def _in_parts(first: int, last: int) -> Iterator[tuple[int, int]]:
+    for low in range(first, last, _BLOCK_WINDOWS):
+        yield low, min(low + _BLOCK_WINDOWS, last)
 
 
 def _analysed(work: Sequence[Block], width: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -114,8 +133,9 @@ def _analysed(work: Sequence[Block], width: int, batches: Iterable[pa.RecordBatc
 def parts_of_block(block: Block, width: int) -> pa.Table:
     edges, names = edges_in(_read(block.groups))
     low, high = block.first * width, block.last * width
-    cut_ = cut(edges.taken((edges.start < high) & (edges.end >= low)), width)
-    parts = parts_of(cut_.taken((cut_.window >= block.first) & (cut_.window < block.last)), names, width)
+    own = edges.taken((edges.start < high) & (edges.end >= low))
+    within = replace(own, start=np.maximum(own.start, low), end=np.minimum(own.end, high))
+    parts = parts_of(cut(within, width), names, width)
     days = pc.strftime(parts["started_ms"].cast(pa.int64(), safe=False).cast(pa.timestamp("ms")), "%Y-%m-%d")
     said = [pa.array([name] * len(parts), pa.string()) for name in (block.application, block.query)]
     return pa.Table.from_arrays([*said, days, *parts.columns], schema=_SCHEMA)

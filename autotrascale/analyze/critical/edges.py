@@ -96,6 +96,10 @@ def cut(edges: Edges, width: int) -> Edges:
     return replace(apart, start=start, end=end, window=window)
 
 
+def is_time(ms: float) -> bool:
+    return 0 <= ms <= _LATEST_MS
+
+
 def tick(ms: float) -> int:
     return round(ms * TICKS)
 
@@ -127,7 +131,7 @@ def _message(one: Message, timelines: _Numbering, operators: _Numbering) -> tupl
 
 
 def _check(place: str, start_ms: float, end_ms: float) -> None:
-    if not (0 <= start_ms <= end_ms <= _LATEST_MS):
+    if not (is_time(start_ms) and is_time(end_ms) and start_ms <= end_ms):
         seen, remedy = f"{start_ms} to {end_ms} ms", "give times since 1970 in ms, of one clock"
         raise InputError(f"timeline {place}", "ends before it begins, or at no time", seen=seen, remedy=remedy)
 

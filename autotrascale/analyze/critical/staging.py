@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from autotrascale.analyze.critical.edges import TICKS, Edges, Names, edges_of
+from autotrascale.analyze.critical.edges import TICKS, Edges, Names, edges_of, is_time
 from autotrascale.analyze.critical.gaps import filled
 from autotrascale.analyze.critical.spark_trace import trace
 from autotrascale.analyze.critical.tables import SCHEMA, table_of
@@ -90,7 +90,12 @@ def _batches(files: Sequence[LogFile], reports: list[Report]) -> Iterator[BatchF
             except (msgspec.DecodeError, ValueError, RecursionError):
                 bad, first_bad = bad + 1, first_bad or number
                 continue
-            yield from (fact for fact in facts if isinstance(fact, BatchFact))
+            for fact in facts:
+                if isinstance(fact, BatchFact):
+                    if is_time(fact.started_ms) and is_time(fact.committed_ms):
+                        yield fact
+                    else:  # a report on a batch of no time that a log can tell of
+                        bad, first_bad = bad + 1, first_bad or number
         reports.append(Report(file.number, 0, number, bad, first_bad, text.problem, text.overlong))
 
 

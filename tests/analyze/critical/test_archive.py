@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -17,9 +18,11 @@ from autotrascale.analyze.critical.edges import edges_of
 from autotrascale.analyze.critical.gaps import filled
 from autotrascale.analyze.critical.overall import newest, overall, windows, write
 from autotrascale.analyze.critical.parts import participations, windows_of
-from autotrascale.analyze.critical.staging import Files, in_path, stage
+from autotrascale.analyze.critical.staging import Files, in_path, stage, stage_log
 from autotrascale.analyze.critical.tables import edges_in, table_of
 from autotrascale.domain.participation import SUMMARIES, Participation, mean
+from autotrascale.monitor.eventlog.damage import Report
+from autotrascale.monitor.eventlog.files import find_files
 
 LOGS = Path(__file__).parent.parent / "logs"
 MIDNIGHT = 1_800_057_600_000.0  # 2027-01-16
@@ -72,6 +75,21 @@ def test_windows_are_the_same_however_blocks_are_cut(
     alike(found, here(seconds))
 
 
+def test_a_long_edge_in_short_windows_comes_block_by_block(tmp_path: Path) -> None:
+    """An hour of planning, by the millisecond: as many windows as a block may have, each of them whole."""
+    trace = Trace((Activity("driver", MIDNIGHT, MIDNIGHT + 3_600_000, Kind.planning),), ())
+    edges, names = edges_of(trace)
+    with Files(str(tmp_path / "application=app"), 0) as files:
+        files.write("slow", filled(edges), names)
+    ((of, groups),) = groups_below(str(tmp_path)).items()
+    blocks = list(blocks_of(*of, groups, 1000))
+    assert [(block.first, block.last) for block in blocks[1:]] == [
+        (block.last, min(block.last + 20_000, blocks[-1].last)) for block in blocks[:-1]
+    ]
+    parts = parts_of_block(blocks[0], 1000)
+    assert parts["summary"].to_pylist().count("kinds") == 20_000
+
+
 def alike(found: list[Participation], expected: list[Participation]) -> None:
     """But for the last digit of a sum, and what comes first of equals."""
     for one, other in zip(found, expected, strict=True):
@@ -116,6 +134,18 @@ def test_an_archive_on_spark(spark: SparkSession, staged: Path, tmp_path: Path) 
     days = sorted(path.name for path in (tmp_path / "out").glob("application=app/query=*/day=*"))
     assert days == ["day=2027-01-15", "day=2027-01-16"]
     parts.unpersist()
+
+
+def test_a_batch_of_no_possible_time_is_left_out_and_told(tmp_path: Path) -> None:
+    with pa.input_stream(str(next(LOGS.glob("plain/*.zstd"))), compression="zstd") as stream:
+        text = stream.read()
+    log = tmp_path / "log"
+    log.write_bytes(text.replace(b'"timestamp":"2026-11-18T09:13:02', b'"timestamp":"1026-11-18T09:13:02'))
+    reports: list[Report] = []
+    with Files(str(tmp_path / "edges/application=app"), 0) as files:
+        stage_log(find_files([str(log)])[0], files, reports)
+    assert [report.bad for report in reports] == [1]
+    assert {group.begins > 0 for groups in groups_below(str(tmp_path / "edges")).values() for group in groups} == {True}
 
 
 @pytest.mark.spark
