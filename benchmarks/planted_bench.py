@@ -8,7 +8,11 @@ a window. In each the parts of a summary are ranked in three ways, and the plant
     busy           the time for which it was under way, whoever waited for it: a profile
     utilisation    the share of the window for which the timelines that did it were at it, each weighed by its time
 
-`--logs FOLDER` looks again at the event logs of a run that kept them with `--keep FOLDER`.
+`not_divided` is the share of a batch that no parallelism shortens, by what decisions go by. `following` is what reading
+along costs, as `autotrascale critical --follow` does: the CPU time of whoever follows, beside the time of the batches.
+
+`--logs FOLDER` looks again at the event logs of a run that kept them with `--keep FOLDER`; `--sample FILE` keeps two
+batches of each plant, drawn by seed, for the tests.
 """
 
 from __future__ import annotations
@@ -16,12 +20,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import tempfile
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import msgspec
+import zstandard
 
 from autotrascale.analyze.critical.activities import Activity, Kind
 from autotrascale.analyze.critical.driver import DRIVER
@@ -29,12 +39,14 @@ from autotrascale.analyze.critical.evidence import participation, shares
 from autotrascale.analyze.critical.spark_trace import batch_trace
 from autotrascale.analyze.facts import BatchFact
 from autotrascale.analyze.live.application import Application
+from autotrascale.analyze.live.critical import CriticalWindows
 from autotrascale.domain.participation import Participation
 from autotrascale.monitor.eventlog.following import Follower
 from benchmarks.planted.queries import PLANTS, Plant
 from benchmarks.planted.runs import SLOWED, WARMING, run
 
 GOAL = 0.95
+_PIECE = 40  # lines of a log that are written at once
 Ranking = list[str]
 
 
@@ -64,6 +76,7 @@ def figures(logs: Path) -> dict[str, Any]:
         "first_share": shares,
         "goal": GOAL,
         "plants": found,
+        "following": _following(logs),
         "load_average": os.getloadavg()[0],
     }
 
@@ -147,13 +160,55 @@ def _instead(rankings: Sequence[Mapping[str, Ranking]], hits: Sequence[bool], wa
     return dict(found)
 
 
-def _batches(logs: Path) -> dict[str, list[BatchFact]]:
+def _following(logs: Path) -> dict[str, Any]:
+    """Of all logs, each given in pieces, as it grew; windows of ten seconds."""
+    windows, seconds, batches = 0, 0.0, 0
+    for folder in logs.glob("eventlog_v2_*"):
+        application = folder.name.removeprefix("eventlog_v2_")
+        lines = (folder / f"events_1_{application}").read_bytes().splitlines(keepends=True)
+        with tempfile.TemporaryDirectory() as growing:
+            (Path(growing) / folder.name).mkdir()
+            followed = CriticalWindows(Follower(Path(growing), application, consume=False), application, 10.0)
+            with (Path(growing) / folder.name / f"events_1_{application}").open("ab", buffering=0) as log:
+                for at in range(0, len(lines), _PIECE):
+                    log.write(b"".join(lines[at : at + _PIECE]))
+                    began = time.process_time()
+                    windows += len(followed.poll())
+                    seconds += time.process_time() - began
+        batches += sum(line.startswith(b'{"Event":"org') and b"QueryProgressEvent" in line for line in lines)
+    took = sum(batch.seconds for each in _batches(logs, warming=0).values() for batch in each)
+    return {
+        "windows": windows,
+        "batches": batches,
+        "cpu_ms_a_batch": round(1000 * seconds / batches, 1) if batches else None,
+        "share_of_batch_time": round(seconds / took, 5) if took else None,
+    }
+
+
+def _sample(logs: Path) -> bytes:
+    """Two batches of each plant, as `tests/analyze/test_planted.py` reads them."""
+    chance, batches = random.Random(19), _batches(logs)
+    drawn = {plant.name: chance.sample(batches[plant.name], 2) for plant in PLANTS if plant.name in batches}
+    kept = {name: [replace(batch, offsets=(), newest=(), states=()) for batch in each] for name, each in drawn.items()}
+    return zstandard.compress(msgspec.json.encode(kept))
+
+
+def sampled(packed: bytes) -> dict[str, list[BatchFact]]:
+    return msgspec.json.decode(zstandard.decompress(packed), type=dict[str, list[BatchFact]])
+
+
+def planted_first(plant: Plant, batch: BatchFact) -> dict[str, bool]:
+    """Whether what was planted comes first, by each of the ways."""
+    return {way: ranking[0] == _planted(plant, batch) for way, ranking in ranked(plant, batch).items()}
+
+
+def _batches(logs: Path, warming: int = WARMING) -> dict[str, list[BatchFact]]:
     """By the query's name, those after warming up."""
     found = {}
     for folder in sorted(logs.glob("eventlog_v2_*")):
         told = Application(Follower(logs, folder.name.removeprefix("eventlog_v2_"), consume=False))
         told.poll()
-        found |= {each.name: each.batches[WARMING:] for each in told.runs.values()}
+        found |= {each.name: each.batches[warming:] for each in told.runs.values()}
     return found
 
 
@@ -163,12 +218,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--plants", default=",".join(plant.name for plant in PLANTS))
     parser.add_argument("--keep", type=Path, help="where the event logs shall stay")
     parser.add_argument("--logs", type=Path, help="event logs of a run that was kept")
+    parser.add_argument("--sample", type=Path, help="where two batches of each plant are written")
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="planted-bench-") as own:
         folder = asked.keep or Path(own)
         if asked.logs is None:
             run(asked.plants.split(","), asked.batches, folder.absolute())
-        print(json.dumps(figures(asked.logs or folder / "events"), indent=2))
+        logs = asked.logs or folder / "events"
+        if asked.sample is not None:
+            asked.sample.write_bytes(_sample(logs))
+        print(json.dumps(figures(logs), indent=2))
 
 
 if __name__ == "__main__":
