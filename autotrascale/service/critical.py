@@ -130,11 +130,12 @@ def _logs(name: str, store: str | None) -> list[str]:
     if is_address(name) or Path(name).exists() or "/" in name:
         return [name]
     from autotrascale.service.keeping import home_of
-    from autotrascale.service.store import need_decisions
+    from autotrascale.service.store import need_decisions, store_uri
 
-    decisions = need_decisions(store)
+    decisions = None if store_uri(store) is None else need_decisions(store)
     home = home_of(decisions, name)
-    decisions.close()
+    if decisions is not None:
+        decisions.close()
     logs = sorted((path for path in home.rglob("events") if path.is_dir()), key=lambda path: path.stat().st_mtime)
     if not logs:
         remedy = "give the path of a Spark event log, or the name of a program that `autotrascale run` keeps"
