@@ -16,6 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
+from autotrascale.domain.displayed import Displayed
+
 # One instance more of an operator, or as many as there may be; all its instances alike; a kind of activity for nothing.
 Change = Literal["one-more", "unlimited", "even", "free"]
 ALL = "all operators"
@@ -42,7 +44,7 @@ class WhatIf:
 
 
 @dataclass(frozen=True)
-class Participation:
+class Participation(Displayed):
     """One window, or the mean of several. Parts come with the greatest participation first."""
 
     application: str

@@ -15,12 +15,9 @@ from autotrascale.service.store import StoreOption
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
-
     from autotrascale.domain.participation import Participation
     from autotrascale.monitor.stores.store import MetricStore
 
-_SHOWN = 12  # rows of the table
 _DRAWN = 200  # windows of a plot, the newest
 
 
@@ -143,7 +140,7 @@ def _logs(name: str, store: str | None) -> list[str]:
     return [str(logs[-1])]
 
 
-def _parts(spark: Any, paths: Sequence[str], folder: str, seconds: float) -> DataFrame:
+def _parts(spark: Any, paths: Sequence[str], folder: str, seconds: float) -> Any:
     """Measured once, whatever is asked of them afterwards."""
     from autotrascale.analyze.archive.columns import ddl
     from autotrascale.analyze.critical.archive import WHOLE, analysed
@@ -152,11 +149,10 @@ def _parts(spark: Any, paths: Sequence[str], folder: str, seconds: float) -> Dat
     for damage in stage(spark, paths, f"{folder}/edges"):
         note(str(damage))
     analysed(spark, f"{folder}/edges", seconds).write.parquet(f"{folder}/parts")
-    kept: DataFrame = spark.read.schema(ddl(WHOLE)).parquet(f"{folder}/parts")
-    return kept
+    return spark.read.schema(ddl(WHOLE)).parquet(f"{folder}/parts")
 
 
-def _found(parts: DataFrame, query: str, paths: Iterable[str]) -> list[Participation]:
+def _found(parts: Any, query: str, paths: Iterable[str]) -> list[Participation]:
     from autotrascale.analyze.critical.overall import overall
     from autotrascale.domain.errors import InputError
 
@@ -178,12 +174,13 @@ def _keeper(stack: ExitStack, metrics: str) -> MetricStore | None:
     return stack.enter_context(open_store(read_settings(Path(metrics)))) if metrics else None
 
 
-def _hand_on(parts: DataFrame, output: str, store: MetricStore | None) -> None:
+def _hand_on(parts: Any, output: str, store: MetricStore | None) -> None:
     from autotrascale.analyze.critical.overall import windows, write
+    from autotrascale.monitor.eventlog.files import is_address
     from autotrascale.monitor.stores.participation_points import participation_points
 
-    if output:
-        write(parts, output)
+    if output:  # whoever runs Spark may have begun in another folder
+        write(parts, output if is_address(output) else str(Path(output).absolute()))
     if store is not None:
         for one in windows(parts):
             store.write(participation_points(one))
@@ -198,24 +195,12 @@ def _as_dict(one: Participation) -> dict[str, Any]:
 
 
 def _show(one: Participation) -> None:
-    from autotrascale.views.critical import explanation, in_words
+    from autotrascale.views.critical import COLUMNS, explanation, rows
 
     for line in explanation(one):
         say(line)
     say(f"({one.query} of {one.application}, {one.seconds:,.0f} s in windows)")
-    working = one.path_seconds / one.seconds
-    rows: list[tuple[object, ...]] = [
-        (what, name, _share(part.participation / working if working else 0.0), f"{part.busy_seconds:,.1f}")
-        for what, parts, name_of in (
-            ("kind", one.kinds, lambda part: in_words(part.name)),
-            ("operator", one.operators, lambda part: part.name),
-            ("timeline", one.timelines, lambda part: part.name),
-        )
-        for part in parts[:_SHOWN]
-        if part.name != "waiting"
-        for name in [name_of(part)]
-    ]
-    table(("of", "what", "critical", "busy s"), rows)
+    table(COLUMNS, rows(one))
 
 
 def _show_window(one: Participation) -> None:
@@ -227,11 +212,7 @@ def _show_window(one: Participation) -> None:
     say(f"{at} {one.query}: {explanation(one)[0]}")
 
 
-def _share(value: float) -> str:
-    return f"{value:.1%}"
-
-
-def _draw(parts: DataFrame, one: Participation) -> None:
+def _draw(parts: Any, one: Participation) -> None:
     from autotrascale.analyze.critical.overall import newest
     from autotrascale.views.plots import critical as plots
     from autotrascale.views.plots import terminal

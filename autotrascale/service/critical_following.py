@@ -16,7 +16,7 @@ _PREFIX = "eventlog_v2_"
 
 
 def follow(log: Path, seconds: float, query: str, tell: Callable[[Participation], None], limit: float | None) -> int:
-    """Tells of each window as it ends, until the application does or `limit` seconds are over. How many there were."""
+    """Tells of each window when it ends, until the application or `limit` seconds are over. How many there were."""
     from autotrascale.analyze.live.critical import CriticalWindows
     from autotrascale.execute.spark.read_only import application_folder
     from autotrascale.monitor.eventlog.following import Follower

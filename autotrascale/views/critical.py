@@ -29,6 +29,7 @@ _IN_WORDS = {
     "external-call": "external calls",
     UNKNOWN: "what the log does not say",
 }
+_ROWS = 12  # of operators and of timelines
 _NAMED = 4  # kinds and operators in a sentence
 _SMALL = 0.02  # a share, or a saving, that is not worth a word
 _UNEVEN = 1.5  # times its even part: from here on an executor is told of
@@ -52,6 +53,21 @@ def explanation(one: Participation) -> list[str]:
         shorter(one),
         parallelism(one),
         *_limits(one),
+    ]
+
+
+COLUMNS = ("of", "what", "critical", "busy s")
+
+
+def rows(one: Participation) -> list[tuple[str, str, str, str]]:
+    """The greatest parts, beside how long each was busy."""
+    working = 1 - one.waiting
+    named = [("kind", in_words(part.name), part) for part in one.kinds if part.name != WAITING]
+    named += [("operator", part.name, part) for part in one.operators[:_ROWS]]
+    named += [("timeline", part.name, part) for part in one.timelines[:_ROWS]]
+    return [
+        (of, name, f"{part.participation / working if working > 0 else 0.0:.1%}", f"{part.busy_seconds:,.1f}")
+        for of, name, part in named
     ]
 
 

@@ -9,11 +9,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from autotrascale.analyze.critical.archive import blocks_of, groups_below, parts_of_block
+from autotrascale.analyze.critical.parts import participations
+from autotrascale.analyze.critical.staging import Files, stage_log
+from autotrascale.domain.participation import mean
 from autotrascale.execute.spark.local_session import local_session
+from autotrascale.monitor.eventlog.files import find_files
 from autotrascale.monitor.stores.participation_points import PART, WINDOW
 from autotrascale.monitor.stores.settings import SqliteSettings, open_store
 from autotrascale.monitor.stores.store import Query
 from autotrascale.service import cli
+from autotrascale.views.critical import explanation
 
 LOGS = Path(__file__).parents[1] / "analyze" / "logs"
 PLAIN = str(next(LOGS.glob("plain/*.zstd")))
@@ -61,6 +67,17 @@ def test_what_cannot_be_done_is_said_in_one_line(
 def test_a_window_that_is_no_length(window: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("critical", PLAIN, "--window", window) == 2
     assert "is no number of seconds from 0.001 to 10,000,000" in capsys.readouterr().err
+
+
+def test_what_the_guide_shows_is_what_it_says_of_that_log(tmp_path: Path) -> None:
+    """Without Spark, by the functions that Spark calls."""
+    files, _ = find_files([str(LOGS / "marked")])
+    with Files(str(tmp_path / "application=app"), 0) as written:
+        stage_log(files, written, [])
+    ((of, groups),) = groups_below(str(tmp_path)).items()
+    rows = [row for block in blocks_of(*of, groups, 10**7) for row in parts_of_block(block, 10**7).to_pylist()]
+    guide = (Path(__file__).parents[2] / "docs" / "critical.md").read_text(encoding="utf-8")
+    assert "".join(f"    {line}\n" for line in explanation(mean(list(participations(rows))))) in guide
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from html import escape
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from autotrascale.analyze.critical.activities import Kind
 from autotrascale.domain.participation import ALL, UNKNOWN, WAITING, Part, Participation, WhatIf, as_dict, mean, ordered
 from autotrascale.monitor.stores.participation_points import participation_points
-from autotrascale.views.critical import explanation, in_words
+from autotrascale.views.critical import explanation, in_words, rows
 from autotrascale.views.plots import critical as plots
 from autotrascale.views.plots.plotly import figure
 from autotrascale.views.plots.terminal import text
@@ -106,6 +107,17 @@ def test_a_query_bound_by_its_commits() -> None:
         "most. The other 60% no instance shortens.",
         "For 50% of the time it waited for input or its trigger; that is in none of the shares.",
     ]
+
+
+def test_a_notebook_shows_the_same() -> None:
+    one = replace(known(), query="<script>words")
+    html = one._repr_html_()
+    assert "&lt;script&gt;words" in html
+    assert "<script" not in html
+    assert all(escape(line) in html for line in explanation(one))
+    assert [row[:3] for row in rows(one)][:3] == [
+        ("kind", "the commit log", "60.0%"), ("kind", "processing", "40.0%"), ("operator", "count", "40.0%")
+    ]  # fmt: skip
 
 
 def test_a_query_that_only_waited_and_one_without_work_for_operators() -> None:

@@ -18,7 +18,7 @@ from autotrascale.analyze.critical.edges import edges_of
 from autotrascale.analyze.critical.gaps import filled
 from autotrascale.analyze.critical.overall import newest, overall, windows, write
 from autotrascale.analyze.critical.parts import participations, windows_of
-from autotrascale.analyze.critical.staging import Files, in_path, stage, stage_log
+from autotrascale.analyze.critical.staging import Files, in_path, stage_log
 from autotrascale.analyze.critical.tables import edges_in, table_of
 from autotrascale.domain.participation import SUMMARIES, Participation, mean
 from autotrascale.monitor.eventlog.damage import Report
@@ -148,19 +148,18 @@ def test_a_batch_of_no_possible_time_is_left_out_and_told(tmp_path: Path) -> Non
     assert {group.begins > 0 for groups in groups_below(str(tmp_path / "edges")).values() for group in groups} == {True}
 
 
-@pytest.mark.spark
-def test_recorded_logs(spark: SparkSession, tmp_path: Path) -> None:
-    broken = tmp_path / "logs" / "broken.zstd"
-    broken.parent.mkdir()
+def test_damage_is_told_and_what_is_whole_is_used(tmp_path: Path) -> None:
     whole = next(LOGS.glob("plain/*.zstd")).read_bytes()
-    broken.write_bytes(whole[: len(whole) // 2])
-    (tmp_path / "logs" / "lines").write_text('{"Event":"SparkListenerTaskEnd","Stage ID":\nno event at all\n')
-    damages = stage(spark, [str(LOGS), str(broken.parent)], str(tmp_path / "edges"))
-    told = [str(damage) for damage in damages]
-    assert any("broken.zstd" in line and "what comes before is used" in line for line in told)
-    assert any("lines" in line and "no whole event" in line for line in told)
-    found = {one.query: one for one in overall(analysed(spark, str(tmp_path / "edges"), 5.0))}
-    assert {"plain", "counting", "filtered"} <= found.keys()
-    for one in found.values():
+    (tmp_path / "broken.zstd").write_bytes(whole[: len(whole) // 2])
+    with pa.input_stream(str(next(LOGS.glob("plain/*.zstd"))), compression="zstd") as stream:
+        (tmp_path / "lines").write_bytes(b'{"Event":"SparkListenerTaskEnd","Stage ID":\n' + stream.read())
+    reports: list[Report] = []
+    with Files(str(tmp_path / "edges/application=app"), 0) as files:
+        for file in find_files([str(tmp_path)])[0]:
+            stage_log([file], files, reports)
+    assert ["what comes before is used" in report.problem for report in reports] == [True, False]
+    assert (reports[1].bad, reports[1].first_bad) == (1, 1)
+    ((of, groups),) = groups_below(str(tmp_path / "edges")).items()
+    found = [participations(parts_of_block(block, 10**7).to_pylist()) for block in blocks_of(*of, groups, 10**7)]
+    for one in (one for some in found for one in some):
         assert sum(part.participation for part in one.kinds) == pytest.approx(1)
-        assert {part.name for part in one.kinds} & {"planning", "write-ahead-log"}

@@ -4,7 +4,7 @@
         straggler's (`Critical.elsewhere`)
 
 From e ≥ `BOUND` on no parallelism is asked for: not half of the batch is left for it to divide. Measured by
-`python -m benchmarks.planted_bench`: docs/critical-paths.md has e where an operator lacks instances, and where not.
+`python -m benchmarks.planted_bench`: docs/critical.md has e where an operator lacks instances, and where not.
 """
 
 from __future__ import annotations
