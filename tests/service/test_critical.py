@@ -107,7 +107,7 @@ def test_of_a_recorded_query(nowhere: Path, capsys: pytest.CaptureFixture[str]) 
     assert all(abs(sum(part["participation"] for part in one["kinds"]) - 1) < 1e-9 for one in windows)
     assert windows[-1]["explanation"][0].startswith("Latency is made of ")
 
-    with open_store(SqliteSettings(str(nowhere / "kept.db"))) as store:
+    with open_store(SqliteSettings(path=str(nowhere / "kept.db"))) as store:
         kept = store.windows(Query(WINDOW, "waiting", 0, 2**62, {"job": "plain"}), "count")
         assert [sample.value for sample in kept] == [len(windows)]
         assert store.windows(Query(PART, "participation", 0, 2**62, {"summary": "instances"}, ("instance",)), "mean")

@@ -68,15 +68,16 @@ def graph_of(edges: Edges, width: int) -> Graph:
     strands, source, target = _strands(edges)
     span = 2 * width + 2  # codes of a strand
     begin, end = source * span + 2 * edges.start, target * span + 2 * edges.end
-    seam = np.intersect1d(end[activities], begin[activities])
+    ends = _distinct(end[activities])
+    seam = ends[_among(ends, _distinct(begin[activities]))]
     begin = np.where(_among(begin, seam), begin + (~edges.message), begin)
     end = np.where(edges.message & _among(end, seam), end + 1, end)
 
     first = np.arange(len(strands)) * span
     last = first + 2 * width
-    vertex = np.unique(np.concatenate([first, last, begin[messages], end[messages]]))
+    vertex = _distinct(np.concatenate([first, last, begin[messages], end[messages]]))
     along = np.flatnonzero(~_among(vertex, last))  # a link leads from each of these to the next
-    codes = np.unique(np.concatenate([vertex, begin[activities], end[activities]]))
+    codes = _distinct(np.concatenate([vertex, begin[activities], end[activities]]))
     pieces = np.flatnonzero(~_among(codes, last))
     covering = _covering(codes[pieces], activities, begin, end)
     ticks = codes[pieces + 1] // 2 - codes[pieces] // 2  # within a strand: a span is even
@@ -104,6 +105,12 @@ def graph_of(edges: Edges, width: int) -> Graph:
         piece_edge=np.concatenate([covering, messages]),
         piece_ticks=np.concatenate([ticks, edges.end[messages] - edges.start[messages]]),
     )
+
+
+def _distinct(values: Numbers) -> Numbers:
+    """In order, as `np.unique` has them, which makes a table of hashes first and takes far longer."""
+    ordered = np.sort(values)
+    return ordered[np.r_[True, ordered[1:] != ordered[:-1]]] if len(ordered) else ordered
 
 
 def _among(values: Numbers, ordered: Numbers) -> NDArray[np.bool_]:
