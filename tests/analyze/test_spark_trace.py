@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from drawn_batches import drawn_batches
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrascale.analyze.critical.activities import Activity, Kind, Trace
@@ -142,6 +142,7 @@ def _held(times: object) -> bool:
     return getattr(times, "finished_ms", 0) > getattr(times, "launched_ms", 0)
 
 
+@settings(deadline=None, max_examples=50)
 @given(seeds)
 def test_drawn_batches_keep_every_law(seed: int) -> None:
     check(drawn_batches(random.Random(seed)))
