@@ -66,7 +66,8 @@ def _each_once(vertices: Numbers, place: Numbers) -> Numbers:
     """As `np.unique`, in any order; for a few at a time that takes longer than all else. `place` is for notes."""
     at = np.arange(len(vertices))
     place[vertices] = at
-    return vertices[place[vertices] == at]
+    once: Numbers = vertices[place[vertices] == at]
+    return once
 
 
 @dataclass(frozen=True)

@@ -181,6 +181,22 @@ def test_the_result_of_a_task_is_no_consequence_of_the_next_launch_on_its_slot()
     assert found.waiting == 0
 
 
+def test_what_is_sent_where_an_activity_ends_knows_nothing_of_what_comes_in_then() -> None:
+    """Three paths: x to y, x to b, a to y; and none from a to b."""
+    trace = Trace(
+        (
+            Activity("slot", 0, 10, Kind.processing, "x"),
+            Activity("slot", 10, 20, Kind.processing, "y"),
+            Activity("a", 0, 5, Kind.processing, "a"),
+            Activity("b", 15, 20, Kind.processing, "b"),
+        ),
+        (Message("a", 5, "slot", 10, Kind.fetch), Message("slot", 10, "b", 15, Kind.fetch)),
+    )
+    (found,) = analysed(trace, 0.02)
+    parts = {part.name: part.participation for part in found.operators}
+    assert parts == pytest.approx({"x": 2 / 3 / 2, "y": 2 / 3 / 2, "a": 1 / 3 / 4, "b": 1 / 3 / 4})
+
+
 def test_a_gap_that_a_message_ends_was_a_wait_and_another_is_unknown() -> None:
     trace = Trace(
         (
@@ -207,6 +223,27 @@ def test_cutting_keeps_every_tick_of_work(trace: Trace, width: int) -> None:
     assert (apart.end - apart.start).sum() == (kept.end - kept.start).sum()
     assert (apart.start >= 0).all()
     assert (apart.end <= width * 1000).all()
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=12),
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 40), st.integers(0, 40)), max_size=4),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_timeline_that_is_said_to_do_two_things_at_once_does_one_after_another(
+    did: list[tuple[str, int, int]], sent: list[tuple[str, int, int]]
+) -> None:
+    activities = [Activity(name, min(a, b), max(a, b), Kind.processing, f"{n}") for n, (name, a, b) in enumerate(did)]
+    messages = [Message(name, min(a, b), "b", max(a, b), Kind.fetch) for name, a, b in sent]
+    edges, names = edges_of(Trace(tuple(activities), tuple(messages)))
+    kept = filled(edges)
+    for timeline in range(len(names.timelines)):
+        own = kept.taken((kept.source == timeline) & ~kept.message)
+        own = own.taken(own.start.argsort())
+        assert (own.end[:-1] <= own.start[1:]).all()
+    for some in (kept, edges):  # and where nobody saw to it, nothing is counted twice
+        for found in windows_of(some, names, 0.01, application="a", query="q"):
+            assert sum(part.participation for part in found.kinds) == pytest.approx(1)
 
 
 @given(traces(60))
