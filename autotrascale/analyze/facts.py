@@ -19,6 +19,22 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 
+class TaskTimes(Struct, frozen=True, gc=False):
+    """When a task held its slot, by the driver's clock, and what of its time Spark tells apart beside what a
+    `TaskFact` has. None is not told."""
+
+    launched_ms: int
+    finished_ms: int
+    run_ms: int | None = None
+    serialise_ms: int | None = None
+    shuffle_write_ms: float | None = None
+    python_ms: int | None = None  # Python workers, beside the time in the user's own code
+    state_load_ms: int | None = None
+    state_commit_ms: int | None = None
+    remote_bytes: int | None = None  # of shuffles, from other executors
+    local_bytes: int | None = None  # … and from its own
+
+
 @dataclass(frozen=True, slots=True)
 class TaskFact:
     """One task that did its work, or the sums of several of one instance. `read` comes from a source or a shuffle,
@@ -38,6 +54,7 @@ class TaskFact:
     slot_ms: int | None = None  # how long it held its slot, working or not
     cpu_ns: int | None = None
     executor: str | None = None  # that ran it, by Spark's name
+    times: TaskTimes | None = None  # of a job that is followed
 
 
 class StageFact(Struct, frozen=True, gc=False):
@@ -53,6 +70,7 @@ class StageFact(Struct, frozen=True, gc=False):
     exit: bool = True
     first: bool = False  # it reads from no other stage
     stateful: bool = False
+    parents: tuple[int, ...] = ()  # the stages that it reads from, as far as they are known
 
 
 class Mark(Struct, frozen=True, gc=False):
@@ -95,6 +113,8 @@ class BatchFact:
     query: str | None = None  # its number, the same from run to run
     name: str | None = None
     sources: tuple[str, ...] = ()  # as they describe themselves: KafkaV2[Subscribe[clicks]]
+    sink: str = ""  # … as it does: ForeachBatchSink
+    jobs_ms: tuple[int, ...] = ()  # when its jobs were submitted
 
     @property
     def committed_ms(self) -> float:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotrascale.analyze.facts import TaskFact
+from autotrascale.analyze.task_times import times_of
 from autotrascale.monitor.eventlog.events import UNKNOWN, FullTaskEnd, TaskMetrics
 
 Column = NDArray[np.int64]
@@ -72,6 +73,7 @@ def task_facts(ends: Iterable[FullTaskEnd]) -> list[TaskFact]:
             slot_ms=_sum(did.run_ms, did.deserialise_ms, did.serialise_ms),
             cpu_ns=_sum(did.cpu_ns, did.deserialise_cpu_ns),
             executor=info.executor,
+            times=times_of(info, did),
         )
         for (stage, info, did), row in zip(done, rows, strict=True)
     ]

@@ -142,6 +142,36 @@ class OperatorMetrics(Work):
 
 
 @dataclass(frozen=True)
+class Critical:
+    """What of the batches' time was on their critical paths and is shortened by no more instances, as shares of it.
+    `straggler` is what would be saved if the instances of each operator took equally long; `operator` has the one that
+    lags most."""
+
+    driver: float = 0.0  # its own work: offsets, planning, scheduling
+    commits: float = 0.0  # logs and state
+    external: float = 0.0  # the sink's own function and what it calls
+    straggler: float = 0.0
+    operator: str = ""
+
+    def __post_init__(self) -> None:
+        for name in CRITICAL_FIELDS:
+            checks.share(name, getattr(self, name))
+
+    @property
+    def elsewhere(self) -> float:
+        """All of it together."""
+        return min(1.0, self.driver + self.commits + self.external + self.straggler)
+
+    @property
+    def most(self) -> str:
+        """Which of them is the greatest."""
+        return max(CRITICAL_FIELDS, key=lambda name: float(getattr(self, name)))
+
+
+CRITICAL_FIELDS = ("driver", "commits", "external", "straggler")
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """One window of one job. Times in seconds, rates in records per second."""
 
@@ -157,6 +187,7 @@ class Snapshot:
     throughput: float | None = None
     latency_seconds: Latency = field(default_factory=Latency)
     backlog_records: float | None = None
+    critical: Critical | None = None  # of micro-batches, where their tasks' times are known
 
     def __post_init__(self) -> None:
         if not self.job:

@@ -49,7 +49,7 @@ def snapshot(
     check_paths(event_log)
     megabytes("--driver-memory", driver_memory)
     if output:
-        _check_output(output)
+        check_output(output)
     with workspace() as folder, local_session(driver_memory) as spark:
         archive = read(spark, event_log, folder)
         _tell_damage(archive)
@@ -80,7 +80,7 @@ def _seconds(window: str) -> float | None:
     return seconds
 
 
-def _check_output(folder: str) -> None:
+def check_output(folder: str) -> None:
     """Before Spark is started; of a folder elsewhere only Spark can tell."""
     from autotrascale.domain.errors import InputError
     from autotrascale.monitor.eventlog.files import is_address

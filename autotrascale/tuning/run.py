@@ -246,7 +246,7 @@ class _Run:
             number=self._number, phase=phase, parallelism=dict(trial.parallelism), verdict=verdict,
             latency_seconds=latency, throughput=None if trial.snapshot is None else trial.snapshot.throughput,
             seconds=seconds, score=self._score(trial.parallelism, latency), detail=detail,
-            shortage=trial.shortage,
+            shortage=trial.shortage, critical=None if trial.snapshot is None else trial.snapshot.critical,
         )  # fmt: skip
 
     def _score(self, parallelism: Mapping[str, int], latency: float | None) -> float | None:
@@ -289,6 +289,7 @@ class _Run:
             last.seconds,
             best.score,
             shortage=last.shortage,
+            critical=last.critical,
         )
         return Outcome(
             self.job, self.engine.simulated, dict(floor.parallelism), self._sizing(floor), chosen, best.trusted,

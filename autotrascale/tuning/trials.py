@@ -11,7 +11,7 @@ from autotrascale.domain import checks
 from autotrascale.domain.displayed import Displayed
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
-from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.snapshot import Critical, Snapshot
 from autotrascale.domain.trial import Shortage, Trial, Verdict
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.runs import LEAST_LATENCY
@@ -64,6 +64,7 @@ class Evaluation:
     score: float | None = None  # None while the floor is looked for: scores are relative to it
     detail: str = ""
     shortage: Shortage | None = None  # of the machine, while it ran
+    critical: Critical | None = None  # what more instances would not shorten, where that was measured
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import singledispatch
 
 from autotrascale.domain.decision import Decision
+from autotrascale.domain.participation import Participation
 from autotrascale.plan.search.benefit_model import BenefitModel, Sample
 from autotrascale.plan.search.runs import Best, Run
 from autotrascale.plan.search.study import Study
 from autotrascale.plan.words import amount, seconds
 from autotrascale.tuning import Evaluation, Outcome
+from autotrascale.views import critical
 from autotrascale.views.explanation import likely, named, why
 from autotrascale.views.html import Point, box, chart, line, listing, page, table
 from autotrascale.views.verdict import summary
@@ -98,6 +100,12 @@ def _outcome(outcome: Outcome) -> str:
         table(("trial", "phase", "parallelism", "found"), trials),
         listing(outcome.remarks),
     )  # fmt: skip
+
+
+@as_html.register
+def _participation(one: Participation) -> str:
+    title = f"Critical paths of {one.query}, {seconds(one.seconds)}"
+    return box(title, listing(critical.explanation(one)), table(critical.COLUMNS, critical.rows(one)))
 
 
 def report(outcome: Outcome) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from autotrascale.domain.snapshot import Execution
 from autotrascale.domain.trial import Verdict
+from autotrascale.plan.control.looks.elsewhere import BOUND, said
 from autotrascale.plan.sizing.sizing import slots
 from autotrascale.plan.words import amount, instances, listing, percent, seconds
 from autotrascale.tuning import Outcome
@@ -44,7 +45,9 @@ def advice(outcome: Outcome) -> list[str]:
 def _of_the_job(outcome: Outcome) -> list[str]:
     if outcome.met_target:
         return [*_beyond_the_rule(outcome), *_cheaper(outcome)]
-    return [*_fixed_cost(outcome)] or [*_slowed(outcome), *_rate(outcome), *_at_p_max(outcome), *_more_trials(outcome)]
+    if limits := [*_fixed_cost(outcome), *_elsewhere(outcome)]:
+        return limits
+    return [*_slowed(outcome), *_rate(outcome), *_at_p_max(outcome), *_more_trials(outcome)]
 
 
 # --- the target is held -----------------------------------------------------------------------------------------------
@@ -165,6 +168,13 @@ def _fixed_cost(outcome: Outcome) -> Iterator[str]:
             f"a batch costs {seconds(fixed)} before any record, so no parallelism up to P_max gets below"
             f" {seconds(least)}: raise the target, or make batches cheaper (fewer stages, less state)"
         )
+
+
+def _elsewhere(outcome: Outcome) -> Iterator[str]:
+    """A driver, commits, calls or a straggler, as the critical paths of the best trial's batches have it."""
+    critical = outcome.best.critical
+    if critical is not None and critical.elsewhere >= BOUND:
+        yield said(critical)
 
 
 def _slowed(outcome: Outcome) -> Iterator[str]:

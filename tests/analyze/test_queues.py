@@ -18,13 +18,13 @@ from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.monitor.eventlog.events import (
+    FullShuffleRead,
+    FullShuffleWrite,
     FullTaskEnd,
     FullTaskInfo,
     FullTaskMetrics,
     Input,
     Output,
-    ShuffleRead,
-    ShuffleWrite,
     TaskEndReason,
 )
 from autotrascale.plan.policies import create
@@ -160,7 +160,7 @@ def tasks_of(times: Sequence[tuple[int, int]]) -> list[TaskFact]:
     """(records, useful ms) of each, from the events of their ends."""
     ends = []
     for index, (records, ms) in enumerate(times):
-        blocks = (ShuffleRead(0, records), ShuffleWrite(0), Input(0), Output(0))
+        blocks = (FullShuffleRead(0, records), FullShuffleWrite(0), Input(0), Output(0))
         did = FullTaskMetrics(ms, 0, 0, 0, *blocks, 0, 0)
         ends.append(FullTaskEnd(1, TaskEndReason("Success"), FullTaskInfo(index), did))
     return task_facts(ends)

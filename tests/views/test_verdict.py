@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 
 from autotrascale.domain.job import Job
+from autotrascale.domain.snapshot import Critical
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.domain.trial import Verdict
@@ -134,3 +135,17 @@ def test_no_metrics() -> None:
 )
 def test_how_far_beyond(latency: float, text: str) -> None:
     assert over(latency, 0.2) == text
+
+
+def test_a_job_that_is_long_for_something_else_is_told_so_and_not_asked_for_instances() -> None:
+    """Where the target is missed; where it is held nobody needs to know."""
+    text = "60% of a batch's critical path is not divided by more instances: 55% is commits of state and logs; a faster"
+    missed = tune(JOB, engine(latency=lambda _: 0.9), Tuning(total_trials=4))
+    for one, bound, expected in (
+        (missed, Critical(driver=0.05, commits=0.55), True),
+        (missed, Critical(driver=0.05, commits=0.4), False),
+        (outcome(), Critical(driver=0.05, commits=0.55), False),
+    ):
+        told = summary(replace(one, best=replace(one.best, critical=bound)))
+        assert (text in told) is expected
+        assert not (expected and "raise p_max" in told)

@@ -52,6 +52,7 @@ class _Open:
     counters: dict[int, str] = field(default_factory=dict)  # by number, the marks that they count for
     counts: dict[int, int] = field(default_factory=dict)  # … and what they have come to
     jobs: list[Job] = field(default_factory=list)
+    submitted: list[int] = field(default_factory=list)  # when these were
     completed: dict[int, events.StageInfo] = field(default_factory=dict)
     tasks: list[events.FullTaskEnd] = field(default_factory=list)
     characters: int = 0
@@ -123,6 +124,8 @@ class Joiner:
                 opened.executions.add(execution)
                 opened.counters |= self._counters.get(execution, {})
         opened.jobs.append(job)
+        if event.submitted is not None:
+            opened.submitted.append(event.submitted)
         opened.whole &= plan is not None or known.execution is None
         opened.characters += said
         self._characters += said
@@ -170,6 +173,7 @@ class Joiner:
         found = roles(opened.jobs) if self._every_stage else marked_roles(opened.jobs, refuse=True)
         role_of = {role.stage: role for role in found}
         ran = opened.completed.keys() & role_of
+        reads = {stage.number: stage.parents or () for job in reversed(opened.jobs) for stage in job.stages}
         yield BatchFact(
             batch=batch.batch,
             run=batch.run,
@@ -181,7 +185,7 @@ class Joiner:
             behind=batch.behind,
             phases=phases(progress),
             marks={**counted(opened.counters, opened.counts), **batch.marks},
-            stages=tuple(_stage(opened.completed[at], role_of[at]) for at in sorted(ran)),
+            stages=tuple(_stage(opened.completed[at], role_of[at], reads[at]) for at in sorted(ran)),
             tasks=tuple(task_facts(end for end in opened.tasks if end.stage in ran)),
             states=states(progress),
             offsets=tuple((offset(source.startOffset), offset(source.endOffset)) for source in progress.sources),
@@ -189,6 +193,8 @@ class Joiner:
             query=progress.id,
             name=progress.name,
             sources=tuple(source.description[:_LONGEST_TEXT] for source in progress.sources),
+            sink=progress.sink.description[:_LONGEST_TEXT] if progress.sink else "",
+            jobs_ms=tuple(sorted(opened.submitted)),
         )
 
     def _ended(self, event: events.QueryTerminated) -> QueryEnded:
@@ -229,7 +235,7 @@ def _nodes(plan: events.Node) -> Iterator[events.Node]:
         yield node
 
 
-def _stage(done: events.StageInfo, role: StageRole) -> StageFact:
+def _stage(done: events.StageInfo, role: StageRole, parents: tuple[int, ...]) -> StageFact:
     return StageFact(
         stage=done.stage,
         operator=role.operator,
@@ -240,4 +246,5 @@ def _stage(done: events.StageInfo, role: StageRole) -> StageFact:
         exit=role.exit,
         first=not role.upstream,
         stateful=role.stateful,
+        parents=parents,
     )

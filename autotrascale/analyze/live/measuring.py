@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autotrascale.analyze import metrics
+from autotrascale.analyze.critical.evidence import critical
 from autotrascale.analyze.facts import BatchFact
 from autotrascale.analyze.live.watch import Watch, samples
 from autotrascale.analyze.stability import Behind, Rules, Steady, Undecided, judge
@@ -41,7 +42,9 @@ class Measurer:
         rates = {**(metrics.source_rates(self.topology, batches) or {}), **offered}
         if not rates.keys() >= set(self.topology.sources):
             return None
-        return metrics.snapshot(self.job, self.topology, self.p_max, rates, batches)
+        return replace(
+            metrics.snapshot(self.job, self.topology, self.p_max, rates, batches), critical=critical(batches)
+        )
 
     def trial(
         self,

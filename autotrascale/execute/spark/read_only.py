@@ -39,7 +39,7 @@ class ReadOnlySparkJob:
     ) -> None:  # fmt: skip
         """`log` is an application's `eventlog_v2_…` folder, or a folder of such, of which the newest is taken."""
         self.name, self.topology, self.p_max = name, topology, p_max
-        folder = _application(log)
+        folder = application_folder(log, "--event-log")
         application = folder.name.removeprefix(_PREFIX)
         self._stream = FactStream(Follower(folder.parent, application, consume=False, latest=True))
         self._measurer = Measurer(name, topology, p_max)
@@ -112,15 +112,16 @@ class ReadOnlySparkJob:
         self._tasks = 0
 
 
-def _application(log: Path) -> Path:
+def application_folder(log: Path, place: str) -> Path:
+    """`log` itself, or the newest application's in it. `place` is where the user named it."""
     if log.name.startswith(_PREFIX) and log.is_dir():
         return log
     found = [path for path in log.glob(f"{_PREFIX}*") if path.is_dir()] if log.is_dir() else []
     if not found:
-        raise InputError("--event-log", f"has no {_PREFIX}… folder", seen=str(log),
+        raise InputError(place, f"has no {_PREFIX}… folder", seen=str(log),
                          remedy="name the job's spark.eventLog.dir; the log must be enabled and rolling")  # fmt: skip
     newest = max(found, key=lambda path: path.stat().st_mtime)
     if compressed := next((path for path in newest.glob("events_*") if path.suffix), None):
-        raise InputError("--event-log", "is compressed, so it cannot be followed while it is written",
+        raise InputError(place, "is compressed, so it cannot be followed while it is written",
                          seen=compressed.name, remedy="set spark.eventLog.compress to false")  # fmt: skip
     return newest

@@ -67,13 +67,37 @@ class TaskEnd(Struct, gc=False):
     metrics: TaskMetrics | None = field(name="Task Metrics", default=None)
 
 
+NOTHING = Raw(b"null")
+
+
+class FullShuffleRead(ShuffleRead, gc=False):
+    remote_bytes: Count = field(name="Remote Bytes Read", default=UNKNOWN)
+    local_bytes: Count = field(name="Local Bytes Read", default=UNKNOWN)
+
+
+class FullShuffleWrite(ShuffleWrite, gc=False):
+    ns: Count = field(name="Shuffle Write Time", default=UNKNOWN)
+
+
 class FullTaskMetrics(TaskMetrics, gc=False):
     cpu_ns: Count = field(name="Executor CPU Time", default=UNKNOWN)
     deserialise_cpu_ns: Count = field(name="Executor Deserialize CPU Time", default=UNKNOWN)
+    shuffled: FullShuffleRead = field(name="Shuffle Read Metrics", default_factory=lambda: FullShuffleRead(0, 0, 0, 0))
+    sent: FullShuffleWrite = field(name="Shuffle Write Metrics", default_factory=lambda: FullShuffleWrite(0, 0))
+
+
+class TaskCounter(Struct, gc=False):
+    """What a task added to a counter; that of the plan's nodes is a number in a text."""
+
+    name: str | None = field(name="Name", default=None)
+    added: Raw = field(name="Update", default=NOTHING)
 
 
 class FullTaskInfo(TaskInfo, gc=False):
     executor: str | None = field(name="Executor ID", default=None)
+    launched: Count = field(name="Launch Time", default=UNKNOWN)
+    finished: Count = field(name="Finish Time", default=UNKNOWN)
+    counters: list[TaskCounter] = field(name="Accumulables", default_factory=list)
 
 
 class FullTaskEnd(TaskEnd, gc=False):
@@ -81,9 +105,6 @@ class FullTaskEnd(TaskEnd, gc=False):
 
     info: FullTaskInfo = field(name="Task Info")
     metrics: FullTaskMetrics | None = field(name="Task Metrics", default=None)
-
-
-NOTHING = Raw(b"null")
 
 
 class Accumulable(Struct, gc=False):
@@ -193,6 +214,7 @@ class Sink(Struct):
     """`numOutputRows` is −1 for sinks that do not count."""
 
     numOutputRows: int | None = None  # noqa: N815
+    description: str = ""
 
 
 class Progress(Struct):

@@ -22,6 +22,7 @@ from autotrascale.plan.control.autoscaling.policy import NAME, AutoscalingPolicy
 from autotrascale.plan.control.autoscaling.prediction import Prediction
 from autotrascale.plan.control.autoscaling.readings import grid_rate
 from autotrascale.plan.control.looks import belief, signals
+from autotrascale.plan.control.looks.elsewhere import bound_elsewhere
 from autotrascale.plan.control.looks.evidence import Evidence
 from autotrascale.plan.control.loop_state import (
     CHECKED,
@@ -272,7 +273,7 @@ def _planned(
 
 def _not_parallelism(rules: Rules, state: State, snapshot: Snapshot, missed: bool) -> Reason | None:
     """What more instances would not mend, or not now."""
-    if missed and (reason := state.services.slow() or signals.skewed(snapshot)):
+    if missed and (reason := state.services.slow() or signals.skewed(snapshot) or bound_elsewhere(snapshot)):
         return reason
     return pace.after_a_failure(state, rules.knobs)
 

@@ -8,7 +8,8 @@ from typing import Literal, Self
 
 # `time` is in seconds since 1970, in UTC: whoever reads it has a time zone of their own.
 Kind = Literal["number", "log", "time", "names"]
-Drawn = Literal["line", "steps", "dashed steps", "points", "bars"]
+# Areas stand on one another. `heat` is a row for each series, the darker the greater y.
+Drawn = Literal["line", "steps", "dashed steps", "points", "bars", "area", "heat"]
 # What a series stands for, from which a page takes its colour.
 Role = Literal["main", "second", "third", "good", "bad", "quiet", "level"]
 
@@ -76,6 +77,19 @@ class Plot:
         """The same plot with what came later. Both are of the same series, in the same order."""
         series = zip(self.series, more.series, strict=True)
         return replace(self, series=tuple(before.followed_by(after) for before, after in series), says=more.says)
+
+
+def stacked(plot: Plot) -> list[Series]:
+    """The series with each area standing on those before it; all have the same x."""
+    so_far: list[float] = []
+    found = []
+    for series in plot.series:
+        if series.drawn == "area":
+            so_far = [a + (b or 0.0) for a, b in zip(so_far or [0.0] * len(series.y), series.y, strict=True)]
+            found.append(replace(series, y=tuple(so_far)))
+        else:
+            found.append(series)
+    return found
 
 
 def known(values: Sequence[float | None]) -> list[float]:

@@ -28,6 +28,8 @@ def figure(plot: Plot) -> dict[str, Any]:
 
 def traces(plot: Plot) -> list[dict[str, Any]]:
     """In the order of the series; a line with a band is two, the band before it."""
+    if plot.series and all(series.drawn == "heat" for series in plot.series):
+        return [_heat(plot)]
     return [trace for series in plot.series for trace in _traces(series, plot.x.kind == "time")]
 
 
@@ -45,6 +47,8 @@ def _traces(series: Series, time: bool) -> list[dict[str, Any]]:
     if series.drawn == "bars":
         return [trace | {"type": "bar", "marker": {"color": colour}, "textposition": "none"}]
     trace |= {"type": "scatter", "connectgaps": False}
+    if series.drawn == "area":
+        return [trace | {"mode": "lines", "stackgroup": "all", "line": {"color": colour, "width": 1}}]
     if series.drawn == "points":
         whiskers = {"error_y": {"array": _short(series.sd), "thickness": 1, "width": 3}} if series.sd else {}
         return [trace | {"mode": "markers", "marker": {"size": 8, "color": colour}} | whiskers]
@@ -52,6 +56,18 @@ def _traces(series: Series, time: bool) -> list[dict[str, Any]]:
     line = {"shape": _SHAPES[series.drawn], "color": colour, "width": 2, "dash": dash}
     band = [_band(series, x)] if series.sd else []
     return [*band, trace | {"mode": "lines", "line": line}]
+
+
+def _heat(plot: Plot) -> dict[str, Any]:
+    """One trace of all rows, the first on top."""
+    rows = list(reversed(plot.series))
+    time = plot.x.kind == "time"
+    return {
+        "type": "heatmap", "name": plot.title, "x": [_place(each, time) for each in rows[0].x],
+        "y": [series.name for series in rows], "z": [_short(series.y) for series in rows], "zmin": 0,
+        "colorscale": [[0, "rgba(31,95,168,0)"], [1, COLOURS["main"]]], "meta": {"role": "main"},
+        "colorbar": {"title": {"text": plot.y.title}},
+    }  # fmt: skip
 
 
 def _band(series: Series, x: Sequence[float | str]) -> dict[str, Any]:
@@ -71,6 +87,8 @@ def _layout(plot: Plot) -> dict[str, Any]:
     xs = [x for series in plot.series for x in series.x if not isinstance(x, str)]
     ys = known([y for series in plot.series for y in series.y])
     bars = any(series.drawn == "bars" for series in plot.series)
+    if any(series.drawn == "heat" for series in plot.series):
+        return {"xaxis": _axis(plot.x, xs), "yaxis": {"type": "category"}, "showlegend": False, "hovermode": "closest"}
     return {
         "xaxis": _axis(plot.x, xs),
         "yaxis": {**_axis(plot.y, ys, upright=True), "rangemode": "tozero" if plot.y.kind == "number" else "normal"},

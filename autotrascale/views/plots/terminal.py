@@ -16,14 +16,18 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from autotrascale.plan.words import amount
-from autotrascale.views.plots.plot import Axis, Drawn, Plot, Role, Series, known
+from autotrascale.views.plots.plot import Axis, Drawn, Plot, Role, Series, known, stacked
 
 WIDTH, HEIGHT = 64, 12  # characters, of what is drawn
 STYLES: Mapping[Role, str] = {
     "main": "bright_blue", "second": "yellow", "third": "magenta", "good": "green", "bad": "red",
     "quiet": "bright_black", "level": "bright_black",
 }  # fmt: skip
-_SIGNS: Mapping[Drawn, str] = {"line": "⠤", "steps": "⠤", "dashed steps": "⠄", "points": "●", "bars": "█"}
+_SIGNS: Mapping[Drawn, str] = {"line": "⠤", "steps": "⠤", "dashed steps": "⠄", "points": "●", "bars": "█", "area": "█",
+                                "heat": "█"}  # fmt: skip
+_FILLS = "█▓▒░▚▞"  # of areas, one after another
+_SHADES = " ░▒▓█"
+_ROW_NAME = 28
 _BLANK = 0x2800
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))  # of a dot: column, row
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -33,6 +37,8 @@ _BAR = 0.7  # of the room that it has
 def text(plot: Plot, width: int = WIDTH, height: int = HEIGHT) -> Text:
     """With its title above, and below it the sentence that says what it shows."""
     title = Text(plot.title, style="bold")
+    if any(series.drawn == "heat" for series in plot.series):
+        return Text("\n").join([title, *_heat(plot, width), Text(plot.says, style="dim")])
     if plot.missing or not _scales(plot, width, height):
         return Text("\n").join([title, Text(plot.missing or plot.says or "There is nothing to draw yet.")])
     lines = [title, *_drawn(plot, width, height), _legend(plot), Text(plot.says, style="dim")]
@@ -56,7 +62,7 @@ class _Scale:
 
 def _scales(plot: Plot, width: int, height: int) -> tuple[_Scale, _Scale] | None:
     xs = [x for series in plot.series for x, y in _points(plot, series) if y is not None]
-    ys = [y for series in plot.series for y in known(series.y)] + [level.value for level in plot.levels]
+    ys = [y for series in stacked(plot) for y in known(series.y)] + [level.value for level in plot.levels]
     log = plot.y.kind == "log"
     ys = [y for y in ys if math.isfinite(y) and (y > 0 or not log)]
     if not xs or not ys:
@@ -120,7 +126,10 @@ def _drawn(plot: Plot, width: int, height: int) -> list[Text]:
     for level in plot.levels:
         for column in range(0, 2 * width, 4):
             canvas.dot(column, y.at(level.value), STYLES["level"])
+    _fill(canvas, plot, x, y, width)
     for series in plot.series:
+        if series.drawn == "area":
+            continue
         places = [(x.at(a), None if b is None or (y.log and b <= 0) else y.at(b)) for a, b in _points(plot, series)]
         _draw(canvas, series, places, x, y)
     return _framed(plot, list(canvas.lines()), x, y)
@@ -158,6 +167,33 @@ def _connect(canvas: _Canvas, drawn: Drawn, places: list[tuple[float, float | No
             for n, (x, y) in enumerate(_way(x0, y0, x1, y1, steps=drawn != "line")):
                 if drawn != "dashed steps" or n % 4 < 2:
                     canvas.dot(x, y, style)
+
+
+def _fill(canvas: _Canvas, plot: Plot, across: _Scale, up: _Scale, width: int) -> None:
+    """Areas from the highest down, so that each covers what it stands on; a column shows the place that is nearest."""
+    areas = [(n, series) for n, series in enumerate(stacked(plot)) if series.drawn == "area" and series.x]
+    for n, series in reversed(areas):
+        places = [across.at(float(x)) for x in series.x]
+        for column in range(width):
+            nearest = min(range(len(places)), key=lambda at: abs(places[at] - 2 * column))
+            for row in range(round(up.at(series.y[nearest] or 0.0)) // 4 + 1 if series.y[nearest] else 0):
+                canvas.sign(2 * column, 4 * row, _FILLS[n % len(_FILLS)], STYLES[series.role])
+
+
+def _heat(plot: Plot, width: int) -> list[Text]:
+    """A row for each series; several places that share a column show the greatest."""
+    most = max((y for series in plot.series for y in known(series.y)), default=0.0) or 1.0
+    wide = min(_ROW_NAME, max(cell_len(series.name) for series in plot.series))
+    lines = [Text(f"darkest: {_value(most)} {plot.y.title}", style="dim")]
+    for series in plot.series:
+        columns = [0.0] * min(width, max(1, len(series.x)))
+        for n, y in enumerate(series.y):
+            at = n * len(columns) // len(series.y)
+            columns[at] = max(columns[at], y or 0.0)
+        cells = "".join(_SHADES[math.ceil(y / most * (len(_SHADES) - 1))] for y in columns)
+        lines.append(Text(f"{set_cell_size(series.name, wide)} │{cells}"))
+    times = [_value(x, plot.x) for x in (plot.series[0].x[0], plot.series[0].x[-1]) if not isinstance(x, str)]
+    return [*lines, Text(" " * (wide + 2) + " to ".join(dict.fromkeys(times)))]
 
 
 def _bar(canvas: _Canvas, x: float, y: float | None, wide: float, style: str) -> None:
@@ -223,6 +259,10 @@ def _value(value: float, axis: Axis | None = None) -> str:
 def _legend(plot: Plot) -> Text:
     if len(plot.series) + len(plot.levels) < 2:
         return Text("")
-    said = [Text.assemble((_SIGNS[each.drawn], STYLES[each.role]), f" {each.name}") for each in plot.series]
+    said = [
+        Text.assemble((_FILLS[n % len(_FILLS)] if each.drawn == "area" else _SIGNS[each.drawn], STYLES[each.role]),
+                      f" {each.name}")
+        for n, each in enumerate(plot.series)
+    ]  # fmt: skip
     said += [Text.assemble(("⠂⠂", STYLES["level"]), f" {level.name}") for level in plot.levels]
     return Text("   ").join(said)

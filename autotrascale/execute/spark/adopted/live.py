@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from autotrascale.analyze import executors as measuring
+from autotrascale.analyze.critical.evidence import critical
 from autotrascale.analyze.executors import OPERATOR
 from autotrascale.analyze.facts import BatchFact
 from autotrascale.analyze.live.application import ApplicationRun
@@ -76,6 +78,8 @@ class AdoptedJob:
             self.name, batches, executors, self.p_max, share=None if whole else share,
             gives_all=self._query.gives_all, costs=costs_of(self.recent[-_TELLING:]),
         )  # fmt: skip
+        if taken is not None:
+            taken = replace(taken, critical=critical(batches))
         return Look(at, {OPERATOR: share}, taken, batches[-1].committed_ms / 1000, "" if taken else RATES_UNKNOWN)
 
     def read_on(self) -> None:

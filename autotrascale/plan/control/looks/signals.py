@@ -4,7 +4,8 @@
     partitions   more instances than the partitions of a topic wait while it is read
     external     the backlog follows the latency of a service that the job calls
 
-Garbage collection is a gate of the manager's (`max_gc_share`). What cannot be believed at all: `belief.py`.
+Garbage collection is a gate of the manager's (`max_gc_share`). What critical paths say: `elsewhere.py`. What cannot be
+believed at all: `belief.py`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,142 @@
+"""Activities and messages as columns of numbers, for many windows at once.
+
+    symbol   meaning                                                     unit, shape
+    E        edges                                                       —
+    tick     a microsecond: Spark's clocks have a thousandth of that     1 µs
+    window   of which window an edge is, where edges were cut            whole number, [E]
+    source   number of the timeline that it begins on, target: ends on   [E]; the same for an activity
+    start    when it begins, end: ends                                   ticks since 1970, or of its window, [E]
+    kind     place in KINDS;  operator, instance: numbers, -1: none      [E]
+    message  whether it goes from one timeline to another                [E]
+
+Ticks are whole: lengths of paths must be equal where they are equal, and sums of floats are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotrascale.analyze.critical.activities import Activity, Kind, Message, Trace
+from autotrascale.domain.errors import InputError
+
+Numbers = NDArray[np.int64]
+KINDS = tuple(Kind)
+WAITING, UNKNOWN = KINDS.index(Kind.waiting), KINDS.index(Kind.unknown)
+NONE = -1
+TICKS = 1000  # in a millisecond
+_LATEST_MS = 1e14  # the year 5138: whatever is later is no time of a log
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the numbers of timelines and operators stand for."""
+
+    timelines: tuple[str, ...]
+    operators: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Edges:
+    source: Numbers
+    target: Numbers
+    start: Numbers
+    end: Numbers
+    kind: Numbers
+    operator: Numbers
+    instance: Numbers
+    message: NDArray[np.bool_]
+    window: Numbers
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def taken(self, which: NDArray[Any]) -> Self:
+        """Those at these places, or for which it is true."""
+        return replace(self, **{each.name: getattr(self, each.name)[which] for each in fields(self)})
+
+    def moved(self, ticks: int) -> Self:
+        """Later by so much."""
+        return replace(self, start=self.start + ticks, end=self.end + ticks)
+
+    def joined(self, *others: Edges) -> Edges:
+        parts = (self, *others)
+        return Edges(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(self)))
+
+
+def edges_of(trace: Trace) -> tuple[Edges, Names]:
+    """A trace in columns, all of it in window 0. Refuses what has no place in time."""
+    timelines, operators = _Numbering(), _Numbering()
+    rows = [_activity(each, timelines, operators) for each in trace.activities]
+    rows += [_message(each, timelines, operators) for each in trace.messages]
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 8).T
+    source, target, start, end, kind, operator, instance, message = columns
+    edges = Edges(source, target, start, end, kind, operator, instance, message.astype(bool), np.zeros_like(source))
+    return edges, Names(timelines.names(), operators.names())
+
+
+def cut(edges: Edges, width: int) -> Edges:
+    """Every edge as far as it lies in each window of `width` ticks, windows counted from 1970 and times from the
+    beginning of their window (Def. 10). What touches a window and has no time in it is no edge of it; a message that
+    took no time is, unless it was at the very beginning, where every path begins anyway."""
+    took_time = edges.end > edges.start
+    edges = edges.taken(took_time | (edges.message & (edges.start % width > 0)))
+    first = edges.start // width
+    last = np.maximum(first, (edges.end - 1) // width)
+    many = last - first + 1
+    of = np.repeat(np.arange(len(edges)), many)
+    window = np.arange(len(of)) - np.repeat(np.cumsum(many) - many, many) + first[of]
+    apart = edges.taken(of)
+    begins = window * width
+    start, end = np.maximum(apart.start - begins, 0), np.minimum(apart.end - begins, width)
+    return replace(apart, start=start, end=end, window=window)
+
+
+def is_time(ms: float) -> bool:
+    return 0 <= ms <= _LATEST_MS
+
+
+def tick(ms: float) -> int:
+    return round(ms * TICKS)
+
+
+class _Numbering:
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def of(self, name: str) -> int:
+        return self._numbers.setdefault(name, len(self._numbers))
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._numbers)
+
+
+def _activity(one: Activity, timelines: _Numbering, operators: _Numbering) -> tuple[int, ...]:
+    _check(one.timeline, one.start_ms, one.end_ms)
+    at = timelines.of(one.timeline)
+    operator = NONE if one.operator is None else operators.of(one.operator)
+    instance = NONE if one.instance is None else one.instance
+    return at, at, tick(one.start_ms), tick(one.end_ms), KINDS.index(one.kind), operator, instance, 0
+
+
+def _message(one: Message, timelines: _Numbering, operators: _Numbering) -> tuple[int, ...]:
+    _check(f"{one.source} to {one.target}", one.sent_ms, one.received_ms)
+    operator = NONE if one.operator is None else operators.of(one.operator)
+    source, target = timelines.of(one.source), timelines.of(one.target)
+    return source, target, tick(one.sent_ms), tick(one.received_ms), KINDS.index(one.kind), operator, NONE, 1
+
+
+def _check(place: str, start_ms: float, end_ms: float) -> None:
+    if not (is_time(start_ms) and is_time(end_ms) and start_ms <= end_ms):
+        seen, remedy = f"{start_ms} to {end_ms} ms", "give times since 1970 in ms, of one clock"
+        raise InputError(f"timeline {place}", "ends before it begins, or at no time", seen=seen, remedy=remedy)
+
+
+def names_of(values: Iterable[str | None]) -> tuple[Numbers, tuple[str, ...]]:
+    """Their numbers, and what these stand for."""
+    numbering = _Numbering()
+    return np.array([NONE if one is None else numbering.of(one) for one in values], np.int64), numbering.names()

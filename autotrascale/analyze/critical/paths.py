@@ -1,0 +1,159 @@
+"""Sweeps over all vertices of a graph in topological order: of many windows at once, one level after another.
+
+    symbol   meaning                                                              unit, shape
+    level    links on the longest way to a vertex from a beginning                [V]
+    least    how long the paths to (from) a vertex wait, that wait least          ticks, [V]
+    c₁, c₂   paths from a beginning to a vertex, from a vertex to an end          counts, [V]
+    N        paths from a beginning to an end, of those that wait least           counts, [windows]
+
+Counts grow like 2^(links): each is kept as a float in [½, 1) and a power of two (`frexp`), so that none overflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotrascale.analyze.critical.edges import Numbers
+from autotrascale.analyze.critical.graph import Graph
+
+Floats = NDArray[np.float64]
+_FAR = np.int64(2**60)  # longer than any path waits
+_NOTHING = -(2**30)  # the power of two of a count of zero
+
+
+def shares_of_paths(graph: Graph, levels: Numbers) -> Floats:
+    """c₁ c₂ / N of each link (Def. 13): the share of its window's critical paths that pass it, [links]."""
+    forwards = Sweep.over(graph.source, graph.target, levels)
+    backwards = Sweep.over(graph.target, graph.source, -levels)
+    came, goes = _least(graph, forwards, graph.starts), _least(graph, backwards, graph.ends)
+    least = np.full(len(graph.windows), _FAR)
+    np.minimum.at(least, graph.strand_window, came[graph.ends])
+
+    best = least[graph.link_window]
+    tight = came[graph.source] + graph.wait + goes[graph.target] == best
+    starts = graph.starts[goes[graph.starts] == least[graph.strand_window]]
+    ends = graph.ends[came[graph.ends] == least[graph.strand_window]]
+    source, target = graph.source[tight], graph.target[tight]
+    paths_to = _counts(graph.vertices, Sweep.over(source, target, levels), starts)
+    paths_from = _counts(graph.vertices, Sweep.over(target, source, -levels), ends)
+    return _shares(graph, tight, ends, paths_to, paths_from)
+
+
+def levels_of(vertices: int, source: Numbers, target: Numbers) -> Numbers:
+    """Of an acyclic graph: whatever a link leads to has a higher level than where it comes from."""
+    order = np.argsort(source, kind="stable")
+    leads_to = target[order]
+    first = np.searchsorted(source[order], np.arange(vertices + 1))
+    awaited = np.bincount(target, minlength=vertices)
+    levels, place = np.zeros(vertices, np.int64), np.zeros(vertices, np.int64)
+    front, level = np.flatnonzero(awaited == 0), 0
+    while len(front):
+        levels[front] = level
+        many = first[front + 1] - first[front]
+        links = np.arange(many.sum()) + np.repeat(first[front] - np.cumsum(many) + many, many)
+        reached = leads_to[links]
+        np.subtract.at(awaited, reached, 1)
+        front = _each_once(reached[awaited[reached] == 0], place)
+        level += 1
+    return levels
+
+
+def _each_once(vertices: Numbers, place: Numbers) -> Numbers:
+    """As `np.unique`, in any order; for a few at a time that takes longer than all else. `place` is for notes."""
+    at = np.arange(len(vertices))
+    place[vertices] = at
+    once: Numbers = vertices[place[vertices] == at]
+    return once
+
+
+@dataclass(frozen=True)
+class Step:
+    """One level: the links that lead to it, by vertex, and where among them the links to each vertex begin."""
+
+    links: Numbers
+    source: Numbers
+    firsts: Numbers
+    many: Numbers
+    vertices: Numbers
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Whoever follows the steps knows all that leads to a vertex before it comes there."""
+
+    links: Numbers
+    source: Numbers
+    firsts: Numbers  # of each vertex among the links
+    vertices: Numbers
+    bounds: Numbers  # of each level among the vertices
+
+    @classmethod
+    def over(cls, source: Numbers, target: Numbers, levels: Numbers) -> Sweep:
+        links = np.lexsort((target, levels[target]))
+        to = target[links]
+        firsts = np.flatnonzero(np.r_[True, to[1:] != to[:-1]]) if len(to) else np.zeros(0, np.int64)
+        vertices = to[firsts]
+        level = levels[vertices]
+        bounds = np.flatnonzero(np.r_[True, level[1:] != level[:-1], True]) if len(to) else np.zeros(1, np.int64)
+        return cls(links, source[links], firsts, vertices, bounds)
+
+    def steps(self) -> Iterator[Step]:
+        until = np.r_[self.firsts, len(self.links)]
+        bounds = self.bounds.tolist()
+        at = until[self.bounds].tolist()
+        many = np.diff(until)
+        for k in range(len(bounds) - 1):
+            of, among = slice(bounds[k], bounds[k + 1]), slice(at[k], at[k + 1])
+            firsts = self.firsts[of] - at[k]
+            yield Step(self.links[among], self.source[among], firsts, many[of], self.vertices[of])
+
+
+def _least(graph: Graph, sweep: Sweep, beginnings: Numbers) -> Numbers:
+    least = np.full(graph.vertices, _FAR)
+    least[beginnings] = 0
+    for step in sweep.steps():
+        waited = np.minimum(least[step.source] + graph.wait[step.links], _FAR)
+        least[step.vertices] = np.minimum(least[step.vertices], np.minimum.reduceat(waited, step.firsts))
+    return least
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """value · 2^power."""
+
+    value: Floats
+    power: Numbers
+
+
+def _counts(vertices: int, sweep: Sweep, beginnings: Numbers) -> _Counts:
+    value, power = np.zeros(vertices), np.full(vertices, _NOTHING)
+    value[beginnings], power[beginnings] = 0.5, 1
+    for step in sweep.steps():
+        value[step.vertices], power[step.vertices] = _summed(value[step.source], power[step.source], step)
+    return _Counts(value, power)
+
+
+def _summed(value: Floats, power: Numbers, step: Step) -> tuple[Floats, Numbers]:
+    """Σ value · 2^power of the links to each vertex: as multiples of the greatest power among them."""
+    greatest = np.maximum.reduceat(power, step.firsts)
+    total = np.add.reduceat(np.ldexp(value, power - np.repeat(greatest, step.many)), step.firsts)
+    value, more = np.frexp(total)
+    return value, np.where(total > 0, greatest + more, _NOTHING)
+
+
+def _shares(graph: Graph, tight: NDArray[np.bool_], ends: Numbers, paths_to: _Counts, paths_from: _Counts) -> Floats:
+    window = graph.strand_window[graph.vertex_strand[ends]]
+    order = np.argsort(window, kind="stable")
+    window, ends = window[order], ends[order]
+    firsts = np.flatnonzero(np.r_[True, window[1:] != window[:-1]])
+    many = np.diff(np.r_[firsts, len(ends)])
+    step = Step(ends, ends, firsts, many, window[firsts])
+    total, total_power = _summed(paths_to.value[ends], paths_to.power[ends], step)  # N: every window has a path
+    of = graph.link_window
+    value = paths_to.value[graph.source] * paths_from.value[graph.target] / total[of]
+    power = paths_to.power[graph.source] + paths_from.power[graph.target] - total_power[of]
+    return np.where(tight, np.ldexp(value, power), 0.0)

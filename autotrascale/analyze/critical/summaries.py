@@ -1,0 +1,125 @@
+"""Critical participation of every edge, and what is summed up of it for each window (§3.2.2, §3.6).
+
+    CP_e = c₁ c₂ ticks / (N · width)                        Eq. 3.3; of all edges and waits of a window together 1
+
+    summary    sums over                                                          first, second, third
+    kinds      everything: activities, messages, waits                            kind
+    timelines  the activities of a timeline (stragglers)                          timeline
+    operators  the activities of an operator, on all timelines                    operator
+    instances  … of one instance of it                                            operator, -, instance
+    exchanges  the messages from one timeline to another (communication)          from, to
+
+Beside it how long they were under way, which is what a profile without paths says. An operator's participation is
+divided by its instances where it is read (the thesis: "normalized by the number of parallel workers"): they are told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from autotrascale.analyze.critical.edges import NONE, UNKNOWN, WAITING, Edges, Numbers
+from autotrascale.analyze.critical.graph import Graph
+from autotrascale.analyze.critical.grouping import Groups, sums_by
+from autotrascale.analyze.critical.paths import Floats, shares_of_paths
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Of one summary. `window` is a window's number; what a column has nothing to say of is -1."""
+
+    window: Numbers
+    first: Numbers
+    second: Numbers
+    third: Numbers
+    participation: Floats
+    busy: Floats  # ticks
+    instances: Numbers
+
+
+@dataclass(frozen=True)
+class Measured:
+    """`of_edges`: the participation of each; the rest of each of `graph.windows`, shares of one."""
+
+    graph: Graph
+    of_edges: Floats
+    waiting: Floats
+    uncovered: Floats
+
+
+def measured(edges: Edges, graph: Graph, levels: Numbers) -> Measured:
+    shares = shares_of_paths(graph, levels)
+    of_pieces = shares[graph.piece_link] * graph.piece_ticks / graph.width
+    on_edge = graph.piece_edge != NONE
+    windows = len(graph.windows)
+    waiting = sums_by(graph.link_window[graph.piece_link[~on_edge]], of_pieces[~on_edge], windows)
+    of_edges = sums_by(graph.piece_edge[on_edge], of_pieces[on_edge], len(edges))
+    return Measured(graph, of_edges, waiting, _uncovered(edges, graph))
+
+
+def summaries(edges: Edges, result: Measured) -> dict[str, Rows]:
+    participation = result.of_edges
+    own, sent = np.flatnonzero(~edges.message), np.flatnonzero(edges.message)
+    operated = own[edges.operator[own] != NONE]
+    numbered = operated[edges.instance[operated] != NONE]
+    none = np.full(len(edges), NONE)
+    kinds = _rows(edges, participation, np.arange(len(edges)), edges.kind, none, none)
+    return {
+        "kinds": _with_waiting(kinds, result),
+        "timelines": _rows(edges, participation, own, edges.source, none, none),
+        "operators": _rows(edges, participation, operated, edges.operator, none, none),
+        "instances": _rows(edges, participation, numbered, edges.operator, none, edges.instance),
+        "exchanges": _rows(edges, participation, sent, edges.source, edges.target, none),
+    }
+
+
+def instances_of(edges: Edges, rows: Numbers, groups: Groups) -> Numbers:
+    """How many instances the activities of each group are of; where nobody numbered them, on how many timelines."""
+    own = ~edges.message[rows]
+    numbered = own & (edges.instance[rows] != NONE)
+    told = _distinct(groups.of[numbered], edges.instance[rows][numbered], len(groups))
+    timelines = _distinct(groups.of[own], edges.source[rows][own], len(groups))
+    return np.where(told > 0, told, timelines)
+
+
+def _distinct(group: Numbers, member: Numbers, groups: int) -> Numbers:
+    return np.bincount(Groups(group, member).keys[0], minlength=groups)
+
+
+def _rows(edges: Edges, participation: Floats, rows: Numbers, first: Numbers, second: Numbers, third: Numbers) -> Rows:
+    groups = Groups(edges.window[rows], first[rows], second[rows], third[rows])
+    ticks = edges.end[rows] - edges.start[rows]
+    busy = groups.sums(ticks)
+    window_, first_, second_, third_ = groups.keys
+    return Rows(
+        window_, first_, second_, third_, groups.sums(participation[rows]), busy, instances_of(edges, rows, groups)
+    )
+
+
+def _with_waiting(kinds: Rows, result: Measured) -> Rows:
+    """Waits are no edges: on a path they are of each window."""
+    waits = np.flatnonzero(result.waiting > 0)
+    none = np.full(len(waits), NONE)
+    zeros = np.zeros(len(waits))
+    return Rows(
+        np.r_[kinds.window, result.graph.windows[waits]],
+        np.r_[kinds.first, np.full_like(none, WAITING)],
+        np.r_[kinds.second, none],
+        np.r_[kinds.third, none],
+        np.r_[kinds.participation, result.waiting[waits]],
+        np.r_[kinds.busy, zeros],
+        np.r_[kinds.instances, none + 1],
+    )
+
+
+def _uncovered(edges: Edges, graph: Graph) -> Floats:
+    """The share of each window in which nothing that is known is under way."""
+    known = edges.taken((edges.kind != UNKNOWN) & (edges.kind != WAITING))
+    window = np.searchsorted(graph.windows, known.window)
+    begin, end = window * graph.width + known.start, window * graph.width + known.end
+    order = np.argsort(begin, kind="stable")
+    begin, end, window = begin[order], end[order], window[order]
+    before = np.maximum.accumulate(np.r_[0, end])[:-1]
+    covered = np.maximum(0, end - np.maximum(begin, before))
+    return 1 - sums_by(window, covered, len(graph.windows)) / graph.width

@@ -1,0 +1,118 @@
+"""How long a window's work would still take if something of it took less time: the longest path, nobody waiting.
+
+    d_e    ticks of an edge; 0 where it waits, as waits follow from what is waited for
+    f_se   what is left of them in case s: 0 … 1
+    L_s    max over paths of Σ f_se d_e, in one sweep of max and plus for many cases at once        ticks, [windows, S]
+
+    case              f
+    one-more, o       k/(k+1) for whatever grows with the records of operator o, that has k instances in the window
+    unlimited         0 for these, of all operators
+    even, o           the mean of o's instances / its own, of each instance that is busier than the mean
+    free, kind        0 for all edges of a kind
+
+The same things await each other as before, so that L_s is a bound: no change of that sort makes it shorter, and what is
+not on the graph (the same slots for more instances, a lock, a disk) may make it longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autotrascale.analyze.critical.activities import Kind
+from autotrascale.analyze.critical.edges import KINDS, NONE, WAITING, Edges, Numbers
+from autotrascale.analyze.critical.graph import Graph
+from autotrascale.analyze.critical.grouping import Groups, sums_by
+from autotrascale.analyze.critical.paths import Floats, Sweep
+from autotrascale.analyze.critical.summaries import instances_of
+from autotrascale.domain.participation import Change
+
+# What a task costs whatever it is given: an instance more pays it once more.
+FIXED = frozenset({Kind.scheduling, Kind.deserialising, Kind.planning, Kind.offsets, Kind.log, Kind.commit})
+_GROWS = np.array([kind not in FIXED for kind in KINDS])
+_AT_ONCE = 16  # cases of one sweep: as many numbers for every vertex
+
+
+@dataclass(frozen=True)
+class Case:
+    """`of`: the number of an operator or of a kind; -1 where it is of all."""
+
+    change: Change
+    of: int
+    left: Floats  # of each edge
+
+
+@dataclass(frozen=True)
+class Answer:
+    change: Change
+    of: int
+    ticks: Floats  # of each window
+    said: NDArray[np.bool_]  # whether the window has anything that the case is about
+
+
+def longest(graph: Graph, levels: Numbers, lengths: Floats) -> Floats:
+    """Of every window, [windows, S]; `lengths` of each link, [links, S]."""
+    so_far = np.zeros((graph.vertices, lengths.shape[1]))
+    for step in Sweep.over(graph.source, graph.target, levels).steps():
+        came = so_far[step.source] + lengths[step.links]
+        so_far[step.vertices] = np.maximum.reduceat(came, step.firsts, axis=0)
+    most = np.zeros((len(graph.windows), lengths.shape[1]))
+    np.maximum.at(most, graph.strand_window, so_far[graph.ends])
+    return most
+
+
+def answers(edges: Edges, graph: Graph, levels: Numbers) -> Iterator[Answer]:
+    """The first is of what there is: nothing changed."""
+    cases = [Case("free", NONE, np.ones(len(edges))), *_cases(edges)]
+    for first in range(0, len(cases), _AT_ONCE):
+        some = cases[first : first + _AT_ONCE]
+        ticks = longest(graph, levels, _lengths(graph, np.stack([case.left for case in some], axis=1)))
+        for n, case in enumerate(some):
+            touched = np.zeros(len(graph.windows), bool)
+            touched[np.searchsorted(graph.windows, edges.window[case.left < 1])] = True
+            yield Answer(case.change, case.of, ticks[:, n], touched)
+
+
+def _lengths(graph: Graph, left: Floats) -> Floats:
+    on_edge = graph.piece_edge != NONE
+    link, ticks = graph.piece_link[on_edge], graph.piece_ticks[on_edge]
+    each = left[graph.piece_edge[on_edge]] * ticks[:, None]
+    return np.stack([sums_by(link, column, len(graph.source)) for column in each.T], axis=1)
+
+
+def _cases(edges: Edges) -> Iterator[Case]:
+    divided = _GROWS[edges.kind] & (edges.operator != NONE) & (edges.kind != WAITING)
+    rows = np.flatnonzero(divided)
+    one_more, even = _one_more(edges, rows), _even(edges, rows)
+    for operator in np.unique(edges.operator[rows]).tolist():
+        its = edges.operator == operator
+        yield Case("one-more", operator, np.where(its, one_more, 1.0))
+        if (even[its] < 1).any():
+            yield Case("even", operator, np.where(its, even, 1.0))
+    yield Case("unlimited", NONE, np.where(divided, 0.0, 1.0))
+    for kind in np.unique(edges.kind).tolist():
+        yield Case("free", kind, np.where(edges.kind == kind, 0.0, 1.0))
+
+
+def _one_more(edges: Edges, rows: Numbers) -> Floats:
+    groups = Groups(edges.window[rows], edges.operator[rows])
+    k = np.maximum(1, instances_of(edges, rows, groups))
+    left = np.ones(len(edges))
+    left[rows] = (k / (k + 1))[groups.of]
+    return left
+
+
+def _even(edges: Edges, rows: Numbers) -> Floats:
+    """Messages and what nobody numbered stay as they are."""
+    rows = rows[(edges.instance[rows] != NONE) & ~edges.message[rows]]
+    ticks = edges.end[rows] - edges.start[rows]
+    single = Groups(edges.window[rows], edges.operator[rows], edges.instance[rows])
+    operator = Groups(single.keys[0], single.keys[1])
+    own = single.sums(ticks)
+    mean = operator.sums(own) / np.maximum(1, np.bincount(operator.of, minlength=len(operator)))
+    left = np.ones(len(edges))
+    left[rows] = np.minimum(1.0, mean[operator.of] / np.maximum(own, 1.0))[single.of]
+    return left

@@ -1,0 +1,44 @@
+"""What is on the critical paths of a window, as metric points.
+
+measurement                 tags                                  fields
+autotrascale_critical       application, job                      window_seconds, waiting, uncovered, path_seconds
+autotrascale_critical_part  application, job, summary, name;      participation, busy_seconds; of an operator how many
+                            instance where there is one           instances it had
+autotrascale_critical_case  application, job, change, of          at_best
+
+`job` is the query. Their time is the end of the window.
+"""
+
+from __future__ import annotations
+
+from autotrascale.domain.participation import SUMMARIES, Part, Participation
+from autotrascale.monitor.stores.points import SECOND, Point
+
+WINDOW = "autotrascale_critical"
+PART = "autotrascale_critical_part"
+CASE = "autotrascale_critical_case"
+_EXCHANGES = "exchanges"  # a pair for every two timelines: too many series for any store
+
+
+def participation_points(window: Participation) -> list[Point]:
+    time = window.started_ms * (SECOND // 1000) + round(window.seconds * SECOND)
+    tags = {"application": window.application, "job": window.query}
+    whole = {
+        "window_seconds": window.seconds,
+        "waiting": window.waiting,
+        "uncovered": window.uncovered,
+        "path_seconds": window.path_seconds,
+    }
+    points = [Point(WINDOW, tags, whole, time)]
+    for summary in SUMMARIES:
+        if summary != _EXCHANGES:
+            points += [_point({**tags, "summary": summary}, part, time) for part in getattr(window, summary)]
+    for case in window.what_ifs:
+        points.append(Point(CASE, {**tags, "change": case.change, "of": case.of}, {"at_best": case.at_best}, time))
+    return points
+
+
+def _point(tags: dict[str, str], part: Part, time: int) -> Point:
+    own = {"name": part.name} | ({} if part.instance is None else {"instance": str(part.instance)})
+    fields = {"participation": part.participation, "busy_seconds": part.busy_seconds}
+    return Point(PART, {**tags, **own}, fields | ({"instances": part.instances} if part.instances else {}), time)

@@ -1,0 +1,77 @@
+"""What the critical paths of a query are made of, window by window; and which of its instances lie on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from autotrascale.domain.participation import WAITING, Part, Participation
+from autotrascale.plan.words import listing, percent
+from autotrascale.views.critical import in_words
+from autotrascale.views.plots.plot import Axis, Plot, Role, Series
+
+KINDS, INSTANCES = "critical-kinds", "critical-instances"
+SHOWN = 5  # kinds with a colour of their own
+ROWS = 12  # instances
+REST = "the rest"
+_ROLES: tuple[Role, ...] = ("main", "second", "third", "good", "bad")
+_KINDS_TITLE = "What the critical paths are made of"
+_INSTANCES_TITLE = "Which instances are on the critical paths"
+_NONE = "Nothing ran in these windows."
+
+
+def of(windows: Sequence[Participation]) -> list[Plot]:
+    """Of windows of one query, in order of time."""
+    return [kinds(windows), instances(windows)]
+
+
+def kinds(windows: Sequence[Participation]) -> Plot:
+    """A stack of 100 % in each window."""
+    sums = _sums(windows, "kinds")
+    if not sums:
+        return Plot.not_to_be_had(KINDS, _KINDS_TITLE, _NONE)
+    shown = [name for name, _ in sums if name != WAITING][:SHOWN]
+    x = tuple(one.started_ms / 1000 for one in windows)
+    rows = [({part.name: part.participation for part in one.kinds}) for one in windows]
+    series = [
+        Series(in_words(name), x, tuple(100 * row.get(name, 0.0) for row in rows), "area", role)
+        for name, role in zip(shown, _ROLES, strict=False)
+    ]
+    others = [100 * sum(share for name, share in row.items() if name not in (*shown, WAITING)) for row in rows]
+    if max(others) > 0:
+        series.append(Series(REST, x, tuple(others), "area", "quiet"))
+    first = next((each for each in sums if each[0] != WAITING), sums[0])
+    says = f"{_capital(in_words(first[0]))} has the greatest part of them: {percent(first[1] / len(windows))}."
+    says += " What is missing to 100 % is waiting for input or a trigger."
+    return Plot(KINDS, _KINDS_TITLE, says, Axis("window", "time"), Axis("% of the critical paths"), tuple(series))
+
+
+def instances(windows: Sequence[Participation]) -> Plot:
+    """A row for each of those that are there most, the darker the more."""
+    sums = _sums(windows, "instances")
+    if not sums:
+        why = _NONE if not windows else "The log tells of no instance of an operator in these windows."
+        return Plot.not_to_be_had(INSTANCES, _INSTANCES_TITLE, why)
+    shown = [name for name, _ in sums][:ROWS]
+    x = tuple(one.started_ms / 1000 for one in windows)
+    rows = [{_row(part): part.participation for part in one.instances} for one in windows]
+    series = tuple(Series(name, x, tuple(100 * row.get(name, 0.0) for row in rows), "heat") for name in shown)
+    share = sums[0][1] / sum(value for _, value in sums) if sums[0][1] else 0.0
+    says = f"{shown[0]} has {percent(share)} of what all instances have of them."
+    says += f" Not shown: {listing([name for name, _ in sums[ROWS:]], 0).removeprefix(' and ')}." if sums[ROWS:] else ""
+    return Plot(INSTANCES, _INSTANCES_TITLE, says, Axis("window", "time"), Axis("% of the critical paths"), series)
+
+
+def _sums(windows: Iterable[Participation], summary: str) -> list[tuple[str, float]]:
+    sums: dict[str, float] = {}
+    for one in windows:
+        for part in getattr(one, summary):
+            sums[_row(part)] = sums.get(_row(part), 0.0) + part.participation
+    return sorted(sums.items(), key=lambda each: (-each[1], each[0]))
+
+
+def _row(part: Part) -> str:
+    return part.name if part.instance is None else f"{part.name} {part.instance}"
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"

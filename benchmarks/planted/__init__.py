@@ -1,0 +1,1 @@
+"""Queries with a known bottleneck, and what is found of it."""

@@ -1,0 +1,61 @@
+"""A log that grows is told of window by window: what each says is what the whole log says of it."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from autotrascale.analyze.critical.edges import edges_of
+from autotrascale.analyze.critical.gaps import filled
+from autotrascale.analyze.critical.parts import windows_of
+from autotrascale.analyze.critical.spark_trace import batches_of, trace
+from autotrascale.analyze.live.critical import CriticalWindows
+from autotrascale.domain.participation import Participation
+from autotrascale.monitor.eventlog.files import find_files, pieces
+from autotrascale.monitor.eventlog.following import Follower
+from autotrascale.monitor.eventlog.lines import Text, blocks
+
+LOG = Path(__file__).parent / "logs" / "marked"
+LINES = [
+    line for piece in pieces(find_files([str(LOG)])[0]) for line in chain.from_iterable(blocks(Text(piece), piece))
+]
+
+
+def whole(seconds: float) -> list[Participation]:
+    edges, names = edges_of(trace(list(batches_of(LINES))))
+    return windows_of(filled(edges), names, seconds, application="app", query="counting")
+
+
+@pytest.mark.parametrize("seconds", [2.0, 7.0])
+@settings(deadline=None, max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(every=st.integers(20, 120))
+def test_windows_are_told_once_and_as_the_whole_log_has_them(tmp_path: Path, seconds: float, every: int) -> None:
+    told = followed(tmp_path / f"{seconds}-{every}", seconds, every)
+    expected = whole(seconds)
+    assert [each.started_ms for each in told] == [each.started_ms for each in expected]
+    for one, other in zip(told, expected, strict=True):
+        # A wait between two batches is only known as one when the second is there.
+        assert one.kinds == other.kinds
+        assert one.operators == other.operators
+        assert {part.name: part.participation for part in one.timelines} == {
+            part.name: part.participation for part in other.timelines
+        }
+
+
+def followed(folder: Path, seconds: float, every: int) -> list[Participation]:
+    """So many lines at a time."""
+    folder = folder / "eventlog_v2_app"
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "events_1_app"
+    log.write_bytes(b"")
+    windows = CriticalWindows(Follower(folder.parent, "app", consume=False), "app", seconds)
+    told = []
+    for at in range(0, len(LINES), every):
+        with log.open("ab") as file:
+            file.writelines(line if line.endswith(b"\n") else line + b"\n" for line in LINES[at : at + every])
+        told += windows.poll()
+    return told + windows.poll()

@@ -1,0 +1,55 @@
+"""Batches of queries with a planted bottleneck, two of each, drawn by seed from a run of `benchmarks.planted_bench` on
+real Spark: `--sample tests/analyze/data/planted-batches.json.zst`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autotrascale.analyze.critical.evidence import critical
+from autotrascale.analyze.facts import BatchFact
+from autotrascale.plan.control.looks.elsewhere import BOUND
+from benchmarks.planted.queries import PLANTS, Plant
+from benchmarks.planted_bench import planted_first, sampled
+
+SAMPLE = sampled((Path(__file__).parent / "data" / "planted-batches.json.zst").read_bytes())
+
+
+def test_each_plant_has_batches() -> None:
+    assert {name: len(batches) for name, batches in SAMPLE.items()} == {plant.name: 2 for plant in PLANTS}
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+def test_what_was_planted_comes_first_by_participation(plant: Plant) -> None:
+    for batch in SAMPLE[plant.name]:
+        assert planted_first(plant, batch)["participation"]
+
+
+def test_busy_time_finds_neither_a_driver_nor_a_sink() -> None:
+    """As nothing else of them runs at the same time, while six instances of an operator do: so it is no profile."""
+    for plant in PLANTS:
+        if plant.name in ("driver", "sink"):
+            assert not any(planted_first(plant, batch)["busy"] for batch in SAMPLE[plant.name])
+
+
+@pytest.mark.parametrize(
+    ("name", "by"), [("hot-key", "straggler"), ("commit", "commits"), ("driver", "driver"), ("sink", "external")]
+)
+def test_what_is_no_lack_of_instances_is_known_as_what_it_is(name: str, by: str) -> None:
+    found = critical(SAMPLE[name])
+    assert found is not None
+    assert found.most == by
+    assert found.elsewhere >= BOUND
+
+
+def test_a_lack_of_instances_is_not_taken_for_something_else() -> None:
+    found = critical(SAMPLE["operator"])
+    assert found is not None
+    assert found.elsewhere < BOUND
+    assert critical([_untimed(batch) for batch in SAMPLE["operator"]]) is None
+
+
+def _untimed(batch: BatchFact) -> BatchFact:
+    return replace(batch, tasks=tuple(replace(task, times=None) for task in batch.tasks))
