@@ -175,7 +175,7 @@ def dhalion(**options: object) -> Policy:
 
 def test_dhalion_gives_back_until_it_was_too_much_and_takes_that_back() -> None:
     policy = dhalion()
-    assert policy.decide(look(10)).parallelism == {"source": 9, "map": 8}  # sources are not scaled
+    assert policy.decide(look(10)).parallelism == {"source": 9, "map": 8}  # sources too
     down = policy.decide(look(8))
     assert down.parallelism["map"] == 6
     assert codes(down) == ["over-provisioned"]

@@ -15,6 +15,7 @@ or, from a package of your own, name `create` in the entry point group `autotras
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, cast, runtime_checkable
@@ -25,6 +26,7 @@ from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 
 ENTRY_POINTS = "autotrascale.policies"
+OURS = "autrascale"  # which tuning runs and the control loop know more of than one snapshot says
 
 
 class Policy(Protocol):
@@ -52,7 +54,7 @@ Factory = Callable[[Target | None, Options], Policy]
 
 # name → module and the options that the name stands for. Imported on demand: numpy is not needed for `--help`.
 _BUILT_IN: dict[str, tuple[str, dict[str, object]]] = {
-    "autrascale": ("autotrascale.plan.policies.autrascale", {}),
+    OURS: ("autotrascale.plan.policies.autrascale", {}),
     "ds2": ("autotrascale.plan.policies.ds2", {}),
     "drs-true": ("autotrascale.plan.policies.drs", {"rates": "true"}),
     "drs-observed": ("autotrascale.plan.policies.drs", {"rates": "observed"}),
@@ -71,6 +73,10 @@ def known() -> tuple[str, ...]:
     return (*_BUILT_IN, *(point.name for point in _third_party() if point.name not in _BUILT_IN))
 
 
+def is_built_in(name: str) -> bool:
+    return name in _BUILT_IN
+
+
 def create(name: str, target: Target | None = None, options: Options | None = None) -> Policy:
     """`create("ds2")`, `create("drs-true", Target(0.2))`, `create("threshold", options={"scale_out": 500})`. Every one
     of ours takes `slots`, the most that the job may take in all."""
@@ -86,6 +92,24 @@ def create(name: str, target: Target | None = None, options: Options | None = No
         if point.name == name:
             return cast(Factory, point.load())(target, options or {})
     raise InputError("policy", "is not known", seen=name, remedy=f"use one of {', '.join(known())}")
+
+
+@dataclass(frozen=True)
+class PolicyChoice:
+    """Who is to decide, and with which options: as a job file and a journal have it."""
+
+    name: str = OURS
+    options: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+
+    def create(self, target: Target | None) -> Policy:
+        return create(self.name, target, self.options)
+
+    def check(self, target: Target | None) -> None:
+        """Ours is told by its own settings, wherever it is more than one look at a snapshot."""
+        if self.name == OURS and self.options:
+            raise InputError("policy_options", f"are for other policies than {OURS}", seen=", ".join(self.options),
+                             remedy="set alpha and over_allocation under tuning")  # fmt: skip
+        self.create(target)
 
 
 def memory_of(policy: Policy) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class Dhalion:
             memory = replace(memory, waited=memory.waited + 1)
             reason = waiting(action, memory.waited, self.options.wait_windows)
             return hold(self.name, snapshot, [reason]), memory
-        caused = pressures(snapshot, self.options.noise_ms)
+        caused = pressures(snapshot, self.options)
         if action.direction == "up":
             return self._act(snapshot, *judged_up(memory, action, caused.get(action.operator, 0.0)))
         if not caused or not action.comparable:

@@ -3,6 +3,7 @@
 | symptom | detector                                                                     | unit    |
 |---------|------------------------------------------------------------------------------|---------|
 | s       | back-pressure that an operator causes, summed over those it holds up, ≤ 999     | ms/s    |
+| x       | what a source takes in of what is offered to it                                | [0, 1]  |
 | hot     | share that one instance takes in beside its even part                          | [0, 1]  |
 | slow    | instances that take in their part and need far longer for it than the others    |         |
 | q       | records that wait in front of it                                               | records |
@@ -13,6 +14,9 @@
     no s anywhere, q ≈ 0                 over-provisioned
 
 The operator that causes back-pressure is the one that is not held up itself while its upstream is.
+
+differs: Heron's sources are not scaled. Here a source is an operator like others: nobody before it could be held up, so
+where records wait for it and it is not held up itself, s = 1000·(1 − x).
 
 differs: Heron counts what waits for each instance, and tells a slow one by its long queue and a skewed one by its high
 rate beside it. Here queues are counted by operator, so the rates of the instances themselves tell both. Where the queue
@@ -69,22 +73,24 @@ def silent(snapshot: Snapshot) -> list[str]:
     return [name for name, metrics in snapshot.operators.items() if name in pushing and metrics.backpressure is None]
 
 
-def pressures(snapshot: Snapshot, noise: float) -> dict[str, float]:
+def pressures(snapshot: Snapshot, thresholds: Thresholds) -> dict[str, float]:
     """s for every operator that causes back-pressure: it is not held up, and operators before it are."""
+    noise = thresholds.noise_ms
     held = {name: 1000 * (metrics.backpressure or 0.0) for name, metrics in snapshot.operators.items()}
-    summed = {
-        name: min(MOST_MS, sum(held[upstream] for upstream in metrics.upstream))
+    caused = {
+        name: sum(held[upstream] for upstream in metrics.upstream)
+        if metrics.upstream
+        else _left_waiting(snapshot, name, thresholds)
         for name, metrics in snapshot.operators.items()
         if held[name] <= noise
     }
-    return {name: pressure for name, pressure in summed.items() if pressure > noise}
+    return {name: min(MOST_MS, pressure) for name, pressure in caused.items() if pressure > noise}
 
 
 def detect(snapshot: Snapshot, thresholds: Thresholds) -> list[Symptoms]:
-    """The operators that back-pressure comes from; without any, all that read from others: sources are not scaled."""
-    caused: Mapping[str, float] = pressures(snapshot, thresholds.noise_ms)
-    names = caused or [name for name, metrics in snapshot.operators.items() if metrics.upstream]
-    return [_of(snapshot, name, caused.get(name, 0.0), thresholds) for name in names]
+    """The operators that back-pressure comes from; without any, all of them."""
+    caused: Mapping[str, float] = pressures(snapshot, thresholds)
+    return [_of(snapshot, name, caused.get(name, 0.0), thresholds) for name in caused or snapshot.operators]
 
 
 def diagnose(symptoms: Symptoms, snapshot: Snapshot, thresholds: Thresholds) -> Diagnosis | None:
@@ -93,14 +99,35 @@ def diagnose(symptoms: Symptoms, snapshot: Snapshot, thresholds: Thresholds) -> 
         if symptoms.hot >= HOT:
             return "skewed"
         return "slow-instance" if symptoms.slow else "under-provisioned"
-    little = thresholds.pending_seconds * snapshot.target_rate
-    return "over-provisioned" if symptoms.pending is not None and symptoms.pending <= little else None
+    waits = symptoms.pending is None or symptoms.pending > _little(snapshot, thresholds)
+    return None if waits else "over-provisioned"
+
+
+def _little(snapshot: Snapshot, thresholds: Thresholds) -> float:
+    """Records that wait though nothing is late: what comes during a batch waits for the next."""
+    batch = snapshot.batch_seconds if snapshot.execution == "micro-batch" else None
+    return max(thresholds.pending_seconds, batch or 0.0) * snapshot.target_rate
+
+
+def _left_waiting(snapshot: Snapshot, name: str, thresholds: Thresholds) -> float:
+    """What a source leaves waiting, of each second's input; none where that is not known."""
+    metrics, offered = snapshot.operators[name], snapshot.source_rates.get(name, 0.0)
+    pending, total = _pending(snapshot, name), metrics.total
+    taken = total.records_in if total.records_in is not None else total.records_out
+    if not offered or taken is None or pending is None or pending <= _little(snapshot, thresholds):
+        return 0.0
+    return 1000 * max(0.0, 1 - taken / (offered * snapshot.window_seconds))
+
+
+def _pending(snapshot: Snapshot, name: str) -> float | None:
+    own = snapshot.operators[name].backlog_records
+    return snapshot.backlog_records if own is None else own
 
 
 def _of(snapshot: Snapshot, name: str, pressure: float, thresholds: Thresholds) -> Symptoms:
     metrics = snapshot.operators[name]
-    pending = snapshot.backlog_records if metrics.backlog_records is None else metrics.backlog_records
-    return Symptoms(name, metrics.parallelism, pressure, metrics.hot_share, _slow(metrics, thresholds.slow), pending)
+    slow = _slow(metrics, thresholds.slow)
+    return Symptoms(name, metrics.parallelism, pressure, metrics.hot_share, slow, _pending(snapshot, name))
 
 
 def _slow(metrics: OperatorMetrics, share: float) -> int:
