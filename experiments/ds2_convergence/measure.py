@@ -13,7 +13,7 @@ from experiments.shared.driving import engine
 from experiments.shared.jobs import QUERIES, job
 
 INITIAL = (8, 12, 16, 20, 24, 28)
-SEEDS = 10
+SEEDS = 5
 WINDOWS = 5  # decisions looked at before one is acted on, as in the paper
 MOST_STEPS = 10
 # The word count on Heron.

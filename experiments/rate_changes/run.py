@@ -14,7 +14,8 @@ from experiments.shared.driving import quartiles
 from experiments.shared.published import inputs, published
 
 METHODS = {
-    "ds2": "DS2", "ds2-headroom": "DS2, headroom of the rate before", "ds2-usual": f"DS2, {USUAL:.0%} utilisation",
+    "ds2": "DS2", "ds2-headroom": "DS2, headroom of the rate before",
+    "ds2-usual": f"DS2, {percent(USUAL, 0)} utilisation",
     "algorithm-2": "Algorithm 2", "transfer": "our default, from a model", "cold": "our default, cold",
 }  # fmt: skip
 SHORT = {"ds2": "DS2", "ds2-headroom": "DS2 + headroom", "ds2-usual": f"DS2 at {USUAL:.0%}", "algorithm-2": "Alg. 2",
@@ -117,7 +118,7 @@ def _summary(found: Result) -> str:
     paper = percent(published("rate_changes/saved"))
     return (
         f"from a model our default takes {plain} instances than DS2 as it is, which holds QoS in {held}, "
-        f"ours in {mine}; {usual} than DS2 at {USUAL:.0%} utilisation (paper: {paper} fewer than DS2)"
+        f"ours in {mine}; {usual} than DS2 at {percent(USUAL, 0)} utilisation (paper: {paper} fewer than DS2)"
     )
 
 

@@ -40,6 +40,8 @@ def rewritten(text: str) -> str:
 
 def _block(found: re.Match[str]) -> str:
     """On lines of its own, with an empty one on either side so that Markdown sees a table; or within a sentence."""
+    if found[2] in NAMES and not claim(found[2]).result_file.exists():
+        return found[0]  # never measured: nothing to quote yet
     told = figure(found[2], found[3])
     return f"{found[1]}\n\n{told}\n\n{found[6]}" if found[4] else f"{found[1]}{told}{found[6]}"
 

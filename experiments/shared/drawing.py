@@ -13,6 +13,7 @@ from autotrascale.views.plots.plot import Plot, Series
 from autotrascale.views.plots.plotly import COLOURS
 
 WIDTH, HEIGHT, COLUMNS = 4.6, 3.0, 2  # inches of a panel
+LETTERS = 45  # below a panel, before they are set aslant
 _STYLES = {"line": "-", "steps": "-", "dashed steps": ":"}
 _SETTINGS = {
     "svg.fonttype": "none", "svg.hashsalt": "autotrascale", "font.size": 8, "axes.spines.top": False,
@@ -54,16 +55,20 @@ def _panel(panel: Any, plot: Plot) -> None:
         else:
             _line(panel, series, xs)
     if plot.x.kind == "names":
-        panel.set_xticks(range(len(names)), names, rotation=25 if len(names) > 5 else 0,
-                         ha="right" if len(names) > 5 else "center")  # fmt: skip
-    for axis, setter in ((plot.x, panel.set_xscale), (plot.y, panel.set_yscale)):
-        if axis.kind == "log":
-            setter("log")
+        slanted = sum(map(len, names)) > LETTERS
+        panel.set_xticks(range(len(names)), names, rotation=25 if slanted else 0, ha="right" if slanted else "center")
+    if plot.y.kind == "log":
+        panel.set_yscale("log")
+        panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        panel.yaxis.set_minor_formatter("")
     for level in plot.levels:
         panel.axhline(level.value, color=COLOURS["level"], linewidth=1, linestyle="--", label=level.name)
     named = len(plot.series) + len(plot.levels)
-    if plot.y.kind == "number":  # room for the names above what is drawn
-        panel.set_ylim(0, panel.get_ylim()[1] * (1.12 if named > 1 else 1.0))
+    low, high = panel.get_ylim()  # room for the names above what is drawn
+    if plot.y.kind == "log":
+        panel.set_ylim(low, high * (high / low) ** (0.15 if named > 1 else 0.0))
+    else:
+        panel.set_ylim(0, high * (1.12 if named > 1 else 1.0))
     if named > 1:
         panel.legend(loc="upper right", ncols=min(named, 4), columnspacing=1.0, handlelength=1.4)
 
