@@ -98,8 +98,8 @@ def asked_until(case: Case, running: SimulatorEngine, start: K, asked: Asked, mo
 
 def drs(case: Case, rates: str, corrected: bool) -> Asked:
     """DRS for one window after the other. `corrected`: its expected latency knows of queues alone, so what was measured
-    on top is put down to the model, and its target lowered in proportion, as DRS's own authors correct theirs by what
-    they measure. Where no number of instances is enough then, it takes all it may."""
+    on top is put down to the model, and its target lowered in proportion: the correction is ours.
+    Where no number of instances is enough then, it takes all it may."""
 
     def asked(snapshot: Snapshot) -> Mapping[str, int]:
         target = case.latency_target
