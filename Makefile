@@ -10,7 +10,7 @@ TWO_AT_A_TIME := -n 2 --dist loadfile
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-fast check format bench docs notebook constraints clean
+.PHONY: help setup demo test test-fast check format bench experiments docs notebook constraints clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -54,6 +54,11 @@ bench: $(READY)  ## every figure that the documents quote, as JSON in out/bench.
 	@scripts/java.sh
 	@scripts/chromium.sh install
 	$(BIN)/python -m benchmarks.run
+
+experiments: $(READY)  ## the papers' figures and tables, simulated, and a page of them in out/experiments.html
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,peers]'
+	$(BIN)/python -m experiments.run
+	$(BIN)/python -m experiments.report
 
 docs: $(READY)  ## the guides as a site, in out/site
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'

@@ -125,9 +125,11 @@ def _met(steps: Sequence[tuple[float, float, bool, int]]) -> float:
     return sum(s[1] for s in steps if s[2]) / sum(s[1] for s in steps)
 
 
-def one_day(case: Case, schedule: Schedule, who: str, seed: int, begin: tuple[int, ...]) -> Trial:
+def one_day(
+    case: Case, schedule: Schedule, who: str, seed: int, begin: tuple[int, ...], witness: Witness | None = None
+) -> Trial:
     target = Target(case.latency_target)
-    witness = Witness(case.latency_target)
+    witness = witness or Witness(case.latency_target)
     windows: list[tuple[float, float]] = []
     live = SimulatedLive(
         case.job, case.topology, case.source_rates, schedule, p_max=case.p_max, seed=seed, witness=witness

@@ -178,9 +178,9 @@ def outcome_so_far(record: Record) -> Outcome:
     opening = record.opening
     outcome = tune(
         opening.job, _NoEngine(opening.simulated), replace(opening.settings, total_trials=len(record.trials)),
-        sources=[source.model for source in opening.sources], past=record.trials,
+        sources=[source.model for source in opening.sources], past=record.trials, policy=opening.policy,
     )  # fmt: skip
-    return outcome if outcome.stop_reason == "target-met" else replace(outcome, stop_reason=record.summary.state)
+    return outcome if outcome.concluded else replace(outcome, stop_reason=record.summary.state)
 
 
 class _NoEngine:

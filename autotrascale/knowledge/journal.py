@@ -294,6 +294,7 @@ def _create(store: Store, experiment: str, opening: Opening, owner: Owner, queue
         tags.SIMULATED: str(opening.simulated).lower(),
         tags.RATE: repr(job.rate),
         tags.LATENCY_TARGET: repr(job.target.latency_seconds),
+        tags.POLICY: opening.policy.name,
         **claim.owner_tags(owner),
     }
     name = f"{job.name[:150]} at {job.rate:g}/s"
@@ -315,6 +316,7 @@ def _create(store: Store, experiment: str, opening: Opening, owner: Owner, queue
         "seed": settings.seed,
         "faithful": settings.faithful,
         "sources": len(opening.sources),
+        "policy": opening.policy.name,
     }
     log_batches(store, run_id, params, {}, {})
     lineage.log_inputs(store, run_id, opening)

@@ -8,13 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from autotrascale import __version__
+from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.trial import Sink
+from autotrascale.plan.policies import OURS, PolicyChoice
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.sizing.demand import Demand
 from autotrascale.plan.sizing.sizing import Sizing
@@ -48,6 +50,7 @@ class Opening:
     sources: tuple[Source, ...] = ()
     warm_start: tuple[str, ...] = ()  # which models were used or passed over, and why
     sink: Sink | None = None  # where output goes; None: a simulated job has none
+    policy: PolicyChoice = field(default_factory=PolicyChoice)
 
     @property
     def digest(self) -> str:
@@ -77,6 +80,7 @@ def opening_to_json(opening: Opening) -> dict[str, Any]:
         ],
         "warm_start": list(opening.warm_start),
         "sink": opening.sink,
+        "policy": asdict(opening.policy),
     }
 
 
@@ -90,7 +94,7 @@ def opening_from_json(data: Any, place: str) -> Opening:
     )
     return Opening(
         header.job, header.engine, header.simulated, header.settings, header.rate, header.job_path, header.job_file,
-        sources, header.warm_start, header.sink,
+        sources, header.warm_start, header.sink, header.policy,
     )  # fmt: skip
 
 
@@ -100,7 +104,7 @@ def trial_to_json(trial: JournalledTrial) -> dict[str, Any]:
 
 def trial_from_json(data: Any, place: str) -> JournalledTrial:
     read = validate(data, _JournalledTrial, place=place)
-    return JournalledTrial(read.evaluation, read.trial)
+    return JournalledTrial(read.evaluation, read.trial, read.step)
 
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
@@ -116,7 +120,7 @@ def outcome_from_json(data: Any, evaluations: Sequence[Evaluation], place: str) 
         read.job, read.simulated, read.floor, read.sizing or _sizing_of(read), read.best, read.met_target,
         read.stop_reason, tuple(evaluations),
         None if read.model is None else _model(read.model, f"{place}: model"), read.remarks,
-        read.confidence, read.floor_holds, read.fixed_seconds, read.slowdown,
+        read.confidence, read.floor_holds, read.fixed_seconds, read.slowdown, read.policy, read.said,
     )  # fmt: skip
 
 
@@ -173,7 +177,8 @@ class _Opening(_Versioned):
     job_file_sha256: str
     sources: tuple[_Source, ...]
     warm_start: tuple[str, ...]
-    sink: Sink | None = None  # earlier versions did not write it
+    sink: Sink | None = None  # this and what follows: earlier versions did not write it
+    policy: PolicyChoice = field(default_factory=PolicyChoice)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,3 +203,5 @@ class _Outcome(_Versioned):
     floor_holds: bool = True
     fixed_seconds: float | None = None
     slowdown: Slowdown | None = None
+    policy: str = OURS
+    said: tuple[Reason, ...] = ()

@@ -37,6 +37,7 @@ ENDED = "autotrascale.ended"  # why a run that did not finish came to its end
 
 NUMBER = "autotrascale.number"
 PHASE = "autotrascale.phase"
+POLICY = "autotrascale.policy"  # who decided
 VERDICT = "autotrascale.verdict"
 PARALLELISM = "autotrascale.parallelism"
 MET_TARGET = "autotrascale.met_target"

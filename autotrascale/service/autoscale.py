@@ -16,7 +16,7 @@ from autotrascale.service.tuning_output import TARGET_NOT_MET
 if TYPE_CHECKING:
     from autotrascale.knowledge.store import Store
     from autotrascale.plan.control.loop_state import State
-    from autotrascale.plan.policies import Policy
+    from autotrascale.plan.policies import PolicyChoice
     from autotrascale.service.jobfile import EngineName, JobFile
 
 A_DAY = 86_400.0
@@ -33,7 +33,8 @@ def autoscale(
         typer.Option("--for", metavar="SECONDS", help="How long; else for ever, or one simulated day.", min=1.0),
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who decides, of those that decide knows; else the loop itself.")
+        str | None,
+        typer.Option(metavar="NAME", help="Who decides, of those that decide knows; else what the file says."),
     ] = None,
     event_log: Annotated[
         Path | None,
@@ -44,7 +45,6 @@ def autoscale(
     form: FormatOption = Format.table,
 ) -> None:
     """Keep a running job at its latency target with the least parallelism, while its rate goes up and down."""
-    from autotrascale.plan.policies import create
     from autotrascale.service import notifying, questions, tuning_output
     from autotrascale.service.jobfile import read_job_file
     from autotrascale.service.store import open_store
@@ -54,7 +54,7 @@ def autoscale(
     notifying.check(file.notify or notifying.of_the_environment())
     name = file.engine_name(None if engine is None else engine.value)
     _check_event_log(event_log, advise, name)
-    chosen = None if policy is None else create(policy, file.target)
+    chosen = file.policy_named(policy)
     limit = A_DAY if seconds is None and name == "simulator" else seconds
     with tuning_output.ending_cleanly():
         state = _keep(file, job_file, name, open_store(store), advise, event_log, limit, form, metrics, chosen)
@@ -79,7 +79,7 @@ def _check_event_log(event_log: Path | None, advise: bool, engine: str) -> None:
 
 def _keep(
     file: JobFile, path: Path, engine: EngineName, store: Store | None, advise: bool, event_log: Path | None,
-    limit: float | None, form: Format, metrics: str | None, policy: Policy | None,
+    limit: float | None, form: Format, metrics: str | None, policy: PolicyChoice,
 ) -> State:  # fmt: skip
     from autotrascale.service import keeping
     from autotrascale.service.metering import metering

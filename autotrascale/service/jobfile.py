@@ -17,6 +17,7 @@ from autotrascale.execute.live import LiveJob
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.plan.control.manager.knobs import Knobs
+from autotrascale.plan.policies import OURS, PolicyChoice, is_built_in
 from autotrascale.service.autoscaling import Autoscale
 from autotrascale.service.environment import read_with_environment
 from autotrascale.service.notifying import Notification
@@ -42,6 +43,8 @@ class JobFile:
     spark: SparkSettings | None = None
     autoscale: Autoscale = field(default_factory=Autoscale)
     notify: tuple[Notification, ...] = ()
+    policy: str = OURS
+    policy_options: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     version: Literal[1] = 1
 
     def __post_init__(self) -> None:
@@ -54,6 +57,7 @@ class JobFile:
             if name not in self.source_rates:
                 raise InputError(f"spark.sources.{name}", "is no source of the job: source_rates does not have it",
                                  remedy=f"use one of {', '.join(self.source_rates)}")  # fmt: skip
+        self.policy_named(None)
         # What holds of the job as a whole is said with the file's name, and before an engine is started for nothing.
         if self.operators or self.spark is None:
             job = self._job(Topology(self.operators))
@@ -65,6 +69,16 @@ class JobFile:
 
     def _job(self, topology: Topology) -> Job:
         return Job(self.job, topology, self.p_max, self.source_rates, self.target)
+
+    def policy_named(self, name: str | None) -> PolicyChoice:
+        """The policy asked for, else the file's. Its options are the file's where it is the one that they are for, and
+        it keeps to the manager's quota, so that it can plan within it."""
+        name = self.policy if name is None else name
+        choice = PolicyChoice(name, self.policy_options if name == self.policy else {})
+        choice.check(self.target)
+        if name == OURS or self.manager.quota is None or "slots" in choice.options or not is_built_in(name):
+            return choice
+        return replace(choice, options={**choice.options, "slots": self.manager.quota})
 
     def engine_name(self, wanted: EngineName | None) -> EngineName:
         """The engine asked for, or the one that the file describes; Spark where it describes both."""

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -28,7 +28,7 @@ from autotrascale.loop import Loop
 from autotrascale.plan.control.autoscaling.prediction import Settings
 from autotrascale.plan.control.loop_state import Entry, Rules, State, as_entry
 from autotrascale.plan.control.manager.knobs import Knobs
-from autotrascale.plan.policies import Policy
+from autotrascale.plan.policies import OURS, PolicyChoice
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.sizing.executors import ExecutorSize
 from autotrascale.plan.words import seconds
@@ -65,7 +65,7 @@ class Around:
     meter: Meter
     form: Format
     advise: bool
-    policy: Policy | None = None
+    policy: PolicyChoice = field(default_factory=PolicyChoice)
 
 
 def decisions_beside(store: Store | None) -> Decisions | None:
@@ -108,7 +108,9 @@ class Kept:
         if self._session is not None and lease is not None:
             lease.is_of(f"session {self._session.id}")
         self._learned = learned = _library(around, job, live.simulated, self._session)
-        rules = replace(_rules(around, sections, job, wanted), policy=around.policy)
+        choice = around.policy
+        rules = replace(_rules(around, sections, job, wanted), policy_options=choice.options,
+                        policy=None if choice.name == OURS else choice.create(job.target))  # fmt: skip
         self._notifier = Notifier(sections.notify or of_the_environment())
         told = _teller(around.form, job.target.latency_seconds, self._session, learned, executor)
         _opening(job, live.simulated, around.advise, self._session)

@@ -39,6 +39,12 @@ def tune(
     ] = None,
     max_seconds: Annotated[float | None, typer.Option(metavar="S", help="No trial begins after this long.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="S", help="Seed of the search and of a simulated job.")] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Who decides what to run, of those that decide knows; else what the file says."
+        ),
+    ] = None,
     warm_start: Annotated[
         str,
         typer.Option(
@@ -82,9 +88,10 @@ def tune(
     if sink is not None and name == "simulator":
         raise InputError("--sink", "is for a Spark job: a simulated one writes nothing", seen=sink.value,
                          remedy="leave it out")  # fmt: skip
+    _check_models(file.policy_named(policy).name, warm_start, save_model)
     questions.ask(file, note)
     asked = tuning_runs.Asked(
-        file, job_file, name, settings, rate, warm_start, sink=None if sink is None else sink.value
+        file, job_file, name, settings, rate, warm_start, sink=None if sink is None else sink.value, policy=policy
     )
     with tuning_output.ending_cleanly():
         runs = open_store(store)
@@ -97,6 +104,21 @@ def tune(
 
 def register(app: typer.Typer) -> None:
     app.command("tune")(tune)
+
+
+def _check_models(policy: str, warm_start: str, save_model: Path | None) -> None:
+    """Another policy than ours starts from no model and makes none."""
+    from autotrascale.domain.errors import InputError
+    from autotrascale.plan.policies import OURS
+
+    if policy == OURS:
+        return
+    if warm_start not in ("auto", "none"):
+        raise InputError("--warm-start", f"is for the policy {OURS}: {policy} starts from no model", seen=warm_start,
+                         remedy="leave it out")  # fmt: skip
+    if save_model is not None:
+        raise InputError("--save-model", f"is for the policy {OURS}: {policy} makes no model", seen=str(save_model),
+                         remedy="leave it out")  # fmt: skip
 
 
 def _check_writable(path: Path) -> None:

@@ -108,6 +108,7 @@ def answer(finished: Finished) -> dict[str, Any]:
         "met_target": outcome.met_target,
         "evaluations": len(outcome.evaluations),
         "stop_reason": outcome.stop_reason,
+        "policy": outcome.policy,
         "warm_start": list(finished.warm_start),
         "cold_run": _cold_run(finished.cold),
         "model": None if finished.model is None else finished.model.uri,
@@ -140,12 +141,13 @@ def show(finished: Finished) -> None:
 
 def show_outcome(outcome: Outcome) -> None:
     """The parallelism, and for every operator why. What missed is not called chosen."""
+    from autotrascale.plan.policies import OURS
     from autotrascale.views.explanation import why
     from autotrascale.views.verdict import summary
 
     answers = why(outcome)
     top = max(len(each.operator) for each in answers)
-    heading = "chosen" if outcome.met_target else "nearest miss"
+    heading = "chosen" if outcome.met_target else "nearest miss" if outcome.policy == OURS else f"of {outcome.policy}"
     table(("operator", heading, "floor", "P_max"),
           [(w.operator, w.k, w.floor, u) for w, u in zip(answers, outcome.job.upper, strict=True)])  # fmt: skip
     for each in answers:

@@ -26,6 +26,7 @@ from autotrascale.knowledge.json_forms import Opening, Source
 from autotrascale.knowledge.lease import Lease, Say
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import PATIENCE, Store
+from autotrascale.plan.policies import OURS
 from autotrascale.reading import read_text, validate
 from autotrascale.service import questions
 from autotrascale.service.environment import overridden
@@ -55,6 +56,7 @@ class Asked:
     warm_start: str = "auto"
     queued: str | None = None  # the run that has been waiting for its turn, when there is one
     sink: Sink | None = None  # where the output of trials goes, when not where the job file says
+    policy: str | None = None  # who decides, when not whom the job file names
 
     def opened(self) -> JobFile:
         return self.file.writing_to(self.sink)
@@ -91,25 +93,25 @@ def start(asked: Asked, store: Store | None, listener: RunListener, meter: Meter
 
 
 def _start(asked: Asked, store: Store | None, lease: Lease | None, listener: RunListener, meter: Meter) -> Finished:
-    file = asked.opened()
+    file, policy = asked.opened(), asked.file.policy_named(asked.policy)
     sink = file.sink(asked.engine)
     job, engine = file.open(asked.engine, asked.settings.seed)
     with engine:
         job = job if asked.rate is None else job.at_rate(asked.rate)
         wanted = wanted_by(asked.file, asked.engine, job, faithful=asked.settings.faithful)
-        warm = warm_start(asked.warm_start, store, job, wanted)
+        warm = warm_start(asked.warm_start, store, job, wanted) if policy.name == OURS else WarmStart((), ())
         listener.opening(job, sink, warm)
         _tell(engine, job, listener.trouble)
         if store is None:
             sources = [source.model for source in warm.sources]
             seen = meter.of(engine)
             report = questions.about_latency(job.target, listener.trouble, listener.progress)
-            outcome = tune(job, engine, asked.settings, sources=sources, report=report, seen=seen)
+            outcome = tune(job, engine, asked.settings, sources=sources, report=report, seen=seen, policy=policy)
             return Finished(outcome, warm_start=warm.lines, cold=_cold(warm.sources, job), sink=sink,
                             output_records=_output_records(engine))  # fmt: skip
         opening = Opening(
             job, asked.engine, engine.simulated, asked.settings, asked.rate, str(asked.path.absolute()),
-            read_content(asked.path), warm.sources, warm.lines, sink,
+            read_content(asked.path), warm.sources, warm.lines, sink, policy,
         )  # fmt: skip
         journal = RunJournal.start(store, opening, asked.queued, lease)
         if asked.queued is None:
@@ -160,7 +162,7 @@ def _through(journal: RunJournal, engine: Engine, listener: RunListener, meter: 
         with PATIENCE.waiting(listener.trouble), journal:
             outcome = tune(
                 opening.job, engine, opening.settings, sources=[source.model for source in opening.sources],
-                report=report, journal=journal, past=journal.past, seen=meter.of(engine),
+                report=report, journal=journal, past=journal.past, seen=meter.of(engine), policy=opening.policy,
             )  # fmt: skip
             journal.conclude(outcome)
             journal.describe(summary(outcome), {REPORT_FILE: notebook.report(outcome)})

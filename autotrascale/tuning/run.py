@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.domain.trial import Trial, Verdict
+from autotrascale.domain.trial import Verdict
 from autotrascale.execute.engine import Engine
+from autotrascale.plan.policies import OURS, PolicyChoice
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.lattice import Point
 from autotrascale.plan.search.study import SearchSettings, Study
@@ -32,19 +32,18 @@ from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.plan.sizing.slowdown import Slowdowns
 from autotrascale.plan.sizing.throughput import Step, look_back, no_better
 from autotrascale.tuning.floor import Floor, FloorPhase
+from autotrascale.tuning.policy_run import PolicyRun
+from autotrascale.tuning.running import Best, Trials
 from autotrascale.tuning.trials import (
     Evaluation,
     Journal,
     JournalledTrial,
     Outcome,
     Phase,
-    Progress,
     Report,
     Seen,
     Tuning,
     fixed_seconds,
-    judged,
-    latency_of,
     least_latency,
 )
 
@@ -58,50 +57,46 @@ SECOND_LOOKS = 2  # windows for cheaper configurations, once one is accepted
 def tune(
     job: Job, engine: Engine, settings: Tuning | None = None, *, sources: Sequence[BenefitModel] = (),
     report: Report = lambda _: None, clock: Callable[[], float] = time.monotonic, journal: Journal | None = None,
-    past: Sequence[JournalledTrial] = (), seen: Seen = lambda _: None,
+    past: Sequence[JournalledTrial] = (), seen: Seen = lambda _: None, policy: PolicyChoice | None = None,
 ) -> Outcome:  # fmt: skip
     """The whole run, or the rest of one whose trials so far are `past`. The engine stays open: it is the caller's.
-    `seen` is told of each snapshot. A job or host that breaks again and again is an `EngineError`."""
+    `seen` is told of each snapshot. `policy`: who is asked what to run, in place of this search. A job or host that
+    breaks again and again is an `EngineError`."""
     if job.rate == 0:
         raise InputError("source_rates", "are all zero, so there is nothing to measure", seen=dict(job.source_rates),
                          remedy="give each source a rate")  # fmt: skip
-    return _Run(job, engine, settings or Tuning(), sources, report, clock, journal, past, seen).go()
+    trials = Trials(job, engine, settings or Tuning(), report, clock, journal, past, seen)
+    if policy is not None and policy.name != OURS:
+        return PolicyRun(trials, policy).go()
+    return _Run(trials, sources).go()
 
 
 class _Run:
-    def __init__(
-        self, job: Job, engine: Engine, settings: Tuning, sources: Sequence[BenefitModel], report: Report,
-        clock: Callable[[], float], journal: Journal | None, past: Sequence[JournalledTrial], seen: Seen,
-    ) -> None:  # fmt: skip
-        self.job, self.engine, self.settings, self.sources = job, engine, settings, sources
-        self.report, self.clock, self.journal, self.seen = report, clock, journal, seen
-        self.past = deque(past)
-        self.evaluations: list[Evaluation] = []
+    def __init__(self, trials: Trials, sources: Sequence[BenefitModel]) -> None:
+        self.trials, self.job, self.settings, self.sources = trials, trials.job, trials.settings, sources
+        trials.kept, trials.score, trials.best = self._learn, self._score, self._best
         self.study: Study | None = None
         self._fixed: float | None = None  # the least of what a batch takes beside its operators
         self._slowdowns = Slowdowns()
         self._steps: list[Step] = []  # what each trial carried
-        self._failures = 0
-        self._broken = _while_broken(past)
+        self._broken = _while_broken(trials.past)
         self._second_looks = 0
-        self._before = sum(each.evaluation.seconds for each in past)
-        self._began = clock()
 
     def go(self) -> Outcome:
-        floor = FloorPhase(self.job, self.settings, self.sources).find(self._floor_step, lambda: self._spent)
-        self._check_anything_ran()
+        floor = FloorPhase(self.job, self.settings, self.sources).find(self._floor_step, lambda: self.trials.spent)
+        self.trials.check_anything_ran()
         if floor.ended is not None:
             return self._without_study(floor, floor.ended)
         self.study = study = self._open_study(floor)
-        for evaluation in self.evaluations:
+        for evaluation in self.trials.evaluations:
             self._tell(evaluation)
-        while self._spent is None and not self._is_over(floor, study):
+        while self.trials.spent is None and not self._is_over(floor, study):
             accepted = study.finished
             self._search_step(study)
             self._second_looks += accepted
         if self._nothing_carries_more(floor):
             return self._without_study(self._look_back(floor), "rate-out-of-reach")
-        return self._outcome(floor, study, study.stop_reason or self._spent or "target-out-of-reach")
+        return self._outcome(floor, study, study.stop_reason or self.trials.spent or "target-out-of-reach")
 
     def _look_back(self, floor: Floor) -> Floor:
         """What carried most, on the fewest instances of those that noise cannot tell apart."""
@@ -110,7 +105,7 @@ class _Run:
     def _is_over(self, floor: Floor, study: Study) -> bool:
         if study.finished:
             return self._cheaper(study) is None
-        return self.evaluations[-1].phase != "floor" and (
+        return self.trials.evaluations[-1].phase != "floor" and (
             self._out_of_reach(floor) or self._nothing_carries_more(floor)
         )
 
@@ -126,25 +121,13 @@ class _Run:
         least = least_latency(floor.sizing, self._fixed)
         return least is not None and least > HOPELESS * self.job.target.latency_seconds
 
-    @property
-    def _spent(self) -> str | None:
-        """Which budget is used up. Trials of the journal are paid for: recalling them takes none of the time."""
-        if len(self.evaluations) >= self.settings.total_trials:
-            return "budget"
-        most, used = self.settings.max_seconds, self._before + self.clock() - self._began
-        return "wall-clock" if most is not None and not self.past and self.evaluations and used >= most else None
-
     # -- 1. floor -----------------------------------------------------------------------------------------------------
 
     def _floor_step(self, parallelism: Mapping[str, int]) -> JournalledTrial:
-        if self.past and self.past[0].evaluation.phase == "floor":
-            return self._recall()
-        return self._evaluate("floor", parallelism, FAILURES_AT_ONE_FLOOR)
-
-    def _check_anything_ran(self) -> None:
-        """A run of failures alone has nothing to answer."""
-        if self.evaluations and all(each.verdict is Verdict.FAILED for each in self.evaluations):
-            raise EngineError(f"every trial failed, the last one so: {self.evaluations[-1].detail}")
+        past = self.trials.past
+        if past and past[0].evaluation.phase == "floor":
+            return self.trials.recall()
+        return self.trials.run("floor", parallelism, FAILURES_AT_ONE_FLOOR)
 
     # -- 2. search, 3. confirm ----------------------------------------------------------------------------------------
 
@@ -160,11 +143,11 @@ class _Run:
         )  # fmt: skip
 
     def _search_step(self, study: Study) -> None:
-        if self.past:
-            self._recall()
+        if self.trials.past:
+            self.trials.recall()
             return
         k, phase = self._next(study)
-        self._evaluate(phase, self.job.topology.named(k), FAILURES_IN_A_ROW)
+        self.trials.run(phase, self.job.topology.named(k), FAILURES_IN_A_ROW)
 
     def _next(self, study: Study) -> tuple[Point, Phase]:
         if (cheaper := self._cheaper(study)) is not None:
@@ -192,20 +175,14 @@ class _Run:
         latency = None if failed else evaluation.latency_seconds
         study.tell(k, latency=latency, throughput=evaluation.throughput, failed=failed)
 
-    # -- one trial ----------------------------------------------------------------------------------------------------
+    # -- what a trial teaches -----------------------------------------------------------------------------------------
 
-    def _recall(self) -> JournalledTrial:
-        """A trial of the journal instead of a new one."""
-        return self._keep(self.past.popleft())
-
-    def _keep(self, done: JournalledTrial) -> JournalledTrial:
-        self.evaluations.append(done.evaluation)
+    def _learn(self, done: JournalledTrial) -> None:
         if done.trial.snapshot is not None:
-            self._learn(done.evaluation, done.trial.snapshot)
+            self._measured(done.evaluation, done.trial.snapshot)
         self._tell(done.evaluation)
-        return done
 
-    def _learn(self, evaluation: Evaluation, snapshot: Snapshot) -> None:
+    def _measured(self, evaluation: Evaluation, snapshot: Snapshot) -> None:
         """What a miss may be put down to."""
         sized = size(snapshot, self.job.target)
         sizing = sized if isinstance(sized, Sizing) else None
@@ -216,58 +193,18 @@ class _Run:
             self._fixed = fixed if self._fixed is None else min(self._fixed, fixed)
         self._slowdowns.look(snapshot)
 
-    def _evaluate(self, phase: Phase, parallelism: Mapping[str, int], most_failures: int) -> JournalledTrial:
-        self._say(phase, parallelism, None)
-        if self.journal is not None:
-            self.journal.begin(self._number, phase, parallelism)
-        began = self.clock()
-        trial = self.engine.run(parallelism, self.job.source_rates)
-        if trial.snapshot is not None:
-            self.seen(trial.snapshot)
-        done = JournalledTrial(self._read(phase, trial, self.clock() - began), trial)
-        if self.journal is not None:
-            self.journal.done(done)
-        self._keep(done)
-        self._say(phase, parallelism, done.evaluation)
-        self._failures = self._failures + 1 if trial.verdict is Verdict.FAILED else 0
-        if self._failures >= most_failures:
-            raise EngineError(f"{self._failures} trials in a row failed, the last one so: {trial.detail}")
-        return done
-
-    @property
-    def _number(self) -> int:
-        """Of the next trial. Those of the journal keep theirs, those not yet recalled included."""
-        return len(self.evaluations) + len(self.past) + 1
-
-    def _read(self, phase: Phase, trial: Trial, seconds: float) -> Evaluation:
-        verdict, detail = judged(self.job, trial)
-        latency = latency_of(self.job, trial)
-        return Evaluation(
-            number=self._number, phase=phase, parallelism=dict(trial.parallelism), verdict=verdict,
-            latency_seconds=latency, throughput=None if trial.snapshot is None else trial.snapshot.throughput,
-            seconds=seconds, score=self._score(trial.parallelism, latency), detail=detail,
-            shortage=trial.shortage, critical=None if trial.snapshot is None else trial.snapshot.critical,
-        )  # fmt: skip
-
     def _score(self, parallelism: Mapping[str, int], latency: float | None) -> float | None:
         if self.study is None:
             return None
         k = self.job.topology.vector(parallelism)
         return float(self.study.benefit.score(k, math.inf if latency is None else latency))
 
-    def _say(self, phase: Phase, parallelism: Mapping[str, int], done: Evaluation | None) -> None:
-        best = None if self.study is None or not self.study.runs else self.study.answer
-        left = self.settings.total_trials - len(self.evaluations)
-        mean = sum(e.seconds for e in self.evaluations) / len(self.evaluations) if self.evaluations else None
-        self.report(
-            Progress(
-                phase, done.number if done else self._number, self.settings.total_trials, dict(parallelism), done,
-                None if best is None else self.job.topology.named(best.parallelism),
-                None if best is None else best.latency, None if mean is None else mean * left,
-                best is not None and best.met_target, best is not None and best.trusted,
-                None if best is None else best.score,
-            )
-        )  # fmt: skip
+    def _best(self) -> Best:
+        if self.study is None or not self.study.runs:
+            return Best()
+        best = self.study.answer
+        named = self.job.topology.named(best.parallelism)
+        return Best(named, best.latency, best.met_target, best.trusted, best.score)
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
@@ -278,7 +215,7 @@ class _Run:
         if best.latency is None:
             return self._without_study(self._look_back(floor), stop_reason)
         named = self.job.topology.named(best.parallelism)
-        last = self._last_of(named)
+        last = self.trials.last_of(named)
         chosen = Evaluation(
             last.number,
             last.phase,
@@ -292,27 +229,22 @@ class _Run:
             critical=last.critical,
         )
         return Outcome(
-            self.job, self.engine.simulated, dict(floor.parallelism), self._sizing(floor), chosen, best.trusted,
-            stop_reason, tuple(self.evaluations), study.model(self.job.rate), tuple(study.remarks),
+            self.job, self.trials.engine.simulated, dict(floor.parallelism), self._sizing(floor), chosen, best.trusted,
+            stop_reason, tuple(self.trials.evaluations), study.model(self.job.rate), tuple(study.remarks),
             self.settings.confidence, floor.holds, self._fixed, self._slowdowns.found,
         )  # fmt: skip
 
     def _without_study(self, floor: Floor, stop_reason: str) -> Outcome:
         """Nothing was found that holds the rate: what came nearest."""
-        nearest = self._last_of(floor.parallelism)
+        nearest = self.trials.last_of(floor.parallelism)
         return Outcome(
-            self.job, self.engine.simulated, dict(floor.parallelism), self._sizing(floor), nearest, False, stop_reason,
-            tuple(self.evaluations), None, (), self.settings.confidence, floor.holds, self._fixed,
+            self.job, self.trials.engine.simulated, dict(floor.parallelism), self._sizing(floor), nearest, False,
+            stop_reason, tuple(self.trials.evaluations), None, (), self.settings.confidence, floor.holds, self._fixed,
             self._slowdowns.found,
         )  # fmt: skip
 
     def _sizing(self, floor: Floor) -> Sizing | None:
         return None if floor.sizing is None else floor.sizing.above(self.job.topology.vector(floor.parallelism))
-
-    def _last_of(self, parallelism: Mapping[str, int]) -> Evaluation:
-        """What ran may differ from what was asked for, so that nothing was asked for under this parallelism."""
-        same = [each for each in self.evaluations if dict(each.parallelism) == dict(parallelism)] or self.evaluations
-        return next((each for each in reversed(same) if each.verdict is not Verdict.FAILED), same[-1])
 
 
 def _while_broken(past: Sequence[JournalledTrial]) -> set[int]:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from autotrascale.domain import checks
+from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.displayed import Displayed
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Critical, Snapshot
 from autotrascale.domain.trial import Shortage, Trial, Verdict
+from autotrascale.plan.policies import OURS
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.runs import LEAST_LATENCY
 from autotrascale.plan.sizing.floor import batch_latency, batch_seconds
 from autotrascale.plan.sizing.sizing import Sizing
 from autotrascale.plan.sizing.slowdown import Slowdown
 
-Phase = Literal["floor", "search", "confirm"]
+Phase = Literal["floor", "search", "confirm", "policy"]
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,21 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class PolicyStep:
+    """What a policy answered, and what it remembers from then on. No decision: it was not asked yet."""
+
+    decision: Decision | None
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class JournalledTrial:
-    """An evaluation and the trial it was read from: all that going on after it takes."""
+    """An evaluation and the trial it was read from: all that going on after it takes. `step`: the policy's that asked
+    for it, where the run follows one."""
 
     evaluation: Evaluation
     trial: Trial
+    step: PolicyStep | None = None
 
 
 class Journal(Protocol):
@@ -108,7 +120,8 @@ class Outcome(Displayed):
     search knows one. Else `best` is the nearest miss. `floor_holds`: the floor was seen or computed to hold the rate;
     else it is the nearest that was found. `fixed_seconds`: the least that a batch was seen to take beside the work of
     its operators, which no parallelism can shorten. `slowdown`: how much slower instances
-    were where there were more of them."""
+    were where there were more of them. `policy` is who was asked what to run; `said`, of another
+    policy than ours, what it last said of each operator and of the whole."""
 
     job: Job
     simulated: bool
@@ -124,6 +137,13 @@ class Outcome(Displayed):
     floor_holds: bool = True
     fixed_seconds: float | None = None
     slowdown: Slowdown | None = None
+    policy: str = OURS
+    said: tuple[Reason, ...] = ()
+
+    @property
+    def concluded(self) -> bool:
+        """Whether more trials could not have changed what came of it: it was accepted, or the policy wants no other."""
+        return self.stop_reason == "target-met" or self.stop_reason.startswith("policy-")
 
     @property
     def least_latency(self) -> float | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotrascale.domain.trial import Verdict
+from autotrascale.plan.policies import OURS
 from autotrascale.plan.search.acquisition import probability_met
 from autotrascale.plan.words import instances, listing, percent, seconds
 from autotrascale.tuning import Evaluation, Outcome
@@ -33,11 +34,15 @@ class Why:
 
 
 def why(outcome: Outcome) -> list[Why]:
-    """One answer for each operator: to "why not one fewer" where the target is met, else to what holds it up."""
+    """One answer for each operator: to "why not one fewer" where the target is met, else to what holds it up. Another
+    policy than ours is asked for its own reasons."""
     answers = []
     for i, (name, k) in enumerate(outcome.best.parallelism.items()):
         load = None if outcome.sizing is None else outcome.sizing.load[i]
-        parts = [_floor_part(outcome, name, load), _fewer(outcome, i) if outcome.met_target else _more(outcome, i)]
+        if outcome.policy == OURS:
+            parts = [_floor_part(outcome, name, load), _fewer(outcome, i) if outcome.met_target else _more(outcome, i)]
+        else:
+            parts = [*_said_of(outcome, name), *_tried(outcome, i)]
         answers.append(Why(name, k, outcome.floor[name], load, "; ".join(part for part in parts if part)))
     return answers
 
@@ -53,6 +58,23 @@ def _needs(load: float | None) -> str:
     if load < BUSY_ALL_THE_TIME:  # 0.0 would read as if nothing was measured
         return f"its work keeps one instance busy for {load:.1%} of the time"
     return f"its work keeps {instances(load)} instances busy"
+
+
+# --- another policy's own reasons ------------------------------------------------------------------------------------
+
+
+def _said_of(outcome: Outcome, name: str) -> list[str]:
+    """Without the operator's name in front, which stands there already."""
+    said = [each.text.removeprefix(f"{name}: ") for each in outcome.said if each.numbers.get("operator") == name]
+    return said or [f"{outcome.policy} gave no reason for it alone"]
+
+
+def _tried(outcome: Outcome, i: int) -> list[str]:
+    """What the same with one instance fewer did, where it was run."""
+    point = list(outcome.best.parallelism.values())
+    point[i] -= 1
+    trials = trials_at(outcome, tuple(point))
+    return [f"with {point[i]}, {_measured(outcome, tuple(point), trials)}"] if trials else []
 
 
 # --- why not one fewer ------------------------------------------------------------------------------------------------

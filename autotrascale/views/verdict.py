@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from autotrascale.domain.snapshot import Execution
 from autotrascale.domain.trial import Verdict
 from autotrascale.plan.control.looks.elsewhere import BOUND, said
+from autotrascale.plan.policies import OURS
 from autotrascale.plan.sizing.sizing import slots
 from autotrascale.plan.words import amount, instances, listing, percent, seconds
 from autotrascale.tuning import Outcome
@@ -32,7 +33,10 @@ _ENDED: Mapping[str, str] = {
 
 def summary(outcome: Outcome) -> str:
     """What to take away: one sentence, and what to know or to try beside it."""
-    first = _held(outcome) if outcome.met_target else _missed(outcome)
+    if outcome.policy != OURS:
+        first = _of_a_policy(outcome)
+    else:
+        first = _held(outcome) if outcome.met_target else _missed(outcome)
     return " ".join([first, *(f"{each[0].upper()}{each[1:]}." for each in advice(outcome))])
 
 
@@ -43,6 +47,8 @@ def advice(outcome: Outcome) -> list[str]:
 
 
 def _of_the_job(outcome: Outcome) -> list[str]:
+    if outcome.policy != OURS:
+        return [*_of_the_whole(outcome), *_fixed_cost(outcome)]
     if outcome.met_target:
         return [*_beyond_the_rule(outcome), *_cheaper(outcome)]
     if limits := [*_fixed_cost(outcome), *_elsewhere(outcome)]:
@@ -101,6 +107,48 @@ def _cheaper(outcome: Outcome) -> Iterator[str]:
             f" {seconds(mean_latency(trials))}{times(trials)}, within the target with {likely(chance)} probability,"
             f" {percent(outcome.confidence)} is asked"
         )
+
+
+# --- another policy than ours -----------------------------------------------------------------------------------------
+
+
+def _of_a_policy(outcome: Outcome) -> str:
+    """Where it ended, what that does, and why it ended there."""
+    best, execution = outcome.best, _execution(outcome)
+    count, stood = len(outcome.evaluations), _STOOD.get(outcome.stop_reason, "stands")
+    after = f"{stood} after {count} trial{'' if count == 1 else 's'}"
+    used = slots(execution, best.parallelism)
+    where = f"{named(best.parallelism)}, on {used} slot{'' if used == 1 else 's'}"
+    verb = "holds" if outcome.met_target else "does not hold"
+    head = f"{_at(outcome, verb)} where the policy {outcome.policy} {after}"
+    ended = _ENDED.get(outcome.stop_reason)
+    return f"{head}: {where}, {_at_the_end(outcome)}{'' if ended is None else f'; {ended}'}."
+
+
+_STOOD: Mapping[str, str] = {
+    "policy-settled": "settles",
+    "policy-repeats": "goes round in a circle",
+    "policy-held": "cannot decide",
+}
+
+
+def _at_the_end(outcome: Outcome) -> str:
+    best, target = outcome.best, outcome.job.target.latency_seconds
+    if best.latency_seconds is not None:
+        within = "" if best.latency_seconds <= target else f", {over(best.latency_seconds, target)}"
+        return f"measured {seconds(best.latency_seconds)}{within}"
+    if best.throughput is None:
+        return "which did not say what it carried"
+    return (
+        f"which carried {amount(best.throughput)} records/s ({best.throughput / outcome.job.rate:.1%}) and fell behind"
+    )
+
+
+def _of_the_whole(outcome: Outcome) -> Iterator[str]:
+    """What the policy says of no operator alone."""
+    yield from (
+        f"what {outcome.policy} says: {each.text}" for each in outcome.said if each.numbers.get("operator") is None
+    )
 
 
 # --- it is not --------------------------------------------------------------------------------------------------------

@@ -68,13 +68,14 @@ def rules_to_json(rules: Rules) -> str:
 
 
 def rules_from_json(text: str) -> Rules:
-    """A policy that is not ours is asked for by its name; one that remembers earlier looks cannot be replayed."""
+    """A policy that is not ours is asked for by its name; what it remembers is in the state."""
     recorded = validate(json.loads(text), _RecordedRules, place="rules")
     models = tuple(BenefitModel.from_json(model) for model in recorded.models)
-    policy = None if recorded.policy is None else create(recorded.policy, recorded.settings.target)
+    options = recorded.policy_options
+    policy = None if recorded.policy is None else create(recorded.policy, recorded.settings.target, options)
     return Rules(
         recorded.settings, recorded.knobs, recorded.planning, recorded.rescales_per_day, recorded.stale_seconds,
-        recorded.advise, models, policy, recorded.topology, recorded.p_max,
+        recorded.advise, models, policy, options, recorded.topology, recorded.p_max,
     )  # fmt: skip
 
 
@@ -94,6 +95,7 @@ class _RecordedRules:
     advise: bool = False
     models: tuple[str, ...] = ()
     policy: str | None = None
+    policy_options: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     topology: Topology | None = None
     p_max: int | None = None
 

@@ -45,6 +45,7 @@ class Rules:
     advise: bool = False
     models: tuple[BenefitModel, ...] = ()  # of other sessions and of tuning runs
     policy: Policy | None = None  # another policy than ours, within the same guards
+    policy_options: Mapping[str, bool | int | float | str] = field(default_factory=dict)  # what it was made with
     topology: Topology | None = None  # the job's own, which measurements are held against
     p_max: int | None = None  # … and the most instances that any of its operators can have
 
@@ -113,6 +114,14 @@ class PastRescale:
 
 
 @dataclass(frozen=True)
+class PolicyMemory:
+    """What another policy than ours remembers, as it gave it."""
+
+    policy: str = ""
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class State:
     manager: manager.State = field(default_factory=manager.State)
     memory: Memory = field(default_factory=Memory)
@@ -136,6 +145,7 @@ class State:
     orders: Orders = field(default_factory=Orders)  # of people, in force
     measured_at: float | None = None  # when the newest metrics that were believed were made; whole time
     decided_at: float | None = None  # … and when a look was last decided on
+    policy: PolicyMemory = field(default_factory=PolicyMemory)
 
     @property
     def requested(self) -> Parallelism | None:

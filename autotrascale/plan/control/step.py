@@ -30,11 +30,13 @@ from autotrascale.plan.control.loop_state import (
     Entry,
     Parallelism,
     PastRescale,
+    PolicyMemory,
     Rules,
     State,
 )
 from autotrascale.plan.control.manager import manager
 from autotrascale.plan.control.orders import Order
+from autotrascale.plan.policies import Policy, memory_of, with_memory
 from autotrascale.plan.policies.base import hold
 from autotrascale.plan.sizing.sizing import slots
 
@@ -257,8 +259,11 @@ def _planned(
         return replace(state, manager=managed), hold(NAME, snapshot, [reason]), None
     ours = AutoscalingPolicy(rules.settings, rules.planning, state.memory, now, snapshot, rules.models)
     not_down = _latency_unknown(rules) if met is None else pace.used_up(rules, state)
-    managed, decision, answer = manager.step(knobs, rules.policy or ours, state.manager, snapshot, now, not_down)
+    other = _remembering(rules, state)
+    managed, decision, answer = manager.step(knobs, other or ours, state.manager, snapshot, now, not_down)
     state = replace(state, manager=managed)
+    if other is not None and memory_of(other):
+        state = replace(state, policy=PolicyMemory(other.name, memory_of(other)))
     if not isinstance(answer, Plan):
         return state, decision, None
     waits = answer.waits_for_the_rest(snapshot.parallelism, decision.parallelism) if managed.stands_still else None
@@ -269,6 +274,13 @@ def _planned(
     if not (decision.changed and state.acts(rules)):  # what is not carried out was not in vain
         return replace(state, memory=answer.memory), decision, None
     return replace(state, memory=answer.taken()), decision, ours.expects(tuple(decision.parallelism.values()))
+
+
+def _remembering(rules: Rules, state: State) -> Policy | None:
+    """Another policy than ours, as its last look left it. What one remembers says nothing to another."""
+    if rules.policy is None:
+        return None
+    return with_memory(rules.policy, state.policy.memory if state.policy.policy == rules.policy.name else {})
 
 
 def _not_parallelism(rules: Rules, state: State, snapshot: Snapshot, missed: bool) -> Reason | None:

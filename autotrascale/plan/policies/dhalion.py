@@ -1,99 +1,127 @@
-"""Dhalion (Floratou et al., VLDB '17): back-pressure names one operator, which is scaled up and then watched.
+"""Dhalion (Floratou et al., VLDB '17): symptoms, a diagnosis, one action, and a look at whether it helped.
 
 | symbol | meaning                                                                               | unit |
 |--------|---------------------------------------------------------------------------------------|------|
-| s      | back-pressure the operator causes, summed over the operators it holds up, at most 999   | ms/s |
-| n      | its instances now; new = ceil(n · (1 + min(4, s / (1000 − s))))                         |      |
+| s      | back-pressure the operator causes (`symptoms`)                                          | ms/s |
+| n      | its instances now                                                                     |      |
 
-The operator that causes back-pressure is the one that is not held up itself while its upstream is.
+    under-provisioned    new = ceil(n · (1 + min(4, s / (1000 − s))))                 up
+    over-provisioned     new = floor(n · 0.8), one fewer at least                      down
+    skewed, slow         Dhalion would divide keys anew, or start the instance again. No parallelism does that: it is
+                         said, and the operator is left alone
+
+One action at a time. After it was carried out the policy waits, then judges: what did not help is blacklisted, the
+operator and the direction, until the rates change.
+
+differs: what was scaled up at these rates is not given back at them, and a scale-down that brought back-pressure is
+taken back whole. On Heron the length of queues keeps the two from following each other for ever.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from autotrascale.domain import checks
 from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.policies import Options
+from autotrascale.plan.policies.action_log import (
+    Action,
+    Memory,
+    at_these_rates,
+    blacklisted,
+    judged_up,
+    read_memory,
+    waiting,
+)
 from autotrascale.plan.policies.base import answer, hold, read_options
 from autotrascale.plan.policies.reasons import unknown_signal
-from autotrascale.plan.sizing.sizing import limits
+from autotrascale.plan.policies.symptoms import MOST_MS, Symptoms, Thresholds, detect, diagnose, pressures, silent
+from autotrascale.plan.sizing.sizing import bounds
+from autotrascale.plan.words import percent
 
-_MOST_MS = 999.0  # 1000 would divide by zero
 _MOST_GROWTH = 4.0
 
 
 @dataclass(frozen=True)
-class Action:
-    """What was last asked for: to judge it, what the back-pressure was then, and from which parallelism."""
+class DhalionOptions(Thresholds):
+    wait_windows: int = 1  # snapshots left alone after an action was carried out
+    scale_down: float = 0.8  # share of its instances that an over-provisioned operator keeps; 1: never scale down
+    rate_change: float = 0.1  # of any source: from here on these are other rates
 
-    operator: str
-    before: int
-    wanted: int
-    pressure: float
-
-
-@dataclass(frozen=True)
-class Memory:
-    """What one snapshot leaves for the next."""
-
-    rates: Mapping[str, float] | None = None
-    action: Action | None = None
-    waited: int = 0
-    blacklist: frozenset[str] = frozenset()
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.count("wait_windows", self.wait_windows, least=0)
+        checks.share("scale_down", self.scale_down)
+        checks.non_negative("rate_change", self.rate_change)
 
 
 class Dhalion:
-    """Remembers what it did last: one object belongs to one job. A snapshot that shows the action done starts the wait.
-    An operator that causes as much back-pressure after it as before is blacklisted until the rates change."""
+    """One object belongs to one job. A snapshot that shows the last action done starts the wait."""
 
     name = "dhalion"
 
-    def __init__(self, options: DhalionOptions | None = None) -> None:
+    def __init__(self, options: DhalionOptions | None = None, memory: Memory | None = None) -> None:
         self.options = options or DhalionOptions()
-        self.memory = Memory()
+        self.memory = memory or Memory()
+
+    def remembered(self) -> dict[str, object]:
+        return asdict(self.memory)
+
+    def remembering(self, memory: Mapping[str, object]) -> Dhalion:
+        return Dhalion(self.options, read_memory(memory))
 
     def decide(self, snapshot: Snapshot) -> Decision:
-        unknown = [
-            name for name, metrics in snapshot.operators.items() if _silent(snapshot, name, metrics.backpressure)
-        ]
-        if unknown:
+        if unknown := silent(snapshot):
             return hold(self.name, snapshot, [unknown_signal("backpressure", "backpressure", unknown)])
-        decision, self.memory = self._next(snapshot, _pressures(snapshot, self.options.noise_ms))
+        memory = at_these_rates(self.memory, snapshot, self.options.rate_change)
+        decision, self.memory = self._next(snapshot, memory)
         return decision
 
-    def _next(self, snapshot: Snapshot, pressures: Mapping[str, float]) -> tuple[Decision, Memory]:
-        memory = self.memory
-        reasons: list[Reason] = []
-        if memory.rates is not None and memory.rates != snapshot.source_rates:
-            memory = replace(memory, blacklist=frozenset())
-        memory = replace(memory, rates=dict(snapshot.source_rates))
-        if memory.action and snapshot.operators[memory.action.operator].parallelism == memory.action.wanted:
-            if memory.waited < self.options.wait_windows:
-                waiting = replace(memory, waited=memory.waited + 1)
-                return hold(self.name, snapshot, [_waiting(memory.action, waiting.waited, self.options)]), waiting
-            memory, reasons = _judge(memory, memory.action, pressures)
-        return self._act(snapshot, pressures, memory, reasons)
+    def _next(self, snapshot: Snapshot, memory: Memory) -> tuple[Decision, Memory]:
+        action = memory.action
+        if action is None or action.operator not in snapshot.operators:
+            return self._act(snapshot, memory, [])
+        if (
+            snapshot.operators[action.operator].parallelism != action.wanted
+        ):  # not carried out: there is nothing to judge
+            return self._act(snapshot, memory, [])
+        if memory.waited < self.options.wait_windows:
+            memory = replace(memory, waited=memory.waited + 1)
+            reason = waiting(action, memory.waited, self.options.wait_windows)
+            return hold(self.name, snapshot, [reason]), memory
+        caused = pressures(snapshot, self.options)
+        if action.direction == "up":
+            return self._act(snapshot, *judged_up(memory, action, caused.get(action.operator, 0.0)))
+        if not caused or not action.comparable:
+            return self._act(snapshot, memory, [])
+        return self._taken_back(snapshot, memory, action, max(caused.values()))
 
-    def _act(
-        self, snapshot: Snapshot, pressures: Mapping[str, float], memory: Memory, reasons: list[Reason]
-    ) -> tuple[Decision, Memory]:
+    def _act(self, snapshot: Snapshot, memory: Memory, reasons: list[Reason]) -> tuple[Decision, Memory]:
+        """The action against the worst diagnosis for which there is one."""
         memory = replace(memory, action=None, waited=0)
-        reasons = [*reasons, *(_blacklisted(name) for name in pressures if name in memory.blacklist)]
-        able = [
-            n
-            for n in pressures
-            if n not in memory.blacklist and snapshot.operators[n].parallelism < limits(snapshot, n)[1]
-        ]
+        found = [(each, diagnose(each, snapshot, self.options)) for each in detect(snapshot, self.options)]
+        reasons = [*reasons, *(_said(each, what) for each, what in found if what in ("skewed", "slow-instance"))]
+        if pressed := [each for each, _ in found if each.pressure > 0]:
+            reasons += [blacklisted(each.operator) for each in pressed if each.operator in memory.up]
+            able = [each for each, what in found if what == "under-provisioned" and _may_grow(snapshot, each, memory)]
+            return self._up(snapshot, memory, reasons, pressed, able)
+        if unknown := [each.operator for each, _ in found if each.pending is None]:
+            reasons.append(unknown_signal("backlog", "backlog_records", unknown))
+        spare = [each for each, what in found if what == "over-provisioned" and self._fewer(snapshot, each, memory)]
+        return self._down(snapshot, memory, reasons, spare)
+
+    def _up(
+        self, snapshot: Snapshot, memory: Memory, reasons: list[Reason], pressed: list[Symptoms], able: list[Symptoms]
+    ) -> tuple[Decision, Memory]:
         if not able:
-            return answer(self.name, snapshot, snapshot.parallelism, [*reasons, _nothing(snapshot, pressures)]), memory
-        name = max(able, key=lambda candidate: pressures[candidate])
-        n, pressure = snapshot.operators[name].parallelism, pressures[name]
-        wanted = min(grown(n, pressure), limits(snapshot, name)[1])
+            return answer(self.name, snapshot, snapshot.parallelism, [*reasons, _no_action_left(pressed)]), memory
+        worst = max(able, key=lambda each: each.pressure)
+        name, n, pressure = worst.operator, worst.instances, worst.pressure
+        wanted = min(max(grown(n, pressure), n + 1), _limits(snapshot, name)[1])
         text = f"{name}: causes {pressure:.0f} ms of back-pressure per second: {n} → {wanted}"
         numbers: dict[str, Number] = {"operator": name, "backpressure_ms": pressure, "running": n, "wanted": wanted}
         decision = answer(
@@ -102,17 +130,49 @@ class Dhalion:
             {**snapshot.parallelism, name: wanted},
             [*reasons, Reason("backpressure", text, numbers)],
         )
-        return decision, replace(memory, action=Action(name, n, wanted, pressure))
+        raised = tuple(dict.fromkeys([*memory.raised, name]))
+        return decision, replace(memory, action=Action(name, n, wanted, pressure), raised=raised)
 
+    def _down(
+        self, snapshot: Snapshot, memory: Memory, reasons: list[Reason], spare: list[Symptoms]
+    ) -> tuple[Decision, Memory]:
+        """From whoever has most to give back."""
+        if not spare:
+            text = "no operator causes back-pressure: nothing to do"
+            return answer(
+                self.name, snapshot, snapshot.parallelism, [*reasons, Reason("no-backpressure", text)]
+            ), memory
+        most = max(spare, key=lambda each: self._fewer(snapshot, each, memory))
+        name, n = most.operator, most.instances
+        wanted = n - self._fewer(snapshot, most, memory)
+        text = f"{name}: nothing waits for it and no operator is held up: {n} → {wanted}"
+        numbers: dict[str, Number] = {"operator": name, "pending": most.pending or 0.0, "running": n, "wanted": wanted}
+        reason = Reason("over-provisioned", text, numbers)
+        decision = answer(self.name, snapshot, _moved(snapshot, name, wanted), [*reasons, reason])
+        return decision, replace(memory, action=Action(name, n, wanted, 0.0))
 
-@dataclass(frozen=True)
-class DhalionOptions:
-    wait_windows: int = 1  # snapshots left alone after an action was carried out
-    noise_ms: float = 1.0  # back-pressure of less than this per second counts as none
+    def _taken_back(
+        self, snapshot: Snapshot, memory: Memory, action: Action, pressure: float
+    ) -> tuple[Decision, Memory]:
+        """The scale-down brought back-pressure: as before, and not again at these rates."""
+        name, wanted = action.operator, action.before
+        text = (
+            f"{name}: {action.before} → {action.wanted} brought {pressure:.0f} ms of back-pressure per second: back to"
+            f" {wanted}, and no fewer at these rates"
+        )
+        numbers: dict[str, Number] = {"operator": name, "backpressure_ms": pressure, "wanted": wanted}
+        decision = answer(self.name, snapshot, _moved(snapshot, name, wanted), [Reason("too-few", text, numbers)])
+        down = tuple(dict.fromkeys([*memory.down, name]))
+        undone = Action(name, action.wanted, wanted, pressure, comparable=False)  # that it helps is known
+        return decision, replace(memory, action=undone, waited=0, down=down)
 
-    def __post_init__(self) -> None:
-        checks.count("wait_windows", self.wait_windows, least=0)
-        checks.non_negative("noise_ms", self.noise_ms)
+    def _fewer(self, snapshot: Snapshot, symptoms: Symptoms, memory: Memory) -> int:
+        """How many instances an operator may give back."""
+        name, n = symptoms.operator, symptoms.instances
+        if name in memory.down or name in memory.raised or self.options.scale_down == 1:
+            return 0
+        wanted = min(n - 1, math.floor(n * self.options.scale_down + 1e-9))
+        return max(0, n - max(wanted, _limits(snapshot, name)[0]))
 
 
 def create(target: Target | None, options: Options) -> Dhalion:  # noqa: ARG001 - every policy is created alike
@@ -121,52 +181,43 @@ def create(target: Target | None, options: Options) -> Dhalion:  # noqa: ARG001 
 
 def grown(instances: int, pressure: float) -> int:
     """`grown(1, 900)` is 5, `grown(5, 500)` is 10."""
-    s = min(_MOST_MS, pressure)
+    s = min(MOST_MS, pressure)
     # A hair off before ceil: 5 · (1 + 500/500) must not become 11 by a rounding of s.
     return math.ceil(instances * (1 + min(_MOST_GROWTH, s / (1000 - s))) * (1 - 1e-9))
 
 
-def _pressures(snapshot: Snapshot, noise: float) -> dict[str, float]:
-    """s for every operator that causes back-pressure: it is not held up, and operators before it are."""
-    held = {name: 1000 * (metrics.backpressure or 0.0) for name, metrics in snapshot.operators.items()}
-    summed = {
-        name: min(_MOST_MS, sum(held[upstream] for upstream in metrics.upstream))
-        for name, metrics in snapshot.operators.items()
-        if held[name] <= noise
-    }
-    return {name: pressure for name, pressure in summed.items() if pressure > noise}
+def _limits(snapshot: Snapshot, name: str) -> tuple[int, int]:
+    lower, upper = bounds(snapshot)
+    at = list(snapshot.operators).index(name)
+    return lower[at], upper[at]
 
 
-def _silent(snapshot: Snapshot, name: str, backpressure: float | None) -> bool:
-    """The last operators of a job push to nobody, so nobody can hold them up, and they need not say so."""
-    return backpressure is None and any(name in metrics.upstream for metrics in snapshot.operators.values())
+def _may_grow(snapshot: Snapshot, symptoms: Symptoms, memory: Memory) -> bool:
+    return symptoms.operator not in memory.up and symptoms.instances < _limits(snapshot, symptoms.operator)[1]
 
 
-def _judge(memory: Memory, action: Action, pressures: Mapping[str, float]) -> tuple[Memory, list[Reason]]:
-    now = pressures.get(action.operator, 0.0)
-    if now < action.pressure:
-        return memory, []
+def _moved(snapshot: Snapshot, name: str, k: int) -> dict[str, int]:
+    """Workers that run every operator are given back for all of them."""
+    return dict.fromkeys(snapshot.operators, k) if snapshot.execution == "shared" else {**snapshot.parallelism, name: k}
+
+
+def _said(symptoms: Symptoms, diagnosis: str | None) -> Reason:
+    """What more instances do not mend."""
+    name, n = symptoms.operator, symptoms.instances
+    numbers: dict[str, Number] = {"operator": name, "running": n, "backpressure_ms": symptoms.pressure}
+    if diagnosis == "skewed":
+        text = (
+            f"{name}: causes back-pressure, and one of {n} instances takes in {percent(symptoms.hot)} of the records"
+            " beside its even part: more instances do not divide one key, so it is left alone"
+        )
+        return Reason("skewed", text, {**numbers, "hot_share": symptoms.hot})
     text = (
-        f"{action.operator}: {action.before} → {action.wanted} did not help, "
-        f"back-pressure went from {action.pressure:.0f} to {now:.0f} ms per second"
+        f"{name}: causes back-pressure, and {symptoms.slow} of {n} instances need far longer than the others for as"
+        " many records: more instances do not mend that, so it is left alone; start those again elsewhere"
     )
-    numbers: dict[str, Number] = {"operator": action.operator, "before_ms": action.pressure, "after_ms": now}
-    return replace(memory, blacklist=memory.blacklist | {action.operator}), [Reason("ineffective", text, numbers)]
+    return Reason("slow-instance", text, {**numbers, "slow": symptoms.slow})
 
 
-def _waiting(action: Action, waited: int, options: DhalionOptions) -> Reason:
-    text = (
-        f"waiting for {action.operator} {action.before} → {action.wanted} to settle: {waited} of {options.wait_windows}"
-    )
-    return Reason("hold-waiting", text, {"operator": action.operator, "waited": waited, "wait": options.wait_windows})
-
-
-def _blacklisted(name: str) -> Reason:
-    return Reason("blacklisted", f"{name}: scaling it did not help at these rates, left alone", {"operator": name})
-
-
-def _nothing(snapshot: Snapshot, pressures: Mapping[str, float]) -> Reason:
-    if not pressures:
-        return Reason("no-backpressure", "no operator causes back-pressure: nothing to do")
-    names = ", ".join(f"{name} ({snapshot.operators[name].parallelism})" for name in pressures)
+def _no_action_left(pressed: list[Symptoms]) -> Reason:
+    names = ", ".join(f"{each.operator} ({each.instances})" for each in pressed)
     return Reason("no-action-left", f"back-pressure remains, but no more can be done for {names}")

@@ -11,6 +11,8 @@
 | E[T]     | expected total latency, E[T] = Σ (λ_i/λ_0) E[T_i]                    | s         |
 
 `true` takes μ from useful time, `observed` from elapsed time, as the two DRS rows of AuTraScale's Table II do.
+`slots` is K_max: Σ k_i ends there, whatever E[T] is by then. Where not even stable queues fit in, each slot goes to
+whoever is busiest, so that as much of the rate as possible is carried.
 
 differs: workers that run every operator are one station (`stations`), and micro-batches have none: there the same rule,
 the next instance where it lowers latency most, looks at the latency of the batch (`batches`). Elapsed time says nothing
@@ -25,6 +27,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from autotrascale.domain import checks
 from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
@@ -51,8 +54,11 @@ class DRS:
 
     target: Target
     rates: Rates = "true"
+    slots: int | None = None
 
     def __post_init__(self) -> None:
+        if self.slots is not None:
+            checks.count("slots", self.slots)
         if self.rates not in ("true", "observed"):
             raise InputError("rates", "is not a kind of rate", seen=self.rates, remedy="use true or observed")
 
@@ -76,13 +82,21 @@ class DRS:
 
     def _in_queues(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
         found = {name: Servers(station) for name, station in stations(snapshot, sized).items()}
-        _allocate(list(found.values()), self.target.latency_seconds)
-        reached = latency_reached(_total(found.values()), self.target, "more instances would not lower it enough")
+        others = {name: k for name, k in snapshot.parallelism.items() if name not in found}
+        kept = sum(others.values()) if snapshot.execution == "pipelined" else 0  # by sources of unknown rates
+        slots = None if self.slots is None else max(0, self.slots - kept)
+        _allocate(list(found.values()), self.target.latency_seconds, slots)
+        used_up = slots is not None and sum(servers.k for servers in found.values()) >= slots
+        stuck = f"all {self.slots} slots are used" if used_up else "more instances would not lower it enough"
+        reached = latency_reached(_total(found.values()), self.target, stuck)
         each = [_explain(name, servers) for name, servers in found.items()]
         reasons = [*kept_sources(snapshot, sized), *each, *hot_keys(snapshot, sized), reached]
         return spread(snapshot, {name: servers.k for name, servers in found.items()}), reasons
 
     def _in_batches(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
+        if self.slots is not None:  # stages take turns on the same ones
+            most = tuple(max(least, min(u, self.slots)) for least, u in zip(sized.lower, sized.upper, strict=True))
+            sized = replace(sized, upper=most, floor=tuple(map(min, sized.floor, most)))
         k = batches.fewest(sized, self.target)
         return dict(zip(sized.operators, k, strict=True)), batches.explain(snapshot, sized, k, self.target)
 
@@ -122,8 +136,10 @@ class Servers:
     def __post_init__(self) -> None:
         station = self.station
         stable = station.most if station.offered >= station.most else math.floor(station.offered) + 1
-        self.k = min(max(stable, station.least), station.most)
-        self.blocking = erlang_b(self.k, station.offered)
+        self.at(min(max(stable, station.least), station.most))
+
+    def at(self, k: int) -> None:
+        self.k, self.blocking = k, erlang_b(k, self.station.offered)
 
     @property
     def sojourn(self) -> float:
@@ -166,21 +182,36 @@ def _elapsed_time(snapshot: Snapshot) -> Reason:
     return no_counterpart(snapshot.execution, why, ["drs-true"])
 
 
-def _allocate(servers: Sequence[Servers], target: float) -> None:
-    """Add the instance that lowers E[T] most until it is within the target or nothing lowers it any more."""
+def _allocate(servers: Sequence[Servers], target: float, slots: int | None) -> None:
+    """Add the instance that lowers E[T] most until it is within the target, nothing lowers it any more, or no slot is
+    left."""
+    left = math.inf if slots is None else slots - sum(each.k for each in servers)
+    if left < 0:
+        _share_out(servers, slots or 0)
+        return
     heap = [(-each.gain, i) for i, each in enumerate(servers) if each.may_grow]
     heapq.heapify(heap)
     total = _total(servers)
-    while total > target and math.isfinite(total) and heap:
+    while total > target and math.isfinite(total) and heap and left > 0:
         loss, i = heap[0]
         if total + loss == total:
             break  # what is left to gain is below the last digit of the total
         servers[i].grow()
         total += loss
+        left -= 1
         if servers[i].may_grow:
             heapq.heapreplace(heap, (-servers[i].gain, i))
         else:
             heapq.heappop(heap)
+
+
+def _share_out(servers: Sequence[Servers], slots: int) -> None:
+    """From the least of each, a slot at a time to whoever is busiest: too few for stable queues."""
+    for each in servers:
+        each.at(each.station.least)
+    for _ in range(slots - sum(each.k for each in servers)):
+        busiest = max((each for each in servers if each.may_grow), key=lambda each: each.station.offered / each.k)
+        busiest.grow()
 
 
 def _total(servers: Iterable[Servers]) -> float:

@@ -1,0 +1,128 @@
+"""Every policy over the same days, simulated: python -m experiments.days.run"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autotrascale.views.plots.plot import Axis, Plot, Series
+from experiments.days.measure import POLICIES, cases, measure
+from experiments.shared.claim import Claim, Pair, Result
+from experiments.shared.documents import percent, table
+
+TITLES = {
+    "autotrascale": "our loop", "ds2": "DS2", "drs-true": "DRS, true rates", "drs-observed": "DRS, observed rates",
+    "dhalion": "Dhalion", "threshold": "threshold", "queueing": "queueing, function", "queueing-path": "queueing, path",
+    "none": "none: what ran stays",
+}  # fmt: skip
+SHORT = {"autotrascale": "ours", "drs-true": "DRS t", "drs-observed": "DRS o", "queueing": "queue f",
+         "queueing-path": "queue p", "ds2": "DS2", "dhalion": "Dhalion", "threshold": "threshold",
+         "none": "none"}  # fmt: skip
+JOBS = ("wordcount",)  # `contention` can be measured too, at twice the time
+WELL = 0.98  # share of the day in target that a day is held with
+
+
+def result(pairs: Sequence[Pair]) -> Result:
+    return {
+        "simulated": True,
+        "diurnal": {name: _days(pairs, name, "diurnal") for name in JOBS},
+        "steps": {name: {policy: _settling(found) for policy, found in _days(pairs, name, "steps").items()
+                         if policy != "clairvoyant"} for name in JOBS},
+    }  # fmt: skip
+
+
+def _days(pairs: Sequence[Pair], name: str, kind: str) -> dict[str, Result]:
+    return {case["policy"]: dict(found) for case, found in pairs if (case["job"], case["kind"]) == (name, kind)}
+
+
+def _settling(found: Mapping[str, Any]) -> Result:
+    known = [each for each in found["settled"] if each is not None]
+    return {
+        "changes": len(found["settled"]), "settled": len(known),
+        "median_seconds": statistics.median(known) if known else None,
+        "longest_seconds": max(known, default=None), "in_target": found["in_target"], "of_peak": found["of_peak"],
+    }  # fmt: skip
+
+
+def _cost(found: Result) -> str:
+    rows = []
+    for name, day in found["diurnal"].items():
+        least, few = day["clairvoyant"]["of_peak"], day["clairvoyant"]["of_peak_with_few_changes"]
+        for policy in POLICIES:
+            each = day[policy]
+            rows.append((name if policy == POLICIES[0] else "", TITLES[policy], percent(each["of_peak"], 0),
+                         f"{each['of_peak'] / least:.2f}", percent(each["in_target"]), each["rescales"]))  # fmt: skip
+        rows.append(("", "knows the day", percent(least, 0), "1.00", "100.0 %", "dozens"))
+        changes = day["clairvoyant"]["changes"]
+        rows.append(
+            ("", f"knows the day, {changes} changes", percent(few, 0), f"{few / least:.2f}", "100.0 %", changes)
+        )
+    head = ("job", "policy", "instance-hours of the static peak's", "over who knows the day", "in target", "rescales")
+    return table(head, rows)
+
+
+def _settled(found: Result) -> str:
+    rows = [
+        (name if policy == POLICIES[0] else "", TITLES[policy], f"{each['settled']} of {each['changes']}",
+         _minutes(each["median_seconds"]), _minutes(each["longest_seconds"]), percent(each["in_target"]))
+        for name, policies in found["steps"].items() for policy, each in policies.items()
+    ]  # fmt: skip
+    return table(("job", "policy", "settles", "median", "longest", "in target"), rows)
+
+
+def _minutes(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds / 60:.0f} min"
+
+
+def _summary(found: Result) -> str:
+    told = []
+    for name, day in found["diurnal"].items():
+        least = day["clairvoyant"]["of_peak"]
+        ours = day["autotrascale"]
+        held = [p for p in POLICIES[1:-1] if day[p]["in_target"] >= WELL]
+        rivals = f"{len(held)} of {len(POLICIES) - 2} other policies hold {percent(WELL, 0)} of it"
+        if held:
+            cheapest = min(held, key=lambda p: day[p]["of_peak"])
+            rivals += f", the cheapest ({TITLES[cheapest]}) at {day[cheapest]['of_peak'] / least:.2f}"
+        told.append(f"{name}: our loop takes {ours['of_peak'] / least:.2f} times the instance-hours of one who knows "
+                    f"the day, with {percent(ours['in_target'])} of it in target; {rivals}")  # fmt: skip
+    return "; ".join(told)
+
+
+def _plots(found: Result) -> list[Plot]:
+    panels = []
+    names = tuple(SHORT[policy] for policy in POLICIES)
+    for name, day in found["diurnal"].items():
+        least = day["clairvoyant"]["of_peak"]
+        costs = tuple(day[policy]["of_peak"] / least for policy in POLICIES)
+        panels.append(Plot(f"{name}-cost", f"{name}: instance-hours — simulated", "", Axis("", "names"),
+                           Axis("over who knows the day", "log"),
+                           (Series("all day", names, costs, "bars"),)))  # fmt: skip
+        missed = tuple(100 * (1 - day[policy]["in_target"]) for policy in POLICIES)
+        panels.append(Plot(f"{name}-missed", f"{name}: out of target — simulated", "", Axis("", "names"),
+                           Axis("% of the day", "log"), (Series("missed", names, missed, "bars", "bad"),)))  # fmt: skip
+        hours = tuple(i / 2 for i in range(48))
+        panels.append(Plot(
+            f"{name}-day", f"{name}: one day — simulated", "", Axis("hour"), Axis("Σk"),
+            tuple(Series(TITLES[p], hours, tuple(day[p]["hourly"]), "steps", role)
+                  for p, role in (("autotrascale", "main"), ("ds2", "second"), ("dhalion", "third"))),
+        ))  # fmt: skip
+        times = tuple((found["steps"][name][p]["median_seconds"] or 0) / 60 for p in POLICIES)
+        panels.append(Plot(f"{name}-settling", f"{name}: settling — simulated", "", Axis("", "names"),
+                           Axis("minutes, median; no bar: at once, or never"),
+                           (Series("minutes", names, times, "bars", "third"),)))  # fmt: skip
+    return panels
+
+
+CLAIM = Claim(
+    "days", lambda: [case for case in cases() if case["job"] in JOBS], measure, result,
+    figures={"summary": _summary, "cost": _cost, "settled": _settled},
+    plots={"days.svg": _plots},
+    code=("benchmarks/loop_bench.py",),
+)  # fmt: skip
+
+if __name__ == "__main__":
+    from experiments.shared.running import main
+
+    main([CLAIM.name])

@@ -1,0 +1,169 @@
+"""What a change of rate costs: from a model of the rate before, beside DS2 (AuTraScale §V-D, Fig. 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from autotrascale.domain.job import Job
+from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.target import Target
+from autotrascale.execute.simulator.case import Case
+from autotrascale.execute.simulator.families import draw
+from autotrascale.plan.policies import create
+from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.search.study import Study
+from autotrascale.tuning import Tuning, tune
+from experiments.shared.driving import TOLERANCE, engine, find_floor, truth, window
+from experiments.shared.jobs import at_rate, job
+from experiments.shared.published import published
+
+SEEDS = 30
+MOST_RUNS = 20
+MOST_STEPS = 10
+USUAL = 0.7  # utilisation that the Flink operator's autoscaler, which sizes as DS2 does, aims at unless told otherwise
+SCORE = published("elasticity/score")
+# Of the rate that a drawn job was tuned at; the queries' rates are the paper's. In pipelined families:
+# in batches DS2 has to be told how long a batch may be, and is no rival.
+FACTORS = (0.7, 1.4)
+FAMILIES = ("contention", "dominant", "diamond", "skewed")
+NUMBERS = range(100, 103)  # jobs of each family; no other document uses these
+METHODS = ("ds2", "ds2-headroom", "algorithm-2", "transfer", "cold")
+
+
+def cases() -> Sequence[Mapping[str, Any]]:
+    paper = [{"job": name, "factor": None, "seed": seed} for name in ("q5", "q11") for seed in range(SEEDS)]
+    drawn = [
+        {"job": f"{family}/{number}", "factor": factor, "seed": 0}
+        for family in FAMILIES for number in NUMBERS for factor in FACTORS
+    ]  # fmt: skip
+    return [*paper, *drawn]
+
+
+def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of each method; nothing of a job that nobody can run at the other rate within what the stop rule allows."""
+    before, after = _rates(case)
+    seed = case["seed"]
+    if after is None:
+        return {}
+    share = _headroom(before, seed)
+    return {
+        "ds2": _ds2(before, after, 1.0, seed),
+        "ds2-usual": _ds2(before, after, USUAL, seed),
+        "ds2-headroom": {**_ds2(before, after, share, seed), "utilisation": share},
+        "algorithm-2": _algorithm_2(before, after, seed),
+        "transfer": _default(before, after, seed, warm=True),
+        "cold": _default(before, after, seed, warm=False),
+    }
+
+
+def _rates(case: Mapping[str, Any]) -> tuple[Case, Case | None]:
+    """The job at the rate before, and at the one after."""
+    if "/" in case["job"]:
+        family, number = case["job"].split("/")
+        drawn = draw(family, int(number))
+        return drawn, drawn.at_rate(case["factor"])
+    change = published(f"{case['job']}/change")
+    known = replace(job(case["job"]), alpha=SCORE["alpha"], over_allocation=SCORE["over_allocation"])
+    return at_rate(known, change["from"]), at_rate(known, change["to"])
+
+
+# -- DS2 ---------------------------------------------------------------------------------------------------------------
+
+
+def _ds2(before: Case, after: Case, utilisation: float, seed: int) -> Mapping[str, Any]:
+    """From what it has at the rate before, until it says the same again: each operator busy for at most `utilisation`
+    of its time. Throughput is all it asks for."""
+    running = engine(after, seed)
+    k, seen = _sized(before, utilisation, seed), 0
+    for _ in range(MOST_STEPS):
+        trial = running.run(after.topology.named(k), after.source_rates)
+        seen += 1
+        assert trial.snapshot is not None
+        wanted = _more(after, trial.snapshot, utilisation)
+        if wanted == k:
+            break
+        k = wanted
+    return {"runs": seen, "iterations": seen - 1, **truth(after, k)}
+
+
+def _sized(case: Case, utilisation: float, seed: int) -> tuple[int, ...]:
+    """What DS2 comes to from ones."""
+    running, k = engine(case, seed + 1000), tuple(1 for _ in case.topology)
+    for _ in range(MOST_STEPS):
+        snapshot = running.run(case.topology.named(k), case.source_rates).snapshot
+        assert snapshot is not None
+        wanted = _more(case, snapshot, utilisation)
+        if wanted == k:
+            break
+        k = wanted
+    return k
+
+
+def _more(case: Case, snapshot: Snapshot, utilisation: float) -> tuple[int, ...]:
+    """An overloaded source takes in less than is offered: DS2 is told what is offered, over what may be used."""
+    rates = {name: rate / utilisation for name, rate in case.source_rates.items()}
+    decided = create("ds2").decide(replace(snapshot, source_rates=rates))
+    return case.topology.vector(decided.parallelism)
+
+
+def _headroom(before: Case, seed: int) -> float:
+    """The fullest utilisation, in steps of 5 %, whose DS2 held the target at the rate before: what somebody who runs
+    DS2 and watches the latency would have set."""
+    for percent in range(100, 25, -5):
+        k = _sized(before, percent / 100, seed)
+        latency = before.latency([k])[0]
+        enough = before.compiled.steady(k).throughput[0] >= before.rate * (1 - TOLERANCE)
+        if enough and latency <= before.latency_target:
+            return percent / 100
+    return 0.3
+
+
+# -- the searches ------------------------------------------------------------------------------------------------------
+
+
+def _algorithm_2(before: Case, after: Case, seed: int) -> Mapping[str, Any]:
+    """To the letter: Algorithm 1 at the rate before leaves the model, the floor is looked for anew."""
+    first, _ = _searched(before, before.floor, seed, None)
+    source = first.model(before.rate)
+    running = engine(after, seed)
+    search = find_floor(after, running, before.floor)
+    floor = after.topology.vector(search.result.parallelism)
+    study, runs = _searched(after, floor, seed, source)
+    return {
+        "runs": running.runs + runs, "iterations": running.runs + runs - 1, **truth(after, study.best.parallelism)
+    }  # fmt: skip
+
+
+def _searched(case: Case, floor: tuple[int, ...], seed: int, source: BenefitModel | None) -> tuple[Study, int]:
+    study = Study(
+        floor, case.p_max, case.latency_target, case.alpha, case.over_allocation, seed, source=source, faithful=True,
+        max_runs=MOST_RUNS,
+    )  # fmt: skip
+    running = engine(case, seed + 2000)
+    while not study.finished:
+        k = study.ask()
+        latency = window(running.run(case.topology.named(k), case.source_rates), case).latency
+        study.tell(k, latency=latency) if latency is not None else study.tell(k, failed=True)
+    return study, running.runs
+
+
+def _default(before: Case, after: Case, seed: int, warm: bool) -> Mapping[str, Any]:
+    sources = [_model(before, seed)] if warm else []
+    outcome = tune(_job(after), engine(after, seed), _settings(after, seed), sources=[s for s in sources if s])
+    k = after.topology.vector(outcome.best.parallelism)
+    runs = len(outcome.evaluations)
+    return {"runs": runs, "iterations": runs - 1, "stop": outcome.stop_reason, **truth(after, k)}
+
+
+def _model(case: Case, seed: int) -> BenefitModel | None:
+    return tune(_job(case), engine(case, seed + 1000), _settings(case, seed)).model
+
+
+def _settings(case: Case, seed: int) -> Tuning:
+    return Tuning(case.alpha, case.over_allocation, MOST_RUNS, seed=seed)
+
+
+def _job(case: Case) -> Job:
+    return Job(case.family, case.topology, case.p_max, case.source_rates, Target(case.latency_target))

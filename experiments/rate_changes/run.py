@@ -1,0 +1,159 @@
+"""AuTraScale's Fig. 8, simulated: python -m experiments.rate_changes.run"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autotrascale.views.plots.plot import Axis, Plot, Series
+from experiments.rate_changes.measure import FACTORS, FAMILIES, USUAL, cases, measure
+from experiments.shared.claim import Claim, Pair, Result
+from experiments.shared.documents import milliseconds, percent, spread, table, vector
+from experiments.shared.driving import quartiles
+from experiments.shared.published import inputs, published
+
+METHODS = {
+    "ds2": "DS2", "ds2-headroom": "DS2, headroom of the rate before",
+    "ds2-usual": f"DS2, {percent(USUAL, 0)} utilisation",
+    "algorithm-2": "Algorithm 2", "transfer": "our default, from a model", "cold": "our default, cold",
+}  # fmt: skip
+SHORT = {"ds2": "DS2", "ds2-headroom": "DS2 + headroom", "ds2-usual": f"DS2 at {USUAL:.0%}", "algorithm-2": "Alg. 2",
+         "transfer": "ours, warm", "cold": "ours, cold"}  # fmt: skip
+RIVALS = ("ds2", "ds2-headroom", "ds2-usual")
+OURS = ("algorithm-2", "transfer", "cold")
+QUERIES = {"q5": "Q5, 20k → 30k/s, 500 ms", "q11": "Q11, 80k → 100k/s, 150 ms"}
+
+
+def result(pairs: Sequence[Pair]) -> Result:
+    known = [(case, found) for case, found in pairs if found]
+    queries = {name: [found for case, found in known if case["job"] == name] for name in QUERIES}
+    drawn = [found for case, found in known if "/" in case["job"]]
+    return {
+        "simulated": True,
+        "queries": {name: {method: _row([each[method] for each in found]) for method in METHODS}
+                    for name, found in queries.items()},
+        "drawn": {
+            "changes": len(drawn),
+            "methods": {method: _shares([(each[method], each["ds2"]) for each in drawn]) for method in METHODS},
+        },
+        "saved": {ours: {rival: _saved(queries, drawn, ours, rival) for rival in RIVALS} for ours in OURS},
+    }  # fmt: skip
+
+
+def _row(found: Sequence[Mapping[str, Any]]) -> Result:
+    latencies = [each["latency"] for each in found if each["latency"] is not None]
+    often, times = Counter(tuple(each["k"]) for each in found).most_common(1)[0]
+    return {
+        "seeds": len(found), "often": list(often), "often_share": times / len(found),
+        "instances": quartiles([each["instances"] for each in found]),
+        "latency": quartiles(latencies)[1] if len(latencies) > len(found) / 2 else None,
+        "qos_share": sum(each["qos"] for each in found) / len(found),
+        "runs": quartiles([each["runs"] for each in found]),
+    }  # fmt: skip
+
+
+def _shares(found: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Result:
+    """Instances over those of DS2 as it is, run by run."""
+    return {
+        "of_ds2": quartiles([each["instances"] / ds2["instances"] for each, ds2 in found]),
+        "qos_share": sum(each["qos"] for each, _ in found) / len(found),
+        "runs": quartiles([each["runs"] for each, _ in found]),
+    }
+
+
+def _saved(queries: Mapping[str, Any], drawn: Sequence[Any], ours: str, rival: str) -> Result:
+    """1 − ours/theirs, mean: over both queries, and over the drawn changes; of these, where both hold, too."""
+    each = [_mean([1 - f[ours]["instances"] / f[rival]["instances"] for f in found]) for found in queries.values()]
+    both = [f for f in drawn if f[ours]["qos"] and f[rival]["qos"]]
+    return {
+        "queries": _mean(each),
+        "drawn": _mean([1 - f[ours]["instances"] / f[rival]["instances"] for f in drawn]),
+        "drawn_where_both_hold": _mean([1 - f[ours]["instances"] / f[rival]["instances"] for f in both]),
+        "both_hold": len(both),
+    }
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return round(sum(values) / len(values), 4) if values else None
+
+
+def _queries(found: Result) -> str:
+    rows = [
+        (QUERIES[name] if method == "ds2" else "", METHODS[method],
+         f"{vector(row['often'])} ({percent(row['often_share'], 0)})", spread(row["instances"]),
+         milliseconds(row["latency"]), percent(row["qos_share"], 0), spread(row["runs"]))
+        for name, methods in found["queries"].items() for method, row in methods.items()
+    ]  # fmt: skip
+    head = ("change", "method", "most often (of seeds)", "Σk", "latency", "QoS held", "runs at the new rate")
+    return table(head, rows)
+
+
+def _drawn(found: Result) -> str:
+    rows = [
+        (METHODS[method], spread(row["of_ds2"], 2), percent(row["qos_share"], 0), spread(row["runs"]))
+        for method, row in found["drawn"]["methods"].items()
+    ]
+    about = f"{found['drawn']['changes']} changes, to {' and '.join(f'{each:g}' for each in FACTORS)} times the rate"
+    kinds = ", ".join(FAMILIES)
+    return f"{about}, of drawn jobs of the families {kinds}:\n\n" + table(
+        ("method", "Σk over DS2's", "QoS held", "runs at the new rate"), rows
+    )
+
+
+def _saved_table(found: Result) -> str:
+    rows = [
+        (METHODS[ours], METHODS[rival], percent(each["queries"]), percent(each["drawn"]),
+         f"{percent(each['drawn_where_both_hold'])} of {each['both_hold']}")
+        for ours, rivals in found["saved"].items() for rival, each in rivals.items()
+    ]  # fmt: skip
+    return table(("method", "against", "saved, Q5 and Q11", "saved, drawn jobs", "… where both hold QoS"), rows)
+
+
+def _summary(found: Result) -> str:
+    ours, theirs = found["saved"]["transfer"], found["queries"]
+    plain, usual = (_signed(ours[rival]["queries"]) for rival in ("ds2", "ds2-usual"))
+    held = " and ".join(f"{percent(theirs[name]['ds2']['qos_share'], 0)} on {name.upper()}" for name in QUERIES)
+    mine = " and ".join(f"{percent(theirs[name]['transfer']['qos_share'], 0)}" for name in QUERIES)
+    paper = percent(published("rate_changes/saved"))
+    return (
+        f"from a model our default takes {plain} instances than DS2 as it is, which holds QoS in {held}, "
+        f"ours in {mine}; {usual} than DS2 at {percent(USUAL, 0)} utilisation (paper: {paper} fewer than DS2)"
+    )
+
+
+def _signed(share: float) -> str:
+    return f"{percent(abs(share))} {'fewer' if share >= 0 else 'more'}"
+
+
+def _plots(found: Result) -> list[Plot]:
+    names = tuple(SHORT[method] for method in METHODS)
+    return [
+        Plot(
+            name, f"{QUERIES[name]} — simulated", "instances of each method", Axis("", "names"), Axis("Σk, median"),
+            (Series("instances", names, tuple(row["instances"][1] for row in methods.values()), "bars"),),
+        )
+        for name, methods in found["queries"].items()
+    ] + [
+        Plot(
+            f"{name}-qos", f"{QUERIES[name]} — simulated", "QoS held by each method", Axis("", "names"),
+            Axis("QoS held, % of seeds"),
+            (Series("held", names, tuple(100 * row["qos_share"] for row in methods.values()), "bars", "good"),),
+        )
+        for name, methods in found["queries"].items()
+    ]  # fmt: skip
+
+
+CLAIM = Claim(
+    "rate_changes", cases, measure, result,
+    figures={
+        "summary": _summary, "queries": _queries, "drawn": _drawn, "saved": _saved_table,
+        "inputs": lambda _: inputs("q5/floor", "q11/floor", "q5/change", "q11/change", "elasticity/score"),
+    },
+    plots={"rate_changes.svg": _plots},
+)  # fmt: skip
+
+if __name__ == "__main__":
+    from experiments.shared.running import main
+
+    main([CLAIM.name])

@@ -1,0 +1,57 @@
+"""How good what a search ends with is, and how soon it ends: ours, its peers and the paper's, cold and from models.
+
+The searches, the jobs and what is counted of them are those of `benchmarks/transfer_bench.py`, on jobs kept apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+from unittest import mock
+
+from benchmarks.peers import peers
+from benchmarks.transfer import measures
+from benchmarks.transfer.jobs import chosen
+from benchmarks.transfer.measures import OURS, PAPER
+
+APART = 20_261_123  # a seed that no choice was made on
+FAMILIES = ("total", "machine", "stragglers", "tails", "waves", "overheads")
+COLD, WARM = 5, 3  # jobs of each family, each with noise and searches of its own
+FACTORS = (0.7, 1.4)  # of the rate that a model was made at
+METHODS = (OURS, PAPER, "random", "skopt-gp-ei", "optuna-tpe", "optuna-gp")
+
+
+def cases() -> Sequence[Mapping[str, Any]]:
+    """Of peers, those that are installed."""
+    there = (OURS, PAPER, *peers())
+    cold = [_case(family, number, method, "cold") for family in FAMILIES for number in _numbers(family, COLD)
+            for method in METHODS if method in there]  # fmt: skip
+    warm = [_case(family, number, method, "warm") for family in FAMILIES for number in _numbers(family, WARM)
+            for method in (OURS, PAPER)]  # fmt: skip
+    return [*cold, *warm]
+
+
+def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
+    with mock.patch.object(measures, "FACTORS", FACTORS):
+        rows = measures.measure((case["family"], case["number"]), 0, (case["method"],), (case["part"],))
+    wanted = {"cold": "cold", "warm": "changed"}[case["part"]]
+    return {"rows": [_plain(row) for row in rows if row["part"] == wanted]}
+
+
+def _case(family: str, number: int, method: str, part: str) -> Mapping[str, Any]:
+    return {"family": family, "number": number, "method": method, "part": part}
+
+
+def _numbers(family: str, jobs: int) -> list[int]:
+    return [number for _, number in chosen((family,), jobs, APART)]
+
+
+def _plain(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without what the case says. JSON knows no infinity: null."""
+    kept = ("start", "factor", "stop", "ended", "reason", "missed", "regret_at_stop", "regret_later")
+    return {name: _finite(row[name]) for name in kept if name in row}
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,173 @@
+"""Searches beside each other, simulated: python -m experiments.search_quality.run"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autotrascale.views.plots.plot import Axis, Plot, Series
+from benchmarks.transfer.measures import OURS, PAPER
+from benchmarks.transfer.searches import BUDGET
+from experiments.search_quality.measure import FAMILIES, METHODS, cases, measure
+from experiments.shared.claim import Case, Claim, Pair, Result
+from experiments.shared.documents import percent, table
+from experiments.shared.driving import quartiles
+
+TITLES = {OURS: "our default", PAPER: "Algorithm 1", "random": "random", "skopt-gp-ei": "scikit-optimize, GP and EI",
+          "optuna-tpe": "Optuna, TPE", "optuna-gp": "Optuna, GP"}  # fmt: skip
+SHORT = {OURS: "ours", PAPER: "Alg. 1", "random": "random", "skopt-gp-ei": "skopt", "optuna-tpe": "TPE",
+         "optuna-gp": "Optuna GP"}  # fmt: skip
+
+
+WARM = 1  # job of each family, of the three that can be measured: from models each takes many searches
+
+
+def chosen() -> Sequence[Case]:
+    """All cold searches; from models, the first jobs of each family."""
+    all_cases = cases()
+    numbers: dict[str, list[int]] = {family: [] for family in FAMILIES}
+    for case in all_cases:
+        if case["number"] not in numbers[case["family"]]:
+            numbers[case["family"]].append(case["number"])
+    return [each for each in all_cases if each["part"] == "cold" or each["number"] in numbers[each["family"]][:WARM]]
+
+
+def result(pairs: Sequence[Pair]) -> Result:
+    measured = [method for method in METHODS if any(case["method"] == method for case, _ in pairs)]
+    return {
+        "simulated": True,
+        "cold": {
+            method: {
+                "all": _row(_of(pairs, method, "cold", FAMILIES)),
+                **{family: _row(_of(pairs, method, "cold", (family,))) for family in FAMILIES},
+            }
+            for method in measured
+        },
+        "changed": {
+            method: {
+                start: _row([row for row in _of(pairs, method, "warm", FAMILIES) if row["start"] == start])
+                for start in ("cold", "warm")
+            }
+            for method in (OURS, PAPER)
+        },
+    }
+
+
+def _of(pairs: Sequence[Pair], method: str, part: str, families: Sequence[str]) -> list[Mapping[str, Any]]:
+    return [
+        row for case, found in pairs if case["method"] == method and case["part"] == part and case["family"] in families
+        for row in found["rows"]
+    ]  # fmt: skip
+
+
+def _row(rows: Sequence[Mapping[str, Any]]) -> Result:
+    """A search that never accepted anything counts as its budget, and one run more."""
+    stops = [row["stop"] if row["stop"] is not None else BUDGET + 1 for row in rows]
+    accepted = [row for row in rows if row["stop"] is not None]
+    later = [row["regret_later"] for row in rows if row.get("regret_later") is not None]
+    return {
+        "searches": len(rows), "stopped_share": len(accepted) / max(len(rows), 1), "runs": quartiles(stops),
+        "regret": quartiles([row["regret_at_stop"] for row in rows]),
+        "regret_after_10": quartiles(later) if later else None,
+        "missed_share": sum(bool(row["missed"]) for row in accepted) / max(len(accepted), 1),
+    }  # fmt: skip
+
+
+def _cold(found: Result) -> str:
+    rows = [(TITLES[method], *_cells(each["all"])) for method, each in found["cold"].items()]
+    return table(("search", *_HEAD), rows)
+
+
+def _changed(found: Result) -> str:
+    titles = {OURS: "our default", PAPER: "Algorithms 1 and 2"}
+    starts = {"cold": "cold", "warm": "from a model"}
+    rows = [
+        (f"{titles[method]}, {starts[start]}", *_cells(each))
+        for method, both in found["changed"].items() for start, each in both.items()
+    ]  # fmt: skip
+    return table(("search at 0.7 and 1.4 times the rate", *_HEAD), rows)
+
+
+_HEAD = (
+    "searches",
+    "accepts something",
+    "runs until then",
+    "regret then",
+    "regret after 10 runs",
+    "accepted and misses",
+)
+
+
+def _cells(each: Result) -> tuple[object, ...]:
+    later = each["regret_after_10"]
+    return (each["searches"], percent(each["stopped_share"], 0), _runs(each["runs"]), _regret(each["regret"]),
+            "–" if later is None else _regret(later), percent(each["missed_share"], 0))  # fmt: skip
+
+
+def _runs(values: Sequence[float]) -> str:
+    low, middle, high = ("never" if value > BUDGET else f"{math.ceil(value)}" for value in values)
+    return f"{middle} [{low}, {high}]"
+
+
+def _regret(values: Sequence[float]) -> str:
+    low, middle, high = values
+    return f"{middle:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _families(found: Result) -> str:
+    rows = [(family, *(_short(each[family]) for each in found["cold"].values())) for family in FAMILIES]
+    return table(("family", *(TITLES[method] for method in found["cold"])), rows)
+
+
+def _short(each: Result) -> str:
+    return f"{_runs(each['runs'])}; {each['regret'][1]:.3f}"
+
+
+def _summary(found: Result) -> str:
+    told = found["cold"]
+    others = [method for method in told if method != OURS]
+    best = min(others, key=lambda method: (told[method]["all"]["runs"][1], told[method]["all"]["regret"][1]))
+    each = {method: told[method]["all"] for method in (OURS, best)}
+    ours, theirs = (f"{_runs(each[m]['runs'])} runs, regret {each[m]['regret'][1]:.3f}" for m in (OURS, best))
+    cold, warm = (found["changed"][OURS][start] for start in ("cold", "warm"))
+    return (
+        f"our default stops after {ours} in the median of {each[OURS]['searches']} searches, the best other "
+        f"({TITLES[best]}) after {theirs}; from a model {_runs(warm['runs'])} runs instead of {_runs(cold['runs'])}"
+    )
+
+
+def _plots(found: Result) -> list[Plot]:
+    names = tuple(SHORT[method] for method in found["cold"])
+
+    def bars(what: str, scale: float = 1.0) -> tuple[Series, ...]:
+        values = tuple(scale * each["all"][what][1] for each in found["cold"].values())
+        return (Series(what, names, values, "bars"),)
+
+    shares = tuple(100 * each["all"]["stopped_share"] for each in found["cold"].values())
+    changed = tuple(
+        Series(title, ("cold", "from a model"), tuple(found["changed"][m][s]["runs"][1] for s in ("cold", "warm")),
+               "bars", role)  # type: ignore[arg-type]
+        for m, title, role in ((OURS, "our default", "main"), (PAPER, "Algorithms 1 and 2", "second"))
+    )  # fmt: skip
+    return [
+        Plot("runs", "cold — simulated", "", Axis("", "names"), Axis(f"runs to stop, median (above {BUDGET}: never)"),
+             bars("runs")),
+        Plot("regret", "cold — simulated", "", Axis("", "names"), Axis("regret then, median"), bars("regret")),
+        Plot("stopped", "cold — simulated", "", Axis("", "names"), Axis("% of searches that accept"),
+             (Series("accepts", names, shares, "bars", "good"),)),
+        Plot("changed", "at another rate — simulated", "", Axis("", "names"), Axis("runs to stop, median"), changed),
+    ]  # fmt: skip
+
+
+CLAIM = Claim(
+    "search_quality", chosen, measure, result,
+    figures={"summary": _summary, "cold": _cold, "changed": _changed, "families": _families},
+    plots={"search_quality.svg": _plots},
+    code=("benchmarks/transfer", "benchmarks/peers.py"),
+)  # fmt: skip
+
+if __name__ == "__main__":
+    from experiments.shared.running import main
+
+    main([CLAIM.name])
