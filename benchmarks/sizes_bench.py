@@ -141,18 +141,23 @@ def _given_back(done: list[Action], sizes: Sizes) -> bool:
 
 def _oscillations(done: list[Action], changes: float) -> int:
     """Up after down of one resource, or down to what had been raised for being too small, with the same daily peak: both
-    before the load changes or both after it."""
+    before the load changes or both after it. Memory is compared for executors of as many cores, as many of them."""
     asked = [action for action in done if action.what == "asked"]
     count = 0
     for at, action in enumerate(asked):
         before = [
             each for each in asked[:at]
             if each.resource == action.resource and (each.at < changes) == (action.at < changes)
+            and (each.resource not in ("heap", "beside") or _slots(each) == _slots(action))
         ]  # fmt: skip
         value = action.after.of(action.resource)
         count += any(not each.up and action.up for each in before)
         count += any(each.up and not action.up and value <= each.before.of(action.resource) for each in before)
     return count
+
+
+def _slots(action: Action) -> tuple[int, int]:
+    return action.before.cores, action.before.executors
 
 
 def main() -> None:

@@ -17,9 +17,10 @@ collector's own tables) is counted as heap, which errs on the side of keeping it
 from __future__ import annotations
 
 import re
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 from msgspec import Struct
@@ -32,7 +33,9 @@ from autotrascale.monitor.eventlog.events import UNKNOWN, ExecutorMemory
 
 MB = 2**20
 DRIVER = "driver"
-_MOST_FACTS = 400_000  # of a log that nobody takes windows from: the oldest go
+_LONGEST = 60  # times the length of a window, after which one without a batch is over all the same
+_MOST_KEPT = 10_000
+_MOST_FACTS = 1_000_000  # of one window, whatever a log says: those beyond are not counted
 _NO_HEAP = re.compile(r"OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY")
 
 
@@ -79,17 +82,28 @@ class Present:
     gone: Lost | None = None
 
 
-Use = TaskUse | MemoryUse | BatchUse | Present
-_Kind = TypeVar("_Kind", TaskUse, MemoryUse, BatchUse, Present)
+@dataclass(frozen=True, slots=True)
+class QueuedUse:
+    """How long threads of the executors have stood in line for a core until this moment, all together: said by whoever
+    looks at their machines (`monitor/host.py`), since Spark does not."""
+
+    at_ms: int
+    seconds: float
+
+
+Use = QueuedUse | TaskUse | MemoryUse | BatchUse | Present
+_Kind = TypeVar("_Kind", QueuedUse, TaskUse, MemoryUse, BatchUse, Present)
 
 
 class ExecutorUse:
-    """Of one application. It keeps its latest facts; whoever has measured them forgets them."""
+    """Of one application. It keeps the facts of the window that is open, and lets go of them with it."""
 
-    def __init__(self, facts: Iterable[Use] = ()) -> None:
+    def __init__(self) -> None:
         self.application = ""
         self.conf = Conf()
-        self.facts: deque[Use] = deque(facts, maxlen=_MOST_FACTS)
+        self.facts: list[Use] = []
+        self._before: list[Use] = []  # how things stood when the window began
+        self._begin: int | None = None
         self._cores: dict[str, int] = {}
         self._now = 0
 
@@ -111,24 +125,43 @@ class ExecutorUse:
             case events.Environment():
                 self.conf = Conf(event.properties)
 
-    def windows(self, seconds: float, until_ms: float | None = None) -> Iterator[ExecutorWindow]:
-        """One after the other, from the first batch or task on; the last one only where it is whole, or nearly."""
-        facts = list(self.facts)
-        begins = [fact.at_ms for fact in facts if isinstance(fact, TaskUse | BatchUse)]
-        if not begins:
-            return
-        begin, end = min(begins), until_ms or max(begins)
-        step = seconds * 1000
-        while begin + 0.9 * step <= end:
-            found = window(self.application, facts, self.conf, begin, begin + step)
-            if found is not None:
-                yield found
-            begin += round(step)
+    def take_queued(self, use: QueuedUse) -> None:
+        self._add(use)
 
-    def forget(self, before_ms: float) -> None:
-        """All but how things stood at that moment."""
-        while len(self.facts) > 1 and self.facts[0].at_ms < before_ms:
-            self.facts.popleft()
+    def windows(self, seconds: float, *, ended: bool = False) -> Iterator[ExecutorWindow]:
+        """Those that are over, one after the other, from the first batch or task on; each is told once. Where a batch
+        lasts longer, a window is as long as it: one without a batch would say nothing of what waits. `ended`: no more
+        facts come, and a last window that is nearly whole is one."""
+        if self._begin is None:
+            self._begin = next((fact.at_ms for fact in self.facts if isinstance(fact, TaskUse | BatchUse)), None)
+        while self._begin is not None:
+            least = self._begin + round(1000 * seconds)
+            if self._now < (self._begin + 900 * seconds if ended else least):
+                return
+            streams = any(isinstance(fact, BatchUse) for fact in (*self._before, *self.facts))
+            done = [fact.at_ms for fact in self.facts if isinstance(fact, BatchUse)]
+            if streams and not done and not ended and self._now < self._begin + _LONGEST * 1000 * seconds:
+                return
+            end = max(least, done[0] + 1) if done else max(least, self._now + 1) if streams else least
+            found = window(self.application, [*self._before, *self.facts], self.conf, self._begin, end)
+            self._begin = end
+            self._let_go(end)
+            if found is not None and (found.batches or not streams):
+                yield found
+
+    def _let_go(self, end_ms: int) -> None:
+        """All but the last of each kind, and of each executor's memory."""
+        last: dict[object, Use] = {}
+        for fact in (*self._before, *(fact for fact in self.facts if fact.at_ms < end_ms)):
+            if not isinstance(fact, TaskUse):
+                last[(type(fact), fact.executor if isinstance(fact, MemoryUse) else "")] = fact
+        self._before = sorted(last.values(), key=lambda fact: fact.at_ms)[-_MOST_KEPT:]
+        self.facts = [fact for fact in self.facts if fact.at_ms >= end_ms]
+
+    def _add(self, fact: Use) -> None:
+        self._now = max(self._now, fact.at_ms)
+        if len(self.facts) < _MOST_FACTS:
+            self.facts.append(fact)
 
     def _task(self, event: events.FullTaskEnd) -> None:
         self._now = max(self._now, event.info.ended or 0)
@@ -136,9 +169,9 @@ class ExecutorUse:
         failed = bool(_NO_HEAP.search(event.end.raised))
         if did is None:
             if failed:
-                self.facts.append(TaskUse(self._now, executor, out_of_heap=True))
+                self._add(TaskUse(self._now, executor, out_of_heap=True))
             return
-        self.facts.append(TaskUse(
+        self._add(TaskUse(
             self._now, executor, _known(did.run_ms), _known(did.gc_ms), _known(did.shuffled.wait_ms), _known(did.cpu_ns),
             _known(did.spilled_memory), _known(max(did.execution, did.on_heap)), failed,
         ))  # fmt: skip
@@ -148,7 +181,7 @@ class ExecutorUse:
     def _memory(self, executor: str, memory: ExecutorMemory) -> None:
         """Spark writes zeros where it did not look. A driver has executors' work only where there are none."""
         if memory.heap and (executor != DRIVER or self.conf.local):
-            self.facts.append(MemoryUse(self._now, executor, memory))
+            self._add(MemoryUse(self._now, executor, memory))
 
     def _batch(self, progress: events.Progress) -> None:
         said = report(progress)
@@ -156,7 +189,7 @@ class ExecutorUse:
             return
         sizes = [state.bytes for state in states(progress)]
         self._now = max(self._now, said.started_ms + round(said.seconds * 1000))
-        self.facts.append(BatchUse(
+        self._add(BatchUse(
             self._now, said.started_ms, said.run, said.seconds, said.input_records, said.behind,
             sum(size or 0 for size in sizes) if sizes and None not in sizes else None,
         ))  # fmt: skip
@@ -171,12 +204,10 @@ class ExecutorUse:
         elif self._cores.pop(event.executor, None) is not None:
             gone = lost(event.executor, event.why)
         cores = max(self._cores.values(), default=0)
-        self.facts.append(Present(self._now, len(self._cores), cores, gone))
+        self._add(Present(self._now, len(self._cores), cores, gone))
 
 
-def window(
-    application: str, facts: Sequence[Use], conf: Conf, begin_ms: float, end_ms: float
-) -> ExecutorWindow | None:
+def window(application: str, facts: Sequence[Use], conf: Conf, begin_ms: float, end_ms: float) -> ExecutorWindow | None:
     """The facts of [begin, end), and from those before only how things stood. None where there were no executors."""
     before = [fact for fact in facts if fact.at_ms < begin_ms]
     inside = [fact for fact in facts if begin_ms <= fact.at_ms < end_ms]
@@ -199,6 +230,7 @@ def window(
         gc_seconds=_seconds([task.gc_ms for task in tasks if not task.out_of_heap]),
         fetching_seconds=_seconds([task.fetching_ms for task in tasks if not task.out_of_heap]),
         cpu_seconds=_scaled(1e9, [task.cpu_ns for task in tasks if not task.out_of_heap]),
+        queued_seconds=_queued(_of(before, QueuedUse), _of(inside, QueuedUse)),
         spilled_mb=_scaled(MB, [task.spilled for task in tasks if not task.out_of_heap]),
         execution_mb=_most([task.execution for task in tasks]),
         rate=_rate(batches),
@@ -210,6 +242,12 @@ def window(
         out_of_heap=sum(task.out_of_heap for task in tasks),
         **_memory(_of(before, MemoryUse), _of(inside, MemoryUse), sizes.heap_mb),
     )
+
+
+def _queued(before: Sequence[QueuedUse], inside: Sequence[QueuedUse]) -> float | None:
+    """Threads that ended took their count with them, so that it may fall."""
+    both = [*before[-1:], *inside]
+    return sum(max(0.0, b.seconds - a.seconds) for a, b in pairwise(both)) if len(both) > 1 else None
 
 
 def _memory(before: Sequence[MemoryUse], inside: Sequence[MemoryUse], heap_mb: int) -> dict[str, float | int | None]:

@@ -12,6 +12,7 @@ are of one size, and the size has to suit the one that needs most. What is not k
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from autotrascale.domain import checks
@@ -115,20 +116,20 @@ class ExecutorWindow:
 
     def __post_init__(self) -> None:
         checks.positive("seconds", self.seconds)
-        for name in _MEASURED:
+        for name in MEASURED:
             checks.optional(checks.non_negative, name, getattr(self, name))
 
-    @property
+    @cached_property
     def busy(self) -> float | None:
         """Share of the slots' time in which a task ran. Just above 1 where tasks began before the window."""
         return None if self.run_seconds is None else self.run_seconds / (self.seconds * self.sizes.slots)
 
-    @property
+    @cached_property
     def gc_share(self) -> float | None:
         """Of the time that tasks ran: a pause stops all tasks of a JVM, and each of them counts it."""
         return self._of_run(self.gc_seconds)
 
-    @property
+    @cached_property
     def cpu_share(self) -> float | None:
         """Of the time that tasks ran and were not stopped by a collection, for which a CPU would not help: what they
         had a core for, or stood in line for one."""
@@ -159,7 +160,7 @@ class ExecutorWindow:
         return None if seconds is None or not self.run_seconds else seconds / self.run_seconds
 
 
-_MEASURED = (
+MEASURED = (
     "run_seconds", "gc_seconds", "fetching_seconds", "cpu_seconds", "queued_seconds", "young_collections", "full_collections",
     "spilled_mb", "execution_mb", "heap_used_mb", "heap_least_mb", "heap_touched_mb", "jvm_mb", "python_mb",
     "memory_mb", "outside_mb", "state_mb", "rate", "done",

@@ -64,7 +64,9 @@ def fitted(now: Sizes, resource: Resource, wanted: int, limits: Limits) -> Sizes
         if candidate != now and (moved == 0 or (moved > 0) == up) and limits.allow(candidate):
             return candidate
     what = "memory" if resource in ("heap", "beside") else resource
-    text = f"{amount(wanted)} of {resource} cannot be had: {_bound(resource, limits)}" if up else f"no less {what} can be"
+    text = (
+        f"{amount(wanted)} of {resource} cannot be had: {_bound(resource, limits)}" if up else f"no less {what} can be"
+    )
     return Reason("hold-limit", text, {"wanted": wanted, "now": now.of(resource)})
 
 

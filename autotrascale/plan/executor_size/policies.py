@@ -38,8 +38,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import pairwise
 from typing import Literal
 
@@ -60,7 +61,7 @@ class Rules:
     gc_most: float = 0.10
     gc_little: float = 0.08
     heap_full: float = 0.75
-    memory_full: float = 0.95
+    memory_full: float = 0.97
     busy_most: float = 0.85
     busy_aim: float = 0.80
     busy_little: float = 0.50
@@ -90,10 +91,38 @@ _SHARES = (
 
 
 @dataclass(frozen=True)
+class Peaks:
+    """The most of any of W, over `seconds`. None: some window did not know."""
+
+    seconds: float = 0.0
+    busy: float | None = 0.0
+    gc_share: float | None = 0.0
+    heap_touched_mb: float | None = 0.0
+    outside_mb: float | None = 0.0
+    memory_mb: float | None = 0.0
+    rate: float | None = 0.0
+    died: bool = False  # somebody, for want of memory
+
+    @classmethod
+    def of(cls, windows: Iterable[ExecutorWindow]) -> Peaks:
+        return reduce(cls.adding, windows, cls())
+
+    def adding(self, window: ExecutorWindow) -> Peaks:
+        return Peaks(
+            self.seconds + window.seconds, _most(self.busy, window.busy), _most(self.gc_share, window.gc_share),
+            _most(self.heap_touched_mb, window.heap_touched_mb), _most(self.outside_mb, window.outside_mb),
+            _most(self.memory_mb, window.memory_mb), max(self.rate or 0.0, window.rate or 0.0),
+            self.died or died(window),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Evidence:
-    """What there is to judge by. `raised`: how often the heap and the memory beside it were raised at this load."""
+    """What there is to judge by: the latest of W, and the peaks of all. `raised`: how often the heap and the memory
+    beside it were raised at this load."""
 
     windows: tuple[ExecutorWindow, ...]
+    peaks: Peaks
     services: Services = field(default_factory=Services)
     raised: int = 0
 
@@ -104,10 +133,6 @@ class Evidence:
     @property
     def sizes(self) -> Sizes:
         return self.last.sizes
-
-    @property
-    def seconds(self) -> float:
-        return sum(window.seconds for window in self.windows)
 
 
 @dataclass(frozen=True)
@@ -171,26 +196,22 @@ def service(rules: Rules, evidence: Evidence) -> Verdict | None:
 def leak(rules: Rules, evidence: Evidence) -> Verdict | None:
     """What stays after collections, or Python's memory, only grows, at an unchanged load and beyond what state grew:
     any size is full one day. Twice it is raised all the same, once it presses."""
-    windows = evidence.windows[-_LEAK_WINDOWS:]
-    rates = [window.rate for window in windows if window.rate is not None]
-    if len(windows) < _LEAK_WINDOWS or len(rates) < 2 or max(rates) > (1 + _SAME_LOAD) * min(rates):
-        return None
-    for what, has, series in (
-        ("the heap after collections", evidence.sizes.heap_mb, [_less_state(window) for window in windows]),
-        ("memory of Python workers", evidence.sizes.beside_mb, [window.python_mb for window in windows]),
+    collected = [window for window in evidence.windows if window.full_collections]  # young ones leave what is old
+    for what, has, windows, series in (
+        ("the heap after full collections", evidence.sizes.heap_mb, collected, _less_state),
+        ("memory of Python workers", evidence.sizes.beside_mb, list(evidence.windows), lambda window: window.python_mb),
     ):
-        known = [each for each in series if each is not None]
-        if len(known) < len(windows) or known[-1] - known[0] < max(_LEAK_GROWTH * has, 1.0):
+        windows = windows[-_LEAK_WINDOWS:]
+        known = [each for each in map(series, windows) if each is not None]
+        if len(known) < _LEAK_WINDOWS or not _same_load(windows) or known[-1] - known[0] < max(_LEAK_GROWTH * has, 1.0):
             continue
         if _with_time(known) < _LEAK_CORRELATION or any(b < a - 0.02 * has for a, b in pairwise(known)):
             continue
-        return _leaking(rules, evidence, what, known, sum(window.seconds for window in windows[1:]))
+        return _leaking(rules, evidence, what, known, windows[-1].began - windows[0].began)
     return None
 
 
-def _leaking(
-    rules: Rules, evidence: Evidence, what: str, series: Sequence[float], seconds: float
-) -> Verdict:
+def _leaking(rules: Rules, evidence: Evidence, what: str, series: Sequence[float], seconds: float) -> Verdict:
     hour = (series[-1] - series[0]) / seconds * 3600
     text = f"{what} grew from {amount(series[0])} to {amount(series[-1])} MB at an unchanged load, {amount(hour)} MB an hour"
     numbers: dict[str, Number] = {"from_mb": series[0], "to_mb": series[-1], "mb_an_hour": hour}
@@ -204,7 +225,7 @@ def _leaking(
 def buffering(rules: Rules, evidence: Evidence) -> bool:
     """Short of CPU: memory fills because the backlog does, while all slots compute. Nobody has died of it."""
     recent = _recent(rules, evidence)
-    if recent is None or _died(recent) or not grows(rules, evidence):
+    if recent is None or any(map(died, recent)) or not grows(rules, evidence):
         return False
     if not all(_computes(rules, window) and (window.gc_share or 0.0) < rules.gc_most for window in recent):
         return False
@@ -235,21 +256,20 @@ def heap_up(rules: Rules, evidence: Evidence) -> Verdict | None:
 
 
 def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:
-    """P2. Memory beside the heap is made as large as what was seen of it, where it was seen; an executor that was
-    killed was stopped before it had all it wanted."""
+    """P2. Memory beside the heap is made as large as what was seen of it; an executor that was killed was stopped before
+    it had all it wanted. A heap may be full, as it never grows beyond itself: it is what is outside that runs over."""
     sizes, last = evidence.sizes, evidence.last
     killed = sum(each.why == "memory" for each in last.lost)
     recent = _recent(rules, evidence)
-    full = recent is not None and all(
-        window.memory_mb is not None and window.memory_mb >= rules.memory_full * sizes.memory_mb for window in recent
-    )
+    full = recent is not None and all(_runs_over(rules, window) for window in recent)
     if not sizes.beside_mb or not (killed or full):
         return None
-    used = max((window.memory_mb or 0.0 for window in evidence.windows[-rules.recent :]), default=0.0)
-    outside = max((window.outside_mb or 0.0 for window in evidence.windows[-rules.recent :]), default=0.0)
-    seen = math.ceil(rules.margin * max(outside, used - sizes.heap_mb))
-    wanted = max(seen, math.ceil(rules.factor * sizes.beside_mb) if killed or seen <= sizes.beside_mb else 0)
-    wanted = min(wanted, 2 * math.ceil(rules.factor * sizes.beside_mb))
+    seen = evidence.windows[-rules.recent :]
+    used = max((window.memory_mb or 0.0 for window in seen), default=0.0)
+    outside = max(used - sizes.heap_mb, *(window.outside_mb or 0.0 for window in seen))
+    least = rules.factor if killed else 1 + 2 * rules.worth
+    wanted = math.ceil(max(rules.margin * outside, least * sizes.beside_mb))
+    wanted = min(wanted, math.ceil(rules.factor**2 * sizes.beside_mb))
     why = f"{killed} executors were killed for their memory" if killed else f"executors use {amount(used)} MB"
     text = (
         f"{why}, of {amount(sizes.memory_mb)} MB with heap and all: beside the heap"
@@ -312,13 +332,13 @@ def parallelism_down(rules: Rules, evidence: Evidence) -> Verdict | None:
 
 
 def heap_down(rules: Rules, evidence: Evidence) -> Verdict | None:
-    """P6. "By bounding the heap-allocation using heap-committed": what was touched stays, with a margin."""
-    now, touched = evidence.sizes.heap_mb, [window.heap_touched_mb for window in evidence.windows]
-    shares = [window.gc_share for window in evidence.windows]
-    if not _calm(rules, evidence) or None in touched or any(share and share > rules.gc_little for share in shares):
+    """P6. "By bounding the heap-allocation using heap-committed": what was touched stays, with a margin. Where what is
+    outside has taken room of the heap's, that stays too."""
+    now, peaks = evidence.sizes.heap_mb, evidence.peaks
+    most, outside, share = peaks.heap_touched_mb, peaks.outside_mb, peaks.gc_share
+    if not _calm(rules, evidence) or most is None or outside is None or share is None or share > rules.gc_little:
         return None
-    most = max(each or 0.0 for each in touched)
-    wanted = math.ceil(rules.margin * most)
+    wanted = math.ceil(max(rules.margin * most, rules.margin * (most + outside) - evidence.sizes.beside_mb))
     if wanted > (1 - rules.worth) * now:
         return None
     text = f"{amount(most)} MB of a heap of {amount(now)} MB were ever touched: {amount(now)} → {amount(wanted)} MB"
@@ -329,12 +349,10 @@ def heap_down(rules: Rules, evidence: Evidence) -> Verdict | None:
 def memory_down(rules: Rules, evidence: Evidence) -> Verdict | None:
     """P7. "A likely resident size, assuming the heap-committed is a part of the application's resident set": the whole
     heap may be resident one day, so what is beside it must have room beside all of it."""
-    sizes, windows = evidence.sizes, evidence.windows
-    outside, used = [window.outside_mb for window in windows], [window.memory_mb for window in windows]
-    if not _calm(rules, evidence) or not sizes.beside_mb or None in outside or None in used:
+    sizes, outside, used = evidence.sizes, evidence.peaks.outside_mb, evidence.peaks.memory_mb
+    if not _calm(rules, evidence) or not sizes.beside_mb or outside is None or used is None:
         return None
-    most = max(each or 0.0 for each in outside)
-    most = max(most, max(each or 0.0 for each in used) - sizes.heap_mb)
+    most = max(outside, used - sizes.heap_mb)
     wanted = math.ceil(rules.margin * most)
     if wanted > (1 - rules.worth) * sizes.beside_mb:
         return None
@@ -387,6 +405,16 @@ def _collects(rules: Rules, window: ExecutorWindow) -> bool:
     return share is not None and share >= rules.gc_most and _fill(window) >= rules.heap_full
 
 
+def _runs_over(rules: Rules, window: ExecutorWindow) -> bool:
+    if window.memory_mb is None or window.outside_mb is None:
+        return False
+    sizes = window.sizes
+    return (
+        window.memory_mb >= rules.memory_full * sizes.memory_mb
+        and window.outside_mb >= rules.memory_full * sizes.beside_mb
+    )
+
+
 def _fill(window: ExecutorWindow) -> float:
     """A heap of which nobody says how full it is counts as full: the collections say so."""
     return 1.0 if window.heap_used_mb is None else min(1.0, window.heap_used_mb / window.sizes.heap_mb)
@@ -406,32 +434,32 @@ def _behind_by(rules: Rules, recent: Sequence[ExecutorWindow]) -> float:
 
 def _busiest(rules: Rules, evidence: Evidence) -> float | None:
     """The most of any window, where all are calm."""
-    shares = [window.busy for window in evidence.windows]
-    if not _calm(rules, evidence) or None in shares or grows(rules, evidence):
+    if not _calm(rules, evidence) or grows(rules, evidence):
         return None
-    return max(share or 0.0 for share in shares)
+    return evidence.peaks.busy
 
 
 def _memory_filled(rules: Rules, evidence: Evidence) -> float:
     """Share of the memory of each kind that is used, with the margin; 1 where that is not known."""
-    sizes, shares = evidence.sizes, [0.0]
-    for has, series in (
-        (sizes.heap_mb, [window.heap_touched_mb for window in evidence.windows]),
-        (sizes.beside_mb, [window.outside_mb for window in evidence.windows]),
-    ):
-        if has and None in series:
-            return 1.0
-        shares += [rules.margin * (each or 0.0) / has for each in series if has]
-    return max(shares)
+    sizes, peaks = evidence.sizes, evidence.peaks
+    if peaks.heap_touched_mb is None or (sizes.beside_mb and peaks.outside_mb is None):
+        return 1.0
+    beside = (peaks.outside_mb or 0.0) / sizes.beside_mb if sizes.beside_mb else 0.0
+    return rules.margin * max(peaks.heap_touched_mb / sizes.heap_mb, beside)
 
 
 def _calm(rules: Rules, evidence: Evidence) -> bool:
     """Seen for long enough, and nothing went wrong in any window of it."""
-    return evidence.seconds >= rules.evidence_seconds and not _died(evidence.windows)
+    return evidence.peaks.seconds >= rules.evidence_seconds and not evidence.peaks.died
 
 
-def _died(windows: Sequence[ExecutorWindow]) -> bool:
-    return any(window.out_of_heap or any(each.why in ("heap", "memory") for each in window.lost) for window in windows)
+def died(window: ExecutorWindow) -> bool:
+    """Somebody did, for want of memory."""
+    return bool(window.out_of_heap) or any(each.why in ("heap", "memory") for each in window.lost)
+
+
+def _most(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else max(a, b)
 
 
 def _less_state(window: ExecutorWindow) -> float | None:
@@ -441,12 +469,23 @@ def _less_state(window: ExecutorWindow) -> float | None:
     return max(0.0, window.heap_least_mb - (window.state_mb or 0.0) / window.sizes.executors)
 
 
+def _same_load(windows: Sequence[ExecutorWindow]) -> bool:
+    """Of the first half and the second."""
+    half = len(windows) // 2
+    first, second = ([w.rate for w in part if w.rate is not None] for part in (windows[:half], windows[half:]))
+    if not first or not second:
+        return False
+    return statistics.mean(second) <= (1 + _SAME_LOAD) * statistics.mean(first)
+
+
 def _with_time(series: Sequence[float]) -> float:
     return statistics.correlation(range(len(series)), series) if len(set(series)) > 1 else 0.0
 
 
 def _fit(rules: Rules, evidence: Evidence) -> str:
-    if evidence.seconds < rules.evidence_seconds:
-        seen, needed = evidence.seconds / 3600, rules.evidence_seconds / 3600
-        return f"nothing is short; {amount(seen)} of the {amount(needed)} hours were seen before something is given back"
+    if evidence.peaks.seconds < rules.evidence_seconds:
+        seen, needed = evidence.peaks.seconds / 3600, rules.evidence_seconds / 3600
+        return (
+            f"nothing is short; {amount(seen)} of the {amount(needed)} hours were seen before something is given back"
+        )
     return "nothing is short, and nothing that is worth a restart can be given back"

@@ -24,13 +24,13 @@ from autotrascale.domain.decision import Reason
 from autotrascale.domain.executor_window import ExecutorWindow, Resource, Sizes
 from autotrascale.plan.control.looks.signals import Services
 from autotrascale.plan.executor_size.fitting import Limits, fitted
-from autotrascale.plan.executor_size.policies import Evidence, Rules, Verdict, judge
+from autotrascale.plan.executor_size.policies import Evidence, Peaks, Rules, Verdict, died, judge
 from autotrascale.plan.words import amount, percent
 
 What = Literal["asked", "seen", "kept", "taken-back", "given-up"]
 DAY = 86_400.0
 SAME = 0.25
-MOST_WINDOWS = 3000  # that are kept: two days of minutes
+MOST_WINDOWS = 288  # that are kept as they are; of all others their peaks
 
 
 @dataclass(frozen=True)
@@ -69,19 +69,31 @@ class Action:
 
 @dataclass(frozen=True)
 class Bound:
-    """A value that was found wrong: too small, or worse than what was there before."""
+    """A value that was found wrong: too small, or worse than what was there before. Memory is of executors of so many
+    cores, so many of them; cores and executors are slots, whichever way they are made."""
 
     resource: Resource
-    value: int
+    sizes: Sizes
     load: float | None
     too_small: bool
+
+    def value(self, now: Sizes) -> int | None:
+        """In the resource's own terms as sizes are now; None where it says nothing of them."""
+        if self.resource in ("heap", "beside"):
+            alike = (self.sizes.cores, self.sizes.executors) == (now.cores, now.executors)
+            return self.sizes.of(self.resource) if alike else None
+        other = now.executors if self.resource == "cores" else now.cores
+        return self.sizes.slots // other if self.too_small else -(-self.sizes.slots // other)
 
 
 @dataclass(frozen=True)
 class State:
-    """`windows` since the sizes last changed, `before` some of those that came before the change on trial."""
+    """The latest `windows` since the sizes last changed and the `peaks` of all of them; `before` are some of those that
+    came before the change on trial. `seen`: how many there are."""
 
     windows: tuple[ExecutorWindow, ...] = ()
+    peaks: Peaks = field(default_factory=Peaks)
+    seen: int = 0
     before: tuple[ExecutorWindow, ...] = ()
     services: Services = field(default_factory=Services)
     in_flight: Action | None = None
@@ -138,17 +150,18 @@ def recalled(actions: Iterable[Action]) -> State:
 
 def _seeing(state: State, window: ExecutorWindow, services: dict[str, float]) -> State:
     same = not state.windows or state.windows[-1].sizes == window.sizes
-    windows = (*state.windows, window)[-MOST_WINDOWS:] if same else (window,)
+    windows = (*state.windows[-MOST_WINDOWS + 1 :], window) if same else (window,)
+    peaks = (state.peaks if same else Peaks()).adding(window)
     before = state.before if same else state.windows
     # Services are told of with the newest backlog, as in the control loop.
     backlog = max(window.behind) if window.behind else None
-    return replace(state, windows=windows, before=before, services=state.services.adding(backlog, services))
+    return replace(state, windows=windows, peaks=peaks, seen=state.seen + 1 if same else 1, before=before, services=state.services.adding(backlog, services))
 
 
 def _evidence(rules: Rules, state: State) -> Evidence:
     raised = [bound for bound in state.bounds if bound.too_small and bound.resource in ("heap", "beside")]
     load = _load(state.windows[-rules.recent :])
-    return Evidence(state.windows, state.services, sum(_same(bound.load, load) for bound in raised))
+    return Evidence(state.windows, state.peaks, state.services, sum(_same(bound.load, load) for bound in raised))
 
 
 def _following(
@@ -167,7 +180,7 @@ def _following(
         action = replace(action, what="seen", at=now, reason=Reason("seen", "executors of the new size are there"))
         state, said = replace(state, in_flight=action), (action,)
     worse = _worse(rules, action, state.before, state.windows)
-    if worse is None and len(state.windows) <= rules.recent:  # the first one has its start in it
+    if worse is None and state.seen <= rules.recent:  # the first one has its start in it
         return state, None, said
     if worse is None or action.policy == "back":
         reason = Reason("kept", "it does no worse than before")
@@ -175,13 +188,15 @@ def _following(
         return replace(_ended(state, kept), in_flight=None), None, (*said, kept)
     taken = replace(action, what="taken-back", at=now, reason=worse, load=_load(state.windows))
     state = replace(_ended(state, taken), in_flight=None)
-    back = Action(state.number + 1, "asked", now, "back", action.resource, action.after, action.before, worse, taken.load)
+    back = Action(
+        state.number + 1, "asked", now, "back", action.resource, action.after, action.before, worse, taken.load
+    )
     return _asking(state, back), None, (*said, taken, back)
 
 
 def _asking(state: State, action: Action) -> State:
     """What it grows from was too small at this load."""
-    found = Bound(action.resource, action.before.of(action.resource), action.load, too_small=True)
+    found = Bound(action.resource, action.before, action.load, too_small=True)
     return replace(state, in_flight=action, number=action.number, asked_at=(*state.asked_at, action.at)[-100:],
                    bounds=(*state.bounds, found) if action.up else state.bounds)  # fmt: skip
 
@@ -189,7 +204,7 @@ def _asking(state: State, action: Action) -> State:
 def _ended(state: State, action: Action) -> State:
     if action.what != "taken-back":
         return state
-    found = Bound(action.resource, action.after.of(action.resource), action.load, too_small=not action.up)
+    found = Bound(action.resource, action.after, action.load, too_small=not action.up)
     return replace(state, bounds=(*state.bounds, found))
 
 
@@ -198,11 +213,9 @@ def _worse(
 ) -> Reason | None:
     """An end for want of memory, at once; else collections, or time for each record, over windows at the same load."""
     down = not action.up
-    for window in after:
-        dead = window.out_of_heap + sum(each.why in ("heap", "memory") for each in window.lost)
-        if dead and down:
-            text = f"{dead} executors or tasks ended for want of memory after it: taken back"
-            return Reason("worse-out-of-memory", text, {"ended": dead})
+    if down and (dead := sum(map(died, after))):
+        text = "executors or tasks ended for want of memory after it: taken back"
+        return Reason("worse-out-of-memory", text, {"windows": dead})
     recent = after[1:]
     if len(recent) < rules.recent:
         return None
@@ -234,16 +247,20 @@ def _effort(windows: Sequence[ExecutorWindow], like: Sequence[ExecutorWindow]) -
 def _wished(rules: Rules, state: State, verdict: Verdict) -> int | Reason:
     """What a policy wants, held to what is known of the values below and above it."""
     assert verdict.resource is not None
-    wanted, now = verdict.wanted, state.windows[-1].sizes.of(verdict.resource)
-    mine = [bound for bound in state.bounds if bound.resource == verdict.resource]
+    sizes, wanted = state.windows[-1].sizes, verdict.wanted
+    now = sizes.of(verdict.resource)
+    alike = {verdict.resource} if verdict.resource in ("heap", "beside") else {"cores", "executors"}
+    mine = [
+        (replace(bound, resource=verdict.resource).value(sizes), bound) for bound in state.bounds if bound.resource in alike
+    ]  # fmt: skip
     if verdict.up:
         load = _load(state.windows[-rules.recent :])
-        if any(not bound.too_small and bound.value <= wanted and _same(bound.load, load) for bound in mine):
+        if any(v is not None and not bound.too_small and v <= wanted and _same(bound.load, load) for v, bound in mine):
             text = f"{amount(wanted)} was tried at this load and taken back: not again until the load is another"
             return Reason("hold-tried", text, {"wanted": wanted})
         return wanted
-    most = max((window.rate or 0.0 for window in state.windows), default=0.0)
-    small = [bound.value for bound in mine if bound.too_small and (bound.load is None or most > (1 - SAME) * bound.load)]
+    most = state.peaks.rate or 0.0
+    small = [v for v, b in mine if v is not None and b.too_small and (b.load is None or most > (1 - SAME) * b.load)]
     floor = max(small, default=0)
     if wanted <= floor:
         more = 1 if verdict.resource in ("cores", "executors") else max(1, round((rules.margin - 1) * floor))
@@ -257,7 +274,9 @@ def _wished(rules: Rules, state: State, verdict: Verdict) -> int | Reason:
 def _over_quota(quota: Quota, state: State, now: float, others: Sequence[float]) -> Reason | None:
     mine = sum(now - at < DAY for at in state.asked_at)
     if mine >= quota.a_day:
-        return Reason("hold-quota", f"its sizes were changed {mine} times within a day: no more today", {"changes": mine})
+        return Reason(
+            "hold-quota", f"its sizes were changed {mine} times within a day: no more today", {"changes": mine}
+        )
     all_of_them = sum(now - at < 3600 for at in (*state.asked_at, *others))
     if all_of_them >= quota.of_all_an_hour:
         text = f"{all_of_them} changes of sizes were asked for within an hour, of all jobs: the next one waits"
