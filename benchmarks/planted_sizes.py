@@ -8,7 +8,7 @@ memory        a Python worker that holds 500 MB, in an executor with 384 MB besi
 cpu           half more records than a core of this machine hashes at that hour
 leak          a Python worker that keeps 12 MB of each batch for ever
 too-much      a job that needs a tenth of what it has
-service       a service that is asked for each record, and becomes six times as slow after a while
+service       a service that is asked for each record, and becomes twelve times as slow after a while
 
 A window counts once there are as many before it as its policy looks at, and once the fault is there: the state is full,
 the service is slow. `--keep` writes what was measured, for tests that need no Spark.
@@ -46,7 +46,7 @@ MEASURED = {
     "spark.executor.processTreeMetrics.enabled": "true",
     "spark.eventLog.logStageExecutorMetrics": "true",
 }
-FAST, SLOW, SLOW_AFTER = 0.002, 0.012, 50.0  # seconds of an answer of the service; when it becomes slow
+FAST, SLOW, SLOW_AFTER = 0.005, 0.06, 100.0  # seconds of an answer of the service; when it becomes slow
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def planted(folder: Path) -> tuple[Planted, ...]:
         Planted("leak", {**conf(1, "512m"), "spark.executor.memoryOverhead": "1400m"}, _mapped(_leaks), 50),
         Planted("too-much", {**conf(2, "1400m"), "spark.executor.memoryOverhead": "1000m", "spark.cores.max": "2"},
                 _hashed, 50),
-        Planted("service", conf(1, "512m"), _mapped(_asks(begun)), 120, ready=SLOW_AFTER),
+        Planted("service", conf(1, "512m"), _mapped(_asks(begun)), 30, ready=SLOW_AFTER),
     )  # fmt: skip
 
 
@@ -231,7 +231,7 @@ def report(found: Found) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=100.0, help="of each job, from its first batch on")
+    parser.add_argument("--seconds", type=float, default=240.0, help="of each job, from its first batch on")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()

@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -250,7 +250,7 @@ def _queued(before: Sequence[QueuedUse], inside: Sequence[QueuedUse]) -> float |
     return sum(max(0.0, b.seconds - a.seconds) for a, b in pairwise(both)) if len(both) > 1 else None
 
 
-def _memory(before: Sequence[MemoryUse], inside: Sequence[MemoryUse], heap_mb: int) -> dict[str, float | int | None]:
+def _memory(before: Sequence[MemoryUse], inside: Sequence[MemoryUse], heap_mb: int) -> dict[str, Any]:
     if not inside:
         return {}
     seen = [fact.memory for fact in inside]

@@ -16,6 +16,7 @@ from autotrascale.execute.engine import Engine
 from autotrascale.execute.live import LiveJob
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.spark.settings import SparkSettings
+from autotrascale.monitor.services import Service
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.service.autoscaling import Autoscale
 from autotrascale.service.environment import read_with_environment
@@ -42,6 +43,7 @@ class JobFile:
     spark: SparkSettings | None = None
     autoscale: Autoscale = field(default_factory=Autoscale)
     notify: tuple[Notification, ...] = ()
+    services: Mapping[str, Service] = field(default_factory=dict)
     version: Literal[1] = 1
 
     def __post_init__(self) -> None:
@@ -143,7 +145,7 @@ def read_job_file(path: Path) -> JobFile:
     try:
         return read_with_environment(path, JobFile)
     except InputError:
-        if not _is_of_a_program(path):
+        if not is_of_a_program(path):
             raise
         raise InputError(str(path), "describes a program, and not a job that can be started from its file",
                          remedy=f"autotrascale run {path} -- PROGRAM …") from None  # fmt: skip
@@ -152,7 +154,7 @@ def read_job_file(path: Path) -> JobFile:
                          remedy="pip install 'autotrascale[spark]'") from None  # fmt: skip
 
 
-def _is_of_a_program(path: Path) -> bool:
+def is_of_a_program(path: Path) -> bool:
     try:
         read_program_file(path)
     except InputError:

@@ -88,6 +88,10 @@ class Meter:
         """What is to be told of each snapshot of this engine or live job."""
         return self._keep if not what.simulated and self._opened() else lambda _: None
 
+    def store(self) -> MetricStore | None:
+        """Where metrics are kept, and others' are read; None where there is none."""
+        return self._store if self._opened() else None
+
     def keep_windows(self, windows: Iterable[ExecutorWindow]) -> None:
         """Of an application that is real. A window that is told again is the same points again."""
         if self._opened():

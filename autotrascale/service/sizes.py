@@ -4,7 +4,9 @@ about it."""
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +17,7 @@ from autotrascale.service.store import MetricsOption, StoreOption
 if TYPE_CHECKING:
     from autotrascale.analyze.archive.use import ApplicationUse
     from autotrascale.knowledge.decisions.journal import Decisions
+    from autotrascale.monitor.services import Latencies, Service
     from autotrascale.service.sizing import How, Standing
 
 
@@ -35,15 +38,20 @@ def sizes(
         str, typer.Option(metavar="SIZE", help="The cluster gives memory in whole steps of this size.")
     ] = "1m",
     a_day: Annotated[int, typer.Option(min=1, metavar="N", help="The most changes of one application in a day.")] = 6,
+    job_file: Annotated[
+        Path | None, typer.Option("--job", metavar="JOB.yaml", help="Its job file, for the services that it names.")
+    ] = None,
     store: StoreOption = None,
     metrics: MetricsOption = None,
     form: FormatOption = Format.table,
 ) -> None:
     """Say what is short or too much of heap, memory, cores and executors, why, and what to set."""
     from autotrascale.domain.errors import InputError
+    from autotrascale.monitor.services import Latencies
     from autotrascale.service.metering import metering
     from autotrascale.service.store import NO_STORE, need_decisions, store_uri
 
+    services = {} if job_file is None else _services(job_file)
     how = _how(evidence, host_memory, host_cores, executors, job_memory, memory_step, a_day)
     none = store_uri(store) is None
     decisions = None if none else need_decisions(store)
@@ -57,8 +65,9 @@ def sizes(
         with metering(NO_STORE if none and metrics is None else metrics, journalled=not none) as meter:
             for application in found:
                 meter.keep_windows(application.windows)
-        for name in dict.fromkeys(each.application for each in found):
-            _tell(name, [each for each in found if each.application == name], how, decisions, form)
+            latencies = Latencies(services, meter.store, note)
+            for name in dict.fromkeys(each.application for each in found):
+                _tell(name, [each for each in found if each.application == name], how, decisions, form, latencies)
     finally:
         if decisions is not None:
             decisions.close()
@@ -97,6 +106,14 @@ def _megabytes(option: str, text: str) -> int | None:
     return found
 
 
+def _services(path: Path) -> Mapping[str, Service]:
+    """Of a job's file, or of a program's."""
+    from autotrascale.service.jobfile import is_of_a_program, read_job_file
+    from autotrascale.service.programfile import read_program_file
+
+    return read_program_file(path).services if is_of_a_program(path) else read_job_file(path).services
+
+
 def _read(paths: list[str], window: float) -> list[ApplicationUse]:
     from autotrascale.analyze.archive.use import applications
     from autotrascale.domain.errors import InputError
@@ -111,12 +128,14 @@ def _read(paths: list[str], window: float) -> list[ApplicationUse]:
 
 
 def _tell(
-    name: str, found: list[ApplicationUse], how: How, decisions: Decisions | None, form: Format
-) -> None:
+    name: str, found: list[ApplicationUse], how: How, decisions: Decisions | None, form: Format, latencies: Latencies
+) -> None:  # fmt: skip
     from autotrascale.service.sizing import followed
     from autotrascale.views.sizes import missing
 
-    standing = followed(name, [window for each in found for window in each.windows], how, decisions)
+    windows = [window for each in found for window in each.windows]
+    services = latencies.during([(each.began, each.began + each.seconds) for each in windows])
+    standing = followed(name, windows, how, decisions, services)
     if standing is None:
         return
     conf = found[-1].conf

@@ -81,11 +81,11 @@ class ExecutorLog:
 
 
 def memory_of(
-    heap: float = 0, not_heap: float = 0, jvm: float = 0, python: float = 0, other: float = 0, young: int = 0,
-    full: int = 0,
+    heap: float = 0, not_heap: float = 0, jvm: float = 0, python: float = 0, other: float = 0, young: float = 0,
+    full: float = 0,
 ) -> dict[str, int]:  # fmt: skip
     return {
         "JVMHeapMemory": round(heap * MB), "JVMOffHeapMemory": round(not_heap * MB), "DirectPoolMemory": 0,
         "ProcessTreeJVMRSSMemory": round(jvm * MB), "ProcessTreePythonRSSMemory": round(python * MB),
-        "ProcessTreeOtherRSSMemory": round(other * MB), "MinorGCCount": young, "MajorGCCount": full,
+        "ProcessTreeOtherRSSMemory": round(other * MB), "MinorGCCount": round(young), "MajorGCCount": round(full),
     }  # fmt: skip

@@ -92,15 +92,18 @@ _SHARES = (
 
 @dataclass(frozen=True)
 class Peaks:
-    """The most of any of W, over `seconds`. None: some window did not know."""
+    """The most of any of W, over `seconds`. None: a window with tasks did not know. Nobody looks at the memory of
+    executors without work, or with short tasks alone: `looked` are the windows in which somebody did."""
 
     seconds: float = 0.0
+    windows: int = 0
+    looked: int = 0
     busy: float | None = 0.0
     gc_share: float | None = 0.0
-    heap_touched_mb: float | None = 0.0
-    outside_mb: float | None = 0.0
-    memory_mb: float | None = 0.0
-    rate: float | None = 0.0
+    heap_touched_mb: float = 0.0
+    outside_mb: float = 0.0
+    memory_mb: float = 0.0
+    rate: float = 0.0
     died: bool = False  # somebody, for want of memory
 
     @classmethod
@@ -108,12 +111,24 @@ class Peaks:
         return reduce(cls.adding, windows, cls())
 
     def adding(self, window: ExecutorWindow) -> Peaks:
+        idle = not window.run_seconds and window.run_seconds is not None
+        looked = None not in (window.heap_touched_mb, window.outside_mb, window.memory_mb)
         return Peaks(
-            self.seconds + window.seconds, _most(self.busy, window.busy), _most(self.gc_share, window.gc_share),
-            _most(self.heap_touched_mb, window.heap_touched_mb), _most(self.outside_mb, window.outside_mb),
-            _most(self.memory_mb, window.memory_mb), max(self.rate or 0.0, window.rate or 0.0),
+            self.seconds + window.seconds,
+            self.windows + 1,
+            self.looked + looked,
+            _most(self.busy, window.busy),
+            self.gc_share if idle else _most(self.gc_share, window.gc_share),
+            max(self.heap_touched_mb, window.heap_touched_mb or 0.0),
+            max(self.outside_mb, window.outside_mb or 0.0),
+            max(self.memory_mb, window.memory_mb or 0.0),
+            max(self.rate, window.rate or 0.0),
             self.died or died(window),
-        )  # fmt: skip
+        )
+
+    @property
+    def memory_known(self) -> bool:
+        return self.looked >= max(1.0, _LOOKED * self.windows)
 
 
 @dataclass(frozen=True)
@@ -157,6 +172,7 @@ _LEAK_CORRELATION = 0.9
 _LEAK_GROWTH = 0.05  # of the memory there is, over these windows
 _SAME_LOAD = 0.25
 _GROWN = 1.15
+_LOOKED = 0.5  # of the windows, at least, before memory is given back
 _RAISES_OF_A_LEAK = 2  # buy time for whoever mends it
 
 
@@ -336,7 +352,7 @@ def heap_down(rules: Rules, evidence: Evidence) -> Verdict | None:
     outside has taken room of the heap's, that stays too."""
     now, peaks = evidence.sizes.heap_mb, evidence.peaks
     most, outside, share = peaks.heap_touched_mb, peaks.outside_mb, peaks.gc_share
-    if not _calm(rules, evidence) or most is None or outside is None or share is None or share > rules.gc_little:
+    if not _calm(rules, evidence) or not peaks.memory_known or share is None or share > rules.gc_little:
         return None
     wanted = math.ceil(max(rules.margin * most, rules.margin * (most + outside) - evidence.sizes.beside_mb))
     if wanted > (1 - rules.worth) * now:
@@ -349,10 +365,10 @@ def heap_down(rules: Rules, evidence: Evidence) -> Verdict | None:
 def memory_down(rules: Rules, evidence: Evidence) -> Verdict | None:
     """P7. "A likely resident size, assuming the heap-committed is a part of the application's resident set": the whole
     heap may be resident one day, so what is beside it must have room beside all of it."""
-    sizes, outside, used = evidence.sizes, evidence.peaks.outside_mb, evidence.peaks.memory_mb
-    if not _calm(rules, evidence) or not sizes.beside_mb or outside is None or used is None:
+    sizes, peaks = evidence.sizes, evidence.peaks
+    if not _calm(rules, evidence) or not sizes.beside_mb or not peaks.memory_known:
         return None
-    most = max(outside, used - sizes.heap_mb)
+    most = max(peaks.outside_mb, peaks.memory_mb - sizes.heap_mb)
     wanted = math.ceil(rules.margin * most)
     if wanted > (1 - rules.worth) * sizes.beside_mb:
         return None
@@ -442,9 +458,9 @@ def _busiest(rules: Rules, evidence: Evidence) -> float | None:
 def _memory_filled(rules: Rules, evidence: Evidence) -> float:
     """Share of the memory of each kind that is used, with the margin; 1 where that is not known."""
     sizes, peaks = evidence.sizes, evidence.peaks
-    if peaks.heap_touched_mb is None or (sizes.beside_mb and peaks.outside_mb is None):
+    if not peaks.memory_known:
         return 1.0
-    beside = (peaks.outside_mb or 0.0) / sizes.beside_mb if sizes.beside_mb else 0.0
+    beside = peaks.outside_mb / sizes.beside_mb if sizes.beside_mb else 0.0
     return rules.margin * max(peaks.heap_touched_mb / sizes.heap_mb, beside)
 
 

@@ -259,7 +259,7 @@ def _wished(rules: Rules, state: State, verdict: Verdict) -> int | Reason:
             text = f"{amount(wanted)} was tried at this load and taken back: not again until the load is another"
             return Reason("hold-tried", text, {"wanted": wanted})
         return wanted
-    most = state.peaks.rate or 0.0
+    most = state.peaks.rate
     small = [v for v, b in mine if v is not None and b.too_small and (b.load is None or most > (1 - SAME) * b.load)]
     floor = max(small, default=0)
     if wanted <= floor:
