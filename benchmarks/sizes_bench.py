@@ -140,24 +140,29 @@ def _given_back(done: list[Action], sizes: Sizes) -> bool:
 
 
 def _oscillations(done: list[Action], changes: float) -> int:
-    """Up after down of one resource, or down to what had been raised for being too small, with the same daily peak: both
-    before the load changes or both after it. Memory is compared for executors of as many cores, as many of them."""
+    """Up after down of one thing, or down to what had been raised for being too small, with the same daily peak: both
+    before the load changes or both after it. Memory is compared for executors of as many cores, as many of them; cores
+    and executors as slots."""
     asked = [action for action in done if action.what == "asked"]
     count = 0
     for at, action in enumerate(asked):
         before = [
-            each for each in asked[:at]
-            if each.resource == action.resource and (each.at < changes) == (action.at < changes)
-            and (each.resource not in ("heap", "beside") or _slots(each) == _slots(action))
-        ]  # fmt: skip
-        value = action.after.of(action.resource)
-        count += any(not each.up and action.up for each in before)
-        count += any(each.up and not action.up and value <= each.before.of(action.resource) for each in before)
+            each for each in asked[:at] if _thing(each) == _thing(action) and (each.at < changes) == (action.at < changes)
+        ]
+        count += any(_value(each.after, each) < _value(each.before, each) and action.up for each in before)
+        count += any(each.up and not action.up and _value(action.after, action) <= _value(each.before, each)
+                     for each in before)  # fmt: skip
     return count
 
 
-def _slots(action: Action) -> tuple[int, int]:
-    return action.before.cores, action.before.executors
+def _thing(action: Action) -> tuple[object, ...]:
+    if action.resource in ("heap", "beside"):
+        return action.resource, action.before.cores, action.before.executors
+    return ("slots",)
+
+
+def _value(sizes: Sizes, action: Action) -> int:
+    return sizes.of(action.resource) if action.resource in ("heap", "beside") else sizes.slots
 
 
 def main() -> None:

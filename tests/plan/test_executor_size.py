@@ -57,7 +57,8 @@ CASES: list[tuple[str, Evidence, str, Resource | None]] = [
     ("heap", repeated(lost=(Lost("1", "heap"),)), "P1", "heap"),
     ("memory", repeated(outside_mb=1400.0, memory_mb=3300.0), "P2", "beside"),
     ("memory", repeated(lost=(Lost("1", "memory"),)), "P2", "beside"),
-    ("cpu", falling_behind(busy=0.97), "P3", "cores"),
+    ("cpu", falling_behind(busy=0.97, heap_touched_mb=600.0, outside_mb=300.0), "P3", "cores"),
+    ("cpu", falling_behind(busy=0.97), "P3", "executors"),  # their memory is full: no room for more tasks
     ("parallelism", falling_behind(busy=0.97, cpu_share=0.3), "P4", "executors"),
     ("parallelism", falling_behind(busy=0.97, cpu_share=0.01, python_mb=200.0), "P4", "executors"),
     ("too-much", repeated(busy=0.2, heap_touched_mb=400.0, outside_mb=200.0), "P5", "executors"),

@@ -298,19 +298,26 @@ def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:
 
 
 def cpu_up(rules: Rules, evidence: Evidence) -> Verdict | None:
-    """P3. All slots are taken, what runs on them computes, and the backlog grows."""
-    recent, now = _recent(rules, evidence), evidence.sizes.cores
+    """P3. All slots are taken, what runs on them computes, and the backlog grows. More cores in an executor share its
+    memory: where that is full, as many slots are made of more executors like those that there are."""
+    recent, sizes = _recent(rules, evidence), evidence.sizes
     if recent is None or not grows(rules, evidence) or not all(_computes(rules, window) for window in recent):
         return None
-    wanted = max(now + 1, math.floor(now * min(rules.factor, _behind_by(rules, recent))))
+    wanted = max(sizes.cores + 1, math.floor(sizes.cores * min(rules.factor, _behind_by(rules, recent))))
     share = statistics.mean(window.cpu_share or 0.0 for window in recent)
     busy = statistics.mean(window.busy or 0.0 for window in recent)
-    text = (
+    why = (
         f"slots are busy for {percent(min(1.0, busy))} of the time, compute for {percent(share)} of that, and the"
-        f" backlog grows: {now} → {wanted} cores an executor"
+        " backlog grows"
     )
-    numbers: dict[str, Number] = {"busy": busy, "cpu_share": share, "cores": now, "wanted": wanted}
-    return Verdict("cpu", Reason("P3-cpu", text, numbers), "P3", "cores", wanted)
+    numbers: dict[str, Number] = {"busy": busy, "cpu_share": share, "cores": sizes.cores}
+    if _memory_filled(rules, evidence) * wanted / sizes.cores <= 1:
+        text = f"{why}: {sizes.cores} → {wanted} cores an executor"
+        return Verdict("cpu", Reason("P3-cpu", text, {**numbers, "wanted": wanted}), "P3", "cores", wanted)
+    more = math.ceil(sizes.executors * min(rules.factor, wanted / sizes.cores))
+    more = max(sizes.executors + 1, more)
+    text = f"{why}; their memory has no room for more tasks: {sizes.executors} → {more} executors"
+    return Verdict("cpu", Reason("P3-cpu", text, {**numbers, "wanted": more}), "P3", "executors", more)
 
 
 def parallelism_up(rules: Rules, evidence: Evidence) -> Verdict | None:
