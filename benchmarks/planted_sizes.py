@@ -1,7 +1,7 @@
 """Are wrong sizes named rightly on a real cluster: `python -m benchmarks.planted_sizes --keep windows.json`.
 
-Six streaming jobs with executors of a wrong size, one after the other on a standalone cluster on this machine, each with
-a fault planted in it. Every window of some seconds is judged by the policies, beside the windows before it:
+Six streaming jobs with executors of a wrong size, one after the other on a standalone cluster on this machine, each
+with a fault planted in it. Every window of some seconds is judged by the policies, beside the windows before it:
 
 heap          a state of 300 MB or so in a heap of 512 MB
 memory        a Python worker that holds 500 MB, in an executor with 384 MB beside its heap

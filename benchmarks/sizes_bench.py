@@ -119,7 +119,8 @@ def figures(jobs: int, days: float, seed: int) -> dict[str, Any]:
         "memory_above_best": {"median": statistics.median(above), "most": max(above), "least": min(above)},
         "slots_above_best": {"mean": statistics.mean(each.slots_above for each in found),
                              "most": max(each.slots_above for each in found)},
-        "actions": {"mean": statistics.mean(each.actions for each in found), "most": max(each.actions for each in found)},
+        "actions": {"mean": statistics.mean(each.actions for each in found),
+                    "most": max(each.actions for each in found)},
         "taken_back": sum(each.taken_back for each in found),
         "outcomes": [asdict(each) for each in found],
     }  # fmt: skip
@@ -147,7 +148,9 @@ def _oscillations(done: list[Action], changes: float) -> int:
     count = 0
     for at, action in enumerate(asked):
         before = [
-            each for each in asked[:at] if _thing(each) == _thing(action) and (each.at < changes) == (action.at < changes)
+            each
+            for each in asked[:at]
+            if _thing(each) == _thing(action) and (each.at < changes) == (action.at < changes)
         ]
         count += any(_value(each.after, each) < _value(each.before, each) and action.up for each in before)
         count += any(each.up and not action.up and _value(action.after, action) <= _value(each.before, each)

@@ -1,7 +1,7 @@
 """What size of executors an application was started with, and what Spark's words for a lost one mean.
 
-Spark's own rules: memory without a unit is in MB, and beside the heap there is what is set, else a tenth of the heap and
-384 MB at least; off-heap memory and a bound for Python workers are added to that.
+Spark's own rules: memory without a unit is in MB, and beside the heap there is what is set, else a tenth of the heap
+and 384 MB at least; off-heap memory and a bound for Python workers are added to that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REASONS: tuple[tuple[Why, re.Pattern[str]], ...] = (
     ("memory", re.compile(
         r"memory limits|OOMKilled|container OOM|(exit(ed with)?( exit)?|with) code:? (137|-104|-103)\b|"
         r"status:? (137|-104|-103)\b|SIGKILL", re.IGNORECASE)),
-    ("released", re.compile(r"decommission|given back|idle|by user|requested|Executor killed by driver", re.IGNORECASE)),
+    ("released", re.compile(r"decommission|given back|idle|by user|requested|killed by driver", re.IGNORECASE)),
 )  # fmt: skip
 
 

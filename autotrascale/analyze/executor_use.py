@@ -9,8 +9,8 @@ archive. `ExecutorUse` gathers facts from events as they come, `window` measures
     behind     N_i + q_i: what waited when it was planned, of all queries together
 
 Spark tells peaks of memory with each task that ends and each stage that completes, zero where it did not look in
-between. `heap_touched_mb` stands for the paper's heap-committed. differs: Spark does not tell what is committed. What is
-committed and was never touched nobody needed; what the JVM holds beside its heap and does not own up to (stacks, its
+between. `heap_touched_mb` stands for the paper's heap-committed. differs: Spark does not tell what is committed. What
+is committed and was never touched nobody needed; what the JVM holds beside its heap and does not own up to (stacks, its
 collector's own tables) is counted as heap, which errs on the side of keeping it.
 """
 
@@ -172,8 +172,8 @@ class ExecutorUse:
                 self._add(TaskUse(self._now, executor, out_of_heap=True))
             return
         self._add(TaskUse(
-            self._now, executor, _known(did.run_ms), _known(did.gc_ms), _known(did.shuffled.wait_ms), _known(did.cpu_ns),
-            _known(did.spilled_memory), _known(max(did.execution, did.on_heap)), failed,
+            self._now, executor, _known(did.run_ms), _known(did.gc_ms), _known(did.shuffled.wait_ms),
+            _known(did.cpu_ns), _known(did.spilled_memory), _known(max(did.execution, did.on_heap)), failed,
         ))  # fmt: skip
         if event.memory is not None:
             self._memory(executor, event.memory)

@@ -80,8 +80,9 @@ class ExecutorWindow:
 
     Memory, each the most that was seen of one executor (`heap_least_mb` the least: about what stays after a
     collection): `heap_touched_mb` is the JVM's resident memory less what is not heap, the pages of the heap that it
-    ever used; `memory_mb` is the resident memory of the whole process tree, `outside_mb` what of it is not heap. Of the queries: `rate` of records that
-    came, `done` those that were processed, both in a second, `behind` those that wait at each batch, oldest first.
+    ever used; `memory_mb` is the resident memory of the whole process tree, `outside_mb` what of it is not heap. Of
+    the queries: `rate` of records that came, `done` those that were processed, both in a second, `behind` those that
+    wait at each batch, oldest first.
     """
 
     application: str
@@ -161,7 +162,7 @@ class ExecutorWindow:
 
 
 MEASURED = (
-    "run_seconds", "gc_seconds", "fetching_seconds", "cpu_seconds", "queued_seconds", "young_collections", "full_collections",
-    "spilled_mb", "execution_mb", "heap_used_mb", "heap_least_mb", "heap_touched_mb", "jvm_mb", "python_mb",
-    "memory_mb", "outside_mb", "state_mb", "rate", "done",
+    "run_seconds", "gc_seconds", "fetching_seconds", "cpu_seconds", "queued_seconds", "young_collections",
+    "full_collections", "spilled_mb", "execution_mb", "heap_used_mb", "heap_least_mb", "heap_touched_mb", "jvm_mb",
+    "python_mb", "memory_mb", "outside_mb", "state_mb", "rate", "done",
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """Services that a job calls, and where their latency is read: a metric in the store, or a question to Prometheus.
 
-What a service's latency is nobody knows better than whoever runs it. So it is read where it is published, and nothing is
-asked of the service itself. A value that is not there, or is older than what it is wanted for, is not known: a backlog
-is then answered as if the service were not named.
+What a service's latency is nobody knows better than whoever runs it. So it is read where it is published, and nothing
+is asked of the service itself. A value that is not there, or is older than what it is wanted for, is not known: a
+backlog is then answered as if the service were not named.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -130,15 +131,15 @@ def _read(paths: list[str], window: float) -> list[ApplicationUse]:
 def _tell(
     name: str, found: list[ApplicationUse], how: How, decisions: Decisions | None, form: Format, latencies: Latencies
 ) -> None:  # fmt: skip
-    from autotrascale.service.sizing import followed
+    from autotrascale.service.sizing import followed, limits_of
     from autotrascale.views.sizes import missing
 
     windows = [window for each in found for window in each.windows]
     services = latencies.during([(each.began, each.began + each.seconds) for each in windows])
-    standing = followed(name, windows, how, decisions, services)
+    conf = found[-1].conf
+    standing = followed(name, windows, replace(how, limits=limits_of(how.limits, conf)), decisions, services)
     if standing is None:
         return
-    conf = found[-1].conf
     for needed in missing(standing.last, conf.local):
         note(f"{name}: {needed.name}={needed.value} is not set: {needed.why}")
     master = conf.said.get("spark.master", "")

@@ -3,18 +3,28 @@ program while it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+from autotrascale.analyze.executor_sizes import Conf
+from autotrascale.analyze.executor_use import ExecutorUse
 from autotrascale.domain.executor_window import ExecutorWindow, Sizes
 from autotrascale.knowledge.decisions import sizes as action_log
 from autotrascale.knowledge.decisions.journal import Decisions
+from autotrascale.monitor.services import Latencies, Service
 from autotrascale.plan.executor_size import steps
 from autotrascale.plan.executor_size.fitting import Limits
 from autotrascale.plan.executor_size.policies import Rules, Verdict
 from autotrascale.plan.executor_size.steps import Action, Quota, State
+from autotrascale.service.output import note
+from autotrascale.views import sizes as sizes_in_words
+
+if TYPE_CHECKING:
+    from autotrascale.service.keeping import Around
 
 HOUR = 3600.0
+WINDOW_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,46 @@ class Sizing:
             self.application, windows[-1].sizes, windows[-1], self._windows, self.verdict, self._state.in_flight,
             tuple(self.history),
         )  # fmt: skip
+
+
+class WhileItRuns:
+    """Of a program that runs: its windows as they are over, judged, kept as metrics, and what follows from them said
+    with the settings to paste. Nothing is changed: sizes change with the application's next start."""
+
+    def __init__(
+        self,
+        around: Around,
+        services: Mapping[str, Service],
+        tell: Callable[[str], None] = note,
+        how: How | None = None,
+    ) -> None:
+        self._around, self._tell, self._how = around, tell, how or How()
+        self._latencies = Latencies(services, around.meter.store, tell)
+        self._sizing: Sizing | None = None
+
+    def saw(self, use: ExecutorUse) -> None:
+        for window in use.windows(WINDOW_SECONDS):
+            if self._sizing is None or self._sizing.application != window.application:
+                how = replace(self._how, limits=limits_of(self._how.limits, use.conf))
+                self._sizing = Sizing(window.application, how, self._around.decisions)
+                for needed in sizes_in_words.missing(window, use.conf.local):
+                    self._tell(f"{needed.name}={needed.value} is not set: {needed.why}")
+            self._around.meter.keep_windows([window])
+            services = self._latencies.during([(window.began, window.began + window.seconds)])[0]
+            for action in self._sizing.saw(window, services):
+                self._say(action, use.conf.said.get("spark.master", ""))
+
+    def _say(self, action: Action, master: str) -> None:
+        self._tell(f"sizes, {action.policy}: {action.what}: {action.reason.text}")
+        if action.what == "asked":
+            changed = sizes_in_words.settings(action.before, action.after, master)
+            pasted = " ".join(f"{name}={value}" for name, value in changed.items())
+            self._tell(f"  at its next start, from the same checkpoint: {pasted}")
+
+
+def limits_of(limits: Limits, conf: Conf) -> Limits:
+    """A driver that is the executor is one."""
+    return replace(limits, most_executors=1) if conf.local else limits
 
 
 def followed(

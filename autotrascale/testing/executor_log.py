@@ -30,7 +30,9 @@ class ExecutorLog:
 
     def came(self, at: int, executor: str = "0", cores: int = 1) -> None:
         info = {"Host": "127.0.0.2", "Total Cores": cores}
-        self.event("SparkListenerExecutorAdded", {"Timestamp": BEGAN + at, "Executor ID": executor, "Executor Info": info})
+        self.event(
+            "SparkListenerExecutorAdded", {"Timestamp": BEGAN + at, "Executor ID": executor, "Executor Info": info}
+        )
 
     def went(self, at: int, why: str, executor: str = "0") -> None:
         said = {"Timestamp": BEGAN + at, "Executor ID": executor, "Removed Reason": why}

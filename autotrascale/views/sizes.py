@@ -55,8 +55,12 @@ def in_words(sizes: Sizes) -> str:
 
 
 def settings(before: Sizes, after: Sizes, master: str = "") -> dict[str, str]:
-    """To paste: what has to be set at the next start, of what changes. A standalone cluster goes by cores in all."""
+    """To paste: what has to be set at the next start, of what changes. A standalone cluster goes by cores in all; with
+    a local master the driver is the executor."""
     changed: dict[str, str] = {}
+    if master.startswith("local") and not master.startswith("local-cluster"):
+        heap = {"spark.driver.memory": f"{after.heap_mb}m"} if after.heap_mb != before.heap_mb else {}
+        return heap | ({"spark.master": f"local[{after.cores}]"} if after.cores != before.cores else {})
     if after.heap_mb != before.heap_mb:
         changed["spark.executor.memory"] = f"{after.heap_mb}m"
     if after.beside_mb != before.beside_mb or changed:
@@ -78,7 +82,9 @@ def used(window: ExecutorWindow) -> str:
         ("of that computing", window.cpu_share, percent), ("state", window.state_mb, _mb),
         ("spilled", window.spilled_mb or None, _mb),
     ]  # fmt: skip
-    return ", ".join(f"{name} {shown(value)}" for name, value, shown in parts if value is not None) or "nothing is known"
+    return (
+        ", ".join(f"{name} {shown(value)}" for name, value, shown in parts if value is not None) or "nothing is known"
+    )
 
 
 def history(actions: Sequence[Action]) -> list[tuple[str, ...]]:

@@ -141,7 +141,12 @@ def test_what_nobody_looked_at_is_not_known(tmp_path: Path) -> None:
     for second in range(1, 12):
         log.task(1000 * second)
     (window,) = measured(log, tmp_path)
-    assert (window.heap_used_mb, window.memory_mb, window.young_collections, window.state_mb) == (None, None, None, None)
+    assert (window.heap_used_mb, window.memory_mb, window.young_collections, window.state_mb) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert window.queued_seconds is None
     assert not window.python
 

@@ -30,7 +30,9 @@ def a_log(conf: dict[str, str], gc: int, begin: int = 0, name: str = "orders", s
     log.came(begin)
     for second in range(seconds):
         at = begin + 1000 * (second + 1)
-        log.task(at, run=800, gc=gc, cpu=400, heap=0.9 * heap, not_heap=60, jvm=0.9 * heap + 60, python=300, young=second)
+        log.task(
+            at, run=800, gc=gc, cpu=400, heap=0.9 * heap, not_heap=60, jvm=0.9 * heap + 60, python=300, young=second
+        )
         log.batch(second, at - 1000, 900, 100)
     return log
 
@@ -63,7 +65,8 @@ def test_a_log_is_judged_the_action_is_kept_and_the_next_log_judges_it(
     after.write(home / "logs", "app-2")
     told = answer(capsys, str(home / "logs"), "--window", "10")
     assert [entry["what"] for entry in told["history"]] == ["asked", "seen", "kept"]
-    assert told["in_flight"] is None and told["fault"] == "none"
+    assert told["in_flight"] is None
+    assert told["fault"] == "none"
     assert told["sizes"] == {"heap_mb": 1536, "beside_mb": 512, "cores": 1, "executors": 1}
     assert answer(capsys, "orders") == {"application": "orders", "history": told["history"]}
     with open_store(SqliteSettings()) as store:
@@ -124,7 +127,8 @@ def test_bad_input_is_one_line(
         arguments = [str(a_log(CONF, 0).write(tmp_path)) if each == "LOG" else each for each in arguments]
     assert run("sizes", *arguments) == 1
     out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1
+    assert out == ""
+    assert err.count("\n") == 1
     assert line in err
 
 

@@ -73,8 +73,8 @@ class SizedJob:
         return min(sizes.heap_mb, live + self.pressure(sizes, rate, live) / self.aim)
 
     def best(self, slots: Sizes) -> Sizes:
-        """The least memory for so many executors and cores at the day's peak: collections take what the JVM aims at, and
-        everything fits. What somebody would find who tried all sizes by hand."""
+        """The least memory for so many executors and cores at the day's peak: collections take what the JVM aims at,
+        and everything fits. What somebody would find who tried all sizes by hand."""
         roomy = replace(slots, heap_mb=2**20)
         heap = math.ceil(self.touched(roomy, self.rate * (1 + self.noise)))
         return replace(slots, heap_mb=heap, beside_mb=math.ceil(self.outside(slots) * (1 + self.noise)))

@@ -1,1 +1,1 @@
-"""How large an executor should be: which size is wrong (`policies`), what a cluster can give (`fitting`), when (`steps`)."""
+"""How large an executor should be: what is wrong (`policies`), what can be had (`fitting`), and when (`steps`)."""

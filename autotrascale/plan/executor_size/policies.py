@@ -1,16 +1,16 @@
 """Which size is wrong, and what it should be: Sage's policies in Sage's order (Singh et al., "Auto-sizing for Stream
 Processing Applications at LinkedIn", HotCloud 2020, §4 and Table 1).
 
-| paper                            | goes by              | here                                                        |
-|----------------------------------|----------------------|-------------------------------------------------------------|
-| P1 heap-allocation scale-up      | heap used, GC        | `heap_up`: GC share, the heap's fill, ends for want of heap  |
-| P2 memory scale-up               | memory used          | `memory_up`: resident memory of the process tree, kills      |
-| P3 CPU scale-up                  | CPU used             | `cpu_up`: busy slots whose time is CPU time                  |
-| P4 parallelism scale-up          | backlog              | `parallelism_up`: a backlog that only grows                  |
-| P5 parallelism scale-down        | backlog              | `parallelism_down`: busy slots, and no backlog               |
-| P6 heap-allocation scale-down    | heap committed       | `heap_down`: the heap that was touched                       |
-| P7 memory scale-down             | memory used          | `memory_down`: memory outside the heap                       |
-| P8 CPU scale-down                | CPU used             | `cpu_down`: busy slots                                       |
+| paper                            | goes by         | here                                                         |
+|----------------------------------|-----------------|--------------------------------------------------------------|
+| P1 heap-allocation scale-up      | heap used, GC   | `heap_up`: GC share, the heap's fill, ends for want of heap  |
+| P2 memory scale-up               | memory used     | `memory_up`: resident memory of the process tree, kills      |
+| P3 CPU scale-up                  | CPU used        | `cpu_up`: busy slots whose time is CPU time                  |
+| P4 parallelism scale-up          | backlog         | `parallelism_up`: a backlog that only grows                  |
+| P5 parallelism scale-down        | backlog         | `parallelism_down`: busy slots, and no backlog               |
+| P6 heap-allocation scale-down    | heap committed  | `heap_down`: the heap that was touched                       |
+| P7 memory scale-down             | memory used     | `memory_down`: memory outside the heap                       |
+| P8 CPU scale-down                | CPU used        | `cpu_down`: busy slots                                       |
 
     symbol   meaning                                                                    unit
     W        windows since the sizes last changed, oldest first; the last n are recent
@@ -229,7 +229,8 @@ def leak(rules: Rules, evidence: Evidence) -> Verdict | None:
 
 def _leaking(rules: Rules, evidence: Evidence, what: str, series: Sequence[float], seconds: float) -> Verdict:
     hour = (series[-1] - series[0]) / seconds * 3600
-    text = f"{what} grew from {amount(series[0])} to {amount(series[-1])} MB at an unchanged load, {amount(hour)} MB an hour"
+    grew = f"from {amount(series[0])} to {amount(series[-1])} MB"
+    text = f"{what} grew {grew} at an unchanged load, {amount(hour)} MB an hour"
     numbers: dict[str, Number] = {"from_mb": series[0], "to_mb": series[-1], "mb_an_hour": hour}
     pressed = heap_up(rules, evidence) or memory_up(rules, evidence)
     if pressed is None or evidence.raised >= _RAISES_OF_A_LEAK:
@@ -272,8 +273,8 @@ def heap_up(rules: Rules, evidence: Evidence) -> Verdict | None:
 
 
 def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:
-    """P2. Memory beside the heap is made as large as what was seen of it; an executor that was killed was stopped before
-    it had all it wanted. A heap may be full, as it never grows beyond itself: it is what is outside that runs over."""
+    """P2. Memory beside the heap is made as large as what was seen of it; an executor that was killed was stopped
+    before it had all it wanted. A heap may be full, as it never grows beyond itself: what is outside runs over."""
     sizes, last = evidence.sizes, evidence.last
     killed = sum(each.why == "memory" for each in last.lost)
     recent = _recent(rules, evidence)

@@ -155,7 +155,14 @@ def _seeing(state: State, window: ExecutorWindow, services: dict[str, float]) ->
     before = state.before if same else state.windows
     # Services are told of with the newest backlog, as in the control loop.
     backlog = max(window.behind) if window.behind else None
-    return replace(state, windows=windows, peaks=peaks, seen=state.seen + 1 if same else 1, before=before, services=state.services.adding(backlog, services))
+    return replace(
+        state,
+        windows=windows,
+        peaks=peaks,
+        seen=state.seen + 1 if same else 1,
+        before=before,
+        services=state.services.adding(backlog, services),
+    )
 
 
 def _evidence(rules: Rules, state: State) -> Evidence:
@@ -250,9 +257,8 @@ def _wished(rules: Rules, state: State, verdict: Verdict) -> int | Reason:
     sizes, wanted = state.windows[-1].sizes, verdict.wanted
     now = sizes.of(verdict.resource)
     alike = {verdict.resource} if verdict.resource in ("heap", "beside") else {"cores", "executors"}
-    mine = [
-        (replace(bound, resource=verdict.resource).value(sizes), bound) for bound in state.bounds if bound.resource in alike
-    ]  # fmt: skip
+    found = [bound for bound in state.bounds if bound.resource in alike]
+    mine = [(replace(bound, resource=verdict.resource).value(sizes), bound) for bound in found]
     if verdict.up:
         load = _load(state.windows[-rules.recent :])
         if any(v is not None and not bound.too_small and v <= wanted and _same(bound.load, load) for v, bound in mine):
