@@ -19,10 +19,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,7 +137,7 @@ def _latency(begun: float, at: float | None = None) -> float:
 def planted(folder: Path) -> tuple[Planted, ...]:
     begun = str(folder / "begun")
     return (
-        Planted("heap", conf(1, "512m"), _state, 35_000, stateful=True),
+        Planted("heap", conf(1, "512m"), _state, 25_000, stateful=True),
         Planted("memory", conf(1, "512m"), _mapped(_holds), 50),
         Planted("cpu", conf(1, "512m"), _hashed_too_much, 1.5),
         Planted("leak", {**conf(1, "512m"), "spark.executor.memoryOverhead": "1400m"}, _mapped(_leaks), 50),
@@ -209,13 +210,16 @@ def judged(found: Found, rules: Rules = RULES) -> list[tuple[float, Fault, str]]
         services = services.adding(backlog, {"prices": found.services[number]} if found.services else {})
         peaks = peaks.adding(window)
         verdict = judge(rules, Evidence(tuple(found.windows[: number + 1]), peaks, services))
-        if number + 1 >= _NEEDS[found.fault] and window.began >= found.ready and _filled(window, found.windows):
+        there = window.began >= found.ready and _filled(found.windows[: number + 1], found.windows)
+        if number + 1 >= _NEEDS[found.fault] and there:
             said.append((window.began + window.seconds, verdict.fault, verdict.reason.text))
     return said
 
 
-def _filled(window: ExecutorWindow, windows: Iterable[ExecutorWindow]) -> bool:
-    return (window.state_mb or 0.0) >= 0.8 * max(each.state_mb or 0.0 for each in windows)
+def _filled(so_far: Sequence[ExecutorWindow], windows: Sequence[ExecutorWindow]) -> bool:
+    """The state of all windows that a policy looks at is about as large as it gets."""
+    usual = statistics.median(each.state_mb or 0.0 for each in windows[len(windows) // 2 :])
+    return all((window.state_mb or 0.0) >= 0.9 * usual for window in so_far[-RULES.recent :])
 
 
 _NEEDS: Mapping[str, int] = {"heap": 3, "memory": 3, "cpu": 3, "leak": 6, "too-much": 6, "service": 6}

@@ -8,11 +8,20 @@ from typing import Any
 
 import pytest
 
-from autotrascale.monitor.stores.points import END_OF_TIME
+from autotrascale.analyze.executor_use import ExecutorUse
+from autotrascale.knowledge.decisions.journal import Decisions
+from autotrascale.knowledge.decisions.sizes import actions
+from autotrascale.monitor.eventlog.decoding import decoded
+from autotrascale.monitor.stores.points import END_OF_TIME, SECOND, Point
 from autotrascale.monitor.stores.settings import SqliteSettings, open_store
 from autotrascale.monitor.stores.store import Query
+from autotrascale.plan.executor_size.fitting import Limits
 from autotrascale.service import cli
-from autotrascale.testing.executor_log import ExecutorLog
+from autotrascale.service.keeping import Around
+from autotrascale.service.metering import Meter
+from autotrascale.service.output import Format
+from autotrascale.service.sizing import How, WhileItRuns
+from autotrascale.testing.executor_log import BEGAN, ExecutorLog
 
 CONF = {"spark.executor.memory": "1g", "spark.executor.memoryOverhead": "512m"}
 
@@ -139,3 +148,58 @@ def test_a_name_that_nobody_knows(home: Path, capsys: pytest.CaptureFixture[str]
         " give an event log first: autotrascale sizes LOG\n"
     )
     assert not (home / "mlruns").exists()
+
+
+def test_a_backlog_that_follows_a_service_of_the_job_file_is_not_answered(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, slow = ExecutorLog(conf=CONF), range(80, 120)
+    log.came(0)
+    for second in range(120):
+        log.task(1000 * (second + 1), run=990, cpu=5, heap=500, not_heap=60, jvm=600, python=100)
+        log.batch(second, 1000 * second, 900, 100 if second not in slow else 100 * (second - 78))
+    with open_store(SqliteSettings()) as store:
+        begin = BEGAN * 1_000_000
+        store.write(
+            Point("calls", {"service": "prices"}, {"ms": 90.0 if at in slow else 10.0}, begin + at * SECOND)
+            for at in range(121)
+        )
+        store.flush()
+    job = home / "orders.yaml"
+    job.write_text(
+        "version: 1\njob: orders\nprogram: {executors: {maximum: 4}}\nservices:\n"
+        "  prices: {metric: {measurement: calls, field: ms, tags: {service: prices}}, unit: 0.001}\n"
+    )
+    arguments = (str(log.write(home / "logs")), "--window", "10", "--store", "none")
+    named = answer(capsys, *arguments, "--job", str(job), "--metrics", str(metrics_file(home)))
+    assert (named["fault"], named["in_flight"]) == ("service", None)
+    assert "prices" in named["reason"]["text"]
+    unnamed = answer(capsys, *arguments)
+    assert unnamed["in_flight"]["policy"] == "P4"
+
+
+def metrics_file(home: Path) -> Path:
+    path = home / "metrics.yaml"
+    path.write_text("store: {kind: sqlite}\n")
+    return path
+
+
+def test_a_program_that_runs_is_told_of_as_its_log_is(tmp_path: Path) -> None:
+    said: list[str] = []
+    meter = Meter(None)
+    around = Around(None, Decisions(tmp_path / "decisions.db"), meter, Format.table, advise=True)
+    how = How(limits=Limits(host_memory_mb=4096))
+    running, use = WhileItRuns(around, {}, said.append, how), ExecutorUse()
+    for line in a_log(CONF, gc=200, seconds=400).lines:
+        event = decoded(line.encode())
+        assert event is not None
+        use.take(event)
+        running.saw(use)
+    assert said[0].startswith("sizes, P1: asked: tasks stand still for 25% of their time")
+    assert said[1] == (
+        "  at its next start, from the same checkpoint: spark.executor.memory=1536m spark.executor.memoryOverhead=512m"
+    )
+    assert len(said) == 2  # one action in flight
+    assert around.decisions is not None
+    assert [each.what for each in actions(around.decisions, "orders")] == ["asked"]
+    around.decisions.close()
