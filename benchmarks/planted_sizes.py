@@ -5,13 +5,13 @@ with a fault planted in it. Every window of some seconds is judged by the polici
 
 heap          a state of 300 MB or so in a heap of 512 MB
 memory        a Python worker that holds 500 MB, in an executor with 384 MB beside its heap
-cpu           half more records than a core of this machine hashes at that hour
+cpu           a third more records than a core of this machine hashes at that hour
 leak          a Python worker that keeps 12 MB of each batch for ever
 too-much      a job that needs a tenth of what it has
-service       a service that is asked for each record, and becomes twelve times as slow after a while
+service       a service that is asked for each record, and becomes nine times as slow after a while
 
-A window counts once there are as many before it as its policy looks at, and once the fault is there: the state is full,
-the service is slow. `--keep` writes what was measured, for tests that need no Spark.
+A window counts once the fault is there in all windows that its policy looks at: the state is full, the service slow.
+`--keep` writes what was measured, for tests that need no Spark.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MEASURED = {
     "spark.executor.processTreeMetrics.enabled": "true",
     "spark.eventLog.logStageExecutorMetrics": "true",
 }
-FAST, SLOW, SLOW_AFTER = 0.005, 0.06, 100.0  # seconds of an answer of the service; when it becomes slow
+FAST, SLOW, SLOW_AFTER = 0.005, 0.045, 60.0  # seconds of an answer of the service; when it becomes slow
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def planted(folder: Path) -> tuple[Planted, ...]:
     return (
         Planted("heap", conf(1, "512m"), _state, 25_000, stateful=True),
         Planted("memory", conf(1, "512m"), _mapped(_holds), 50),
-        Planted("cpu", conf(1, "512m"), _hashed_too_much, 1.5),
+        Planted("cpu", conf(1, "512m"), _hashed_too_much, 1.3),
         Planted("leak", {**conf(1, "512m"), "spark.executor.memoryOverhead": "1400m"}, _mapped(_leaks), 50),
         Planted("too-much", {**conf(2, "1400m"), "spark.executor.memoryOverhead": "1000m", "spark.cores.max": "2"},
                 _hashed, 50),
@@ -210,16 +210,17 @@ def judged(found: Found, rules: Rules = RULES) -> list[tuple[float, Fault, str]]
         services = services.adding(backlog, {"prices": found.services[number]} if found.services else {})
         peaks = peaks.adding(window)
         verdict = judge(rules, Evidence(tuple(found.windows[: number + 1]), peaks, services))
-        there = window.began >= found.ready and _filled(found.windows[: number + 1], found.windows)
+        looked_at = found.windows[max(0, number + 1 - RULES.recent) : number + 1]
+        there = looked_at[0].began >= found.ready and _filled(looked_at, found.windows)
         if number + 1 >= _NEEDS[found.fault] and there:
             said.append((window.began + window.seconds, verdict.fault, verdict.reason.text))
     return said
 
 
-def _filled(so_far: Sequence[ExecutorWindow], windows: Sequence[ExecutorWindow]) -> bool:
+def _filled(looked_at: Sequence[ExecutorWindow], windows: Sequence[ExecutorWindow]) -> bool:
     """The state of all windows that a policy looks at is about as large as it gets."""
     usual = statistics.median(each.state_mb or 0.0 for each in windows[len(windows) // 2 :])
-    return all((window.state_mb or 0.0) >= 0.9 * usual for window in so_far[-RULES.recent :])
+    return all((window.state_mb or 0.0) >= 0.9 * usual for window in looked_at)
 
 
 _NEEDS: Mapping[str, int] = {"heap": 3, "memory": 3, "cpu": 3, "leak": 6, "too-much": 6, "service": 6}

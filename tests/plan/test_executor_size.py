@@ -102,6 +102,18 @@ def test_a_backlog_that_follows_a_service_is_not_answered_whatever_else_is_seen(
         assert "prices" in found.reason.text
 
 
+def test_a_backlog_that_grows_while_a_service_is_slow_waits_for_it_before_they_correlate() -> None:
+    latency = (0.01,) * 10 + (0.02,) * 3
+    noisy = Services(
+        (900.0, 900.0, *(50.0 + 40 * (at % 2) for at in range(8)), 60.0, 120.0, 250.0), {"prices": latency}
+    )
+    assert noisy.slow() is None
+    growing = replace(falling_behind(busy=0.97), services=noisy)
+    assert judge(RULES, growing).fault == "service"
+    assert judge(RULES, replace(growing, services=Services(noisy.backlog, {"prices": (0.02,) * 13}))).fault == "cpu"
+    assert judge(RULES, replace(repeated(gc_share=0.3), services=noisy)).policy == "P1"  # nothing waits for it
+
+
 def test_a_leak_is_named_and_raised_twice_at_the_most() -> None:
     growing = [a_window(at=at, full_collections=1, heap_least_mb=900.0 + 40 * at) for at in range(6)]
     found = judge(RULES, evidence(*growing))

@@ -48,8 +48,9 @@ from autotrascale.domain import checks
 from autotrascale.domain.decision import Number, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.executor_window import ExecutorWindow, Resource, Sizes
-from autotrascale.plan.control.looks.signals import Services
-from autotrascale.plan.words import amount, percent
+from autotrascale.plan.control.looks.lagged import FEWEST
+from autotrascale.plan.control.looks.signals import SLOWER, Services
+from autotrascale.plan.words import amount, percent, seconds
 
 Fault = Literal["heap", "memory", "cpu", "parallelism", "service", "leak", "idle-slots", "too-much", "none"]
 
@@ -62,7 +63,7 @@ class Rules:
     gc_little: float = 0.08
     heap_full: float = 0.75
     memory_full: float = 0.97
-    busy_most: float = 0.85
+    busy_most: float = 0.75
     busy_aim: float = 0.80
     busy_little: float = 0.50
     computing: float = 0.50
@@ -191,11 +192,19 @@ def judge(rules: Rules, evidence: Evidence) -> Verdict:
 
 def service(rules: Rules, evidence: Evidence) -> Verdict | None:
     """Neither more executors nor larger ones make a service faster. Where nobody named one: all slots are taken, the
-    backlog grows, and no core, collection or shuffle is what takes the time."""
+    backlog grows, and no core, collection or shuffle is what takes the time. differs: a correlation takes a while to
+    show, so a backlog that grows while a named service has been slow for as long is not answered either."""
     if (slow := evidence.services.slow()) is not None:
         return Verdict("service", slow)
     recent = _recent(rules, evidence)
-    if recent is None or any(window.python for window in recent) or not grows(rules, evidence):
+    if recent is None or not grows(rules, evidence):
+        return None
+    for name, latencies in evidence.services.latency.items():
+        usual, now = statistics.median(latencies), latencies[-rules.recent :]
+        if len(latencies) >= FEWEST and min(now) >= SLOWER * usual:
+            text = f"the backlog grows while {name} takes {seconds(now[-1])}, and {seconds(usual)} as a rule"
+            return Verdict("service", Reason("hold-service", text, {"service": name, "latency": now[-1]}))
+    if any(window.python for window in recent):
         return None
     for window in recent:
         idle = window.idle_share
@@ -227,8 +236,8 @@ def leak(rules: Rules, evidence: Evidence) -> Verdict | None:
     return None
 
 
-def _leaking(rules: Rules, evidence: Evidence, what: str, series: Sequence[float], seconds: float) -> Verdict:
-    hour = (series[-1] - series[0]) / seconds * 3600
+def _leaking(rules: Rules, evidence: Evidence, what: str, series: Sequence[float], over: float) -> Verdict:
+    hour = (series[-1] - series[0]) / over * 3600
     grew = f"from {amount(series[0])} to {amount(series[-1])} MB"
     text = f"{what} grew {grew} at an unchanged load, {amount(hour)} MB an hour"
     numbers: dict[str, Number] = {"from_mb": series[0], "to_mb": series[-1], "mb_an_hour": hour}
