@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotrascale.service.output import Format, FormatOption, emit, note, say, table
+from autotrascale.service.output import Format, FormatOption, draw, emit, note, say, table
 from autotrascale.service.store import MetricsOption, StoreOption
 
 if TYPE_CHECKING:
@@ -202,3 +202,7 @@ def _show(standing: Standing, master: str) -> None:
         say(f"  {verdict.fault}: {verdict.reason.text}")
     if standing.history:
         table(HISTORY, history(standing.history))
+    if standing.services.latency:
+        from autotrascale.views.plots import services, terminal
+
+        draw(terminal.text(services.of(standing.services)))

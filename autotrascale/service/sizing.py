@@ -13,6 +13,7 @@ from autotrascale.domain.executor_window import ExecutorWindow, Sizes
 from autotrascale.knowledge.decisions import sizes as action_log
 from autotrascale.knowledge.decisions.journal import Decisions
 from autotrascale.monitor.services import Latencies, Service
+from autotrascale.plan.control.looks.signals import Services
 from autotrascale.plan.executor_size import steps
 from autotrascale.plan.executor_size.fitting import Limits
 from autotrascale.plan.executor_size.policies import Rules, Verdict
@@ -48,6 +49,7 @@ class Standing:
     verdict: Verdict | None
     in_flight: Action | None
     history: tuple[Action, ...]
+    services: Services = field(default_factory=Services)
 
 
 class Sizing:
@@ -89,7 +91,7 @@ class Sizing:
             return None
         return Standing(
             self.application, windows[-1].sizes, windows[-1], self._windows, self.verdict, self._state.in_flight,
-            tuple(self.history),
+            tuple(self.history), self._state.services,
         )  # fmt: skip
 
 

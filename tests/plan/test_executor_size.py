@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
@@ -104,9 +104,7 @@ def test_a_backlog_that_follows_a_service_is_not_answered_whatever_else_is_seen(
 
 def test_a_backlog_that_grows_while_a_service_is_slow_waits_for_it_before_they_correlate() -> None:
     latency = (0.01,) * 10 + (0.02,) * 3
-    noisy = Services(
-        (900.0, 900.0, *(50.0 + 40 * (at % 2) for at in range(8)), 60.0, 120.0, 250.0), {"prices": latency}
-    )
+    noisy = Services((*(50.0 + 850 * (at % 2) for at in range(10)), 60.0, 120.0, 250.0), {"prices": latency})
     assert noisy.slow() is None
     growing = replace(falling_behind(busy=0.97), services=noisy)
     assert judge(RULES, growing).fault == "service"
@@ -278,6 +276,7 @@ def lived(history: list[tuple[dict[str, Any], int]], quota: Quota, limits: Limit
     return done
 
 
+@settings(max_examples=40)
 @given(histories(), st.integers(1, 6))
 def test_quotas_bounds_and_one_action_at_a_time(history: list[tuple[dict[str, Any], int]], a_day: int) -> None:
     quota, limits = Quota(a_day=a_day), Limits(host_memory_mb=6000, host_cores=4, most_executors=6)
@@ -291,6 +290,7 @@ def test_quotas_bounds_and_one_action_at_a_time(history: list[tuple[dict[str, An
     assert [action.number for action in asked] == list(range(1, len(asked) + 1))
 
 
+@settings(max_examples=40)
 @given(histories())
 def test_what_was_too_small_or_taken_back_is_not_tried_again(history: list[tuple[dict[str, Any], int]]) -> None:
     done = lived([(said, count) for said, count in history if "rate" not in said], Quota(a_day=100), Limits())
@@ -309,14 +309,12 @@ def test_what_was_too_small_or_taken_back_is_not_tried_again(history: list[tuple
                 assert each.after.of(each.resource) != back.after.of(back.resource)
 
 
+@settings(max_examples=40)
 @given(histories())
 def test_the_action_log_is_the_memory(history: list[tuple[dict[str, Any], int]]) -> None:
     """Whoever reads the log knows what whoever wrote it knew."""
     done = lived(history, Quota(), Limits())
-    state, again = State(), recalled(done)
-    for action in done:
-        state = recalled([*done[: done.index(action) + 1]])
-    assert state == again
+    again = recalled(done)
     flying = done[-1] if done and done[-1].what in ("asked", "seen") else None
     assert again.in_flight == flying
     assert again.number == max((action.number for action in done), default=0)

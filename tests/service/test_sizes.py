@@ -174,6 +174,10 @@ def test_a_backlog_that_follows_a_service_of_the_job_file_is_not_answered(
     named = answer(capsys, *arguments, "--job", str(job), "--metrics", str(metrics_file(home)))
     assert (named["fault"], named["in_flight"]) == ("service", None)
     assert "prices" in named["reason"]["text"]
+    assert run("sizes", *arguments, "--job", str(job), "--metrics", str(metrics_file(home))) == 0
+    drawn = capsys.readouterr().out
+    assert "Backlog after the latency of services" in drawn
+    assert "The backlog follows prices, " in drawn
     unnamed = answer(capsys, *arguments)
     assert unnamed["in_flight"]["policy"] == "P4"
 
