@@ -33,7 +33,8 @@ from autotrascale.domain.executor_window import ExecutorWindow
 from autotrascale.monitor import host
 from autotrascale.monitor.eventlog.following import Follower
 from autotrascale.plan.control.looks.signals import Services
-from autotrascale.plan.executor_size.policies import Evidence, Fault, Peaks, Rules, judge
+from autotrascale.plan.executor_size.evidence import Evidence, Fault, Peaks, Rules
+from autotrascale.plan.executor_size.policies import judge
 from autotrascale.testing.standalone import Cluster, conf, standalone
 
 if TYPE_CHECKING:

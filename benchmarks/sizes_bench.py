@@ -23,8 +23,8 @@ import numpy as np
 
 from autotrascale.domain.executor_window import Sizes
 from autotrascale.execute.simulator.executor_sizes import DAY, SimulatedSizes, SizedJob
+from autotrascale.plan.executor_size.evidence import Rules
 from autotrascale.plan.executor_size.fitting import LEAST_BESIDE_MB, LEAST_HEAP_MB, Limits
-from autotrascale.plan.executor_size.policies import Rules
 from autotrascale.plan.executor_size.steps import Action, Quota, State, step
 
 BUSY = Rules().busy_aim  # of the slots at the peak: what the search by hand is held to as well

@@ -82,8 +82,8 @@ def _how(
     evidence: float, host_memory: str, host_cores: int | None, executors: int | None, job_memory: str, step: str,
     a_day: int,
 ) -> How:  # fmt: skip
+    from autotrascale.plan.executor_size.evidence import Rules
     from autotrascale.plan.executor_size.fitting import Limits
-    from autotrascale.plan.executor_size.policies import Rules
     from autotrascale.plan.executor_size.steps import Quota
     from autotrascale.service.sizing import HOUR, How
 

@@ -15,8 +15,8 @@ from autotrascale.knowledge.decisions.journal import Decisions
 from autotrascale.monitor.services import Latencies, Service
 from autotrascale.plan.control.looks.signals import Services
 from autotrascale.plan.executor_size import steps
+from autotrascale.plan.executor_size.evidence import Rules, Verdict
 from autotrascale.plan.executor_size.fitting import Limits
-from autotrascale.plan.executor_size.policies import Rules, Verdict
 from autotrascale.plan.executor_size.steps import Action, Quota, State
 from autotrascale.service.output import note
 from autotrascale.views import sizes as sizes_in_words

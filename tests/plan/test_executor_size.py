@@ -15,8 +15,9 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.executor_window import RESOURCES, ExecutorWindow, Lost, Resource, Sizes
 from autotrascale.plan.control.looks.signals import Services
 from autotrascale.plan.executor_size import policies
+from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules
 from autotrascale.plan.executor_size.fitting import Limits, fitted
-from autotrascale.plan.executor_size.policies import ORDER, Evidence, Peaks, Rules, judge
+from autotrascale.plan.executor_size.policies import ORDER, judge
 from autotrascale.plan.executor_size.steps import DAY, Action, Quota, State, recalled, seeing, step
 
 SECONDS = 600.0

@@ -23,8 +23,9 @@ from autotrascale.domain import checks
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.executor_window import ExecutorWindow, Resource, Sizes
 from autotrascale.plan.control.looks.signals import Services
+from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules, Verdict, died
 from autotrascale.plan.executor_size.fitting import Limits, fitted
-from autotrascale.plan.executor_size.policies import Evidence, Peaks, Rules, Verdict, died, judge
+from autotrascale.plan.executor_size.policies import judge
 from autotrascale.plan.words import amount, percent
 
 What = Literal["asked", "seen", "kept", "taken-back", "given-up"]
