@@ -14,7 +14,7 @@ from autotrascale.analyze.executor_use import ExecutorUse, QueuedUse
 from autotrascale.analyze.live.application import Application
 from autotrascale.domain.executor_window import ExecutorWindow, Sizes
 from autotrascale.monitor.eventlog.following import Follower
-from autotrascale.testing.executor_log import BEGAN, ExecutorLog
+from autotrascale.testing.executor_log import BEGAN, ExecutorLog, memory_of
 
 CONF = {"spark.executor.memory": "1g", "spark.executor.memoryOverhead": "512m"}
 
@@ -149,6 +149,20 @@ def test_what_nobody_looked_at_is_not_known(tmp_path: Path) -> None:
     )
     assert window.queued_seconds is None
     assert not window.python
+
+
+def test_a_driver_that_runs_the_tasks_is_the_executor(tmp_path: Path) -> None:
+    """And one that does not is none, whatever its heartbeats say."""
+    for master, found in (("local[2]", [(2048, 2, 600.0)]), ("spark://h:7077", [])):
+        log = ExecutorLog(conf={"spark.master": master, "spark.driver.memory": "2g"})
+        log.came(0, "driver", cores=2)
+        metrics = {"Executor Metrics": memory_of(heap=500, not_heap=50, jvm=650)}
+        said = {"Executor ID": "driver", "Metrics Updated": [], "Executor Metrics Updated": [metrics]}
+        for second in range(1, 12):
+            log.task(1000 * second, executor="driver")
+            log.event("SparkListenerExecutorMetricsUpdate", said)
+        windows = measured(log, tmp_path / master.partition(":")[0])
+        assert [(each.sizes.heap_mb, each.sizes.cores, each.heap_touched_mb) for each in windows] == found
 
 
 def test_time_in_line_for_a_core_is_computing_time() -> None:
