@@ -1,7 +1,7 @@
 """What executors used, from logs of applications that ended or still run: in this process, line by line.
 
 An archive's other questions are asked of millions of tasks and need Spark. Here each task adds to a few sums, and the
-log of one application is read in one go: some hundred thousand tasks a second.
+log of one application is read in one go.
 """
 
 from __future__ import annotations
