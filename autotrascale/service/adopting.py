@@ -32,6 +32,7 @@ from autotrascale.service.advice import QueryAdvice, Told, advice_on
 from autotrascale.service.keeping import Around, Kept
 from autotrascale.service.output import emit, note, say
 from autotrascale.service.programfile import ExecutorBounds, ProgramFile, written
+from autotrascale.service.sizing import WhileItRuns
 from autotrascale.service.together import Together, keep
 
 _START_SECONDS = 60.0  # a Python that loads PySpark, on a busy machine
@@ -139,6 +140,7 @@ class Controller:
         self._told_unknown = False
         self._learned: dict[str, Target] = {}
         self._together = Together()
+        self._sizes = WhileItRuns(around, file.services)
 
     def run(self, seconds: float | None = None) -> None:
         """Until the program ends, or for so long."""
@@ -193,6 +195,7 @@ class Controller:
             if query.live.ended:
                 self._end(number, "finished")
         self._together.saw(self._clock(), application.executors, application.cores)
+        self._sizes.saw(application.watched.use)
         self._tell_of_unknown(_NAMED_SECONDS)
 
     def _learn_from(self, query: Query) -> None:

@@ -35,8 +35,8 @@ from autotrascale.service.output import complain, note
 
 # In the order of the help. A verb whose module is not there is left out.
 VERBS = (
-    "demo", "init", "decide", "snapshot", "critical", "tune", "autoscale", "run", "status", "steer", "runs", "models",
-    "explain", "metrics", "serve", "doctor",
+    "demo", "init", "decide", "snapshot", "critical", "tune", "autoscale", "run", "status", "steer", "sizes", "runs",
+    "models", "explain", "metrics", "serve", "doctor",
 )  # fmt: skip
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it

@@ -16,6 +16,7 @@ from autotrascale.execute.engine import Engine
 from autotrascale.execute.live import LiveJob
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.spark.settings import SparkSettings
+from autotrascale.monitor.services import Service
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.policies import OURS, PolicyChoice, is_built_in
 from autotrascale.service.autoscaling import Autoscale
@@ -45,6 +46,7 @@ class JobFile:
     notify: tuple[Notification, ...] = ()
     policy: str = OURS
     policy_options: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    services: Mapping[str, Service] = field(default_factory=dict)
     version: Literal[1] = 1
 
     def __post_init__(self) -> None:
@@ -157,7 +159,7 @@ def read_job_file(path: Path) -> JobFile:
     try:
         return read_with_environment(path, JobFile)
     except InputError:
-        if not _is_of_a_program(path):
+        if not is_of_a_program(path):
             raise
         raise InputError(str(path), "describes a program, and not a job that can be started from its file",
                          remedy=f"autotrascale run {path} -- PROGRAM …") from None  # fmt: skip
@@ -166,7 +168,7 @@ def read_job_file(path: Path) -> JobFile:
                          remedy="pip install 'autotrascale[spark]'") from None  # fmt: skip
 
 
-def _is_of_a_program(path: Path) -> bool:
+def is_of_a_program(path: Path) -> bool:
     try:
         read_program_file(path)
     except InputError:

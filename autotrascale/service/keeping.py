@@ -25,6 +25,7 @@ from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.owner import HEARTBEAT_SECONDS
 from autotrascale.knowledge.store import Store
 from autotrascale.loop import Loop
+from autotrascale.monitor.services import Latencies, Service
 from autotrascale.plan.control.autoscaling.prediction import Settings
 from autotrascale.plan.control.loop_state import Entry, Rules, State, as_entry
 from autotrascale.plan.control.manager.knobs import Knobs
@@ -54,6 +55,8 @@ class Sections(Protocol):
     def autoscale(self) -> Autoscale: ...
     @property
     def notify(self) -> tuple[Notification, ...]: ...
+    @property
+    def services(self) -> Mapping[str, Service]: ...
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,7 @@ class Kept:
             live, rules, initial=initial, state=None if self._session is None else self._session.state,
             journal=self._session, library=learned,
             report=_reports(told, self._notifier, job, live.simulated),
+            services=_services(sections, around.meter, simulated=live.simulated),
             slots_left=_slots_left(sections, job, around.decisions), seen=around.meter.of(live),
             check_ours=_check_of(lease), orders=(lambda _: ()) if self._session is None else self._session.orders_after,
             rescaling=_rescaling(around, job),
@@ -158,6 +162,14 @@ def _check_of(lease: Lease | None) -> Callable[[bool], None]:
                 lease.check()
 
     return check
+
+
+def _services(sections: Sections, meter: Meter, *, simulated: bool) -> Callable[[], Mapping[str, float]]:
+    """The latency of each service now. A simulated job calls none, and has a clock of its own."""
+    if simulated or not sections.services:
+        return dict
+    latencies = Latencies(sections.services, meter.store, note)
+    return lambda: latencies.at(time.time())
 
 
 def _rescaling(around: Around, job: Job) -> Callable[[], AbstractContextManager[object]]:

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from autotrascale.domain.errors import AuTraScaleError
+from autotrascale.domain.executor_window import ExecutorWindow
 from autotrascale.domain.snapshot import Snapshot
+from autotrascale.monitor.stores.executor_points import executor_points
+from autotrascale.monitor.stores.points import Point
 from autotrascale.monitor.stores.settings import InfluxSettings, SqliteSettings, StoreSettings, open_store
 from autotrascale.monitor.stores.snapshot_points import snapshot_points
 from autotrascale.monitor.stores.store import MetricStore
@@ -84,12 +88,25 @@ class Meter:
         """What is to be told of each snapshot of this engine or live job."""
         return self._keep if not what.simulated and self._opened() else lambda _: None
 
+    def store(self) -> MetricStore | None:
+        """Where metrics are kept, and others' are read; None where there is none."""
+        return self._store if self._opened() else None
+
+    def keep_windows(self, windows: Iterable[ExecutorWindow]) -> None:
+        """Of an application that is real. A window that is told again is the same points again."""
+        if self._opened():
+            for window in windows:
+                self._write(partial(executor_points, window))
+
     def _keep(self, snapshot: Snapshot) -> None:
+        self._write(lambda: snapshot_points(snapshot, self._clock()))
+
+    def _write(self, points: Callable[[], list[Point]]) -> None:
         if self._store is None:
             return
         trouble = ""
         try:
-            self._store.write(snapshot_points(snapshot, self._clock()))
+            self._store.write(points())
             trouble = self._store.status().problem or ""
         except AuTraScaleError as error:  # the store's, or of a name that it cannot take
             trouble = str(error)

@@ -15,6 +15,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
+from autotrascale.monitor.services import Service
 from autotrascale.plan.control.autoscaling.plan import PlanningSettings
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.service.autoscaling import Autoscale, TraceOf, filled_in
@@ -81,6 +82,7 @@ class ProgramFile:
     manager: Knobs = field(default_factory=Knobs)
     autoscale: Autoscale = field(default_factory=Autoscale)
     notify: tuple[Notification, ...] = ()
+    services: Mapping[str, Service] = field(default_factory=dict)
     version: Literal[1] = 1
 
     def __post_init__(self) -> None:

@@ -9,7 +9,16 @@ import pytest
 
 from autotrascale.monitor.eventlog import events
 from autotrascale.monitor.eventlog.decoding import decoded, event_of, task_of
-from autotrascale.monitor.eventlog.events import UNKNOWN, Environment, ExecutorChange, FullTaskEnd, ShuffleRead, TaskEnd
+from autotrascale.monitor.eventlog.events import (
+    UNKNOWN,
+    Environment,
+    ExecutorChange,
+    ExecutorMetricsUpdate,
+    FullTaskEnd,
+    ShuffleRead,
+    StageExecutorMetrics,
+    TaskEnd,
+)
 from autotrascale.monitor.eventlog.files import find_files, pieces
 from autotrascale.monitor.eventlog.lines import Text, blocks
 
@@ -37,8 +46,9 @@ def test_every_event_of_a_real_log_is_read_or_passed_over() -> None:
         for line in chain.from_iterable(blocks(Text(piece), piece)):
             if not line.startswith(events.TASK_END):
                 seen.add(type(event_of(line)))
-    # Nothing of the machine it was recorded on is in it (`record.shear`).
-    assert seen >= {*events.RARE.values()} - {ExecutorChange, Environment}
+    # Nothing of the machine it was recorded on is in it (`record.shear`), and memory is told of where somebody asks.
+    asked_for = {StageExecutorMetrics, ExecutorMetricsUpdate}  # see tests/analyze/test_executor_use.py
+    assert seen >= {*events.RARE.values()} - {ExecutorChange, Environment} - asked_for
 
 
 def test_a_task_says_the_same_without_what_lies_between() -> None:

@@ -16,9 +16,10 @@ from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.domain.trial import Verdict
+from autotrascale.plan.control.looks.signals import CORRELATED, Services
 from autotrascale.plan.search.score import Benefit
 from autotrascale.tuning import Evaluation
-from autotrascale.views.plots import batch, compare, search
+from autotrascale.views.plots import batch, compare, search, services
 from autotrascale.views.plots import run as run_plots
 from autotrascale.views.plots.job import Kept, Seen, in_order, plots, predictions
 from autotrascale.views.plots.plot import Axis, Plot, Series
@@ -232,3 +233,20 @@ def test_a_band_is_one_deviation_wide_and_times_are_milliseconds() -> None:
     assert band["x"] == [10_000, 20_000, 20_000, 10_000]
     assert band["y"] == [6.0, 8.0, 4.0, 4.0]
     assert line["x"] == [10_000, 20_000]
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 100), st.floats(0, 100)), max_size=20))
+def test_the_correlation_with_each_service_is_drawn_at_each_lag(seen: list[tuple[float, float, float]]) -> None:
+    known = Services()
+    for backlog, prices, stock in seen:
+        known = known.adding(backlog, {"prices": prices, "stock": stock})
+    plot = services.of(known)
+    if plot.missing:
+        assert not plot.series
+        return
+    assert figure(plot)["data"]
+    correlations = [y for series in plot.series for y in series.y if y is not None]
+    assert all(-1 - 1e-9 <= each <= 1 + 1e-9 for each in correlations)
+    assert known.slow() is None or max(correlations) >= CORRELATED
+    assert ("follows" in plot.says) == (known.slow() is not None)

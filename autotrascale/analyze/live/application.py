@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from autotrascale.analyze.executor_use import ExecutorUse
 from autotrascale.analyze.executors import Executor
 from autotrascale.analyze.facts import (
     BatchFact,
@@ -65,7 +66,8 @@ class Application:
     """`poll` reads on. Runs are in the order in which they began."""
 
     def __init__(self, follower: Follower) -> None:
-        self._stream = FactStream(follower, every_stage=True)
+        self.use = ExecutorUse()  # of their memory and cores
+        self._stream = FactStream(follower, every_stage=True, also=self.use.take)
         self._runs: dict[str, ApplicationRun] = {}
         self._executors: dict[str, Executor] = {}
         self._seen = 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
 
 from autotrascale.analyze.facts import BatchFact, BatchStarted, Fact, QueryEnded
 from autotrascale.analyze.live.joining import Joiner
@@ -13,8 +15,11 @@ from autotrascale.monitor.eventlog.following import Follower
 class FactStream:
     """The facts of one application, as its log tells them. What is damaged is counted and passed over."""
 
-    def __init__(self, follower: Follower, *, every_stage: bool = False) -> None:
-        self._follower, self._joiner = follower, Joiner(every_stage=every_stage)
+    def __init__(
+        self, follower: Follower, *, every_stage: bool = False, also: Callable[[Struct], None] | None = None
+    ) -> None:
+        """`also` is told of every event as it comes."""
+        self._follower, self._joiner, self._also = follower, Joiner(every_stage=every_stage), also
         self._senseless = 0
 
     @property
@@ -26,6 +31,8 @@ class FactStream:
         """Those since the last call."""
         for event in self._follower.events():
             try:
+                if self._also is not None:
+                    self._also(event)
                 yield from self._joiner.take(event)
             except ValueError:
                 self._senseless += 1

@@ -12,7 +12,7 @@ from typing import Any
 from autotrascale.domain.errors import DecisionJournalError
 from autotrascale.knowledge.patience import remedy
 
-VERSION = 3
+VERSION = 4
 _APPLICATION = 0x41545244  # "ATRD"
 _SCHEMA = """
 CREATE TABLE session (
@@ -61,6 +61,17 @@ CREATE TABLE orders (
     parallelism TEXT NOT NULL
 );
 CREATE INDEX orders_of_a_loop ON orders (job, advises, number);
+"""
+_SIZING = """
+CREATE TABLE sizing (
+    row INTEGER PRIMARY KEY AUTOINCREMENT,
+    application TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    what TEXT NOT NULL,
+    at REAL NOT NULL,
+    entry TEXT NOT NULL,
+    UNIQUE (application, number, what)
+);
 """
 
 
@@ -152,7 +163,7 @@ def _make(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")  # two processes may come to it at once
     with closing(connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")) as cursor:
         there = {name for (name,) in cursor.fetchall()}
-    for table, schema in (("session", _SCHEMA), ("look", _LOOKS), ("orders", _ORDERS)):
+    for table, schema in (("session", _SCHEMA), ("look", _LOOKS), ("orders", _ORDERS), ("sizing", _SIZING)):
         for statement in schema.strip().split(";\n") if table not in there else ():
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")

@@ -80,8 +80,14 @@ class FullShuffleWrite(ShuffleWrite, gc=False):
 
 
 class FullTaskMetrics(TaskMetrics, gc=False):
+    """`spilled_memory` is what objects took that went to the disk, `execution` the most that sorts, joins and
+    aggregations held at once; both in bytes."""
+
     cpu_ns: Count = field(name="Executor CPU Time", default=UNKNOWN)
     deserialise_cpu_ns: Count = field(name="Executor Deserialize CPU Time", default=UNKNOWN)
+    spilled_memory: Count = field(name="Memory Bytes Spilled", default=UNKNOWN)
+    execution: Count = field(name="Peak Execution Memory", default=UNKNOWN)
+    on_heap: Count = field(name="Peak On Heap Execution Memory", default=UNKNOWN)  # Spark 4 counts it better
     shuffled: FullShuffleRead = field(name="Shuffle Read Metrics", default_factory=lambda: FullShuffleRead(0, 0, 0, 0))
     sent: FullShuffleWrite = field(name="Shuffle Write Metrics", default_factory=lambda: FullShuffleWrite(0, 0))
 
@@ -100,11 +106,35 @@ class FullTaskInfo(TaskInfo, gc=False):
     counters: list[TaskCounter] = field(name="Accumulables", default_factory=list)
 
 
+class FullTaskEndReason(TaskEndReason, gc=False):
+    """Of one that failed: the class of what it raised, or how its executor was lost."""
+
+    raised: str = field(name="Class Name", default="")
+    loss: str = field(name="Loss Reason", default="")
+
+
+class ExecutorMemory(Struct, gc=False):
+    """Peaks of one executor, in bytes, and collections since its JVM began. Spark looks every
+    `spark.executor.metrics.pollingInterval`, else with each heartbeat; all are zero where it did not look, and those of
+    processes where `spark.executor.processTreeMetrics.enabled` is not set."""
+
+    heap: Count = field(name="JVMHeapMemory", default=0)
+    not_heap: Count = field(name="JVMOffHeapMemory", default=0)
+    direct: Count = field(name="DirectPoolMemory", default=0)
+    jvm: Count = field(name="ProcessTreeJVMRSSMemory", default=0)
+    python: Count = field(name="ProcessTreePythonRSSMemory", default=0)
+    other: Count = field(name="ProcessTreeOtherRSSMemory", default=0)
+    young: Count = field(name="MinorGCCount", default=0)
+    full: Count = field(name="MajorGCCount", default=0)
+
+
 class FullTaskEnd(TaskEnd, gc=False):
     """The same with all that is known of a task: for a job that is followed while it runs."""
 
+    end: FullTaskEndReason = field(name="Task End Reason")
     info: FullTaskInfo = field(name="Task Info")
     metrics: FullTaskMetrics | None = field(name="Task Metrics", default=None)
+    memory: ExecutorMemory | None = field(name="Task Executor Metrics", default=None)
 
 
 class Accumulable(Struct, gc=False):
@@ -269,6 +299,25 @@ class ExecutorChange(Struct):
     at: Count = field(name="Timestamp")
     executor: str = field(name="Executor ID")
     info: ExecutorInfo | None = field(name="Executor Info", default=None)
+    why: str = field(name="Removed Reason", default="")
+
+
+class StageExecutorMetrics(Struct):
+    """The peaks of one executor while a stage ran, written at its end with `spark.eventLog.logStageExecutorMetrics`."""
+
+    executor: str = field(name="Executor ID")
+    memory: ExecutorMemory = field(name="Executor Metrics")
+
+
+class ExecutorUpdate(Struct):
+    memory: ExecutorMemory = field(name="Executor Metrics")
+
+
+class ExecutorMetricsUpdate(Struct):
+    """A heartbeat. Only the driver's own are in logs."""
+
+    executor: str = field(name="Executor ID")
+    updates: list[ExecutorUpdate] = field(name="Executor Metrics Updated", default_factory=list)
 
 
 ANY_EVENT = b'{"Event":"'
@@ -285,5 +334,7 @@ RARE: dict[bytes, type[Struct]] = {
     b"SparkListenerEnvironmentUpdate": Environment,
     b"SparkListenerExecutorAdded": ExecutorChange,
     b"SparkListenerExecutorRemoved": ExecutorChange,
+    b"SparkListenerStageExecutorMetrics": StageExecutorMetrics,
+    b"SparkListenerExecutorMetricsUpdate": ExecutorMetricsUpdate,
 }
 """All but the tasks: some tens for each batch."""

@@ -30,14 +30,18 @@ def follows(backlog: Sequence[float], service: Sequence[float], most_lag: int = 
     >>> follows([0, 0, 0, 1, 5, 9, 5, 1], [0, 0, 1, 5, 9, 5, 1, 0], most_lag=2)
     Lagged(correlation=1.0, lag=1)
     """
+    return max(at_lags(backlog, service, most_lag), key=lambda each: each.correlation, default=None)
+
+
+def at_lags(backlog: Sequence[float], service: Sequence[float], most_lag: int = 5) -> list[Lagged]:
+    """ρ(d) at each lag at which there is enough to say."""
     n = min(len(backlog), len(service))
     backlog, service = backlog[-n:] if n else [], service[-n:] if n else []
-    found = [
+    return [
         Lagged(round(r, 12), lag)
         for lag in range(min(most_lag, n - FEWEST) + 1)
         if (r := _pearson(backlog[lag:], service[: n - lag])) is not None
     ]
-    return max(found, key=lambda each: each.correlation, default=None)
 
 
 def _pearson(x: Sequence[float], y: Sequence[float]) -> float | None:

@@ -1,0 +1,37 @@
+"""What executors used in a window, as a metric point: what is not known has no field.
+
+measurement             tags   fields
+autotrascale_executors  job    what was given as heap_given_mb, beside_given_mb, cores, executors; what was used of it;
+                               shares of the tasks' time (gc_share, cpu_share); executors lost, by why: lost_heap, …
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from autotrascale.domain.executor_window import MEASURED, RESOURCES, ExecutorWindow, Why
+from autotrascale.monitor.stores.points import SECOND, Point
+
+EXECUTORS = "autotrascale_executors"
+
+
+def executor_points(window: ExecutorWindow) -> list[Point]:
+    """At the end of the window."""
+    fields: dict[str, float | None] = {
+        "window_seconds": window.seconds,
+        "memory_given_mb": window.sizes.memory_mb,
+        "busy": window.busy,
+        "gc_share": window.gc_share,
+        "cpu_share": window.cpu_share,
+        "out_of_heap": window.out_of_heap,
+        "behind": window.behind[-1] if window.behind else None,
+    }
+    for resource in RESOURCES:
+        name = resource if resource in ("cores", "executors") else f"{resource}_given_mb"
+        fields[name] = window.sizes.of(resource)
+    for why in get_args(Why):
+        fields[f"lost_{why}"] = sum(lost.why == why for lost in window.lost)
+    for name in MEASURED:
+        fields[name] = getattr(window, name)
+    known = {name: float(value) for name, value in fields.items() if value is not None}
+    return [Point(EXECUTORS, {"job": window.application}, known, round((window.began + window.seconds) * SECOND))]

@@ -1,0 +1,137 @@
+"""What the policies judge by, and what they answer: rules, windows and their peaks, a verdict with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Literal
+
+from autotrascale.domain import checks
+from autotrascale.domain.decision import Reason
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.executor_window import ExecutorWindow, Resource, Sizes
+from autotrascale.plan.control.looks.signals import Services
+
+_LOOKED = 0.5  # of the windows, at least, before memory is given back
+Fault = Literal["heap", "memory", "cpu", "parallelism", "service", "leak", "idle-slots", "too-much", "none"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When a size is wrong. `evidence_seconds` must have been seen before anything is given back."""
+
+    gc_most: float = 0.10
+    gc_little: float = 0.08
+    heap_full: float = 0.75
+    memory_full: float = 0.97
+    busy_most: float = 0.75
+    busy_aim: float = 0.80
+    busy_little: float = 0.50
+    computing: float = 0.50
+    waiting: float = 0.20
+    factor: float = 1.5
+    margin: float = 1.05
+    worth: float = 0.05
+    recent: int = 3
+    evidence_seconds: float = 86_400.0
+
+    def __post_init__(self) -> None:
+        for name in _SHARES:
+            checks.share(name, getattr(self, name))
+        checks.positive("evidence_seconds", self.evidence_seconds)
+        checks.count("recent", self.recent, least=2)
+        for name in ("factor", "margin"):
+            checks.positive(name, getattr(self, name))
+            if getattr(self, name) <= 1:
+                raise InputError(name, "must be above 1", seen=getattr(self, name), remedy="write 1.5 for half more")
+
+
+_SHARES = (
+    "gc_most", "gc_little", "heap_full", "memory_full", "busy_most", "busy_aim", "busy_little", "computing", "waiting",
+    "worth",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """The most of any of W, over `seconds`. None: a window with tasks did not know. Nobody looks at the memory of
+    executors without work, or with short tasks alone: `looked` are the windows in which somebody did."""
+
+    seconds: float = 0.0
+    windows: int = 0
+    looked: int = 0
+    busy: float | None = 0.0
+    gc_share: float | None = 0.0
+    heap_touched_mb: float = 0.0
+    outside_mb: float = 0.0
+    memory_mb: float = 0.0
+    rate: float = 0.0
+    died: bool = False  # somebody, for want of memory
+
+    @classmethod
+    def of(cls, windows: Iterable[ExecutorWindow]) -> Peaks:
+        return reduce(cls.adding, windows, cls())
+
+    def adding(self, window: ExecutorWindow) -> Peaks:
+        idle = not window.run_seconds and window.run_seconds is not None
+        looked = None not in (window.heap_touched_mb, window.outside_mb, window.memory_mb)
+        return Peaks(
+            self.seconds + window.seconds,
+            self.windows + 1,
+            self.looked + looked,
+            _most(self.busy, window.busy),
+            self.gc_share if idle else _most(self.gc_share, window.gc_share),
+            max(self.heap_touched_mb, window.heap_touched_mb or 0.0),
+            max(self.outside_mb, window.outside_mb or 0.0),
+            max(self.memory_mb, window.memory_mb or 0.0),
+            max(self.rate, window.rate or 0.0),
+            self.died or died(window),
+        )
+
+    @property
+    def memory_known(self) -> bool:
+        return self.looked >= max(1.0, _LOOKED * self.windows)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What there is to judge by: the latest of W, and the peaks of all. `raised`: how often the heap and the memory
+    beside it were raised at this load."""
+
+    windows: tuple[ExecutorWindow, ...]
+    peaks: Peaks
+    services: Services = field(default_factory=Services)
+    raised: int = 0
+
+    @property
+    def last(self) -> ExecutorWindow:
+        return self.windows[-1]
+
+    @property
+    def sizes(self) -> Sizes:
+        return self.last.sizes
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`wanted` of a resource, or None where nothing is to be changed; `reason` says why, with numbers."""
+
+    fault: Fault
+    reason: Reason
+    policy: str = ""
+    resource: Resource | None = None
+    wanted: int = 0
+
+    @property
+    def up(self) -> bool:
+        return self.policy in ("P1", "P2", "P3", "P4")
+
+
+def died(window: ExecutorWindow) -> bool:
+    """Somebody did, for want of memory."""
+    return bool(window.out_of_heap) or any(each.why in ("heap", "memory") for each in window.lost)
+
+
+def _most(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else max(a, b)

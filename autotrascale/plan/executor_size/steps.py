@@ -1,0 +1,306 @@
+"""From one window of an application to the next: one action in flight, judged, kept or taken back.
+
+    watching ──a policy answers──▶ asked ──sizes are seen──▶ on trial ──▶ kept, or taken back ──▶ watching
+
+    asked     the change was written down; whoever acts on it may take hours. Nothing else is asked meanwhile
+    on trial  the windows after the change are compared with those before it
+    L         load at which a value was tried: records a second
+
+No oscillation, by construction: a value that was too small at load L is not gone below again as long as the load of the
+windows that speak for it is not below (1 − SAME) · L; a value that was taken back is not tried again until the load is
+another by SAME. `step` is pure: state and window in, state and events out. The events make up the action log, and
+`recalled` makes of them the state again.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from autotrascale.domain import checks
+from autotrascale.domain.decision import Reason
+from autotrascale.domain.executor_window import ExecutorWindow, Resource, Sizes
+from autotrascale.plan.control.looks.signals import Services
+from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules, Verdict, died
+from autotrascale.plan.executor_size.fitting import Limits, fitted
+from autotrascale.plan.executor_size.policies import judge
+from autotrascale.plan.words import amount, percent
+
+What = Literal["asked", "seen", "kept", "taken-back", "given-up"]
+DAY = 86_400.0
+SAME = 0.25
+MOST_WINDOWS = 288  # that are kept as they are; of all others their peaks
+
+
+@dataclass(frozen=True)
+class Quota:
+    """How often sizes may be asked for: of one job in a day, and of all jobs of one controller in an hour. `patience`:
+    after so long an action that nobody carried out is given up."""
+
+    a_day: int = 6
+    of_all_an_hour: int = 10
+    patience_seconds: float = 7 * DAY
+
+    def __post_init__(self) -> None:
+        checks.count("a_day", self.a_day)
+        checks.count("of_all_an_hour", self.of_all_an_hour)
+        checks.positive("patience_seconds", self.patience_seconds)
+
+
+@dataclass(frozen=True)
+class Action:
+    """One line of the action log. Those of one change have the same number. `load` when it was asked for."""
+
+    number: int
+    what: What
+    at: float  # Unix seconds: the end of the window that it follows from
+    policy: str
+    resource: Resource
+    before: Sizes
+    after: Sizes
+    reason: Reason
+    load: float | None = None
+
+    @property
+    def up(self) -> bool:
+        return self.after.of(self.resource) > self.before.of(self.resource)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A value that was found wrong: too small, or worse than what was there before. Memory is of executors of so many
+    cores, so many of them; cores and executors are slots, whichever way they are made."""
+
+    resource: Resource
+    sizes: Sizes
+    load: float | None
+    too_small: bool
+
+    def value(self, now: Sizes) -> int | None:
+        """In the resource's own terms as sizes are now; None where it says nothing of them."""
+        if self.resource in ("heap", "beside"):
+            alike = (self.sizes.cores, self.sizes.executors) == (now.cores, now.executors)
+            return self.sizes.of(self.resource) if alike else None
+        other = now.executors if self.resource == "cores" else now.cores
+        return self.sizes.slots // other if self.too_small else -(-self.sizes.slots // other)
+
+
+@dataclass(frozen=True)
+class State:
+    """The latest `windows` since the sizes last changed and the `peaks` of all of them; `before` are some of those that
+    came before the change on trial. `seen`: how many there are."""
+
+    windows: tuple[ExecutorWindow, ...] = ()
+    peaks: Peaks = field(default_factory=Peaks)
+    seen: int = 0
+    before: tuple[ExecutorWindow, ...] = ()
+    services: Services = field(default_factory=Services)
+    in_flight: Action | None = None
+    bounds: tuple[Bound, ...] = ()
+    asked_at: tuple[float, ...] = ()
+    number: int = 0
+
+
+def step(
+    rules: Rules, limits: Limits, quota: Quota, state: State, window: ExecutorWindow,
+    services: dict[str, float] | None = None, others: Sequence[float] = (),
+) -> tuple[State, Verdict | None, tuple[Action, ...]]:  # fmt: skip
+    """`others`: when the other jobs of this controller last had something asked for. The verdict is None while an
+    action is in flight: nothing is judged that will not be there tomorrow."""
+    state = _seeing(state, window, services or {})
+    if state.in_flight is not None:
+        return _following(rules, quota, state, window)
+    verdict = judge(rules, _evidence(rules, state))
+    if verdict.resource is None:
+        return state, verdict, ()
+    wished = _wished(rules, state, verdict)
+    if isinstance(wished, Reason):
+        return state, _held(verdict, wished), ()
+    after = fitted(window.sizes, verdict.resource, wished, limits)
+    if isinstance(after, Reason):
+        return state, _held(verdict, after), ()
+    now = window.began + window.seconds
+    if (reason := _over_quota(quota, state, now, others)) is not None:
+        return state, _held(verdict, reason), ()
+    action = Action(state.number + 1, "asked", now, verdict.policy, verdict.resource, window.sizes, after,
+                    verdict.reason, _load(state.windows[-rules.recent :]))  # fmt: skip
+    return _asking(state, action), verdict, (action,)
+
+
+def seeing(state: State, windows: Iterable[ExecutorWindow]) -> State:
+    """Windows that were judged already, as evidence."""
+    for window in windows:
+        state = _seeing(state, window, {})
+    return state
+
+
+def recalled(actions: Iterable[Action]) -> State:
+    """What the action log says of the past; windows are measured again."""
+    state = State()
+    for action in actions:
+        if action.what == "asked":
+            state = _asking(state, action)
+        elif action.what == "seen":
+            state = replace(state, in_flight=action)
+        else:
+            state = replace(_ended(state, action), in_flight=None)
+    return state
+
+
+def _seeing(state: State, window: ExecutorWindow, services: dict[str, float]) -> State:
+    same = not state.windows or state.windows[-1].sizes == window.sizes
+    windows = (*state.windows[-MOST_WINDOWS + 1 :], window) if same else (window,)
+    peaks = (state.peaks if same else Peaks()).adding(window)
+    before = state.before if same else state.windows
+    # Services are told of with the newest backlog, as in the control loop.
+    backlog = max(window.behind) if window.behind else None
+    return replace(
+        state,
+        windows=windows,
+        peaks=peaks,
+        seen=state.seen + 1 if same else 1,
+        before=before,
+        services=state.services.adding(backlog, services),
+    )
+
+
+def _evidence(rules: Rules, state: State) -> Evidence:
+    raised = [bound for bound in state.bounds if bound.too_small and bound.resource in ("heap", "beside")]
+    load = _load(state.windows[-rules.recent :])
+    return Evidence(state.windows, state.peaks, state.services, sum(_same(bound.load, load) for bound in raised))
+
+
+def _following(
+    rules: Rules, quota: Quota, state: State, window: ExecutorWindow
+) -> tuple[State, Verdict | None, tuple[Action, ...]]:
+    action, now = state.in_flight, window.began + window.seconds
+    assert action is not None
+    if window.sizes != action.after:
+        if action.what == "seen" or now - action.at > quota.patience_seconds:
+            how = "somebody set other sizes" if action.what == "seen" else "nobody carried it out"
+            ended = replace(action, what="given-up", at=now, reason=Reason("given-up", how))
+            return replace(state, in_flight=None), None, (ended,)
+        return state, None, ()
+    said: tuple[Action, ...] = ()
+    if action.what == "asked":
+        action = replace(action, what="seen", at=now, reason=Reason("seen", "executors of the new size are there"))
+        state, said = replace(state, in_flight=action), (action,)
+    worse = _worse(rules, action, state.before, state.windows)
+    if worse is None and state.seen <= rules.recent:  # the first one has its start in it
+        return state, None, said
+    if worse is None or action.policy == "back":
+        reason = Reason("kept", "it does no worse than before")
+        kept = replace(action, what="kept", at=now, reason=reason)
+        return replace(_ended(state, kept), in_flight=None), None, (*said, kept)
+    taken = replace(action, what="taken-back", at=now, reason=worse, load=_load(state.windows))
+    state = replace(_ended(state, taken), in_flight=None)
+    back = Action(
+        state.number + 1, "asked", now, "back", action.resource, action.after, action.before, worse, taken.load
+    )
+    return _asking(state, back), None, (*said, taken, back)
+
+
+def _asking(state: State, action: Action) -> State:
+    """What it grows from was too small at this load."""
+    found = Bound(action.resource, action.before, action.load, too_small=True)
+    return replace(state, in_flight=action, number=action.number, asked_at=(*state.asked_at, action.at)[-100:],
+                   bounds=(*state.bounds, found) if action.up else state.bounds)  # fmt: skip
+
+
+def _ended(state: State, action: Action) -> State:
+    if action.what != "taken-back":
+        return state
+    found = Bound(action.resource, action.after, action.load, too_small=not action.up)
+    return replace(state, bounds=(*state.bounds, found))
+
+
+def _worse(
+    rules: Rules, action: Action, before: Sequence[ExecutorWindow], after: Sequence[ExecutorWindow]
+) -> Reason | None:
+    """An end for want of memory, at once; else collections, or time for each record, over windows at the same load."""
+    down = not action.up
+    if down and (dead := sum(map(died, after))):
+        text = "executors or tasks ended for want of memory after it: taken back"
+        return Reason("worse-out-of-memory", text, {"windows": dead})
+    recent = after[1:]
+    if len(recent) < rules.recent:
+        return None
+    shares = [window.gc_share for window in recent if window.gc_share is not None]
+    if down and shares and statistics.mean(shares) >= rules.gc_most:
+        text = f"collections take {percent(statistics.mean(shares))} of the tasks' time after it: taken back"
+        return Reason("worse-collections", text, {"gc_share": statistics.mean(shares)})
+    was, now = _effort(before[-MOST_WINDOWS:], recent), _effort(recent, recent)
+    if was is not None and now is not None and now > _MUCH_WORSE * was:
+        text = f"a record takes {now / was:.1f} times the work that it took before: taken back"
+        return Reason("worse-effort", text, {"before": was, "after": now})
+    return None
+
+
+_MUCH_WORSE = 1.5  # of machines that others work on too
+
+
+def _effort(windows: Sequence[ExecutorWindow], like: Sequence[ExecutorWindow]) -> float | None:
+    """Seconds of tasks for a record, of windows at the load of those others."""
+    load = _load(like)
+    known = [
+        window.run_seconds / (window.done * window.seconds)
+        for window in windows
+        if window.run_seconds is not None and window.done and _same(window.rate, load)
+    ]
+    return statistics.median(known) if known else None
+
+
+def _wished(rules: Rules, state: State, verdict: Verdict) -> int | Reason:
+    """What a policy wants, held to what is known of the values below and above it."""
+    assert verdict.resource is not None
+    sizes, wanted = state.windows[-1].sizes, verdict.wanted
+    now = sizes.of(verdict.resource)
+    alike = {verdict.resource} if verdict.resource in ("heap", "beside") else {"cores", "executors"}
+    found = [bound for bound in state.bounds if bound.resource in alike]
+    mine = [(replace(bound, resource=verdict.resource).value(sizes), bound) for bound in found]
+    if verdict.up:
+        load = _load(state.windows[-rules.recent :])
+        if any(v is not None and not bound.too_small and v <= wanted and _same(bound.load, load) for v, bound in mine):
+            text = f"{amount(wanted)} was tried at this load and taken back: not again until the load is another"
+            return Reason("hold-tried", text, {"wanted": wanted})
+        return wanted
+    most = state.peaks.rate
+    small = [v for v, b in mine if v is not None and b.too_small and (b.load is None or most > (1 - SAME) * b.load)]
+    floor = max(small, default=0)
+    if wanted <= floor:
+        more = 1 if verdict.resource in ("cores", "executors") else max(1, round((rules.margin - 1) * floor))
+        wanted = floor + more
+    if wanted > (1 - rules.worth) * now:
+        text = f"{amount(floor)} was too small at such a load, and so much more is not worth a restart"
+        return Reason("hold-too-small", text, {"too_small": floor, "now": now})
+    return wanted
+
+
+def _over_quota(quota: Quota, state: State, now: float, others: Sequence[float]) -> Reason | None:
+    mine = sum(now - at < DAY for at in state.asked_at)
+    if mine >= quota.a_day:
+        return Reason(
+            "hold-quota", f"its sizes were changed {mine} times within a day: no more today", {"changes": mine}
+        )
+    all_of_them = sum(now - at < 3600 for at in (*state.asked_at, *others))
+    if all_of_them >= quota.of_all_an_hour:
+        text = f"{all_of_them} changes of sizes were asked for within an hour, of all jobs: the next one waits"
+        return Reason("hold-quota", text, {"changes": all_of_them})
+    return None
+
+
+def _held(verdict: Verdict, reason: Reason) -> Verdict:
+    text = f"{verdict.reason.text}; {reason.text}"
+    return Verdict(verdict.fault, Reason(reason.code, text, {**verdict.reason.numbers, **reason.numbers}))
+
+
+def _load(windows: Sequence[ExecutorWindow]) -> float | None:
+    rates = [window.rate for window in windows if window.rate is not None]
+    return statistics.mean(rates) if rates else None
+
+
+def _same(a: float | None, b: float | None) -> bool:
+    """Unknown loads are the same: nobody knows better."""
+    return a is None or b is None or abs(a - b) <= SAME * max(a, b)

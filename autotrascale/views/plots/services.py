@@ -1,0 +1,36 @@
+"""Does the backlog follow a service that the job calls: the correlation at each lag, for each service."""
+
+from __future__ import annotations
+
+from autotrascale.plan.control.looks.lagged import FEWEST, at_lags
+from autotrascale.plan.control.looks.signals import CORRELATED, Services
+from autotrascale.plan.words import percent
+from autotrascale.views.plots.plot import Axis, Level, Plot, Role, Series
+
+NAME, TITLE = "services", "Backlog after the latency of services"
+_ROLES: tuple[Role, ...] = ("main", "second", "third", "quiet")
+
+
+def of(services: Services) -> Plot:
+    if not services.latency:
+        return Plot.not_to_be_had(NAME, TITLE, "No service is named, or nobody knows its latency.")
+    found = {name: at_lags(services.backlog, latency) for name, latency in services.latency.items()}
+    if not any(found.values()):
+        why = f"Too few windows are known with a backlog that moves: {FEWEST} at least."
+        return Plot.not_to_be_had(NAME, TITLE, why)
+    series = tuple(
+        Series(
+            name, tuple(float(each.lag) for each in lags), tuple(each.correlation for each in lags), "points",
+            _ROLES[min(number, len(_ROLES) - 1)],
+        )
+        for number, (name, lags) in enumerate(found.items())
+        if lags
+    )  # fmt: skip
+    best, name = max((each.correlation, name) for name, lags in found.items() for each in lags)
+    lag = next(each.lag for each in found[name] if each.correlation == best)
+    verb = "follows" if services.slow() is not None else "does not follow a service: most like it is"
+    says = f"The backlog {verb} {name}, {percent(max(0.0, best))} at a lag of {lag} windows."
+    return Plot(
+        NAME, TITLE, says, Axis("lag, windows", whole=True), Axis("correlation"), series,
+        (Level(CORRELATED, "follows"),),
+    )  # fmt: skip

@@ -1,0 +1,124 @@
+"""Sizes of executors in words: what they are, what should be done and why, and what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from autotrascale.domain.executor_window import ExecutorWindow, Sizes
+from autotrascale.plan.executor_size.steps import Action
+from autotrascale.plan.words import amount, percent
+
+
+@dataclass(frozen=True)
+class NeededSetting:
+    """Without it some signal is missing."""
+
+    name: str
+    value: str
+    why: str
+
+
+PROCESS_TREE = NeededSetting(
+    "spark.executor.processTreeMetrics.enabled", "true",
+    "the resident memory of JVM and Python workers: without it nothing is known of memory beside the heap",
+)  # fmt: skip
+POLLING = NeededSetting(
+    "spark.executor.metrics.pollingInterval", "5s",
+    "an executor looks at its memory between heartbeats too: without it short tasks are never seen",
+)  # fmt: skip
+STAGES = NeededSetting(
+    "spark.eventLog.logStageExecutorMetrics", "true",
+    "peaks of each stage are in the log, of executors whose tasks were too short to be looked at themselves",
+)  # fmt: skip
+NEEDED = (PROCESS_TREE, POLLING, STAGES)
+
+
+def missing(window: ExecutorWindow, local: bool = False) -> tuple[NeededSetting, ...]:
+    """What has to be switched on for what the window does not know."""
+    if local or window.memory_mb is not None:
+        return ()
+    return NEEDED if window.heap_used_mb is None else (PROCESS_TREE,)
+
+
+def in_words(sizes: Sizes) -> str:
+    """
+    >>> in_words(Sizes(1024, 384, 2, 3))
+    '3 executors of 2 cores, heap 1,024 MB and 384 MB beside it'
+    """
+    return (
+        f"{_count(sizes.executors, 'executor')} of {_count(sizes.cores, 'core')}, heap {sizes.heap_mb:,} MB"
+        f" and {sizes.beside_mb:,} MB beside it"
+    )
+
+
+def settings(before: Sizes, after: Sizes, master: str = "") -> dict[str, str]:
+    """To paste: what has to be set at the next start, of what changes. A standalone cluster goes by cores in all; with
+    a local master the driver is the executor."""
+    changed: dict[str, str] = {}
+    if master.startswith("local") and not master.startswith("local-cluster"):
+        heap = {"spark.driver.memory": f"{after.heap_mb}m"} if after.heap_mb != before.heap_mb else {}
+        return heap | ({"spark.master": f"local[{after.cores}]"} if after.cores != before.cores else {})
+    if after.heap_mb != before.heap_mb:
+        changed["spark.executor.memory"] = f"{after.heap_mb}m"
+    if after.beside_mb != before.beside_mb or changed:
+        changed["spark.executor.memoryOverhead"] = f"{after.beside_mb}m"
+    if after.cores != before.cores:
+        changed["spark.executor.cores"] = str(after.cores)
+    if after.slots != before.slots and (not master or master.startswith("spark://")):
+        changed["spark.cores.max"] = str(after.slots)
+    if after.executors != before.executors and not master.startswith("spark://"):
+        changed["spark.executor.instances"] = str(after.executors)
+    return changed
+
+
+def used(window: ExecutorWindow) -> str:
+    """One line of what it used, of what is known."""
+    parts = [
+        ("heap touched", window.heap_touched_mb, _mb), ("beside it", window.outside_mb, _mb),
+        ("collections", window.gc_share, percent), ("slots busy", window.busy, percent),
+        ("of that computing", window.cpu_share, percent), ("state", window.state_mb, _mb),
+        ("spilled", window.spilled_mb or None, _mb),
+    ]  # fmt: skip
+    return (
+        ", ".join(f"{name} {shown(value)}" for name, value, shown in parts if value is not None) or "nothing is known"
+    )
+
+
+def history(actions: Sequence[Action]) -> list[tuple[str, ...]]:
+    """A row for each line of the action log."""
+    return [
+        (
+            datetime.fromtimestamp(action.at, UTC).strftime("%Y-%m-%d %H:%M"), f"{action.number}", action.what,
+            action.policy, action.resource,
+            f"{action.before.of(action.resource):,} → {action.after.of(action.resource):,}", action.reason.text,
+        )
+        for action in actions
+    ]  # fmt: skip
+
+
+HISTORY = ("at (UTC)", "action", "what", "policy", "of", "change", "why")
+
+
+def action_as_data(action: Action) -> Mapping[str, Any]:
+    return {
+        "number": action.number, "what": action.what, "at": action.at, "policy": action.policy,
+        "resource": action.resource, "before": sizes_as_data(action.before), "after": sizes_as_data(action.after),
+        "reason": action.reason.as_dict(),
+    }  # fmt: skip
+
+
+def sizes_as_data(sizes: Sizes) -> Mapping[str, int]:
+    return {
+        "heap_mb": sizes.heap_mb, "beside_mb": sizes.beside_mb, "cores": sizes.cores, "executors": sizes.executors,
+    }  # fmt: skip
+
+
+def _mb(value: float) -> str:
+    return f"{amount(value)} MB"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

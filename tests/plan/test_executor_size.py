@@ -1,0 +1,373 @@
+"""The laws of executors' sizes: the order of the policies, one action in flight, bounds, quotas, no oscillation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from autotrascale.domain.decision import Reason
+from autotrascale.domain.errors import InputError
+from autotrascale.domain.executor_window import RESOURCES, ExecutorWindow, Lost, Resource, Sizes
+from autotrascale.plan.control.looks.signals import Services
+from autotrascale.plan.executor_size import policies
+from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules
+from autotrascale.plan.executor_size.fitting import Limits, fitted
+from autotrascale.plan.executor_size.policies import ORDER, judge
+from autotrascale.plan.executor_size.steps import DAY, Action, Quota, State, recalled, seeing, step
+
+SECONDS = 600.0
+RULES = Rules(evidence_seconds=6 * SECONDS)
+SIZES = Sizes(2000, 1000, 2, 4)
+
+_SIZES = st.builds(Sizes, st.integers(512, 8000), st.integers(384, 8000), st.integers(1, 8), st.integers(1, 12))
+
+
+def a_window(sizes: Sizes = SIZES, at: float = 0.0, **said: Any) -> ExecutorWindow:
+    """One in which nothing is short, and a good part of everything is used."""
+    busy, gc, cpu = said.pop("busy", 0.75), said.pop("gc_share", 0.05), said.pop("cpu_share", 0.8)
+    run = busy * SECONDS * sizes.slots
+    usual: dict[str, Any] = {
+        "run_seconds": run, "gc_seconds": gc * run, "fetching_seconds": 0.0, "cpu_seconds": cpu * (1 - gc) * run,
+        "heap_used_mb": 0.9 * sizes.heap_mb, "heap_least_mb": 0.5 * sizes.heap_mb,
+        "heap_touched_mb": 0.93 * sizes.heap_mb, "outside_mb": 0.93 * sizes.beside_mb,
+        "memory_mb": 0.93 * sizes.memory_mb, "rate": 100.0, "done": 100.0, "behind": (100.0, 100.0),
+    }  # fmt: skip
+    return ExecutorWindow("orders", SECONDS * at, SECONDS, sizes, batches=2, tasks=10, **{**usual, **said})
+
+
+def evidence(*windows: ExecutorWindow, services: Services | None = None, raised: int = 0) -> Evidence:
+    return Evidence(windows, Peaks.of(windows), services or Services(), raised)
+
+
+def repeated(count: int = 6, **said: Any) -> Evidence:
+    return evidence(*(a_window(at=at, **said) for at in range(count)))
+
+
+def falling_behind(count: int = 6, **said: Any) -> Evidence:
+    return evidence(*(a_window(at=at, behind=(100.0 * 1.5**at,), **said) for at in range(count)))
+
+
+CASES: list[tuple[str, Evidence, str, Resource | None]] = [
+    ("heap", repeated(gc_share=0.3), "P1", "heap"),
+    ("heap", repeated(out_of_heap=1), "P1", "heap"),
+    ("heap", repeated(lost=(Lost("1", "heap"),)), "P1", "heap"),
+    ("memory", repeated(outside_mb=1400.0, memory_mb=3300.0), "P2", "beside"),
+    ("memory", repeated(lost=(Lost("1", "memory"),)), "P2", "beside"),
+    ("cpu", falling_behind(busy=0.97, heap_touched_mb=600.0, outside_mb=300.0), "P3", "cores"),
+    ("cpu", falling_behind(busy=0.97), "P3", "executors"),  # their memory is full: no room for more tasks
+    ("parallelism", falling_behind(busy=0.97, cpu_share=0.3), "P4", "executors"),
+    ("parallelism", falling_behind(busy=0.97, cpu_share=0.01, python_mb=200.0), "P4", "executors"),
+    ("too-much", repeated(busy=0.2, heap_touched_mb=400.0, outside_mb=200.0), "P5", "executors"),
+    ("too-much", repeated(heap_touched_mb=600.0), "P6", "heap"),
+    ("too-much", repeated(outside_mb=500.0), "P7", "beside"),
+    ("too-much", evidence(*(a_window(replace(SIZES, executors=1), at, busy=0.3) for at in range(6))), "P8", "cores"),
+    ("none", repeated(), "", None),
+    ("none", repeated(lost=(Lost("1", "released"), Lost("2", "unknown"))), "", None),
+    ("idle-slots", falling_behind(busy=0.3, cpu_share=0.3), "", None),
+    ("service", falling_behind(busy=0.97, cpu_share=0.02), "", None),
+]
+
+
+@pytest.mark.parametrize(("fault", "seen", "policy", "resource"), CASES)
+def test_each_fault_is_named(fault: str, seen: Evidence, policy: str, resource: Resource | None) -> None:
+    found = judge(RULES, seen)
+    assert (found.fault, found.policy, found.resource) == (fault, policy, resource)
+    assert found.reason.text
+
+
+def test_a_job_that_buffers_for_want_of_cpu_is_given_cores() -> None:
+    windows = [
+        a_window(at=at, behind=(100.0 * 1.5**at,), busy=0.97, outside_mb=1000.0 + 50 * at, memory_mb=2950.0 + 50 * at)
+        for at in range(6)
+    ]
+    assert judge(RULES, evidence(*windows)).policy == "P3"
+    dead = [*windows[:-1], replace(windows[-1], lost=(Lost("1", "memory"),))]
+    assert judge(RULES, evidence(*dead)).policy == "P2"  # whoever dies of it cannot wait
+
+
+def test_a_job_short_of_heap_that_burns_cpu_is_given_heap() -> None:
+    assert judge(RULES, falling_behind(busy=0.97, cpu_share=0.9, gc_share=0.4)).policy == "P1"
+
+
+def test_a_backlog_that_follows_a_service_is_not_answered_whatever_else_is_seen() -> None:
+    slow = (0.01,) * 8 + (0.1,) * 4
+    services = Services((100.0,) * 8 + (200.0, 300.0, 400.0, 500.0), {"prices": slow})
+    for seen in (falling_behind(busy=0.97), repeated(gc_share=0.3), repeated(outside_mb=1400.0, memory_mb=3300.0)):
+        found = judge(RULES, replace(seen, services=services))
+        assert (found.fault, found.resource) == ("service", None)
+        assert "prices" in found.reason.text
+
+
+def test_a_backlog_that_grows_while_a_service_is_slow_waits_for_it_before_they_correlate() -> None:
+    latency = (0.01,) * 10 + (0.02,) * 3
+    noisy = Services((*(50.0 + 850 * (at % 2) for at in range(10)), 60.0, 120.0, 250.0), {"prices": latency})
+    assert noisy.slow() is None
+    growing = replace(falling_behind(busy=0.97), services=noisy)
+    assert judge(RULES, growing).fault == "service"
+    assert judge(RULES, replace(growing, services=Services(noisy.backlog, {"prices": (0.02,) * 13}))).fault == "cpu"
+    assert judge(RULES, replace(repeated(gc_share=0.3), services=noisy)).policy == "P1"  # nothing waits for it
+
+
+def test_a_leak_is_named_and_raised_twice_at_the_most() -> None:
+    growing = [a_window(at=at, full_collections=1, heap_least_mb=900.0 + 40 * at) for at in range(6)]
+    found = judge(RULES, evidence(*growing))
+    assert (found.fault, found.resource) == ("leak", None)
+    pressing = [replace(window, gc_seconds=0.3 * (window.run_seconds or 0.0)) for window in growing]
+    assert judge(RULES, evidence(*pressing, raised=1)).policy == "P1"
+    assert judge(RULES, evidence(*pressing, raised=2)).resource is None
+    python = [a_window(at=at, python_mb=200.0 + 40 * at) for at in range(6)]
+    assert judge(RULES, evidence(*python)).fault == "leak"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"full_collections": 0},  # young collections leave what is old: it grows until a full one
+        {"full_collections": 1, "state": 40.0},  # the state fills, which has an end
+        {"full_collections": 1, "rate": 30.0},  # and so does what comes
+    ],
+)
+def test_growth_that_has_a_reason_is_no_leak(said: dict[str, Any]) -> None:
+    state, rate = said.pop("state", 0.0), said.pop("rate", 0.0)
+    growing = [
+        a_window(
+            replace(SIZES, executors=1),
+            at,
+            heap_least_mb=900.0 + 40 * at,
+            state_mb=state * at,
+            rate=100.0 + rate * at,
+            **said,
+        )
+        for at in range(6)
+    ]
+    assert judge(RULES, evidence(*growing)).fault != "leak"
+
+
+@st.composite
+def windows_of(draw: DrawFn, sizes: Sizes, least: int = 1, most: int = 8) -> list[ExecutorWindow]:
+    share, mb = st.floats(0.0, 1.0), st.none() | st.floats(0.0, 9000.0)
+    reasons = st.sampled_from(["heap", "memory", "released", "unknown"])
+    found = []
+    for at in range(draw(st.integers(least, most))):
+        found.append(a_window(
+            sizes, at, busy=draw(share), gc_share=draw(share), cpu_share=draw(share), heap_used_mb=draw(mb),
+            heap_least_mb=draw(mb), heap_touched_mb=draw(mb), outside_mb=draw(mb), memory_mb=draw(mb),
+            python_mb=draw(mb), full_collections=draw(st.integers(0, 3)), rate=draw(st.floats(1.0, 1000.0)),
+            done=draw(st.floats(1.0, 1000.0)), behind=tuple(draw(st.lists(st.floats(0.0, 1e6), max_size=3))),
+            lost=tuple(Lost("1", why) for why in draw(st.lists(reasons, max_size=1))),
+        ))  # fmt: skip
+    return found
+
+
+@st.composite
+def evidences(draw: DrawFn) -> Evidence:
+    return evidence(*draw(windows_of(draw(_SIZES))))
+
+
+@given(evidences())
+def test_who_answers_is_the_first_that_has_an_answer(seen: Evidence) -> None:
+    found = judge(RULES, seen)
+    if found.fault in ("service", "leak"):
+        return
+    answers = [answer for policy in ORDER if (answer := policy(RULES, seen)) is not None]
+    if not policies.buffering(RULES, seen):
+        assert found == (answers[0] if answers else found)
+        assert bool(answers) or found.fault == "none"
+    else:
+        assert found.policy not in ("P1", "P2")
+
+
+@given(evidences())
+def test_nothing_is_given_back_below_what_was_used(seen: Evidence) -> None:
+    found, sizes = judge(RULES, seen), seen.sizes
+    if found.resource is None:
+        return
+    now = sizes.of(found.resource)
+    assert (found.wanted > now) == found.up
+    if found.up:
+        return
+    after = sizes.with_(found.resource, found.wanted)
+    most = {name: getattr(seen.peaks, name) for name in ("heap_touched_mb", "outside_mb", "memory_mb")}
+    assert not any(
+        window.lost and any(each.why in ("heap", "memory") for each in window.lost) for window in seen.windows
+    )
+    assert found.policy != "P6" or after.heap_mb >= RULES.margin * most["heap_touched_mb"]
+    assert found.policy != "P7" or after.beside_mb >= RULES.margin * most["outside_mb"]
+    if found.policy in ("P6", "P7") and most["memory_mb"] <= most["heap_touched_mb"] + most["outside_mb"]:
+        more_touched_than_there_is = found.policy == "P7" and sizes.heap_mb < most["heap_touched_mb"]
+        assert after.memory_mb >= most["memory_mb"] or more_touched_than_there_is
+    if found.policy in ("P5", "P8"):
+        assert after.slots * RULES.busy_aim >= (seen.peaks.busy or 0.0) * sizes.slots - 1e-9
+
+
+@given(now=_SIZES, resource=st.sampled_from(RESOURCES), wanted=st.integers(1, 40_000), limits=st.builds(
+    Limits, host_memory_mb=st.none() | st.integers(1000, 32_000), host_cores=st.none() | st.integers(1, 16),
+    most_executors=st.none() | st.integers(1, 30), most_memory_mb=st.none() | st.integers(1000, 200_000),
+    memory_step_mb=st.sampled_from([1, 256, 1024]),
+))  # fmt: skip
+def test_what_is_asked_for_can_be_had(now: Sizes, resource: Resource, wanted: int, limits: Limits) -> None:
+    assume(wanted != now.of(resource) and limits.allow(now))
+    found = fitted(now, resource, wanted, limits)
+    if isinstance(found, Reason):
+        assert found.text
+        return
+    assert limits.allow(found)
+    assert found != now
+    assert found.heap_mb >= min(now.heap_mb, limits.least_heap_mb)
+    moved = found.of(resource) - now.of(resource)
+    assert moved == 0 or (moved > 0) == (wanted > now.of(resource))
+    if moved == 0:  # it is spread instead, and no slot is lost by it
+        assert found.slots >= now.slots
+
+
+def test_memory_that_fits_no_host_is_spread() -> None:
+    """As the paper's resizer maps 100 GB to 25 containers of 4 GB."""
+    found = fitted(Sizes(6000, 1000, 4, 2), "heap", 12_000, Limits(host_memory_mb=8192))
+    assert found == Sizes(6000, 1000, 2, 4)  # half the tasks in each: twice the heap for each of them
+    stuck = fitted(Sizes(6000, 1000, 1, 2), "heap", 12_000, Limits(host_memory_mb=7000))
+    assert isinstance(stuck, Reason)
+    assert "largest host has 7,000 MB" in stuck.text
+
+
+def test_a_host_that_is_smaller_than_any_executor_is_refused() -> None:
+    with pytest.raises(InputError, match=r"host_memory_mb: is less than the smallest executor takes"):
+        Limits(host_memory_mb=600)
+
+
+@st.composite
+def histories(draw: DrawFn) -> list[tuple[dict[str, Any], int]]:
+    """What the application does, window by window, and how long it takes until an action is carried out."""
+    kinds = st.sampled_from([
+        {}, {"gc_share": 0.3}, {"outside": 1.4}, {"grows": 1.4, "busy": 0.97}, {"busy": 0.1, "touched": 0.2},
+        {"touched": 0.2, "outside": 0.3}, {"lost": (Lost("1", "memory"),)}, {"lost": (Lost("1", "heap"),)},
+        {"grows": 1.4, "busy": 0.97, "cpu_share": 0.3}, {"rate": 300.0},
+    ])  # fmt: skip
+    return draw(st.lists(st.tuples(kinds, st.integers(1, 20)), min_size=1, max_size=8))
+
+
+def lived(history: list[tuple[dict[str, Any], int]], quota: Quota, limits: Limits) -> list[Action]:
+    """Everything that was done, with a step for each window; an action is carried out two windows later."""
+    state, sizes, done, at, wait = State(), SIZES, list[Action](), 0, 0
+    for kind, count in history:
+        for number in range(count):
+            said = dict(kind)
+            outside, touched = said.pop("outside", 0.93), said.pop("touched", 0.93)
+            growth = said.pop("grows", 1.0)
+            window = a_window(
+                sizes, at, heap_touched_mb=touched * sizes.heap_mb, outside_mb=outside * sizes.beside_mb,
+                memory_mb=touched * sizes.heap_mb + outside * sizes.beside_mb, behind=(100 * growth**number,), **said,
+            )  # fmt: skip
+            before = state
+            state, verdict, actions = step(RULES, limits, quota, state, window)
+            assert (verdict is None) == (before.in_flight is not None)
+            asked = [action for action in actions if action.what == "asked"]
+            assert len(asked) <= 1
+            assert not asked or before.in_flight is None or any(each.what == "taken-back" for each in actions)
+            done += actions
+            if state.in_flight is not None and state.in_flight.what == "asked":
+                wait += 1
+                if wait > 2:
+                    sizes, wait = state.in_flight.after, 0
+            at += 1
+    return done
+
+
+@settings(max_examples=40)
+@given(histories(), st.integers(1, 6))
+def test_quotas_bounds_and_one_action_at_a_time(history: list[tuple[dict[str, Any], int]], a_day: int) -> None:
+    quota, limits = Quota(a_day=a_day), Limits(host_memory_mb=6000, host_cores=4, most_executors=6)
+    done = lived(history, quota, limits)
+    asked = [action for action in done if action.what == "asked"]
+    for action in asked:
+        assert limits.allow(action.after)
+        # A change is taken back whatever the quota: it is the end of one that was counted.
+        mine = [each for each in asked if 0 <= action.at - each.at < DAY and each.policy != "back"]
+        assert len(mine) <= a_day
+    assert [action.number for action in asked] == list(range(1, len(asked) + 1))
+
+
+@settings(max_examples=40)
+@given(histories())
+def test_what_was_too_small_or_taken_back_is_not_tried_again(history: list[tuple[dict[str, Any], int]]) -> None:
+    done = lived([(said, count) for said, count in history if "rate" not in said], Quota(a_day=100), Limits())
+    asked = [action for action in done if action.what == "asked" and action.policy != "back"]
+    for at, action in enumerate(asked):
+        for before in asked[:at]:
+            alike = before.resource == action.resource and before.before.slots == action.before.slots
+            alike = alike and before.before.executors == action.before.executors
+            if alike and before.up and not action.up:
+                assert action.after.of(action.resource) > before.before.of(action.resource)
+    backs = {action.number: action for action in done if action.what == "taken-back"}
+    for number, back in backs.items():
+        later = [each for each in asked if each.number > number and each.resource == back.resource]
+        for each in later:
+            if each.before.executors == back.before.executors and each.before.cores == back.before.cores:
+                assert each.after.of(each.resource) != back.after.of(back.resource)
+
+
+@settings(max_examples=40)
+@given(histories())
+def test_the_action_log_is_the_memory(history: list[tuple[dict[str, Any], int]]) -> None:
+    """Whoever reads the log knows what whoever wrote it knew."""
+    done = lived(history, Quota(), Limits())
+    again = recalled(done)
+    flying = done[-1] if done and done[-1].what in ("asked", "seen") else None
+    assert again.in_flight == flying
+    assert again.number == max((action.number for action in done), default=0)
+
+
+def test_an_end_after_giving_back_is_taken_back_at_once_and_kept_from_then_on() -> None:
+    state, done = State(), list[Action]()
+
+    def turn(window: ExecutorWindow) -> None:
+        nonlocal state
+        state, _, actions = step(RULES, Limits(), Quota(), state, window)
+        done.extend(actions)
+
+    for at in range(6):
+        turn(a_window(at=at, heap_touched_mb=900.0))
+    assert [(action.what, action.policy) for action in done] == [("asked", "P6")]
+    small = done[0].after
+    turn(a_window(small, 6, lost=(Lost("1", "heap"),)))
+    assert [action.what for action in done[1:]] == ["seen", "taken-back", "asked"]
+    assert done[-1].after == SIZES
+    for at in range(7, 40):
+        turn(a_window(at=at, heap_touched_mb=900.0))
+    asked = [action for action in done if action.what == "asked" and not action.up]
+    assert all(action.after.heap_mb > small.heap_mb for action in asked[1:])
+
+
+def test_windows_that_were_judged_are_evidence() -> None:
+    windows = [a_window(at=at, heap_touched_mb=900.0) for at in range(6)]
+    state = seeing(State(), windows[:5])
+    _, verdict, actions = step(RULES, Limits(), Quota(), state, windows[5])
+    assert verdict is not None
+    assert verdict.policy == "P6"
+    assert len(actions) == 1
+
+
+def test_other_jobs_of_a_controller_count_too() -> None:
+    state = State()
+    for at in range(6):
+        state, verdict, actions = step(
+            RULES,
+            Limits(),
+            Quota(of_all_an_hour=3),
+            state,
+            a_window(at=at, heap_touched_mb=900.0),
+            others=(10.0, 20.0, 600.0),
+        )
+    assert verdict is not None
+    assert verdict.reason.code == "hold-quota"
+    assert not actions
+
+
+@pytest.mark.parametrize("field", ["factor", "margin"])
+def test_rules_that_cannot_be(field: str) -> None:
+    with pytest.raises(InputError, match="must be above 1"):
+        Rules(**{field: 1.0})

@@ -1,0 +1,29 @@
+"""Windows of real executors with a wrong size each, as `benchmarks/planted_sizes.py` measured them, judged again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autotrascale.domain.executor_window import ExecutorWindow
+from autotrascale.reading import validate
+from benchmarks.planted_sizes import Found, judged
+
+PLANTED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "planted_sizes.json").read_text())
+FAULTS = {"heap", "memory", "cpu", "leak", "too-much", "service"}
+
+
+def test_every_fault_was_planted() -> None:
+    assert {each["fault"] for each in PLANTED} == FAULTS
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda each: str(each["fault"]))
+def test_a_planted_fault_is_named(planted: dict[str, Any]) -> None:
+    windows = [validate(each, ExecutorWindow, place="window") for each in planted["windows"]]
+    said = judged(Found(planted["fault"], planted["ready"], windows, planted["services"]))
+    right = [fault for _, fault, _ in said if fault == planted["fault"]]
+    assert said
+    assert len(right) >= 0.95 * len(said), [fault for _, fault, _ in said]
