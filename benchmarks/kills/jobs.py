@@ -124,6 +124,7 @@ class Appended(Stateful):
 
 Job = Stateless | Stateful | TwoStates | Keyed | Appended
 JOBS: dict[str, type[Job]] = {job.name: job for job in (Stateless, Stateful, TwoStates, Keyed, Appended)}
+FENCED = ("two-states", "keyed", "appended")  # those whose sink is a `foreachBatch`
 
 
 def number(record: int) -> int:

@@ -64,7 +64,10 @@ def _obstacle(found: Situation) -> str:
     if found.not_replayable:
         return f"{' and '.join(found.not_replayable)} give each record only once"
     if not found.fenced:
-        return f"writes to {found.sink or 'an unknown sink'} cannot be cut off at an offset, only those of foreachBatch"
+        return (
+            f"writes to {found.sink or 'an unknown sink'} cannot be cut off at an offset, only those of foreachBatch,"
+            " to Spark's own files and to Kafka"
+        )
     if found.by_batches:
         return f"it goes by {found.by_batches}, and what comes of them depends on where a batch ends"
     if found.named:

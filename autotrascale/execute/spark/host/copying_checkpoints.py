@@ -81,8 +81,7 @@ def planned_like(own: str, others: str) -> str | None:
     (version, told, before), (_, theirs, sources) = own.split("\n", 2), others.split("\n", 2)
     if before.strip() == sources.strip():
         return None
-    kept = {name: value for name, value in json.loads(told).items() if name != "batchTimestampMs"}
-    return "\n".join([version, json.dumps({**json.loads(theirs), **kept}), sources])
+    return "\n".join([version, json.dumps({**json.loads(theirs), "conf": json.loads(told)["conf"]}), sources])
 
 
 def _copy_sources(original: Path, target: Path) -> None:
