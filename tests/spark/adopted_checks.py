@@ -28,6 +28,7 @@ from autotrascale import mark
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.execute.spark.adopted.client import Client
 from autotrascale.execute.spark.adopted.messages import Rescale, Rescaled
+from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
 from autotrascale.execute.spark.host.sources import gives_all, source_options
 from autotrascale.monitor.marks import naming_names
 
@@ -348,6 +349,23 @@ def a_checkpoint_that_spark_made_goes_with_the_query() -> None:
     assert place.is_dir()
     query.stop()
     until(lambda: not place.exists())
+
+
+@check
+def a_folder_here_is_read_as_spark_reads_it() -> None:
+    query = started("read")
+    assert rescaled(query, 3).done
+    query.stop()
+    read = CheckpointFolder(SparkSession.active(), str(FOLDER / "read"))
+    found, other = read.read(), CheckpointFolder(SparkSession.active(), f"file://{FOLDER}/nothing").read()
+    assert read._here == FOLDER / "read"
+    assert found.planned
+    assert found.stores
+    assert (other.planned, other.stores) == ((), ())
+    read._here = None
+    again = read.read()
+    assert (again.planned, again.committed) == (found.planned, found.committed)
+    assert set(again.stores) == set(found.stores)
 
 
 @check
