@@ -1,5 +1,9 @@
-"""A long batch in flight when its job is to be rescaled in place: waited for, or cut short and taken along to the new
-parallelism. `python -m benchmarks.cutting_bench`.
+"""A long batch in flight when its job is to be rescaled in place: `python -m benchmarks.cutting_bench`.
+
+waited for   to its end, as with a great `patience.finish_batch`
+run first    after some seconds it is cut off, and runs again as it was planned before its state is moved: what is done
+             where it cannot be taken along
+cut short    at once, and taken along to the new parallelism
 
 One job whose operator stalls for each record, so that a batch takes seconds with one task and a sixth of them with six.
 Records are there in plenty, and batches follow one another. In each rescale from one task to six, some seconds into a
@@ -21,7 +25,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -38,9 +43,10 @@ from autotrascale.execute.spark.settings import Patience, SparkSettings
 from autotrascale.jobs.stalls import parked
 from benchmarks.kills.archive import JAVA
 
-KEYS, STALL, INTO = 50, 0.001, 2.0
+KEYS, STALL, INTO, PATIENCE = 50, 0.001, 2.0, 3.0
+_BEFORE: dict[str, Any] = {"is_better_cut_short": lambda *_: False, "can_be_taken_along": lambda *_: False}
 FEW, MANY = {"source": 1, "count": 1}, {"source": 1, "count": 6}
-WAYS = ("waited for", "cut short")
+WAYS = ("waited for", "run first", "cut short")
 
 
 @dataclass(frozen=True)
@@ -97,10 +103,10 @@ class Run:
         self.bring(5)
         self.await_writes(self.files - 3)
         self.live.wait(INTO)
-        as_it_is = rescaling.is_better_cut_short
-        decide = as_it_is if way == "cut short" else lambda *_: False
+        patience = replace(self.live.settings.patience, finish_batch=120.0 if way == "waited for" else PATIENCE)
+        self.live.settings = replace(self.live.settings, patience=patience)
         began = time.time()
-        with mock.patch.object(rescaling, "is_better_cut_short", decide):
+        with mock.patch.multiple(rescaling, **_BEFORE) if way == "run first" else nullcontext():
             done = self.live.rescale(MANY)
         ended = time.time()
         self.await_writes(self.files)
@@ -131,7 +137,7 @@ def measured(records: int, times: int, folder: Path) -> dict[str, Any]:
         python_path=(str(Path(__file__).parents[1]),),
         master="local[8]",
         conf={"spark.driver.extraJavaOptions": JAVA},
-        patience=Patience(start=150.0, command=120.0, first_batch=180.0, finish_batch=120.0),
+        patience=Patience(start=150.0, command=120.0, first_batch=180.0),
         work_dir=str(folder / "work"),
     )
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
@@ -139,8 +145,8 @@ def measured(records: int, times: int, folder: Path) -> dict[str, Any]:
         run = Run(live, folder, records)
         run.bring(1)
         live.start(FEW)
-        for number in range(2 * times):
-            found[way := WAYS[number % 2]].append(seen := run.rescale(way))
+        for number in range(len(WAYS) * times):
+            found[way := WAYS[number % len(WAYS)]].append(seen := run.rescale(way))
             print(f"{time.strftime('%H:%M:%S')} {way}: {json.dumps(seen)}", file=sys.stderr, flush=True)
             live.rescale(FEW)
         wrong = run.keys_wrong()

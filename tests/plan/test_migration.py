@@ -166,24 +166,25 @@ parallelisms = st.dictionaries(st.sampled_from("abc"), st.integers(1, 9))
 batches = st.builds(InFlight, seconds, seconds, seconds, seconds, parts)
 
 
-@given(batches, parallelisms)
-def test_a_batch_is_cut_short_only_where_that_is_sooner_done(batch: InFlight, k: dict[str, int]) -> None:
+@given(batches, parallelisms, seconds)
+def test_a_batch_is_cut_short_only_where_that_is_sooner_done(batch: InFlight, k: dict[str, int], most: float) -> None:
     again = share(batch.before_seconds, batch.before, k)
     assert again >= 0
-    if is_worth_cutting(batch, k):
+    if is_worth_cutting(batch, k, most):
         assert again < 1
-        assert batch.seconds + 1 < batch.before_seconds  # nobody cuts what should be over by now
+        assert batch.seconds + max(1, most) < batch.before_seconds  # nobody cuts what should be over by then
         assert again * batch.before_seconds < batch.before_seconds - batch.seconds
         earlier = replace(batch, seconds=batch.seconds / 2)
-        assert is_worth_cutting(earlier, k)
-        assert is_worth_cutting(batch, {name: k.get(name, 9) * 2 for name in "abc"})  # more helps no less
+        assert is_worth_cutting(earlier, k, most)
+        assert is_worth_cutting(batch, k, most / 2)
+        assert is_worth_cutting(batch, {name: k.get(name, 9) * 2 for name in "abc"}, most)  # more helps no less
 
 
 @given(batches, parallelisms)
 def test_nothing_is_cut_short_for_less_parallelism_or_as_much(batch: InFlight, less: dict[str, int]) -> None:
     least = {name: min((p.tasks for p in batch.before if p.operator == name), default=9) for name in "abc"}
     k = {name: min(least[name], count) for name, count in less.items()}
-    assert not is_worth_cutting(batch, k)
+    assert not is_worth_cutting(batch, k, 0.0)
 
 
 @given(st.floats(0.1, 100), st.integers(1, 9), st.integers(1, 9))

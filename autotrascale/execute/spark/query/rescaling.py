@@ -136,9 +136,10 @@ class Changes:
         """Waits for the batch in flight, within reason; what is cut off runs again. There may be none for hours.
         `then`: not for one that is done sooner from its start at this parallelism."""
         began, batches = time.monotonic(), self.connection.watch.batches
+        until = began + self.settings.patience.finish_batch
         query.hold_load()
         done, idle = len(batches), Idle(self.connection)
-        while time.monotonic() - began < self.settings.patience.finish_batch:
+        while (left := until - time.monotonic()) > 0:
             self.connection.poll()
             if query.generated and batches:
                 at_rest = query.has_come_to_rest(batches[-1])
@@ -146,7 +147,7 @@ class Changes:
                 at_rest = idle.for_long()
             else:  # a source that is not ours cannot be held; the moment after a commit is the best there is
                 at_rest = len(batches) > done or idle.now()
-            if at_rest or (then is not None and is_better_cut_short(self.connection.watch, then)):
+            if at_rest or (then is not None and is_better_cut_short(self.connection.watch, then, left)):
                 break
             time.sleep(POLL_SECONDS)
         query.last_commit_ms = self.connection.last_commit_ms()

@@ -44,14 +44,13 @@ def can_be_taken_along(connection: Connection, settings: SparkSettings) -> bool:
     return found.fenced and found.committed
 
 
-def is_better_cut_short(watch: Watch, k: Mapping[str, int]) -> bool:
-    """The batch in flight, now."""
-    running = watch.in_flight(now_ms())
-    if running is None or len(watch.batches) < 2:
+def is_better_cut_short(watch: Watch, k: Mapping[str, int], patience: float) -> bool:
+    """The batch in flight, now, which would be waited for so many seconds."""
+    if (running := watch.in_flight(now_ms())) is None:
         return False
-    earlier, before = watch.batches[-2:]
-    covered = (before.started_ms - earlier.started_ms) / 1000
-    return is_worth_cutting(InFlight(running.seconds, running.covered, before.seconds, covered, _parts(before)), k)
+    before = watch.batches[-1]
+    batch = InFlight(running.seconds, running.covered, before.seconds, before.offered_seconds or 0.0, _parts(before))
+    return is_worth_cutting(batch, k, patience)
 
 
 def take_along(connection: Connection, settings: SparkSettings, read: Read, query: Query, k: Mapping[str, int],
