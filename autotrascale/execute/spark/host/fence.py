@@ -103,11 +103,12 @@ class _Fenceable:
 @contextmanager
 def fenceable() -> Iterator[None]:
     """Within, a fence can be put before what a writer is given as its `foreachBatch`, later."""
+    kept = DataStreamWriter.foreachBatch
     setattr(DataStreamWriter, "foreachBatch", hold)  # noqa: B010 - a method cannot be assigned
     try:
         yield
     finally:
-        setattr(DataStreamWriter, "foreachBatch", _foreach_batch)  # noqa: B010
+        setattr(DataStreamWriter, "foreachBatch", kept)  # noqa: B010
 
 
 def hold(writer: DataStreamWriter, do: Write) -> DataStreamWriter:
