@@ -170,6 +170,8 @@ def test_a_batch_that_was_cut_short_keeps_its_number(query: Query) -> None:
     assert query.generation == generation.read(query.folder) == Generation(1, Visible(after=2, raised=-1))
     assert 3 + query.generation.visible.raised == 2  # what the sink may have seen of it
     assert query.parallelism == AFTER
+    assert Path(before).exists()  # to remove it takes a while
+    query.remove_copies()
     assert not Path(before).exists()
 
 

@@ -67,7 +67,10 @@ class Changes:
         where = query.checkpoint, str(query.load_file), query.generation.visible
         started = self.connection.start_query(query.parallelism, *where)
         query.running, query.generated, query.not_replayable = True, started.generated, started.not_replayable
-        return {**phases, "start": started.seconds, "first_batch": self._await_batches(1, or_idle=True)}
+        phases |= {"start": started.seconds, "first_batch": self._await_batches(1, or_idle=True)}
+        if query.generation.number:
+            query.remove_copies()
+        return phases
 
     def prepare(self, query: Query) -> dict[str, float]:
         """Of a query that is stopped: what was begun in its checkpoint and not finished is finished, and its state is

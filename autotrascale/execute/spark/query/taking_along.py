@@ -56,7 +56,7 @@ def is_better_cut_short(watch: Watch, k: Mapping[str, int], patience: float) -> 
 def take_along(connection: Connection, settings: SparkSettings, read: Read, query: Query, k: Mapping[str, int],
                wanted: int) -> bool:  # fmt: skip
     """Of a query that is stopped. False where there is nothing to take along, or it did not work out: then everything
-    is as it was."""
+    is as it was. Else the old checkpoint is rubbish, and can be removed once the job runs again."""
     if (batch := checkpoint.in_the_way(read(query.checkpoint), wanted)) is None:
         return False
     copy, ask = str(query.next_checkpoint), partial(connection.ask, seconds=settings.patience.command)
@@ -72,7 +72,6 @@ def take_along(connection: Connection, settings: SparkSettings, read: Read, quer
         return False
     assert isinstance(given, Given)
     query.hand_over(query.generation.visible.handed_over(batch - 1, given.batch - 1), k)
-    query.remove_copies()
     return True
 
 
