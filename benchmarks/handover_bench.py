@@ -51,6 +51,7 @@ JOBS = ("appended", "two-states", "stateful")
 VICTIMS = ("host", "JVM", "controller")
 _PARALLELISM = ({"source": 2, "count": 2}, {"source": 2, "count": 3})
 _BEFORE, _AFTER = 12.0, 5.0  # seconds that are watched around a rescale
+_NOTHING_FOR = 60.0  # seconds
 _ONE_HOME = 8
 _SHARES = [each / 20 for each in range(21)]
 
@@ -129,11 +130,12 @@ def measured(keys: int, times: int, folder: Path, java: str) -> dict[str, Any]:
                 if number >= 2 and "failed" not in seen:  # the first of each warms up
                     found.setdefault(how, []).append(seen)
             records = feeder.pause()
-            wrong = job.difference(records)
-            until = time.monotonic() + 60
-            while wrong and time.monotonic() < until:
+            wrong, until = job.difference(records), time.monotonic() + _NOTHING_FOR
+            while wrong and time.monotonic() < until:  # a machine that is busy is behind, and catches up
                 live.wait(2.0)
-                wrong = job.difference(records)
+                before, wrong = wrong, job.difference(records)
+                if wrong < before:
+                    until = time.monotonic() + _NOTHING_FOR
             feeder.go_on()
     finally:
         feeder.end()

@@ -32,7 +32,7 @@ from autotrascale.execute.spark.query.checkpoint import Checkpoint, Planned, Sto
 from autotrascale.execute.spark.query.generation import Generation, Visible
 from autotrascale.execute.spark.query.overlapping import NotHandedOverError, Overlap
 from autotrascale.execute.spark.query.query import Query
-from autotrascale.execute.spark.query.rescaling import Changes
+from autotrascale.execute.spark.query.rescaling import Changes, NotBuiltError
 from autotrascale.execute.spark.query.taking_along import take_along
 from autotrascale.execute.spark.settings import SparkSettings
 
@@ -154,6 +154,15 @@ def test_why_it_is_overlapped_or_not(query: Query) -> None:
     assert "4 slots have no room for both, which need 5" in overlap(host).choice(query, AFTER).why
     query.not_replayable = ("socket",)
     assert "socket give each record only once" in overlap(host).choice(query, AFTER).why
+
+
+def test_what_cannot_be_built_is_refused_before_anything_stops(query: Query) -> None:
+    host, query.running = FakeHost(query, ("BuildQuery", QueryFailedError)), True
+    with pytest.raises(NotBuiltError, match="planted"):
+        overlap(host).changes.rescale(query, AFTER, {"source": 10.0})
+    assert host.asked == []
+    assert query.running
+    assert query.parallelism == BEFORE
 
 
 def taken_along(host: FakeHost, query: Query) -> bool:
