@@ -44,7 +44,9 @@ from autotrascale.jobs.stalls import parked
 from benchmarks.kills.archive import JAVA
 
 KEYS, STALL, INTO, PATIENCE = 50, 0.001, 2.0, 3.0
-_BEFORE: dict[str, Any] = {"is_better_cut_short": lambda *_: False, "can_be_taken_along": lambda *_: False}
+_BEFORE: dict[str, Any] = {
+    name: lambda *_: False for name in ("is_better_cut_short", "can_be_taken_along", "take_along")
+}
 FEW, MANY = {"source": 1, "count": 1}, {"source": 1, "count": 6}
 WAYS = ("waited for", "run first", "cut short")
 
