@@ -166,13 +166,18 @@ def _middle(seen: list[dict[str, Any]], name: str) -> float:
     return round(statistics.median(each[name] for each in seen), 1)
 
 
+def figures(records: int = 12_000, times: int = 2) -> dict[str, Any]:
+    """JSON-able."""
+    with tempfile.TemporaryDirectory(prefix="cutting-bench-", ignore_cleanup_errors=True) as folder:
+        return measured(records, times, Path(folder))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=12_000, help="in a batch")
     parser.add_argument("--times", type=int, default=2, help="rescales of each kind")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="cutting-bench-", ignore_cleanup_errors=True) as folder:
-        print(json.dumps(measured(arguments.records, arguments.times, Path(folder)), indent=2))
+    print(json.dumps(figures(arguments.records, arguments.times), indent=2))
 
 
 if __name__ == "__main__":

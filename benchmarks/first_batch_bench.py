@@ -51,13 +51,14 @@ class Rescales:
         writer = self._timed("build", lambda: self._job.build(Flow(self._spark, self._job.topology, k, "none")))
         return self._timed("start", writer.option("checkpointLocation", self._checkpoint).start)
 
-    def once(self, query: StreamingQuery) -> StreamingQuery:
+    def once(self, query: StreamingQuery, feeder: Feeder) -> StreamingQuery:
         time.sleep(_WARM)
         usual = query.lastProgress
         assert usual is not None
         self._note("usual", usual)
-        while not waits(query.status):
-            time.sleep(0.005)
+        feeder.pause()
+        _until(lambda: waits(query.status))
+        feeder.go_on()
         self._timed("stop", query.stop)
         folder = CheckpointFolder(self._spark, self._checkpoint)
         self._timed("read", folder.read)
@@ -93,11 +94,13 @@ def measured(keys: int, times: int, folder: Path) -> dict[str, Any]:
         query = rescales.start()
         _until(lambda: len(query.recentProgress) > 1)
         for _ in range(times + 1):
-            query = rescales.once(query)
+            query = rescales.once(query, feeder)
             print(time.strftime("%H:%M:%S"), {name: round(all_[-1], 2) for name, all_ in rescales.found.items()},
                   file=sys.stderr, flush=True)  # fmt: skip
+        feeder.pause()
         _until(lambda: waits(query.status))
         query.stop()
+        feeder.go_on()
     finally:
         feeder.end()
         spark.stop()
@@ -110,13 +113,18 @@ def _until(there: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
+def figures(keys: int = 100_000, times: int = 4) -> dict[str, Any]:
+    """JSON-able."""
+    with tempfile.TemporaryDirectory(prefix="first-batch-", ignore_cleanup_errors=True) as folder:
+        return measured(keys, times, Path(folder))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--times", type=int, default=4, help="beside the first, which compiles code")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="first-batch-", ignore_cleanup_errors=True) as folder:
-        print(json.dumps(measured(arguments.keys, arguments.times, Path(folder)), indent=2))
+    print(json.dumps(figures(arguments.keys, arguments.times), indent=2))
 
 
 if __name__ == "__main__":
