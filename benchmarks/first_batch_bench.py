@@ -85,7 +85,8 @@ class Rescales:
 
 def measured(keys: int, times: int, folder: Path) -> dict[str, Any]:
     (folder / "in").mkdir()
-    settings = SparkSettings(job="none:none", master="local[6]", driver_memory="1500m")
+    kept = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
+    settings = SparkSettings(job="none:none", master="local[6]", driver_memory="1500m", conf=kept)
     event_log_folder(folder).mkdir()
     spark = session.open_session(configuration(settings, folder), folder, 60.0)
     spark.sparkContext.setLogLevel("ERROR")
@@ -110,7 +111,7 @@ def measured(keys: int, times: int, folder: Path) -> dict[str, Any]:
 
 def _until(there: Callable[[], bool]) -> None:
     while not there():
-        time.sleep(0.005)
+        time.sleep(0.02)
 
 
 def figures(keys: int = 100_000, times: int = 4) -> dict[str, Any]:
