@@ -7,10 +7,16 @@ gap       the longest time between two writes, from the begin of the rescale to 
           between two writes as a rule (the median before)
 latency   the 99th percentile over records, from their file being there to the end of their write; of a rescale beside
           that of the seconds before it
-kills     rescales that are overlapped while the host, its JVM or the controller is killed in one of its phases, of two
-          jobs whose sinks are fenced, and then compared with what all records must give
+kills     rescales that are overlapped while the host, its JVM or the controller is killed in one of its phases, of
+          three jobs whose sinks are fenced (two write by `foreachBatch`, one to files of Spark's own), and then
+          compared with what all records must give
 
     python -m benchmarks.handover_bench --keys 10000 100000 --times 3 --kills 20 --seed 0
+
+What one run prints can be kept, and the costs that `plan/migration/choice.py` goes by are fitted to several of them:
+
+    python -m benchmarks.handover_bench --keys 1000000 --times 2 > million.json
+    python -m benchmarks.handover_bench --fit few.json many.json million.json
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -41,10 +47,11 @@ from autotrascale.plan.migration.costs import line
 from benchmarks.kills.archive import quick_java
 from benchmarks.kills.run import OVERLAP_PHASES, Feeder, Fire, Kill, Outcome
 
-JOBS = ("appended", "two-states")
+JOBS = ("appended", "two-states", "stateful")
 VICTIMS = ("host", "JVM", "controller")
 _PARALLELISM = ({"source": 2, "count": 2}, {"source": 2, "count": 3})
 _BEFORE, _AFTER = 12.0, 5.0  # seconds that are watched around a rescale
+_NOTHING_FOR = 60.0  # seconds
 _ONE_HOME = 8
 _SHARES = [each / 20 for each in range(21)]
 
@@ -123,11 +130,12 @@ def measured(keys: int, times: int, folder: Path, java: str) -> dict[str, Any]:
                 if number >= 2 and "failed" not in seen:  # the first of each warms up
                     found.setdefault(how, []).append(seen)
             records = feeder.pause()
-            wrong = job.difference(records)
-            until = time.monotonic() + 60
-            while wrong and time.monotonic() < until:
+            wrong, until = job.difference(records), time.monotonic() + _NOTHING_FOR
+            while wrong and time.monotonic() < until:  # a machine that is busy is behind, and catches up
                 live.wait(2.0)
-                wrong = job.difference(records)
+                before, wrong = wrong, job.difference(records)
+                if wrong < before:
+                    until = time.monotonic() + _NOTHING_FOR
             feeder.go_on()
     finally:
         feeder.end()
@@ -190,18 +198,22 @@ def middle(seen: list[dict[str, float]], name: str) -> float:
     return rounded(statistics.median(each[name] for each in seen if name in each))
 
 
-def costs(sizes: list[dict[str, Any]]) -> dict[str, Any]:
-    """What `plan/migration/choice.py` goes by: straight lines through the medians."""
+def costs(sizes: list[dict[str, Any]]) -> str:
+    """What `plan/migration/choice.py` goes by, as it stands there: straight lines through the medians."""
 
-    def fitted(read: Any) -> list[float]:
+    def fitted(read: Callable[[dict[str, Any]], float]) -> str:
         through = line([(size["keys"], read(size)) for size in sizes if {"in-place", "overlap"} <= size.keys()])
-        return [round(through.seconds, 2), float(f"{through.per_key:.2g}")]
+        return f"Line({through.seconds:.2f}, {through.per_key:.2g})"
 
-    return {
-        "in_place": fitted(lambda size: size["in-place"]["gap_beyond"]["median"]),
-        "hand_over": fitted(lambda size: size["overlap"]["gap_beyond"]["median"]),
-        "preparing": fitted(lambda size: size["overlap"]["phases"]["seconds"]),
-    }
+    in_place = fitted(lambda size: size["in-place"]["gap_beyond"]["median"])
+    hand_over = fitted(lambda size: size["overlap"]["gap_beyond"]["median"])
+    preparing = fitted(lambda size: size["overlap"]["phases"]["seconds"])
+    return f"MEASURED = Costs(in_place={in_place}, hand_over={hand_over}, preparing={preparing})"
+
+
+def fit(files: Sequence[str]) -> str:
+    """To what earlier runs printed."""
+    return costs([size for file in files for size in json.loads(Path(file).read_text())["sizes"]])
 
 
 # -- kills -----------------------------------------------------------------------------------------------------------
@@ -222,7 +234,7 @@ def killed(count: int, folder: Path, seed: int, java: str) -> Iterator[Outcome]:
         job = kills[0].job
         home, kills = [kill for kill in kills[:_ONE_HOME] if kill.job == job], kills
         kills = kills[len(home) :]
-        at = Fire(job, folder / f"{job}-{len(kills)}", chance, java=java)
+        at = Fire(job, folder / f"{job}-{len(kills)}", chance, java=java, fenced=True)
         try:
             at.up()
             for kill in home:
@@ -282,7 +294,11 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=3, help="rescales of each kind, for each number of keys")
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fit", nargs="+", metavar="FILE", help="measure nothing: fit the costs to earlier runs")
     arguments = parser.parse_args()
+    if arguments.fit:
+        print(fit(arguments.fit))
+        return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # and takes all that it started along
     print(json.dumps(figures(arguments.keys, arguments.times, arguments.kills, arguments.seed), indent=2))
 

@@ -1,9 +1,11 @@
 """Overlapped rescales of a job that reads a topic, while records are sent to it: `python -m benchmarks.handover_kafka`.
 
 A real broker on loopback. At the end each page's last count must be the records that were sent, and the batches that
-the sink saw must be numbered without a gap or a repetition.
+the sink saw must be numbered without a gap or a repetition. With `--to topic` the sink is another topic, written by a
+format of Spark's own: there no count may be repeated.
 
     python -m benchmarks.handover_kafka --rescales 4
+    python -m benchmarks.handover_kafka --rescales 4 --to topic
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
 
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.spark.live import LiveSpark
@@ -27,17 +31,19 @@ from autotrascale.execute.spark.load.topic import KafkaTopic, SourceSettings
 from autotrascale.execute.spark.query.flow import Flow, Query
 from autotrascale.execute.spark.settings import SparkSettings
 from benchmarks.kafka_bench import broker_in
+from benchmarks.kafka_broker import Broker
 from benchmarks.kills.archive import JAVA
 
-TOPIC, PAGES, SOME = "clicks", 40, 50
+TOPIC, COUNTS, PAGES, SOME = "clicks", "counts", 40, 50
 _WITHIN = 60.0  # seconds, for what was sent to come out
 
 
 @dataclass(frozen=True)
 class Pages:
-    """How often each page was clicked; a file for each batch, by its number."""
+    """How often each page was clicked; a file for each batch, by its number, or records for the broker at `servers`."""
 
     results: str = ""
+    servers: str = ""
 
     name: ClassVar[str] = "pages"
     topology: ClassVar[Topology] = Topology({"source": Operator(), "count": Operator(("source",), stateful=True)})
@@ -48,6 +54,10 @@ class Pages:
 
         rows = flow.load("source", "page string", made)
         counts = flow.operator("count", rows, do=lambda df: df.groupBy("page").count(), by=["page"])
+        if self.servers:
+            said = counts.select(fn.to_json(fn.array("page", fn.col("count").cast("string"))).alias("value"))
+            writer = said.writeStream.outputMode("update").format("kafka").option("topic", COUNTS)
+            return writer.option("kafka.bootstrap.servers", self.servers)
         folder = Path(self.results)
 
         def write(batch: DataFrame, number: int) -> None:
@@ -61,10 +71,12 @@ def pages(numbers: list[int]) -> list[str]:
     return [f"page-{number % PAGES}" for number in numbers]
 
 
-def measure(rescales: int, folder: Path) -> dict[str, Any]:
+def measure(rescales: int, folder: Path, *, to_topic: bool = False) -> dict[str, Any]:
     (results := folder / "results").mkdir()
     with broker_in(folder) as broker:
         broker.create(TOPIC, 3)
+        broker.create(COUNTS, 1)
+        found = partial(said, broker) if to_topic else partial(last, results)
         sent, over = Counter[str](), threading.Event()
 
         def feed() -> None:
@@ -75,7 +87,7 @@ def measure(rescales: int, folder: Path) -> dict[str, Any]:
 
         settings = SparkSettings(
             job="benchmarks.handover_kafka:Pages",
-            options={"results": str(results)},
+            options={"servers": broker.servers} if to_topic else {"results": str(results)},
             python_path=(str(Path(__file__).parents[1]),),
             master="local[8]",
             conf={"spark.driver.extraJavaOptions": JAVA},
@@ -92,8 +104,10 @@ def measure(rescales: int, folder: Path) -> dict[str, Any]:
                 over.set()
                 feeder.join()
                 until = time.monotonic() + _WITHIN
-                while last(results) != sent and time.monotonic() < until:
+                while found() != sent and time.monotonic() < until:
                     live.wait(0.5)
+            counted = found()
+            lines = broker.read(COUNTS, broker.records(COUNTS)) if to_topic else []
         finally:
             over.set()
             feeder.join()
@@ -102,10 +116,22 @@ def measure(rescales: int, folder: Path) -> dict[str, Any]:
         "rescales": rescales,
         "overlapped": sum(each.done and each.how.startswith("overlap: ") for each in done),
         "records": sent.total(),
-        "lost": (sent - last(results)).total(),
-        "doubled": (last(results) - sent).total(),
-        "numbers_without_gaps": numbers == list(range(len(numbers))),
+        "lost": (sent - counted).total(),
+        "doubled": (counted - sent).total(),
+        **(
+            {"written": len(lines), "written_twice": len(lines) - len(set(lines))}
+            if to_topic
+            else {"numbers_without_gaps": numbers == list(range(len(numbers)))}
+        ),
     }
+
+
+def said(broker: Broker) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for line in broker.read(COUNTS, broker.records(COUNTS)):
+        page, count = json.loads(line[line.index("[") :])
+        counts[page] = max(counts[page], int(count))
+    return counts
 
 
 def last(results: Path) -> Counter[str]:
@@ -119,9 +145,10 @@ def last(results: Path) -> Counter[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rescales", type=int, default=4)
+    parser.add_argument("--to", choices=("function", "topic"), default="function", help="the job's sink")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="handover-kafka-", ignore_cleanup_errors=True) as folder:
-        print(json.dumps(measure(arguments.rescales, Path(folder)), indent=2))
+        print(json.dumps(measure(arguments.rescales, Path(folder), to_topic=arguments.to == "topic"), indent=2))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ is in, and can be made to wait there until somebody has been killed."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -119,10 +119,10 @@ class _Hooks:
             self._reach(f"after {name}", connection)
             return answer
 
-        def rested(changes: Changes, query: Query) -> float:
+        def rested(changes: Changes, query: Query, then: Mapping[str, int] | None = None) -> float:
             self._reach("before finish", changes.connection)
             self._reach("in finish", changes.connection)
-            return rest(changes, query)
+            return rest(changes, query, then)
 
         patched: list[tuple[Any, str, Callable[..., Any]]] = [
             (Connection, "ask", asked),

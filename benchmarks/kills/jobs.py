@@ -6,6 +6,8 @@
     keyed        how often each of many keys came               counts
     appended     every number that was not seen before          batches of a `foreachBatch`, which are there once for
                                                                 each number that it is given
+    windowed     how many there are in each window of time      the same, of windows that a watermark has closed; where
+                                                                a batch ends says which, and when
 
 Records are numbers, in files that appear in `folder`/in; results go to `folder`/out. Numbers come again after a while
 (`number`), so that later batches need the state of earlier ones. Nothing is written in Python that runs in workers: to
@@ -29,6 +31,7 @@ from autotrascale.execute.spark.query.flow import Flow, Query
 
 _BLOCK = 400  # records
 _GROUPS = 40
+_WINDOW, _LATE = 10, 20  # seconds of records' own time, of which there is one for each record
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,34 @@ class Appended(Stateful):
         return Counter(line["n"] for line in _written(self.folder))
 
 
-Job = Stateless | Stateful | TwoStates | Keyed | Appended
-JOBS: dict[str, type[Job]] = {job.name: job for job in (Stateless, Stateful, TwoStates, Keyed, Appended)}
+@dataclass(frozen=True)
+class Windowed:
+    folder: str
+
+    name: ClassVar[str] = "windowed"
+    topology: ClassVar[Topology] = Topology({"source": Operator(), "count": Operator(("source",), stateful=True)})
+
+    def build(self, flow: Flow) -> Query:
+        at = _records(flow, self.folder).select(fn.timestamp_seconds("n").alias("at"))
+        late = at.withWatermark("at", f"{_LATE} seconds")
+        window = fn.window("at", f"{_WINDOW} seconds")
+        counts = flow.operator("count", late, do=lambda df: df.groupBy(window).count())
+        return _batches(counts.select(fn.unix_seconds("window.start").alias("n"), "count"), self.folder, "append")
+
+    def found(self) -> Counter[int]:
+        counts: Counter[int] = Counter()
+        for line in _written(self.folder):
+            counts[line["n"]] += line["count"]
+        return counts
+
+    def expected(self, records: int) -> Counter[int]:
+        closed = max(0, records - 1 - _LATE) // _WINDOW
+        return Counter({window * _WINDOW: _WINDOW for window in range(closed)})
+
+
+Job = Stateless | Stateful | TwoStates | Keyed | Appended | Windowed
+JOBS: dict[str, type[Job]] = {job.name: job for job in (Stateless, Stateful, TwoStates, Keyed, Appended, Windowed)}
+FENCED = ("two-states", "keyed", "appended", "windowed")  # those whose sink is a `foreachBatch`
 
 
 def number(record: int) -> int:

@@ -22,7 +22,7 @@ from autotrascale.execute.spark.connection.processes import session_members
 from autotrascale.execute.spark.settings import Patience, SparkSettings
 from benchmarks.kills.archive import JAVA
 from benchmarks.kills.controller import Reached, Rescale, Up, control
-from benchmarks.kills.jobs import JOBS, Job
+from benchmarks.kills.jobs import FENCED, JOBS, Job
 
 PATIENCE = Patience(start=150.0, command=90.0, first_batch=120.0)
 _EVERY, _RECORDS = 0.25, 40  # a file with so many records, every so many seconds
@@ -49,6 +49,8 @@ OVERLAP_PHASES: dict[str, tuple[str, ...]] = {
     "before the rename": ("after HandOver",),
     "after the rename": ("before LetWrite", "in LetWrite", "after LetWrite"),
 }
+# Where the sink is fenced, a batch that was cut short is not run first, but taken along.
+_TAKEN_ALONG = {"in RunOpenBatch": ("in CopyCheckpoint", "before GiveBatch", "after GiveBatch")}
 WITHOUT_STATE = ("finishing the batch", "before the first batch", "coming back", "any moment")
 VICTIMS = ("host", "JVM", "controller", "executor")
 
@@ -85,6 +87,7 @@ class Fire:
     conf: dict[str, str] = field(default_factory=dict)
     java: str = JAVA
     first: int = _RECORDS  # in the first file
+    fenced: bool = False  # also where Spark would write by itself: its rescales may be overlapped
     executors: Callable[[], list[int]] = list
 
     def __post_init__(self) -> None:
@@ -101,6 +104,7 @@ class Fire:
             driver_memory="700m",
             prime_batches=2,
             patience=PATIENCE,
+            rescale="overlap" if self.fenced else "in-place",
             work_dir=str(self.folder / "work"),
         )
         self.host, self.hosts = 0, set[int]()
@@ -161,11 +165,13 @@ class Fire:
 
     def under_fire(self, kill: Kill) -> Outcome:
         began, outcome = time.monotonic(), Outcome(kill)
-        point = self.chance.choice({**PHASES, **OVERLAP_PHASES}[kill.phase])
+        point = cut = self.chance.choice({**PHASES, **OVERLAP_PHASES}[kill.phase])
+        if self.fenced or self.job_name in FENCED:
+            point = self.chance.choice(_TAKEN_ALONG.get(cut, (cut,)))
         how = "overlap" if kill.phase in OVERLAP_PHASES else "in-place"
         back = kill.phase == "coming back"
-        # Cut off in mid-batch, a rescale must run that batch to its end before it moves state.
-        patience = 0.0 if point == "in RunOpenBatch" or self.chance.random() < 0.3 else 10.0
+        # Cut off in mid-batch, a rescale must run that batch to its end before it moves state, or take it along.
+        patience = 0.0 if cut == "in RunOpenBatch" or self.chance.random() < 0.3 else 10.0
         first = self.chance.choice(("before finish", "after StopQuery", "before StartQuery")) if back else point
         self.pipe.send(Rescale(self.drawn(self.parallelism), patience, first, how))
         up = self._hit(kill, first, outcome, then=point if back else "")

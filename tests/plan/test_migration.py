@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from autotrascale.plan.migration.bins import Move, moves, rebalanced, spread
 from autotrascale.plan.migration.choice import Situation, chosen
 from autotrascale.plan.migration.costs import Costs, Line, line
+from autotrascale.plan.migration.cutting import InFlight, Part, is_worth_cutting, share
 from autotrascale.plan.migration.plans import Plan, all_at_once, batched, fluid, least_steps
 from autotrascale.plan.migration.simulator import Machine, Shape, simulated
 
@@ -157,3 +158,39 @@ def test_auto_weighs_the_standstill_against_running_twice() -> None:
     assert not chosen("auto", replace(FREE, keys=None), COSTS).overlap  # half a second for nothing
     dear = replace(COSTS, preparing=Line(300.0))
     assert not chosen("auto", FREE, dear).overlap
+
+
+seconds = st.floats(0, 1000)
+parts = st.lists(st.builds(Part, st.sampled_from("abc"), st.integers(1, 9), seconds), max_size=5)
+parallelisms = st.dictionaries(st.sampled_from("abc"), st.integers(1, 9))
+batches = st.builds(InFlight, seconds, seconds, seconds, seconds, parts)
+
+
+@given(batches, parallelisms, seconds)
+def test_a_batch_is_cut_short_only_where_that_is_sooner_done(batch: InFlight, k: dict[str, int], most: float) -> None:
+    again = share(batch.before_seconds, batch.before, k)
+    assert again >= 0
+    if is_worth_cutting(batch, k, most):
+        assert again < 1
+        assert batch.seconds + max(1, most) < batch.before_seconds  # nobody cuts what should be over by then
+        assert again * batch.before_seconds < batch.before_seconds - batch.seconds
+        earlier = replace(batch, seconds=batch.seconds / 2)
+        assert is_worth_cutting(earlier, k, most)
+        assert is_worth_cutting(batch, k, most / 2)
+        assert is_worth_cutting(batch, {name: k.get(name, 9) * 2 for name in "abc"}, most)  # more helps no less
+
+
+@given(batches, parallelisms)
+def test_nothing_is_cut_short_for_less_parallelism_or_as_much(batch: InFlight, less: dict[str, int]) -> None:
+    least = {name: min((p.tasks for p in batch.before if p.operator == name), default=9) for name in "abc"}
+    k = {name: min(least[name], count) for name, count in less.items()}
+    assert not is_worth_cutting(batch, k, 0.0)
+
+
+@given(st.floats(0.1, 100), st.integers(1, 9), st.integers(1, 9))
+def test_a_stage_takes_its_share_of_tasks(whole: float, tasks: int, then: int) -> None:
+    assert share(whole, [Part("a", tasks, whole)], {"a": then}) == pytest.approx(tasks / then)
+    assert share(whole, [Part("a", tasks, whole / 2)], {"a": then}) == pytest.approx((1 + tasks / then) / 2)
+    side_by_side = [Part("a", tasks, whole), Part("b", tasks, whole)]
+    assert share(whole, side_by_side, {"a": then, "b": then}) == pytest.approx(tasks / then)
+    assert share(0.0, [], {}) == 1

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, count
@@ -28,7 +29,11 @@ from autotrascale import mark
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.execute.spark.adopted.client import Client
 from autotrascale.execute.spark.adopted.messages import Rescale, Rescaled
+from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
+from autotrascale.execute.spark.host.fence import Fence, put
+from autotrascale.execute.spark.host.fenced_sinks import write_ourselves
 from autotrascale.execute.spark.host.sources import gives_all, source_options
+from autotrascale.execute.spark.query.generation import Visible
 from autotrascale.monitor.marks import naming_names
 
 CHECKS: dict[str, Callable[[], None]] = {}
@@ -348,6 +353,50 @@ def a_checkpoint_that_spark_made_goes_with_the_query() -> None:
     assert place.is_dir()
     query.stop()
     until(lambda: not place.exists())
+
+
+@check
+def a_folder_here_is_read_as_spark_reads_it() -> None:
+    query = started("read")
+    assert rescaled(query, 3).done
+    query.stop()
+    read = CheckpointFolder(SparkSession.active(), str(FOLDER / "read"))
+    found, other = read.read(), CheckpointFolder(SparkSession.active(), f"file://{FOLDER}/nothing").read()
+    assert read._here == FOLDER / "read"
+    assert found.planned
+    assert found.stores
+    assert (other.planned, other.stores) == ((), ())
+    read._here = None
+    again = read.read()
+    assert (again.planned, again.committed) == (found.planned, found.committed)
+    assert set(again.stores) == set(found.stores)
+
+
+@check
+def which_sinks_can_be_fenced_and_files_go_on_as_spark_writes_them() -> None:
+    spark, by = SparkSession.active(), (col("value") % 3).alias("k")
+    able = {"json": True, "parquet": True, "kafka": True, "console": False, "noop": False, "memory": False}
+    for kind, can in able.items():
+        writer = numbers().writeStream.format(kind).option("path", str(FOLDER / "unwritten"))
+        write_ourselves(spark, writer)
+        assert put(Fence(Visible(), -1), writer) is can, kind
+    each_row = numbers().writeStream.foreach(print)
+    write_ourselves(spark, each_row)
+    assert not put(Fence(Visible(), -1), each_row)
+    with pytest.raises(Py4JJavaError, match="output mode is not supported"):
+        write_ourselves(spark, counted().writeStream.outputMode("update").format("json").option("path", "nowhere"))
+    to = FOLDER / "fenced"
+    # The second time as after a death between the log beside the files and the commit.
+    for number, (raised, rows) in enumerate(((0, 5), (0, 5), (1, 10))):
+        writer = numbers().select("value", by).writeStream.partitionBy("k").format("json").option("path", str(to))
+        write_ourselves(spark, writer.option("checkpointLocation", str(FOLDER / f"fenced-{number}")))
+        assert put(Fence(Visible(-1, raised), -1), writer)
+        writer.trigger(once=True).start().awaitTermination()
+        assert {path.name for path in (to / "_spark_metadata").glob("[0-9]*")} == {
+            str(each) for each in range(raised + 1)
+        }
+        assert Counter(row.value for row in spark.read.json(str(to)).collect()) == dict.fromkeys(range(5), rows / 5)
+    assert {path.name for path in to.glob("k=*")} == {"k=0", "k=1", "k=2"}
 
 
 @check

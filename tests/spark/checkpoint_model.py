@@ -40,6 +40,7 @@ class Disk:
         self.sink: dict[int, tuple[int, int]] = {}
         self.visible = Visible()
         self.writes_left: int | None = None
+        self.power = self  # the disk that counts the writes left
 
     # -- what Spark does ----------------------------------------------------------------------------------------------
 
@@ -63,6 +64,23 @@ class Disk:
                 assert self.sink[number] == (start, end), "a sink that goes by batch numbers has other records in it"
             self._put(self.sink, number, (start, end))
         self._put(self.commits, opened, True)
+
+    def begun(self, end: int, writes: int) -> bool:
+        """A batch that is stopped after so many writes; whether it came to its end before."""
+        power, left = self.power, self.power.writes_left
+        if left is not None and left <= writes:
+            self.batch(end)  # the power goes first, or the batch is at its end
+            return True
+        power.writes_left = writes
+        try:
+            self.batch(end)
+        except PowerCutError:
+            return False
+        else:
+            return True
+        finally:
+            done = writes - (power.writes_left or 0)
+            power.writes_left = None if left is None else left - done
 
     def move(self, partitions: int, *, skipping: bool = False) -> None:
         """`skipping` passes over open batches, as earlier versions had it."""
@@ -122,7 +140,7 @@ class Disk:
     def copied(self, batch: int) -> Disk:
         """Another disk, as of this commit, which writes to the same sink and has the same power."""
         copy = Disk(self.first)
-        copy._cut_off = self._cut_off  # type: ignore[method-assign]
+        copy.power = self.power
         copy.sink = self.sink
         for folder, other in ((self.offsets, copy.offsets), (self.commits, copy.commits)):
             for number in folder:
@@ -171,7 +189,7 @@ class Disk:
         del folder[batch]
 
     def _cut_off(self) -> None:
-        if self.writes_left == 0:
+        if self.power.writes_left == 0:
             raise PowerCutError
-        if self.writes_left is not None:
-            self.writes_left -= 1
+        if self.power.writes_left is not None:
+            self.power.writes_left -= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +19,7 @@ from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.host import copying_checkpoints
 from autotrascale.execute.spark.host.fence import Fence
 from autotrascale.execute.spark.query import generation
-from autotrascale.execute.spark.query.checkpoint import MoveState, next_step
+from autotrascale.execute.spark.query.checkpoint import MoveState, in_the_way, next_step
 from autotrascale.execute.spark.query.generation import Generation, Visible
 
 # -- the disk, whenever the power goes -------------------------------------------------------------------------------
@@ -55,6 +56,34 @@ class Home:
         self.live = second  # generation.json is replaced
         self.handed_over += 1
 
+    def cut_short(self, wanted: int, writes: int) -> None:
+        """As `Changes.rescale` does it with a batch that is stopped after so many writes."""
+        self.end += 10
+        if self.live.begun(self.end, writes):
+            return
+        self.take_along(wanted)
+        self.prepare(wanted)
+
+    def take_along(self, wanted: int) -> None:
+        first = self.live
+        if (batch := in_the_way(first.found(), wanted)) is None:
+            return
+        second = first.copied(first.newest()[1])
+        while (step := next_step(second.found(), wanted)) is not None:
+            assert isinstance(step, MoveState)
+            second.move(step.partitions)
+        given = second.give(first, batch)
+        first._cut_off()
+        second.visible = first.visible.handed_over(batch - 1, given - 1)
+        self.live = second
+        self.handed_over += 1
+
+    def prepare(self, wanted: int) -> None:
+        """As `Changes.prepare`: a later generation may have been begun by a batch that was cut short in an earlier."""
+        if self.handed_over:
+            self.take_along(wanted)
+        self.live.prepare(wanted)
+
     def _given(self, second: Disk, first: Disk) -> int:
         muted = second.give(first, first.newest()[1])
         second.visible = Visible(muted)
@@ -63,28 +92,40 @@ class Home:
         return muted
 
 
+meanwhile = st.lists(st.integers(0, 3), min_size=3, max_size=3)  # batches of the first query, in an overlap
+cut_after = st.integers(0, 12)  # writes of the batch in flight, in place
+
+
 @given(
     st.integers(1, 3),
-    st.lists(st.tuples(st.integers(1, 4), st.lists(st.integers(0, 3), min_size=3, max_size=3)), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(1, 4), st.one_of(meanwhile, cut_after)), min_size=1, max_size=4),
     st.integers(0, 400),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 60)), max_size=3),
     st.integers(0, 4),
 )
 def test_whenever_the_power_goes_every_record_is_written_once(
-    first: int, overlaps: list[tuple[int, list[int]]], writes: int, then: int
+    first: int, rescales: list[tuple[int, list[int] | int]], writes: int, again: list[tuple[int, int]], then: int
 ) -> None:
     home = Home(Disk(first))
     home.runs(2)
     home.live.writes_left = writes
     fuse = home.live
     try:
-        for wanted, meanwhile in overlaps:
-            home.overlap(wanted, meanwhile)
+        for wanted, how in rescales:
+            if isinstance(how, int):
+                home.cut_short(wanted, how)
+            else:
+                home.overlap(wanted, how)
             home.runs(1)
     except PowerCutError:
         pass
+    # Whoever comes next reads which one is live, and goes on from there, perhaps at another parallelism; or dies.
+    for wanted, more in again:
+        fuse.writes_left = more
+        with suppress(PowerCutError):
+            home.prepare(wanted)
     fuse.writes_left = None
-    # Whoever comes next reads which one is live, and goes on from there, perhaps at another parallelism.
-    home.live.prepare(then)
+    home.prepare(then)
     home.end = max(home.end, max(end for end, _ in home.live.offsets.values()))
     home.runs(2)
     taken = home.live.taken()

@@ -18,7 +18,7 @@ import pytest
 from autotrascale.execute.spark.connection.processes import end_leftovers
 from benchmarks.kill_bench import all_kills, drawn
 from benchmarks.kills.jobs import JOBS, lines
-from benchmarks.kills.run import PHASES, VICTIMS, Fire, Kill
+from benchmarks.kills.run import PHASES, VICTIMS, Fire, Kill, Outcome
 
 KILLS = [
     Kill("two-states", "in the move", "controller"),
@@ -43,6 +43,21 @@ def test_a_job_survives_what_is_killed_under_it(tmp_path: Path) -> None:
         assert overlapped.how.startswith("overlap: "), overlapped
         fire.check(outcome)
         assert (outcome.lost, outcome.doubled) == (0, 0)
+    finally:
+        assert fire.close() == 0
+
+
+@pytest.mark.spark
+def test_files_that_spark_writes_go_on_in_one_log(tmp_path: Path) -> None:
+    """Overlapped, and with a batch that is cut off: every number in them once, in files that the log names."""
+    fire = Fire("stateful", tmp_path / "job", random.Random(1), fenced=True)
+    try:
+        assert fire.up().running is not None
+        assert fire.rescale(how="overlap").how.startswith("overlap: ")
+        assert not fire.rescale(patience=0.0).detail
+        fire.check(outcome := Outcome(Kill("stateful", "", "nobody")))
+        assert outcome.records > 0
+        assert (outcome.lost, outcome.doubled, outcome.down) == (0, 0, False)
     finally:
         assert fire.close() == 0
 

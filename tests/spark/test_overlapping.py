@@ -19,6 +19,8 @@ from autotrascale.execute.spark.connection.messages import (
     Describe,
     Described,
     Done,
+    GiveBatch,
+    Given,
     HandedOver,
     HandOver,
     Message,
@@ -30,12 +32,14 @@ from autotrascale.execute.spark.query.checkpoint import Checkpoint, Planned, Sto
 from autotrascale.execute.spark.query.generation import Generation, Visible
 from autotrascale.execute.spark.query.overlapping import NotHandedOverError, Overlap
 from autotrascale.execute.spark.query.query import Query
-from autotrascale.execute.spark.query.rescaling import Changes
+from autotrascale.execute.spark.query.rescaling import Changes, NotBuiltError
+from autotrascale.execute.spark.query.taking_along import take_along
 from autotrascale.execute.spark.settings import SparkSettings
 
 SETTINGS = SparkSettings("m:a", rescale="overlap")
 BEFORE, AFTER = {"source": 1, "count": 2}, {"source": 1, "count": 3}
 STEPS = ["CopyCheckpoint", "Repartition", "CatchUp", "HandOver", "LetWrite"]
+ALONG = ["CopyCheckpoint", "Repartition", "GiveBatch"]
 HANDED_OVER = HandedOver("B", Visible(9, 4), 100.0, 0.5)
 
 
@@ -65,7 +69,7 @@ class FakeHost:
     def ask(self, message: Message, seconds: float) -> Message:
         assert seconds > 0
         name = type(message).__name__
-        if name in STEPS:
+        if name in (*STEPS, *ALONG):
             self.asked.append(name)
             self.live[name] = generation.read(self.query.folder)
         if self.breaks and name == self.breaks[0]:
@@ -73,12 +77,17 @@ class FakeHost:
         match message:
             case Repartition():
                 self.partitions = message.partitions
+            case ReadCheckpoint(place) if place == self.query.checkpoint:  # with an open batch
+                stores = tuple(Store("0", part, (1, 2)) for part in range(2))
+                return CheckpointRead(Checkpoint((Planned(1, 2, "7"), Planned(2, 2, "9")), (1,), stores))
             case ReadCheckpoint():
                 store = Store("0", 0, (1, 2, 3))
                 stores = tuple(Store("0", part, store.versions) for part in range(3))
                 return CheckpointRead(Checkpoint((Planned(1, self.partitions),), (1,), stores))
             case CatchUp():
                 return CaughtUp(0.2, True)
+            case GiveBatch():
+                return Given(3)  # behind the move
             case HandOver():
                 return HANDED_OVER
             case Describe():
@@ -145,3 +154,42 @@ def test_why_it_is_overlapped_or_not(query: Query) -> None:
     assert "4 slots have no room for both, which need 5" in overlap(host).choice(query, AFTER).why
     query.not_replayable = ("socket",)
     assert "socket give each record only once" in overlap(host).choice(query, AFTER).why
+
+
+def test_what_cannot_be_built_is_refused_before_anything_stops(query: Query) -> None:
+    host, query.running = FakeHost(query, ("BuildQuery", QueryFailedError)), True
+    with pytest.raises(NotBuiltError, match="planted"):
+        overlap(host).changes.rescale(query, AFTER, {"source": 10.0})
+    assert host.asked == []
+    assert query.running
+    assert query.parallelism == BEFORE
+
+
+def taken_along(host: FakeHost, query: Query) -> bool:
+    changes = overlap(host).changes
+    return take_along(changes.connection, SETTINGS, changes.read, query, AFTER, wanted=3)
+
+
+def test_a_batch_that_was_cut_short_keeps_its_number(query: Query) -> None:
+    host = FakeHost(query)
+    before = query.checkpoint
+    assert taken_along(host, query)
+    assert host.asked == ALONG
+    assert [host.live[step] for step in ALONG] == [Generation()] * 3
+    assert query.generation == generation.read(query.folder) == Generation(1, Visible(after=2, raised=-1))
+    assert 3 + query.generation.visible.raised == 2  # what the sink may have seen of it
+    assert query.parallelism == AFTER
+    assert Path(before).exists()  # to remove it takes a while
+    query.remove_copies()
+    assert not Path(before).exists()
+
+
+@pytest.mark.parametrize("step", ALONG)
+def test_what_cannot_be_taken_along_runs_where_it_was_planned(query: Query, step: str) -> None:
+    query.next_checkpoint.mkdir()
+    assert not taken_along(FakeHost(query, (step, QueryFailedError)), query)
+    assert (query.generation, query.parallelism) == (Generation(), BEFORE)
+    assert not query.next_checkpoint.exists()
+    with pytest.raises(HostLostError):
+        taken_along(FakeHost(query, (step, HostLostError)), query)
+    assert Query.left(SETTINGS, query.folder, BEFORE, {"source": 10.0}).checkpoint == query.checkpoint

@@ -26,7 +26,7 @@ from autotrascale.execute.spark.connection.hosting import Hosting
 from autotrascale.execute.spark.connection.processes import end_leftovers
 from autotrascale.execute.spark.query.overlapping import NotHandedOverError, Overlap
 from autotrascale.execute.spark.query.query import Query, now_ms
-from autotrascale.execute.spark.query.rescaling import POLL_SECONDS, Change, Changes
+from autotrascale.execute.spark.query.rescaling import POLL_SECONDS, Change, Changes, NotBuiltError
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.files import FileLock, write_whole
 
@@ -124,7 +124,7 @@ class LiveSpark:
         self._write_note(query, moving_to=wanted)
         try:
             self.change = self._change(changes, query, wanted)
-        except NotHandedOverError as problem:
+        except (NotHandedOverError, NotBuiltError) as problem:
             self._write_note(query)
             return Rescaled(time.time(), False, self._running(query, connection), detail=str(problem))
         except _Broken as problem:

@@ -92,6 +92,10 @@ class SparkSettings:
         self.driver_megabytes  # noqa: B018 - refuse a bad size now
 
     @property
+    def may_overlap(self) -> bool:
+        return self.rescale != "in-place"
+
+    @property
     def local(self) -> bool:
         return self.master.startswith("local")
 

@@ -16,7 +16,8 @@ from autotrascale.plan.migration.costs import Costs, Line
 
 Rescale = Literal["overlap", "in-place", "auto"]
 
-# `costs` of benchmarks/handover_bench.py, on two cores that others wanted too: with --keys 100000 10000 --times 2.
+# As `python -m benchmarks.handover_bench` prints them, on two cores that others wanted too: with --keys 100000 10000
+# --times 2. With --fit it fits them to what it printed before, of any sizes together.
 MEASURED = Costs(in_place=Line(1.17, 2.7e-5), hand_over=Line(1.07, 4.7e-6), preparing=Line(7.48, 3.1e-5))
 
 _WORTH_SECONDS = 0.5  # of standstill that `auto` runs two queries for
@@ -64,7 +65,10 @@ def _obstacle(found: Situation) -> str:
     if found.not_replayable:
         return f"{' and '.join(found.not_replayable)} give each record only once"
     if not found.fenced:
-        return f"writes to {found.sink or 'an unknown sink'} cannot be cut off at an offset, only those of foreachBatch"
+        return (
+            f"writes to {found.sink or 'an unknown sink'} cannot be cut off at an offset, only those of foreachBatch,"
+            " to Spark's own files and to Kafka"
+        )
     if found.by_batches:
         return f"it goes by {found.by_batches}, and what comes of them depends on where a batch ends"
     if found.named:

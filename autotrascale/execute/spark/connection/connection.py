@@ -94,7 +94,8 @@ class Connection:
     def start_query(
         self, parallelism: Mapping[str, int], checkpoint: str, load_file: str, visible: Visible | None = None
     ) -> Started:
-        message = StartQuery(dict(parallelism), checkpoint, load_file, self._settings.sink, visible or Visible())
+        sink, fence = self._settings.sink, self._settings.may_overlap
+        message = StartQuery(dict(parallelism), checkpoint, load_file, sink, visible or Visible(), fence)
         # The first start makes the copies of what topics hold.
         copying = self._settings.patience.start if self.floors and not self.started else 0.0
         answer = self.ask(message, self._settings.patience.command + copying)

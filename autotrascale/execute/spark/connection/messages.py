@@ -39,6 +39,15 @@ class StartQuery:
     load_file: str
     sink: Sink = "real"
     visible: Visible = field(default_factory=Visible)
+    fence: bool = False  # before its sink, where one can stand there: another query may take over from it
+
+
+@dataclass(frozen=True)
+class BuildQuery:
+    """What `StartQuery` will be asked for soon → `Done`. The query that runs goes on."""
+
+    parallelism: Mapping[str, int]
+    load_file: str
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,7 @@ class RunOpenBatch:
     load_file: str
     sink: Sink = "real"
     visible: Visible = field(default_factory=Visible)
+    fence: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,9 +99,19 @@ class Describe:
 
 @dataclass(frozen=True)
 class CopyCheckpoint:
-    """Of the query that runs, as of its newest commit → `Done`"""
+    """As of its newest commit; its query may run meanwhile → `Done`"""
 
+    checkpoint: str
     target: str
+
+
+@dataclass(frozen=True)
+class GiveBatch:
+    """Plan in a copy what is planned as this batch of the original → `Given`"""
+
+    checkpoint: str
+    copy: str
+    batch: int
 
 
 @dataclass(frozen=True)
@@ -165,6 +185,11 @@ class Described:
 
 
 @dataclass(frozen=True)
+class Given:
+    batch: int  # its number in the copy
+
+
+@dataclass(frozen=True)
 class CaughtUp:
     seconds: float
     given: bool  # whether there was anything to run
@@ -199,9 +224,9 @@ class Failed:
 
 
 Message = (
-    Boot | StartQuery | StopQuery | Repartition | ReadCheckpoint | RunOpenBatch | Forget | IsWaiting | Shutdown
-    | Describe | CopyCheckpoint | CatchUp | HandOver | LetWrite
-    | Ready | Started | CheckpointRead | Waiting | Described | CaughtUp | HandedOver | Done | Failed
+    Boot | BuildQuery | StartQuery | StopQuery | Repartition | ReadCheckpoint | RunOpenBatch | Forget | IsWaiting
+    | Shutdown | Describe | CopyCheckpoint | GiveBatch | CatchUp | HandOver | LetWrite
+    | Ready | Started | CheckpointRead | Waiting | Described | Given | CaughtUp | HandedOver | Done | Failed
 )  # fmt: skip
 CODEC: Codec[Message] = Codec(get_args(Message))
 encode, decode = CODEC.encode, CODEC.decode

@@ -1,11 +1,16 @@
 """Reading and mending the folder of a checkpoint, wherever it is: by the file systems that Spark itself uses. They also
-keep the checksums beside the files in order. `query/checkpoint.py` says what is found there."""
+keep the checksums beside the files in order. `query/checkpoint.py` says what is found there.
+
+A folder on this machine's disk is read without them: a query stands still meanwhile, and each question to the JVM takes
+as long as reading the whole folder."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -23,6 +28,8 @@ class CheckpointFolder:
         self._root = checkpoint.rstrip("/")
         configuration = spark._jsc.hadoopConfiguration()
         self._files: Any = self._path("").getFileSystem(configuration)
+        local = str(self._files.getUri().getScheme()) == "file"
+        self._here = Path(str(self._path("").toUri().getPath())) if local else None
 
     def read(self) -> Checkpoint:
         batches = _newest(self._numbers("offsets"))
@@ -59,17 +66,26 @@ class CheckpointFolder:
         return sorted(int(name) for name in self._names(folder) if name.isdecimal())
 
     def _names(self, folder: str) -> list[str]:
-        """Without hidden ones. Of a file, or where there is nothing: none. The whole list is one answer of the JVM's:
-        state has thousands of files."""
+        """Without hidden ones. Of a file, or where there is nothing: none."""
+        return [name for name in self._all_names(folder) if not name.startswith(".")]
+
+    def _all_names(self, folder: str) -> list[str]:
+        """The whole list is one answer of the JVM's: state has thousands of files."""
+        if self._here is not None:
+            try:
+                return os.listdir(self._here / folder)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
         path = self._path(folder)
         if not self._files.exists(path) or not self._files.getFileStatus(path).isDirectory():
             return []
         paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(self._files.listStatus(path))
         listed = str(self._jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths).mkString("\n"))
-        names = (line.rpartition("/")[2] for line in listed.splitlines())
-        return [name for name in names if not name.startswith(".")]
+        return [line.rpartition("/")[2] for line in listed.splitlines()]
 
     def _text(self, file: str) -> str:
+        if self._here is not None:
+            return (self._here / file).read_text(encoding="utf-8")
         stream = self._files.open(self._path(file))
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))

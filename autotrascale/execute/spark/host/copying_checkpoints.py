@@ -72,8 +72,8 @@ def give(original: Path, target: Path, batch: int) -> int:
 
 
 def planned_like(own: str, others: str) -> str | None:
-    """The next entry of an offset log: it runs with what the newest entry there says, and its input ends where the
-    other log's entry says. None where it has come there already.
+    """The next entry of an offset log: it runs with the settings of the newest entry there, and its input ends where
+    the other log's entry says, at that one's watermark. None where it has come there already.
 
     >>> planned_like('v1\\n{"conf": {"n": "4"}}\\n{"at": 7}', 'v1\\n{"conf": {"n": "2"}}\\n{"at": 9}')
     'v1\\n{"conf": {"n": "4"}}\\n{"at": 9}'
@@ -81,8 +81,7 @@ def planned_like(own: str, others: str) -> str | None:
     (version, told, before), (_, theirs, sources) = own.split("\n", 2), others.split("\n", 2)
     if before.strip() == sources.strip():
         return None
-    kept = {name: value for name, value in json.loads(told).items() if name != "batchTimestampMs"}
-    return "\n".join([version, json.dumps({**json.loads(theirs), **kept}), sources])
+    return "\n".join([version, json.dumps({**json.loads(theirs), "conf": json.loads(told)["conf"]}), sources])
 
 
 def _copy_sources(original: Path, target: Path) -> None:

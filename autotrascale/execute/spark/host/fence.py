@@ -26,6 +26,7 @@ from autotrascale.execute.spark.query.generation import Visible
 Write = Callable[[DataFrame, int], None]
 
 _OWN = "_autotrascale_fenceable"
+_foreach_batch = DataStreamWriter.foreachBatch
 
 
 class Fence:
@@ -40,7 +41,7 @@ class Fence:
 
     def write(self, batch: DataFrame, number: int, do: Write) -> None:
         if number <= self.visible.after:
-            batch.write.format("noop").mode("overwrite").save()
+            work_out(batch)
             return
         with self._changed:
             self._changed.wait_for(lambda: self._given_up or self._may_write(number))
@@ -80,6 +81,11 @@ class Fence:
         return not self._shut and (self._last is None or number <= self._last)
 
 
+def work_out(batch: DataFrame) -> None:
+    """For its state, and drop what comes of it."""
+    batch.write.format("noop").mode("overwrite").save()
+
+
 class _Fenceable:
     """What a job gave to `foreachBatch`."""
 
@@ -98,17 +104,18 @@ class _Fenceable:
 def fenceable() -> Iterator[None]:
     """Within, a fence can be put before what a writer is given as its `foreachBatch`, later."""
     kept = DataStreamWriter.foreachBatch
-
-    def given(writer: DataStreamWriter, do: Write) -> DataStreamWriter:
-        held = _Fenceable(do)
-        setattr(writer, _OWN, held)
-        return kept(writer, held)
-
-    setattr(DataStreamWriter, "foreachBatch", given)  # noqa: B010 - a method cannot be assigned
+    setattr(DataStreamWriter, "foreachBatch", hold)  # noqa: B010 - a method cannot be assigned
     try:
         yield
     finally:
         setattr(DataStreamWriter, "foreachBatch", kept)  # noqa: B010
+
+
+def hold(writer: DataStreamWriter, do: Write) -> DataStreamWriter:
+    """As `foreachBatch`, with room for a fence."""
+    held = _Fenceable(do)
+    setattr(writer, _OWN, held)
+    return _foreach_batch(writer, held)
 
 
 def put(fence: Fence, writer: DataStreamWriter) -> bool:

@@ -10,28 +10,30 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
+from autotrascale.execute.spark.host.sinks import field_of
 
 _VERSION = 1  # of the log's format
 _MOST = 16  # entries: a log that is further behind is another job's
 
 
-def name_every_batch(spark: SparkSession, writer: DataStreamWriter, checkpoint: str) -> None:
-    """Of a query that is not running. Batches that are committed and not in the log wrote no files."""
-    name_every_batch_below(spark, written_to(writer), checkpoint)
+def name_every_batch(spark: SparkSession, writer: DataStreamWriter, checkpoint: str, raised: int = 0) -> None:
+    """Of a query that is not running. Batches that are committed and not in the log wrote no files. The log has them
+    under numbers that are `raised` (`query/generation.py`)."""
+    name_every_batch_below(spark, written_to(writer), checkpoint, raised)
 
 
-def name_every_batch_below(spark: SparkSession, output: str, checkpoint: str) -> None:
+def name_every_batch_below(spark: SparkSession, output: str, checkpoint: str, raised: int = 0) -> None:
     """The same, where it is known what is written to: empty for what is no folder."""
     if not output or not (folder := _log_folder(spark, output)):
         return
     log = _log(spark, folder)
     newest, committed = log.getLatestBatchId(), CheckpointFolder(spark, checkpoint).newest_commit()
-    if newest.isEmpty() or committed is None or committed - newest.get() > _MOST:
+    if newest.isEmpty() or committed is None or (last := committed + raised) - newest.get() > _MOST:
         return
     gateway: Any = spark.sparkContext._gateway
     jvm: Any = spark._jvm
     sinks = jvm.org.apache.spark.sql.execution.streaming.sinks
-    for batch in range(newest.get() + 1, committed + 1):
+    for batch in range(newest.get() + 1, last + 1):
         log.add(batch, gateway.new_array(sinks.SinkFileStatus, 0))
 
 
@@ -44,11 +46,8 @@ def has_taken(spark: SparkSession, output: str, batch: int) -> bool:
 
 
 def written_to(writer: DataStreamWriter) -> str:
-    """Its folder, empty where it was told none. What a writer was told can be had from its fields alone."""
-    inner: Any = writer._jwrite
-    field = inner.getClass().getDeclaredField("extraOptions")
-    field.setAccessible(True)
-    path = field.get(inner).get("path")
+    """Its folder, empty where it was told none."""
+    path = field_of(writer, "extraOptions").get(writer._jwrite).get("path")
     return "" if path.isEmpty() else str(path.get())
 
 

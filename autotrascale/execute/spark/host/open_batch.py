@@ -15,12 +15,14 @@ from autotrascale.execute.spark.host.file_sinks import has_taken
 from autotrascale.execute.spark.query.checkpoint import Entry, is_first_of_its_number
 
 
-def run_or_forget(spark: SparkSession, batch: int, run: Callable[[], object], output: str, checkpoint: str) -> None:
-    """`output` is the folder that is written to, if it is one."""
+def run_or_forget(
+    spark: SparkSession, batch: int, run: Callable[[], object], output: str, checkpoint: str, number: int | None = None
+) -> None:
+    """`output` is the folder that is written to, if it is one, and `number` the batch's there, if it is another."""
     try:
         run()
     except StreamingQueryException:
-        folder = CheckpointFolder(spark, checkpoint)
-        if not is_first_of_its_number(folder.read(), batch) or has_taken(spark, output, batch):
+        folder, seen = CheckpointFolder(spark, checkpoint), batch if number is None else number
+        if not is_first_of_its_number(folder.read(), batch) or has_taken(spark, output, seen):
             raise
         folder.forget((Entry("offsets", batch),))

@@ -56,9 +56,6 @@ class Running:
         fenced = self.fence is not None
         return Described(own_format(self.writer), fenced, by_batches, named, committed, _keys(self.query))
 
-    def copy(self, target: str) -> None:
-        checkpoints.copy(Path(self.checkpoint), Path(target))
-
     def catch_up(self, message: CatchUp, build: Build, began: float) -> CaughtUp:
         """By one batch, to the newest commit: B then has everything compiled and loaded that it needs."""
         original, copy = Path(self.checkpoint), Path(message.checkpoint)

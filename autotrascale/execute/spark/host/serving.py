@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from autotrascale.execute.spark.connection.channel import Channel, ChannelClosed
 from autotrascale.execute.spark.connection.messages import (
     CODEC,
     Boot,
+    BuildQuery,
     CatchUp,
     CheckpointRead,
     CopyCheckpoint,
@@ -41,6 +42,8 @@ from autotrascale.execute.spark.connection.messages import (
     Done,
     Failed,
     Forget,
+    GiveBatch,
+    Given,
     HandOver,
     IsWaiting,
     LetWrite,
@@ -57,9 +60,10 @@ from autotrascale.execute.spark.connection.messages import (
     state_partitions,
 )
 from autotrascale.execute.spark.connection.processes import kill_session
-from autotrascale.execute.spark.host import session, sinks
+from autotrascale.execute.spark.host import copying_checkpoints, session, sinks
 from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
 from autotrascale.execute.spark.host.fence import Fence, fenceable, put
+from autotrascale.execute.spark.host.fenced_sinks import write_ourselves
 from autotrascale.execute.spark.host.file_sinks import name_every_batch, written_to
 from autotrascale.execute.spark.host.loading import load_job
 from autotrascale.execute.spark.host.open_batch import run_or_forget
@@ -68,6 +72,9 @@ from autotrascale.execute.spark.host.sources import not_replayable, waits
 from autotrascale.execute.spark.host.state_partitions import repartition_state
 from autotrascale.execute.spark.host.topics import Topics
 from autotrascale.execute.spark.query.flow import Flow, Job
+from autotrascale.execute.spark.query.generation import Visible
+
+Built = tuple[BuildQuery, Flow, DataStreamWriter]
 
 _PARENT_CHECK_SECONDS = 1.0
 _ending = threading.Lock()
@@ -82,6 +89,7 @@ class Host:
         self.spark: SparkSession = session.open_session(boot.conf, work, boot.executors_within)
         self.topics = Topics(self.spark, boot.sources, Path(boot.copies), copied=bool(boot.copies))
         self.running: Running | None = None
+        self.built: Built | None = None
 
     def ready(self) -> Ready:
         return Ready(
@@ -96,6 +104,8 @@ class Host:
     def answer(self, message: Message) -> Message:
         began = time.monotonic()
         match message:
+            case BuildQuery():
+                self.built = self._build(message)
             case StartQuery():
                 return self._start(message, began)
             case StopQuery():
@@ -109,9 +119,13 @@ class Host:
                 CheckpointFolder(self.spark, message.checkpoint).forget(message.entries)
             case Repartition():
                 repartition_state(self.spark, message.checkpoint, message.partitions)
+            case CopyCheckpoint():
+                copying_checkpoints.copy(Path(message.checkpoint), Path(message.target))
+            case GiveBatch():
+                return Given(copying_checkpoints.give(Path(message.checkpoint), Path(message.copy), message.batch))
             case IsWaiting():
                 return Waiting(self.running is not None and waits(self.running.query.status))
-            case Describe() | CopyCheckpoint() | CatchUp() | HandOver() | LetWrite():
+            case Describe() | CatchUp() | HandOver() | LetWrite():
                 return self._overlap(message, began)
             case Shutdown():
                 self._stop()
@@ -124,7 +138,7 @@ class Host:
     def _start(self, message: StartQuery, began: float) -> Started:
         self._stop()
         fence = self._fence(message)
-        flow, writer = self._build(message)
+        flow, writer = self._ready_to_start(message)
         fenced = put(fence, writer)
         query = writer.start()
         self.running = Running(query, writer, fence if fenced else None, message.checkpoint)
@@ -132,12 +146,13 @@ class Host:
 
     def _run_open_batch(self, message: RunOpenBatch) -> None:
         fence = self._fence(message)
-        writer = self._build(message)[1].trigger(once=True)
+        writer = self._ready_to_start(message)[1].trigger(once=True)
         put(fence, writer)
-        output = written_to(writer)
-        run_or_forget(self.spark, message.batch, lambda: writer.start().awaitTermination(), output, message.checkpoint)
+        output, number = written_to(writer), message.batch + message.visible.raised
+        run_or_forget(self.spark, message.batch, lambda: writer.start().awaitTermination(), output, message.checkpoint,
+                      number)  # fmt: skip
 
-    def _overlap(self, message: Describe | CopyCheckpoint | CatchUp | HandOver | LetWrite, began: float) -> Message:
+    def _overlap(self, message: Describe | CatchUp | HandOver | LetWrite, began: float) -> Message:
         """What another query needs so that it can take over from the one that runs."""
         running = self.running
         if running is None:
@@ -145,8 +160,6 @@ class Host:
         match message:
             case Describe():
                 return running.describe()
-            case CopyCheckpoint():
-                running.copy(message.target)
             case CatchUp():
                 return running.catch_up(message, self._fenced(message), began)
             case HandOver():
@@ -164,28 +177,43 @@ class Host:
         """How the query of a copy is built."""
 
         def build(fence: Fence) -> DataStreamWriter:
-            writer = self._build(StartQuery(message.parallelism, message.checkpoint, message.load_file))[1]
+            writer = self._take_built(BuildQuery(message.parallelism, message.load_file))[2]
+            write_ourselves(self.spark, writer.option("checkpointLocation", message.checkpoint))
             if not put(fence, writer):
                 raise EngineError(f"job {self.job.name}: writes to something else than when it was started")
             return writer
 
         return build
 
-    def _build(self, message: StartQuery | RunOpenBatch) -> tuple[Flow, DataStreamWriter]:
+    def _ready_to_start(self, message: StartQuery | RunOpenBatch) -> tuple[Flow, DataStreamWriter]:
         """The query, not started."""
-        # Spark takes the number for all state from here, and wants one also where there is none.
-        partitions = state_partitions(self.job.topology, message.parallelism) or 1
-        self.spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        _, flow, writer = self._take_built(BuildQuery(message.parallelism, message.load_file))
+        writer = sinks.redirected(writer, message.sink, f"{message.checkpoint}-output")
+        name_every_batch(self.spark, writer, message.checkpoint, message.visible.raised)
+        if message.fence or message.visible != Visible():  # the numbers of a later generation are ours to give
+            write_ourselves(self.spark, writer)
+        return flow, writer.option("checkpointLocation", message.checkpoint)
+
+    def _take_built(self, wanted: BuildQuery) -> Built:
+        built, self.built = self.built, None
+        self._say_partitions(wanted.parallelism)
+        return built if built is not None and built[0] == wanted else self._build(wanted)
+
+    def _say_partitions(self, k: Mapping[str, int]) -> None:
+        """Spark takes the number for all state from here, and wants one also where there is none. What runs has its
+        own already."""
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(state_partitions(self.job.topology, k) or 1))
+
+    def _build(self, message: BuildQuery) -> Built:
+        self._say_partitions(message.parallelism)
         flow = Flow(self.spark, self.job.topology, message.parallelism, message.load_file, self.topics.feed)
         with sinks.not_started(self.job.name), fenceable():
-            built = sinks.check_writer(self.job.name, self.job.build(flow))
-        writer = sinks.redirected(built, message.sink, f"{message.checkpoint}-output")
+            writer = sinks.check_writer(self.job.name, self.job.build(flow))
         if missing := [name for name in self.job.topology if name not in flow.marked]:
             remedy = "make it with flow.load, flow.source or flow.operator"
             raise InputError(f"job {self.job.name}", f"declares {missing[0]!r} and never builds it", remedy=remedy)
         self.topics.check_fed(self.job.name, flow.fed)
-        name_every_batch(self.spark, writer, message.checkpoint)
-        return flow, writer.option("checkpointLocation", message.checkpoint)
+        return message, flow, writer
 
     def _stop(self) -> None:
         running, self.running = self.running, None

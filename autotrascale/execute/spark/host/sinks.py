@@ -36,10 +36,15 @@ def redirected(writer: DataStreamWriter, sink: Sink, scratch: str) -> DataStream
 
 
 def own_format(writer: Any) -> str:
-    """What the job itself chose, which Spark keeps to itself until the query starts."""
-    chosen = writer._jwrite.getClass().getDeclaredField("source")
-    chosen.setAccessible(True)
-    return str(chosen.get(writer._jwrite)).lower()
+    """What the job itself chose."""
+    return str(field_of(writer, "source").get(writer._jwrite)).lower()
+
+
+def field_of(writer: Any, name: str) -> Any:
+    """What a writer was told can be had from its fields alone: Spark keeps it to itself until the query starts."""
+    field = writer._jwrite.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field
 
 
 @contextmanager

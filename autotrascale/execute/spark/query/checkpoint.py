@@ -145,6 +145,14 @@ def steps(read: Callable[[], Checkpoint], wanted: int, place: str) -> Iterator[S
     raise EngineError(f"{place}: after {_MOST_STEPS} steps it still needs {next_step(read(), wanted, place)}")
 
 
+def in_the_way(found: Checkpoint, wanted: int) -> int | None:
+    """The open batch, where state is to be moved and nothing is to be mended. Of one without input nobody knows which
+    records it is about."""
+    if next_step(found, wanted) != RunOpenBatch(opened := max(found.partitions, default=-1)):
+        return None
+    return opened if opened and found.inputs[opened] != found.inputs.get(opened - 1) else None
+
+
 def is_first_of_its_number(found: Checkpoint, batch: int) -> bool:
     """The one behind a move: nothing has run with so many partitions since, so they may be what it fails with."""
     return batch - 1 in found.partitions and _is_move(found, batch - 1)

@@ -87,7 +87,7 @@ class Overlap:
 
     def _make_ready(self, query: Query, k: Mapping[str, int]) -> dict[str, float]:
         copy, phases = str(query.next_checkpoint), dict[str, float]()
-        phases["copy"] = timed(partial(self._ask, CopyCheckpoint(copy)))
+        phases["copy"] = timed(partial(self._ask, CopyCheckpoint(query.checkpoint, copy)))
         wanted = state_partitions(self.changes.connection.topology, k)
         for step in checkpoint.steps(partial(self.changes.read, copy), wanted, copy):
             if not isinstance(step, MoveState):

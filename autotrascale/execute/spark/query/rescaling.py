@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.connection.connection import Connection, HostLostError
+from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
 from autotrascale.execute.spark.connection.messages import (
+    BuildQuery,
     CheckpointRead,
     Forget,
     ReadCheckpoint,
@@ -25,12 +26,17 @@ from autotrascale.execute.spark.connection.messages import (
 from autotrascale.execute.spark.query import checkpoint
 from autotrascale.execute.spark.query.checkpoint import Checkpoint, Step
 from autotrascale.execute.spark.query.query import Query, now_ms
+from autotrascale.execute.spark.query.taking_along import can_be_taken_along, is_better_cut_short, take_along
 from autotrascale.execute.spark.settings import SparkSettings
 
 POLL_SECONDS = 0.05
 _IDLE_SECONDS = 1.0
 _MORE_PRIMING = 7  # batches
 _STILL_WARMING = 0.85  # a batch in less than this share of the best time before: the session gets faster yet
+
+
+class NotBuiltError(QueryFailedError):
+    """A query cannot be built as it was asked for. Nothing was touched: what ran runs on."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +67,17 @@ class Changes:
         where = query.checkpoint, str(query.load_file), query.generation.visible
         started = self.connection.start_query(query.parallelism, *where)
         query.running, query.generated, query.not_replayable = True, started.generated, started.not_replayable
-        return {**phases, "start": started.seconds, "first_batch": self._await_batches(1, or_idle=True)}
+        phases |= {"start": started.seconds, "first_batch": self._await_batches(1, or_idle=True)}
+        if query.generation.number:
+            query.remove_copies()
+        return phases
 
     def prepare(self, query: Query) -> dict[str, float]:
         """Of a query that is stopped: what was begun in its checkpoint and not finished is finished, and its state is
         brought to where `query.parallelism` wants it. Each step is decided from what is found there, so that this can
-        break off anywhere and be done again, by anybody."""
-        phases: dict[str, float] = {}
+        break off anywhere and be done again, by anybody. (The sink of a later generation goes by numbers that we give
+        it, so its open batch need not run first.)"""
+        phases = self._take_along(query, query.parallelism) if query.generation.number else {}
         read = partial(self.read, query.checkpoint)
         for step in checkpoint.steps(read, self._wanted(query), query.checkpoint):
             name, action = self._doing(step, query)
@@ -78,10 +88,9 @@ class Changes:
         """Stop between two batches, give the state its new partitions, start. The load goes on, so there is some
         catching up to do. (After a host has died there is nothing to stop, and the last batch runs again.)"""
         self.check_replayable(query)
-        phases = {}
+        phases: dict[str, float] = {}
         if query.running:
-            phases["finish"] = self.come_to_rest(query)
-            phases["stop"] = timed(lambda: self.stop(query))
+            phases |= self._stop_in_order(query, k)
         else:
             self.stop(query)
         query.parallelism = dict(k)
@@ -89,6 +98,28 @@ class Changes:
         query.change_rates(rates)
         phases |= self.start(query)
         return Change(phases, self._stood_still(query, phases))
+
+    def _stop_in_order(self, query: Query, k: Mapping[str, int]) -> dict[str, float]:
+        """Once what comes next is built. A batch that had better not be waited for is cut short."""
+        self._build(query, k)
+        wanted = state_partitions(self.connection.topology, k)
+        stays = wanted == self._wanted(query)  # then what is cut short begins anew as soon as the query does
+        along = not stays and can_be_taken_along(self.connection, self.settings)
+        phases = {"finish": self.come_to_rest(query, k if stays or along else None)}
+        phases["stop"] = timed(lambda: self.stop(query))
+        return phases | (self._take_along(query, k) if along else {})
+
+    def _take_along(self, query: Query, k: Mapping[str, int]) -> dict[str, float]:
+        wanted = state_partitions(self.connection.topology, k)
+        began = time.monotonic()
+        taken = take_along(self.connection, self.settings, self.read, query, k, wanted)
+        return {"take_along": time.monotonic() - began} if taken else {}
+
+    def _build(self, query: Query, k: Mapping[str, int]) -> None:
+        try:
+            self.connection.ask(BuildQuery(dict(k), str(query.load_file)), self.settings.patience.command)
+        except QueryFailedError as problem:
+            raise NotBuiltError(str(problem)) from problem
 
     def check_replayable(self, query: Query) -> None:
         """A query that is started again asks its sources for what they gave before."""
@@ -104,12 +135,14 @@ class Changes:
         """Of a query that is stopped, and whose last batch is committed."""
         self.connection.ask(Repartition(query.checkpoint, partitions), self.settings.patience.command)
 
-    def come_to_rest(self, query: Query) -> float:
-        """Waits for the batch in flight, within reason; what is cut off runs again. There may be none for hours."""
+    def come_to_rest(self, query: Query, then: Mapping[str, int] | None = None) -> float:
+        """Waits for the batch in flight, within reason; what is cut off runs again. There may be none for hours.
+        `then`: not for one that is done sooner from its start at this parallelism."""
         began, batches = time.monotonic(), self.connection.watch.batches
+        until = began + self.settings.patience.finish_batch
         query.hold_load()
         done, idle = len(batches), Idle(self.connection)
-        while time.monotonic() - began < self.settings.patience.finish_batch:
+        while (left := until - time.monotonic()) > 0:
             self.connection.poll()
             if query.generated and batches:
                 at_rest = query.has_come_to_rest(batches[-1])
@@ -117,7 +150,7 @@ class Changes:
                 at_rest = idle.for_long()
             else:  # a source that is not ours cannot be held; the moment after a commit is the best there is
                 at_rest = len(batches) > done or idle.now()
-            if at_rest:
+            if at_rest or (then is not None and is_better_cut_short(self.connection.watch, then, left)):
                 break
             time.sleep(POLL_SECONDS)
         query.last_commit_ms = self.connection.last_commit_ms()
@@ -141,7 +174,7 @@ class Changes:
         match step:
             case checkpoint.RunOpenBatch(batch):
                 where = query.checkpoint, str(query.load_file), self.settings.sink, query.generation.visible
-                run = RunOpenBatch(batch, dict(query.parallelism), *where)
+                run = RunOpenBatch(batch, dict(query.parallelism), *where, self.settings.may_overlap)
                 return "open_batch", lambda: self.connection.ask(run, self.settings.patience.first_batch)
             case checkpoint.MoveState(partitions):
                 return "repartition", lambda: self.repartition(query, partitions)
