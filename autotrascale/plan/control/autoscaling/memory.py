@@ -57,6 +57,7 @@ class Memory:
     largest: float = 0.0  # the most instances of the last days, slowly forgotten
     predictions: tuple[Prediction, ...] = ()  # made from what is known now
     reviewed_at: float | None = None  # when it was last asked what the least would be
+    grown_at: float | None = None  # when it was last given more
 
     @property
     def loss(self) -> dict[str, float]:
@@ -72,7 +73,8 @@ class Memory:
         fits = [plan.rate for plan in self.predictions if all(low <= own for low, own in zip(plan.k, k, strict=True))]
         tried = Tried(before, self.sized_for) if sum(k) < sum(before) else None
         sized_for = max(fits, default=self.sized_for)
-        return replace(self.at_another(), sized_for=sized_for, tried=tried, reviewed_at=now)
+        return replace(self.at_another(), sized_for=sized_for, tried=tried, reviewed_at=now,
+                       grown_at=now if sum(k) > sum(before) else self.grown_at)  # fmt: skip
 
 
 @dataclass(frozen=True)
