@@ -57,7 +57,8 @@ class Memory:
     largest: float = 0.0  # the most instances of the last days, slowly forgotten
     predictions: tuple[Prediction, ...] = ()  # made from what is known now
     reviewed_at: float | None = None  # when it was last asked what the least would be
-    grown_at: float | None = None  # when it was last given more
+    ahead: float = 0.0  # seconds that the last plan looked ahead
+    spare_at: float | None = None  # from when on what runs may be too much: when it was last given more, it was ahead
 
     @property
     def loss(self) -> dict[str, float]:
@@ -74,7 +75,7 @@ class Memory:
         tried = Tried(before, self.sized_for) if sum(k) < sum(before) else None
         sized_for = max(fits, default=self.sized_for)
         return replace(self.at_another(), sized_for=sized_for, tried=tried, reviewed_at=now,
-                       grown_at=now if sum(k) > sum(before) else self.grown_at)  # fmt: skip
+                       spare_at=now + self.ahead if sum(k) > sum(before) else self.spare_at)  # fmt: skip
 
 
 @dataclass(frozen=True)

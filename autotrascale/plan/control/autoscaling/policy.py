@@ -225,9 +225,9 @@ class _Planning:
 
     def _lasts(self, rate: float) -> float:
         """How long this rate will be enough: as long as it has been, but no longer than a rising one says."""
-        since_more = self.policy.now - (self.memory.grown_at or 0.0)
+        spare = self.policy.now - (self.memory.spare_at or 0.0)
         below = self.memory.rates.stayed_below(rate, self.policy.now, self.planning.headroom)
-        lasts = since_more if below is None else min(below, since_more)
+        lasts = max(0.0, spare if below is None else min(below, spare))
         return min(lasts, self.horizon) if self.growth > 0 else lasts
 
     def _less_by_band(self) -> Plan | None:
@@ -290,7 +290,8 @@ class _Planning:
     def _plan(self, cause: Cause, k: Point, prediction: Prediction | None, *reasons: Reason) -> Plan:
         running, wanted = self.snapshot.parallelism, dict(zip(self.snapshot.operators, k, strict=True))
         by_rate = {each.rate: each for each in (*self.memory.predictions, *self.new)}
-        memory = replace(self.memory, predictions=tuple(by_rate.values())[-PREDICTIONS:])
+        ahead = self.horizon if cause == "rate" and self.growth > 0 else 0.0
+        memory = replace(self.memory, predictions=tuple(by_rate.values())[-PREDICTIONS:], ahead=ahead)
         return Plan(NAME, wanted, wanted != running, reasons, cause=cause, prediction=prediction, memory=memory)
 
     def _said(self, predicted: Prediction) -> Reason:
