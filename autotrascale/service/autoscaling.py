@@ -28,7 +28,7 @@ USUAL = Knobs(
 # … and the planning of our own policy, which weighs what a rescale costs against what it saves: no delay, no least
 # step, no number of rescales a day. It moves often, and is surer of each move.
 WEIGHED = PlanningSettings(late_worth=20.0, band=1.0, worth=0.0, review_seconds=600.0)
-SURE, UNSURE = 0.9, 0.75
+SURE, UNSURE = 0.95, 0.75
 RESCALES_PER_DAY = 10
 # What each kind of trace is made of.
 _NEEDS: Mapping[Kind, tuple[str, ...]] = {
