@@ -54,9 +54,7 @@ def test_the_horizon_is_the_cheapest_there_is(stop: float, growth: float, other:
 
 def test_what_a_change_costs_is_told_in_words() -> None:
     price = Price(RescaleTime(0.2, 10.0), 60.0)
-    assert price.job_seconds == pytest.approx(
-        46.0
-    )  # 0.6 s late, at a minute of the job each, and 10 s
+    assert price.job_seconds == pytest.approx(46.0)  # 0.6 s late, at a minute of the job each, and 10 s
     reason = price.against(2, 1800.0, 10)
     assert reason.text == (
         "a change costs about 200 ms of standstill and 10.00 s of running twice, worth 7.67 instance-minutes;"

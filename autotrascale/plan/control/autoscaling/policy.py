@@ -199,29 +199,32 @@ class _Planning:
         return self._plan("none", self.running, None, Reason("out-of-reach", text, {"looks": self.memory.missed}))
 
     def _down(self) -> Plan | None:
-        return self._less_by_band() if self.price is None else self._less_if_it_pays(self.price)
-
-    def _less_if_it_pays(self, price: Price) -> Plan | None:
-        """What it saves until the rate is expected back, against what a change costs."""
+        """Less, where that is worth a rescale: by what it costs and saves, or by the band and the least step alone."""
         planning, rates, now, n = self.planning, self.memory.rates, self.policy.now, sum(self.running)
         rate = sizing_rate(max(self.ahead, rates.lately(now, planning.recall_seconds, planning.headroom)), GRID)
-        lasts, sized_for = self._lasts(rate), self.memory.sized_for
+        sized_for, lasts = self.memory.sized_for, self._lasts(rate)
         lower = sized_for is not None and rate * planning.band <= sized_for
-        lower = lower and price.pays(n * (1 - rate / (sized_for or rate)) * lasts, n)
+        lower = lower and self._pays(n * (1 - rate / (sized_for or rate)) * lasts)
         reviewed = self.memory.reviewed_at
         review = reviewed is None or now - reviewed >= planning.review_seconds
         if not (lower or review) or self.memory.good < MISSES:
             return None
         predicted, wanted = self._least(rate)
         less = n - sum(wanted)
-        self.weighed = price.against(less, lasts, n) if less > 0 else None
-        if not price.pays(less * lasts, n) or less < planning.worth * self.memory.largest:
+        saved = less / self.memory.largest
+        if self.price is not None and less > 0:
+            self.weighed = self.price.against(less, lasts, n)
+        if saved < planning.worth or not self._pays(less * lasts):
             return None
-        numbers: dict[str, Number] = {"instances": sum(wanted), "planned_rate": predicted.rate}
-        text = f"{amount(predicted.rate)}/s is enough to be sized for: takes {less} of {n} instances less"
-        reason = Reason("rate-down" if lower else "over-allocated", text, numbers)
+        numbers: dict[str, Number] = {"saved": saved, "instances": sum(wanted), "planned_rate": predicted.rate}
+        code = "rate-down" if lower else "over-allocated"
+        text = f"{amount(predicted.rate)}/s is enough to be sized for: saves {percent(saved)} of what it takes at most"
+        reason = Reason(code, text, numbers)
         plan = self._plan("saving", wanted, predicted, reason, *self._prices(), self._said(predicted))
-        return replace(plan, price=price, lasts=lasts)
+        return replace(plan, price=self.price, lasts=lasts)
+
+    def _pays(self, instance_seconds: float) -> bool:
+        return self.price is None or self.price.pays(instance_seconds, sum(self.running))
 
     def _lasts(self, rate: float) -> float:
         """How long this rate will be enough: as long as it has been, but no longer than a rising one says."""
@@ -229,23 +232,6 @@ class _Planning:
         below = self.memory.rates.stayed_below(rate, self.policy.now, self.planning.headroom)
         lasts = max(0.0, spare if below is None else min(below, spare))
         return min(lasts, self.horizon) if self.growth > 0 else lasts
-
-    def _less_by_band(self) -> Plan | None:
-        sized_for, planning, rates = self.memory.sized_for, self.planning, self.memory.rates
-        rate = max(self.ahead, rates.lately(self.policy.now, planning.recall_seconds, planning.headroom))
-        lower = sized_for is not None and sizing_rate(rate, GRID) * planning.band <= sized_for
-        reviewed = self.memory.reviewed_at
-        review = reviewed is None or self.policy.now - reviewed >= planning.review_seconds
-        if not (lower or review) or self.memory.good < MISSES:
-            return None
-        predicted, wanted = self._least(rate)
-        saved = (sum(self.running) - sum(wanted)) / self.memory.largest
-        if saved < planning.worth:
-            return None
-        numbers: dict[str, Number] = {"saved": saved, "instances": sum(wanted), "planned_rate": predicted.rate}
-        code = "rate-down" if lower else "over-allocated"
-        text = f"{amount(predicted.rate)}/s is enough to be sized for: saves {percent(saved)} of what it takes at most"
-        return self._plan("saving", wanted, predicted, Reason(code, text, numbers), self._said(predicted))
 
     def _least(self, rate: float) -> tuple[Prediction, Point]:
         predicted, sized = self._predict(rate)
