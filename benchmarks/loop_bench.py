@@ -47,7 +47,7 @@ from autotrascale.plan.control.autoscaling.plan import PlanningSettings
 from autotrascale.plan.control.autoscaling.prediction import Settings
 from autotrascale.plan.control.loop_state import Entry, Rules, State
 from autotrascale.plan.policies import Policy, create
-from autotrascale.service.autoscaling import SURE, USUAL, WEIGHED
+from autotrascale.service.autoscaling import USUAL, WEIGHED
 
 SEEDS = 5
 CHANGES = 10  # rescales a day that are thought to be few
@@ -128,7 +128,7 @@ def rules_of(case: Case, who: str, seed: int) -> Rules:
     target = Target(case.latency_target)
     settings = Settings(target, case.alpha, case.over_allocation, noise=max(case.job.noise, 0.03), seed=seed)
     if who == "autotrascale":
-        return Rules(replace(settings, confidence=SURE), WEIGHED_KNOBS, WEIGHED, rescales_per_day=None)
+        return Rules(settings, WEIGHED_KNOBS, WEIGHED, rescales_per_day=None)
     if who == "constants":
         return Rules(settings, KNOBS)
     return Rules(settings, RIVAL_KNOBS, policy=_rival(who, target, case.p_max))

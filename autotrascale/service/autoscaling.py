@@ -26,9 +26,8 @@ USUAL = Knobs(
     scale_down_delay_seconds=1800.0,
 )  # fmt: skip
 # … and the planning of our own policy, which weighs what a rescale costs against what it saves: no delay, no least
-# step, no number of rescales a day. It moves often, and is surer of each move.
+# step, no number of rescales a day.
 WEIGHED = PlanningSettings(late_worth=20.0, band=1.0, worth=0.0, review_seconds=600.0)
-SURE, UNSURE = 0.95, 0.75
 RESCALES_PER_DAY = 10
 # What each kind of trace is made of.
 _NEEDS: Mapping[Kind, tuple[str, ...]] = {
@@ -93,7 +92,7 @@ class Autoscale:
     """The planning of the loop; when it may act is for the `manager:` section to say."""
 
     planning: PlanningSettings = field(default_factory=PlanningSettings)
-    confidence: float | None = None  # that a parallelism meets the target, before it is rescaled to; None: as usual
+    confidence: float = 0.75  # that a parallelism meets the target, before it is rescaled to
     rescales_per_day: int | None = None  # None: as usual
     stale_seconds: float = 0.0  # metrics older than this are not decided on; 0: three intervals
     keep_looks_days: float = 7.0  # for so long every look is kept, so that decisions can be made again from them
@@ -103,7 +102,7 @@ class Autoscale:
     def __post_init__(self) -> None:
         if self.shared_quota is not None:
             checks.count("shared_quota", self.shared_quota)
-        checks.optional(checks.share, "confidence", self.confidence)
+        checks.share("confidence", self.confidence)
         if self.rescales_per_day is not None:
             checks.count("rescales_per_day", self.rescales_per_day)
         checks.non_negative("stale_seconds", self.stale_seconds)
@@ -129,9 +128,10 @@ def knobs_for_a_loop(given: Knobs, target: Target, *, micro_batch: bool, weighed
 def rules_for_a_loop(section: Autoscale, settings: Settings, knobs: Knobs, *, advise: bool = False) -> Rules:
     """What the section leaves open is as usual for a loop that weighs its rescales, or for one that does not."""
     weighed = section.planning.late_worth is not None
-    sure = section.confidence if section.confidence is not None else SURE if weighed else UNSURE
     limit = section.rescales_per_day or (None if weighed else RESCALES_PER_DAY)
-    return Rules(replace(settings, confidence=sure), knobs, section.planning, limit, section.stale_seconds, advise)
+    return Rules(
+        replace(settings, confidence=section.confidence), knobs, section.planning, limit, section.stale_seconds, advise
+    )
 
 
 def filled_in(given: _Section, usual: _Section) -> _Section:

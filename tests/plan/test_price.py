@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.look import RescaleTime
-from autotrascale.plan.control.autoscaling.price import Price, instance_time
+from autotrascale.plan.control.autoscaling.price import MOST_SURE, Price, instance_time
 
 SECONDS = st.floats(0.0, 1000.0)
 TIMES = st.builds(RescaleTime, SECONDS, SECONDS)
@@ -25,6 +25,17 @@ def test_a_dearer_rescale_is_never_worth_it_where_a_cheaper_is_not(
     dearer = Price(RescaleTime(taken.standstill_seconds + stop, taken.both_seconds + both), price.late_worth)
     assert price.pays(saved, running) or not dearer.pays(saved, running)
     assert price.horizon(growth, 300.0, 3600.0) <= dearer.horizon(growth, 300.0, 3600.0)
+
+
+@given(PRICES, PRICES, st.floats(0.0, 1.0))
+def test_the_cheaper_a_rescale_is_the_surer_it_must_be(one: Price, other: Price, asked: float) -> None:
+    cheap, dear = sorted((one, other), key=lambda price: price.job_seconds)
+    assert asked <= dear.confidence(asked) <= cheap.confidence(asked) <= max(asked, MOST_SURE)
+
+
+def test_what_was_asked_for_holds_for_ten_seconds_in_place() -> None:
+    assert Price(RescaleTime(10.0), 20.0).confidence(0.75) == 0.75
+    assert Price(RescaleTime(0.2, 10.0), 20.0).confidence(0.75) == 0.95
 
 
 @given(WORTH, INSTANCES, st.floats(1e-6, 1e7), st.floats(-1e-2, 1e-2))

@@ -22,7 +22,6 @@ from autotrascale.plan.control.autoscaling.prediction import Settings
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.service import cli
 from autotrascale.service.autoscaling import (
-    SURE,
     USUAL,
     WEIGHED,
     Autoscale,
@@ -265,7 +264,7 @@ def test_our_own_policy_weighs_its_rescales_and_what_a_file_says_counts() -> Non
     settings, left = Settings(Target(0.1)), Autoscale()
     weighed = rules_for_a_loop(left.weighing(), settings, Knobs())
     assert weighed.planning == WEIGHED
-    assert (weighed.rescales_per_day, weighed.settings.confidence) == (None, SURE)
+    assert weighed.rescales_per_day is None
     plain = rules_for_a_loop(left, settings, Knobs())
     assert plain.planning.late_worth is None
     assert (plain.rescales_per_day, plain.settings.confidence) == (10, 0.75)

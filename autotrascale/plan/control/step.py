@@ -257,8 +257,10 @@ def _planned(
     if reason := _not_parallelism(rules, state, snapshot, missed):
         managed = manager.observe(knobs, state.manager, snapshot, now)
         return replace(state, manager=managed), hold(NAME, snapshot, [reason]), None
-    ours = AutoscalingPolicy(rules.settings, rules.planning, state.memory, now, snapshot, rules.models,
-                             pricing.of_a_rescale(rules, state, told))  # fmt: skip
+    price, settings = pricing.of_a_rescale(rules, state, told), rules.settings
+    if price is not None:
+        settings = replace(settings, confidence=price.confidence(settings.confidence))
+    ours = AutoscalingPolicy(settings, rules.planning, state.memory, now, snapshot, rules.models, price)
     not_down = _latency_unknown(rules) if met is None else pace.used_up(rules, state)
     managed, decision, answer = manager.step(knobs, rules.policy or ours, state.manager, snapshot, now, not_down)
     state = replace(state, manager=managed)

@@ -25,6 +25,8 @@ from autotrascale.domain.decision import Number, Reason
 from autotrascale.domain.look import RescaleTime
 from autotrascale.plan.words import amount, seconds
 
+USUAL = 600.0  # p of a rescale for which the confidence that was asked for holds as it is: ten seconds in place
+MOST_SURE = 0.95  # but no more than this, or what was asked for
 LATE = 3.0  # times the standstill that records are late: a job that is two thirds busy needs twice it to catch up
 
 
@@ -53,6 +55,11 @@ class Price:
         if growth <= 0:
             return least
         return min(max(math.sqrt(2 * self.job_seconds / growth), least), max(least, most))
+
+    def confidence(self, asked: float) -> float:
+        """How sure to be of a change. The cheaper changes are the more there are, by H as the root of p, and the closer
+        the job is kept to its limit: as many of a day shall go wrong whatever they cost."""
+        return max(asked, min(MOST_SURE, 1 - (1 - asked) * math.sqrt(self.job_seconds / USUAL)))
 
     def against(self, less: int, lasts: float, running: int) -> Reason:
         """What so many instances less would save, in words."""
