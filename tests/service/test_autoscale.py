@@ -262,14 +262,14 @@ def test_knobs_that_were_left_alone_are_as_a_loop_needs_them() -> None:
 def test_our_own_policy_weighs_its_rescales_and_what_a_file_says_counts() -> None:
     """What is left open goes by what a rescale costs; other policies, and programs, by the constants."""
     settings, left = Settings(Target(0.1)), Autoscale()
-    weighed = rules_for_a_loop(left.weighing(), settings, Knobs())
+    weighed = rules_for_a_loop(left.weighing(), settings, USUAL)
     assert weighed.planning == WEIGHED
     assert weighed.rescales_per_day is None
-    plain = rules_for_a_loop(left, settings, Knobs())
+    plain = rules_for_a_loop(left, settings, USUAL)
     assert plain.planning.late_worth is None
     assert (plain.rescales_per_day, plain.settings.confidence) == (10, 0.75)
     said = Autoscale(PlanningSettings(late_worth=0.0, worth=0.3), confidence=0.6, rescales_per_day=10)
-    own = rules_for_a_loop(said.weighing(), settings, Knobs())
+    own = rules_for_a_loop(said.weighing(), settings, USUAL)
     assert (own.planning.late_worth, own.planning.worth, own.planning.band) == (0.0, 0.3, 1.0)
     assert (own.rescales_per_day, own.settings.confidence) == (10, 0.6)
     knobs = knobs_for_a_loop(Knobs(), Target(0.1), micro_batch=False, weighed=True)
