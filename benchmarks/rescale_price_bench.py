@@ -188,7 +188,7 @@ def main() -> None:
     arguments = parser.parse_args()
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     if not arguments.why:
-        compare(arguments.kind, seeds, arguments.classes, arguments.who, apart=arguments.apart)
+        compare(arguments.kind, seeds, sorted(arguments.classes), arguments.who, apart=arguments.apart)
         return
     for standstill in arguments.classes:
         for name in arguments.who:
