@@ -23,6 +23,7 @@ from autotrascale.plan.control.autoscaling.prediction import Settings
 from autotrascale.plan.control.loop_state import Rules
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.policies import create
+from autotrascale.service.autoscaling import WEIGHED
 from autotrascale.testing.bad_histories import FULLEST, INTERVAL, SECONDS, TARGET, history, start
 
 HISTORIES = 2000
@@ -34,6 +35,7 @@ VARIANTS: Mapping[str, Rules] = {
     "autoscale": Rules(SETTINGS, SLOW),
     "autoscale, no delay": Rules(SETTINGS, PLAIN),
     "autoscale, all lessons": Rules(SETTINGS, CAREFUL),
+    "autoscale, weighed": Rules(SETTINGS, PLAIN, WEIGHED, rescales_per_day=None),
     "ds2": Rules(SETTINGS, replace(SLOW, utilisation=FULLEST), policy=create("ds2")),
     "ds2, no delay, all lessons": Rules(
         SETTINGS, replace(CAREFUL, scale_down_delay_seconds=0.0, utilisation=FULLEST), policy=create("ds2")

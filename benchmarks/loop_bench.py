@@ -2,7 +2,8 @@
 
 Everything but the last figure is **simulated**. A trace is 24 hours of one job; each kind of trace goes over the same
 jobs, one for each seed. Every policy runs within the same loop and manager, with the same knobs; those that know no
-headroom of their own are given the same by `utilisation`, and a dead band in place of ours.
+headroom of their own are given the same by `utilisation`, and a dead band in place of ours. `--who constants` is our
+policy as it was before it weighed what a rescale costs, and as it is for jobs whose rules are from then.
 
     in target       share of the time in which the mean latency of the records that arrived was within the target
     … outside       the same without rescale windows: from the request of a rescale until `running_seconds` after the
@@ -45,16 +46,14 @@ from autotrascale.loop import Event, Loop, step
 from autotrascale.plan.control.autoscaling.plan import PlanningSettings
 from autotrascale.plan.control.autoscaling.prediction import Settings
 from autotrascale.plan.control.loop_state import Entry, Rules, State
-from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.policies import Policy, create
+from autotrascale.service.autoscaling import USUAL, WEIGHED
 
 SEEDS = 5
 CHANGES = 10  # rescales a day that are thought to be few
 SIGMA = 0.03  # jitter of the rate, every 10 s
-KNOBS = Knobs(
-    interval_seconds=30.0, running_seconds=120.0, max_gc_share=0.3, catch_up_seconds=300.0, backlog_seconds=1.0,
-    scale_down_delay_seconds=1800.0,
-)  # fmt: skip
+KNOBS = USUAL
+WEIGHED_KNOBS = replace(KNOBS, scale_down_delay_seconds=0.0)
 HEADROOM = PlanningSettings().headroom
 RIVAL_KNOBS = replace(KNOBS, utilisation=1 / (1 + HEADROOM), dead_band=0.1)
 CONTENDERS = ("autotrascale", "ds2", "queueing", "threshold")
@@ -125,26 +124,34 @@ def _met(steps: Sequence[tuple[float, float, bool, int]]) -> float:
     return sum(s[1] for s in steps if s[2]) / sum(s[1] for s in steps)
 
 
-def one_day(
-    case: Case, schedule: Schedule, who: str, seed: int, begin: tuple[int, ...], witness: Witness | None = None
-) -> Trial:
+def rules_of(case: Case, who: str, seed: int) -> Rules:
     target = Target(case.latency_target)
+    settings = Settings(target, case.alpha, case.over_allocation, noise=max(case.job.noise, 0.03), seed=seed)
+    if who == "autotrascale":
+        return Rules(settings, WEIGHED_KNOBS, WEIGHED, rescales_per_day=None)
+    if who == "constants":
+        return Rules(settings, KNOBS)
+    return Rules(settings, RIVAL_KNOBS, policy=_rival(who, target, case.p_max))
+
+
+def one_day(
+    case: Case, schedule: Schedule, rules: Rules, seed: int, begin: tuple[int, ...],
+    seen: Callable[[State], None] = lambda _: None, witness: Witness | None = None,
+) -> Trial:  # fmt: skip
+    """`seen` is told how the loop stands after each step."""
     witness = witness or Witness(case.latency_target)
     windows: list[tuple[float, float]] = []
     live = SimulatedLive(
         case.job, case.topology, case.source_rates, schedule, p_max=case.p_max, seed=seed, witness=witness
     )
-    settings = Settings(target, case.alpha, case.over_allocation, noise=max(case.job.noise, 0.03), seed=seed)
-    policy = None if who == "autotrascale" else _rival(who, target, case.p_max)
-    rules = Rules(settings, KNOBS if policy is None else RIVAL_KNOBS, policy=policy)
     asked = [0.0]
 
-    def report(_: object, entry: object) -> None:
-        action, at = getattr(entry, "action", ""), getattr(entry, "at", 0.0)
-        if action == "rescale":
-            asked[0] = at
-        elif action in ("rescaled", "failed"):
-            windows.append((asked[0], at + KNOBS.running_seconds))
+    def report(state: State, entry: Entry) -> None:
+        seen(state)
+        if entry.action == "rescale":
+            asked[0] = entry.at
+        elif entry.action in ("rescaled", "failed"):
+            windows.append((asked[0], entry.at + KNOBS.running_seconds))
 
     loop = Loop(live, rules, initial=case.topology.named(begin), report=report)
     state = loop.run(DAY)
@@ -305,7 +312,7 @@ def compare(
             trials["static-peak"].append((static, static))
             bounds.append(clairvoyant_shares(case, schedule, static, CHANGES))
             for name in who:
-                trials[name].append((one_day(case, schedule, name, seed, peak), static))
+                trials[name].append((one_day(case, schedule, rules_of(case, name, seed), seed, peak), static))
                 print(f"{kind} {seed} {case.family} {name}: {_line(*trials[name][-1])}", file=sys.stderr, flush=True)
         tables[kind] = {name: _means(each) for name, each in trials.items()} | {
             "clairvoyant": {"of_static_peak": round(statistics.fmean(free for free, _ in bounds), 4)},
@@ -360,7 +367,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=SEEDS, help="traces of each kind")
     parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
-    parser.add_argument("--who", nargs="*", default=CONTENDERS, choices=CONTENDERS)
+    parser.add_argument("--who", nargs="*", default=CONTENDERS, choices=(*CONTENDERS, "constants"))
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--apart", action="store_true", help="the families held apart instead")
     parser.add_argument("--many", action="store_true", help="only the CPU of one controller with 1,000 jobs")

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from autotrascale.domain import checks
 from autotrascale.domain.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class RescaleTime:
+    """What a rescale takes, in seconds: as an engine expects it, or as it was."""
+
+    standstill_seconds: float
+    both_seconds: float = 0.0  # in which the job runs twice, before and after, while one takes over from the other
+
+    def __post_init__(self) -> None:
+        checks.non_negative("standstill_seconds", self.standstill_seconds)
+        checks.non_negative("both_seconds", self.both_seconds)
 
 
 @dataclass(frozen=True)
@@ -17,6 +30,7 @@ class Look:
     snapshot: Snapshot | None  # of the time since the look before or the last change; None: too little is known
     measured_at: float | None = None  # when the newest of its metrics was made; None: not known
     detail: str = ""  # why there is no snapshot, or why nothing runs
+    rescale: RescaleTime | None = None  # what one would take now, as the engine expects; None: it does not say
 
 
 @dataclass(frozen=True)
@@ -30,3 +44,4 @@ class Rescaled:
     phases: Mapping[str, float] | None = None  # seconds of each step, where they are known
     detail: str = ""
     how: str = ""  # overlapped or in place, and why
+    both_seconds: float = 0.0  # in which the job ran twice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -103,7 +104,8 @@ def _keep(
         around = keeping.Around(store, decisions, meter, form, advise, policy)
         wanted = wanted_by(file, engine, job, faithful=False)
         initial = starting_point(job, file.tuning.initial)
-        kept = keeping.Kept(around, file, job, live, engine, wanted, initial, lease, home)
+        sections = file if policy else replace(file, autoscale=file.autoscale.weighing())
+        kept = keeping.Kept(around, sections, job, live, engine, wanted, initial, lease, home)
         ended = "interrupted"
         try:
             kept.loop.run(limit)

@@ -13,6 +13,8 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.target import Target
 from autotrascale.execute.simulator import schedules
 from autotrascale.plan.control.autoscaling.plan import PlanningSettings
+from autotrascale.plan.control.autoscaling.prediction import Settings
+from autotrascale.plan.control.loop_state import Rules
 from autotrascale.plan.control.manager.knobs import Knobs
 
 _Section = TypeVar("_Section", Knobs, PlanningSettings, "Autoscale")
@@ -23,6 +25,10 @@ USUAL = Knobs(
     interval_seconds=30.0, running_seconds=120.0, max_gc_share=0.3, catch_up_seconds=300.0, backlog_seconds=1.0,
     scale_down_delay_seconds=1800.0,
 )  # fmt: skip
+# … and the planning of our own policy, which weighs what a rescale costs against what it saves: no delay, no least
+# step, no number of rescales a day.
+WEIGHED = PlanningSettings(late_worth=20.0, band=1.0, worth=0.0, review_seconds=600.0)
+RESCALES_PER_DAY = 10
 # What each kind of trace is made of.
 _NEEDS: Mapping[Kind, tuple[str, ...]] = {
     "constant": (),
@@ -87,7 +93,7 @@ class Autoscale:
 
     planning: PlanningSettings = field(default_factory=PlanningSettings)
     confidence: float = 0.75  # that a parallelism meets the target, before it is rescaled to
-    rescales_per_day: int = 10
+    rescales_per_day: int | None = None  # None: as usual
     stale_seconds: float = 0.0  # metrics older than this are not decided on; 0: three intervals
     keep_looks_days: float = 7.0  # for so long every look is kept, so that decisions can be made again from them
     shared_quota: int | None = None  # slots of all jobs together whose loops keep their journals in one store
@@ -97,20 +103,35 @@ class Autoscale:
         if self.shared_quota is not None:
             checks.count("shared_quota", self.shared_quota)
         checks.share("confidence", self.confidence)
-        checks.count("rescales_per_day", self.rescales_per_day)
+        if self.rescales_per_day is not None:
+            checks.count("rescales_per_day", self.rescales_per_day)
         checks.non_negative("stale_seconds", self.stale_seconds)
         checks.non_negative("keep_looks_days", self.keep_looks_days)
 
+    def weighing(self) -> Autoscale:
+        """For our own policy: what is left open of its planning weighs what rescales cost."""
+        return replace(self, planning=filled_in(self.planning, WEIGHED))
 
-def knobs_for_a_loop(given: Knobs, target: Target, *, micro_batch: bool) -> Knobs:
-    """The manager's knobs, those that were left neutral as a loop needs them.
+
+def knobs_for_a_loop(given: Knobs, target: Target, *, micro_batch: bool, weighed: bool = False) -> Knobs:
+    """The manager's knobs, those that were left neutral as a loop needs them. Where rescales are weighed, what one
+    saves says how long to wait for it, and no delay.
 
     What arrives while a micro-batch runs waits for the next one: a backlog only when it is more than the target allows.
     """
-    loop = USUAL
+    loop = replace(USUAL, scale_down_delay_seconds=0.0) if weighed else USUAL
     if micro_batch:
-        loop = replace(USUAL, backlog_seconds=max(USUAL.backlog_seconds, target.latency_seconds))
+        loop = replace(loop, backlog_seconds=max(USUAL.backlog_seconds, target.latency_seconds))
     return filled_in(given, loop)
+
+
+def rules_for_a_loop(section: Autoscale, settings: Settings, knobs: Knobs, *, advise: bool = False) -> Rules:
+    """What the section leaves open is as usual for a loop that weighs its rescales, or for one that does not."""
+    weighed = section.planning.late_worth is not None
+    limit = section.rescales_per_day or (None if weighed else RESCALES_PER_DAY)
+    return Rules(
+        replace(settings, confidence=section.confidence), knobs, section.planning, limit, section.stale_seconds, advise
+    )
 
 
 def filled_in(given: _Section, usual: _Section) -> _Section:

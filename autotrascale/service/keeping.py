@@ -33,7 +33,7 @@ from autotrascale.plan.policies import OURS, PolicyChoice
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.sizing.executors import ExecutorSize
 from autotrascale.plan.words import seconds
-from autotrascale.service.autoscaling import Autoscale, knobs_for_a_loop
+from autotrascale.service.autoscaling import Autoscale, knobs_for_a_loop, rules_for_a_loop
 from autotrascale.service.metering import Meter
 from autotrascale.service.notifying import Notification, Notifier, of_the_environment
 from autotrascale.service.output import Format, note, say
@@ -190,17 +190,17 @@ def _slots_left(sections: Sections, job: Job, decisions: Decisions | None) -> Ca
 
 def _rules(around: Around, sections: Sections, job: Job, wanted: Wanted) -> Rules:
     tuning, section = sections.tuning, sections.autoscale
-    settings = Settings(job.target, tuning.alpha, tuning.over_allocation, tuning.noise, section.confidence,
-                        seed=tuning.seed)  # fmt: skip
+    settings = Settings(job.target, tuning.alpha, tuning.over_allocation, tuning.noise, seed=tuning.seed)
     models: tuple[BenefitModel, ...] = ()
     if around.store is not None and job.rate > 0:
         warm = warm_start(AUTO, around.store, job, wanted)
         for line in warm.lines:
             note(line)
         models = tuple(source.model for source in warm.sources)
-    knobs = knobs_for_a_loop(sections.manager, job.target, micro_batch=wanted.execution == "micro-batch")
-    return Rules(settings, knobs, section.planning, section.rescales_per_day, section.stale_seconds, around.advise,
-                 models)  # fmt: skip
+    weighed = section.planning.late_worth is not None
+    knobs = knobs_for_a_loop(sections.manager, job.target, micro_batch=wanted.execution == "micro-batch",
+                             weighed=weighed)  # fmt: skip
+    return replace(rules_for_a_loop(section, settings, knobs, advise=around.advise), models=models)
 
 
 def _library(around: Around, job: Job, simulated: bool, session: Session | None) -> Learned | None:

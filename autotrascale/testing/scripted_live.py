@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from autotrascale.domain.errors import EngineError
+from autotrascale.domain.look import RescaleTime
 from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot
 from autotrascale.domain.topology import Topology, check_parallelism
 from autotrascale.execute.live import Look, Rescaled
@@ -38,6 +39,7 @@ class ScriptedLive:
     latency: Callable[[Parallelism, float], float] = prompt
     p_max: int = 16
     downtime: float = 2.0
+    says: RescaleTime | None = None  # what a rescale would take
     name: str = "scripted"
     simulated: bool = True
     looks: Mapping[int, BaseException | Callable[[Look], Look]] = field(default_factory=dict)
@@ -107,7 +109,7 @@ class ScriptedLive:
         if self.unseen == 0:
             return Look(self.now, dict(self.running), None, detail="nothing was measured since the last look")
         window, self.unseen = self.unseen, 0.0
-        return Look(self.now, dict(self.running), self._snapshot(window), measured_at=self.now)
+        return Look(self.now, dict(self.running), self._snapshot(window), measured_at=self.now, rescale=self.says)
 
     def _carried(self, offered: float) -> float:
         running = self.running or {}

@@ -16,7 +16,16 @@ from autotrascale.execute.simulator.case import Case
 from autotrascale.execute.simulator.families import draw
 from autotrascale.execute.simulator.presets import WORDCOUNT
 from autotrascale.execute.simulator.schedules import DAY, Noisy, Schedule, Steps
-from benchmarks.loop_bench import CHANGES, Witness, clairvoyant_shares, one_day, static_day, static_peak, trace
+from benchmarks.loop_bench import (
+    CHANGES,
+    Witness,
+    clairvoyant_shares,
+    one_day,
+    rules_of,
+    static_day,
+    static_peak,
+    trace,
+)
 
 POLICIES = (
     "autotrascale", "ds2", "drs-true", "drs-observed", "dhalion", "threshold", "queueing", "queueing-path", "none",
@@ -46,7 +55,7 @@ def a_day(there: Case, schedule: Schedule, policy: str, seed: int) -> Mapping[st
         free, few = clairvoyant_shares(there, schedule, static, CHANGES)
         return {"of_peak": free, "of_peak_with_few_changes": few, "changes": CHANGES}
     witness = Witness(there.latency_target)
-    trial = one_day(there, schedule, policy, seed, peak, witness)
+    trial = one_day(there, schedule, rules_of(there, policy, seed), seed, peak, witness=witness)
     return {
         "of_peak": trial.instance_hours / static.instance_hours, "in_target": trial.in_target,
         "outside_rescales": trial.outside, "rescales": trial.rescales,

@@ -190,6 +190,8 @@ PLANNING: dict[str, tuple[float, float, dict[str, Any], Callable[[Run, Run], boo
     "recall_seconds": (60.0, 5000.0, {"rate": DOWN, "seconds": 9000.0}, lambda a, b: b.instances > a.instances),
     "review_seconds": (120.0, 20_000.0, {"rate": steps(100.0), "start": 20, "seconds": 9000.0},
                        lambda a, b: b.instances >= a.instances and b.first >= a.first),
+    "late_worth": (1.0, 600.0, {"rate": DOWN, "seconds": 9000.0, "downtime": 20.0},
+                   lambda a, b: a.downs > 0 and b.instances > a.instances),
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,18 @@ from autotrascale.execute.simulator.live import SimulatedLive
 from autotrascale.knowledge import claim
 from autotrascale.knowledge.library import Library
 from autotrascale.knowledge.store import Store
+from autotrascale.plan.control.autoscaling.plan import PlanningSettings
+from autotrascale.plan.control.autoscaling.prediction import Settings
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.service import cli
-from autotrascale.service.autoscaling import USUAL, TraceOf, knobs_for_a_loop
+from autotrascale.service.autoscaling import (
+    USUAL,
+    WEIGHED,
+    Autoscale,
+    TraceOf,
+    knobs_for_a_loop,
+    rules_for_a_loop,
+)
 from autotrascale.service.plots import OF_A_LOOP
 from tests.knowledge.mlflow_stores import CONTENT
 
@@ -247,6 +257,23 @@ def test_knobs_that_were_left_alone_are_as_a_loop_needs_them() -> None:
     given = knobs_for_a_loop(Knobs(interval_seconds=5.0, ignore_instances=1), Target(0.1), micro_batch=False)
     assert (given.interval_seconds, given.ignore_instances) == (5.0, 1)
     assert given.running_seconds == USUAL.running_seconds
+
+
+def test_our_own_policy_weighs_its_rescales_and_what_a_file_says_counts() -> None:
+    """What is left open goes by what a rescale costs; other policies, and programs, by the constants."""
+    settings, left = Settings(Target(0.1)), Autoscale()
+    weighed = rules_for_a_loop(left.weighing(), settings, USUAL)
+    assert weighed.planning == WEIGHED
+    assert weighed.rescales_per_day is None
+    plain = rules_for_a_loop(left, settings, USUAL)
+    assert plain.planning.late_worth is None
+    assert (plain.rescales_per_day, plain.settings.confidence) == (10, 0.75)
+    said = Autoscale(PlanningSettings(late_worth=0.0, worth=0.3), confidence=0.6, rescales_per_day=10)
+    own = rules_for_a_loop(said.weighing(), settings, USUAL)
+    assert (own.planning.late_worth, own.planning.worth, own.planning.band) == (0.0, 0.3, 1.0)
+    assert (own.rescales_per_day, own.settings.confidence) == (10, 0.6)
+    knobs = knobs_for_a_loop(Knobs(), Target(0.1), micro_batch=False, weighed=True)
+    assert knobs == replace(USUAL, scale_down_delay_seconds=0.0)
 
 
 def test_the_simulated_day_of_the_configs_is_read() -> None:

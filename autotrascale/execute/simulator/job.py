@@ -114,14 +114,17 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class Rescale:
-    """How long the job stands still to change its parallelism: a fixed part, and one for each state partition moved."""
+    """How long the job stands still to change its parallelism: a fixed part, and one for each state partition moved;
+    and how long it runs twice before that, where one takes over from the other."""
 
     fixed_seconds: float = 10.0
     partition_seconds: float = 0.0
+    both_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         checks.non_negative("fixed_seconds", self.fixed_seconds)
         checks.non_negative("partition_seconds", self.partition_seconds)
+        checks.non_negative("both_seconds", self.both_seconds)
 
 
 @dataclass(frozen=True)

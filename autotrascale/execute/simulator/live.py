@@ -15,9 +15,11 @@ from typing import Self
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import EngineError
+from autotrascale.domain.look import RescaleTime
 from autotrascale.domain.topology import Topology, check_parallelism
 from autotrascale.execute.live import Look, Rescaled
 from autotrascale.execute.simulator.dynamics import FluidJob, Step
+from autotrascale.execute.simulator.engine import rescale_seconds
 from autotrascale.execute.simulator.job import SimulatedJob
 from autotrascale.execute.simulator.schedules import Schedule
 from autotrascale.files import write_whole
@@ -60,18 +62,24 @@ class SimulatedLive:
         if self._unseen == 0:
             return Look(fluid.time, running, None, detail="no time has passed since the last look")
         self._unseen = 0.0
-        return Look(fluid.time, running, fluid.snapshot(), measured_at=fluid.time)
+        expected = self._rescale_time(fluid.parallelism)
+        return Look(fluid.time, running, fluid.snapshot(), measured_at=fluid.time, rescale=expected)
 
     def rescale(self, parallelism: Parallelism) -> Rescaled:
         k = self._vector(parallelism)
         fluid = self._started()
         if not self._running:
             return Rescaled(fluid.time, False, None, detail=self._why_down)
+        both = 0.0 if k == fluid.parallelism else self._job.rescale.both_seconds
+        self._pass(both, beside=k)
         downtime = fluid.rescale(k)
         self._pass(downtime)
         self._forget()
         self._keep()
-        return Rescaled(fluid.time, True, self.topology.named(k), downtime, {"standstill": downtime})
+        return Rescaled(fluid.time, True, self.topology.named(k), downtime, {"standstill": downtime}, both_seconds=both)
+
+    def _rescale_time(self, k: tuple[int, ...]) -> RescaleTime:
+        return RescaleTime(rescale_seconds(self._job, self.topology, k), self._job.rescale.both_seconds)
 
     def wait(self, seconds: float) -> None:
         checks.non_negative("seconds", seconds)
@@ -95,7 +103,8 @@ class SimulatedLive:
     ) -> None:
         self.close()
 
-    def _pass(self, seconds: float) -> None:
+    def _pass(self, seconds: float, beside: tuple[int, ...] = ()) -> None:
+        """`beside` runs too, and takes nothing from the job: it is made ready to take over from it."""
         fluid, left = self._started(), seconds
         while left > 1e-9:
             piece = min(left, STEP_SECONDS - fluid.time % STEP_SECONDS or STEP_SECONDS)
@@ -105,7 +114,7 @@ class SimulatedLive:
             left -= piece
             self._unseen += piece
             if self._witness is not None:
-                self._witness(step, fluid.parallelism)
+                self._witness(step, (*fluid.parallelism, *beside))
 
     def _started(self) -> FluidJob:
         if self._fluid is None:

@@ -90,7 +90,7 @@ class _RecordedRules:
     settings: Settings
     knobs: Knobs
     planning: PlanningSettings = field(default_factory=PlanningSettings)
-    rescales_per_day: int = 10
+    rescales_per_day: int | None = 10
     stale_seconds: float = 0.0
     advise: bool = False
     models: tuple[str, ...] = ()

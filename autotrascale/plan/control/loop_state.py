@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from autotrascale.domain import checks
 from autotrascale.domain.decision import Reason
+from autotrascale.domain.look import RescaleTime
 from autotrascale.domain.topology import Topology
 from autotrascale.plan.control.autoscaling.memory import MISSES, Memory
 from autotrascale.plan.control.autoscaling.plan import PlanningSettings
@@ -40,7 +41,7 @@ class Rules:
     settings: Settings
     knobs: Knobs
     planning: PlanningSettings = field(default_factory=PlanningSettings)
-    rescales_per_day: int = 10
+    rescales_per_day: int | None = 10  # None: what they cost is the only limit
     stale_seconds: float = 0.0  # 0: three intervals
     advise: bool = False
     models: tuple[BenefitModel, ...] = ()  # of other sessions and of tuning runs
@@ -50,7 +51,8 @@ class Rules:
     p_max: int | None = None  # … and the most instances that any of its operators can have
 
     def __post_init__(self) -> None:
-        checks.count("rescales_per_day", self.rescales_per_day)
+        if self.rescales_per_day is not None:
+            checks.count("rescales_per_day", self.rescales_per_day)
         checks.non_negative("stale_seconds", self.stale_seconds)
         checks.positive("interval_seconds", self.knobs.interval_seconds)
 
@@ -146,6 +148,7 @@ class State:
     measured_at: float | None = None  # when the newest metrics that were believed were made; whole time
     decided_at: float | None = None  # … and when a look was last decided on
     policy: PolicyMemory = field(default_factory=PolicyMemory)
+    taken: tuple[RescaleTime, ...] = ()  # by the last rescales
 
     @property
     def requested(self) -> Parallelism | None:

@@ -21,7 +21,7 @@ def of_the_last_day(state: State) -> tuple[PastRescale, ...]:
 def used_up(rules: Rules, state: State) -> Reason | None:
     """What is left of a day's rescales is kept for scale-ups."""
     recent = len(of_the_last_day(state))
-    if recent < rules.rescales_per_day - KEPT_FOR_UP:
+    if rules.rescales_per_day is None or recent < rules.rescales_per_day - KEPT_FOR_UP:
         return None
     text = f"{recent} rescales in a day, of {rules.rescales_per_day}: what is left is kept for scale-ups"
     return Reason("budget", text, {"rescales": recent, "rescales_per_day": rules.rescales_per_day})

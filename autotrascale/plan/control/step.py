@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from autotrascale.domain.decision import Decision, Number, Reason
-from autotrascale.domain.look import Look, Rescaled
+from autotrascale.domain.look import Look, Rescaled, RescaleTime
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.control import pace, steering
+from autotrascale.plan.control import pace, pricing, steering
 from autotrascale.plan.control.autoscaling.memory import Shows, learned
 from autotrascale.plan.control.autoscaling.plan import Plan
 from autotrascale.plan.control.autoscaling.policy import NAME, AutoscalingPolicy
@@ -124,7 +124,10 @@ def _looked(rules: Rules, state: State, taken: LookTaken, passed: float, notes: 
     # Plan
     bounded = _bounded(rules, state, snapshot, taken.slots_left)
     state, ordered = steering.to_the_pins(bounded, state, snapshot)
-    state, decision, predicted = (state, ordered, None) if ordered else _planned(bounded, state, snapshot, met)
+    if ordered:
+        decision, predicted = ordered, None
+    else:
+        state, decision, predicted = _planned(bounded, state, snapshot, met, look.rescale)
     state = replace(state, slots=_slots(rules, state, snapshot, decision))
     # Execute
     return _executed(rules, state, snapshot, decision, predicted, checked, notes)
@@ -248,7 +251,7 @@ def _slots(rules: Rules, state: State, snapshot: Snapshot, decision: Decision) -
 
 
 def _planned(
-    rules: Rules, state: State, snapshot: Snapshot, met: bool | None
+    rules: Rules, state: State, snapshot: Snapshot, met: bool | None, told: RescaleTime | None
 ) -> tuple[State, Decision, Prediction | None]:
     """The decision, and what is expected of it at the rate of now."""
     now, missed = state.clock.now, met is not True
@@ -257,7 +260,10 @@ def _planned(
     if reason := _not_parallelism(rules, state, snapshot, missed):
         managed = manager.observe(knobs, state.manager, snapshot, now)
         return replace(state, manager=managed), hold(NAME, snapshot, [reason]), None
-    ours = AutoscalingPolicy(rules.settings, rules.planning, state.memory, now, snapshot, rules.models)
+    price, settings = pricing.of_a_rescale(rules, state, told), rules.settings
+    if price is not None:
+        settings = replace(settings, confidence=price.confidence(settings.confidence))
+    ours = AutoscalingPolicy(settings, rules.planning, state.memory, now, snapshot, rules.models, price)
     not_down = _latency_unknown(rules) if met is None else pace.used_up(rules, state)
     other = _remembering(rules, state)
     managed, decision, answer = manager.step(knobs, other or ours, state.manager, snapshot, now, not_down)
@@ -343,7 +349,8 @@ def _rescaled(rules: Rules, state: State, rescaled: Rescaled, passed: float, not
         return state, [Entry(state.number, now, "failed", running, wanted, (*notes, reason))]
     memory = state.memory.rescaled(tuple(before.values()), tuple(running.values()), now)
     managed = manager.stood_still(state.manager, rescaled.downtime_seconds)
-    state = replace(state, memory=memory, observed=running, failed_at=None, manager=managed)
+    state = replace(state, memory=memory, observed=running, failed_at=None, manager=managed,
+                    taken=pricing.seen(state, rescaled))  # fmt: skip
     state = replace(state, pace=pace.back_off(state, rules.knobs))
     apart = {name: k for name, k in wanted.items() if running.get(name, k) != k}
     state = replace(state, fixed={**state.fixed, **{name: running[name] for name in apart}})

@@ -57,6 +57,8 @@ class Memory:
     largest: float = 0.0  # the most instances of the last days, slowly forgotten
     predictions: tuple[Prediction, ...] = ()  # made from what is known now
     reviewed_at: float | None = None  # when it was last asked what the least would be
+    ahead: float = 0.0  # seconds that the last plan looked ahead
+    spare_at: float | None = None  # from when on what runs may be too much: when it was last given more, it was ahead
 
     @property
     def loss(self) -> dict[str, float]:
@@ -72,7 +74,8 @@ class Memory:
         fits = [plan.rate for plan in self.predictions if all(low <= own for low, own in zip(plan.k, k, strict=True))]
         tried = Tried(before, self.sized_for) if sum(k) < sum(before) else None
         sized_for = max(fits, default=self.sized_for)
-        return replace(self.at_another(), sized_for=sized_for, tried=tried, reviewed_at=now)
+        return replace(self.at_another(), sized_for=sized_for, tried=tried, reviewed_at=now,
+                       spare_at=now + self.ahead if sum(k) > sum(before) else self.spare_at)  # fmt: skip
 
 
 @dataclass(frozen=True)

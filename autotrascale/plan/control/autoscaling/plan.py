@@ -11,6 +11,7 @@ from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.control.autoscaling.memory import Memory
 from autotrascale.plan.control.autoscaling.prediction import Prediction
+from autotrascale.plan.control.autoscaling.price import Price
 
 PART = 0.7  # of what a scale-down would save: with less it waits
 
@@ -27,6 +28,7 @@ class PlanningSettings:
     worth: float = 0.18  # what a rescale must move, as a share of the most instances of the last days
     recall_seconds: float = 600.0  # a rate that was carried so lately may come again: it is not scaled down below
     review_seconds: float = 3600.0  # how often a job in its band is asked whether less would do
+    late_worth: float | None = None  # a second of late records, in seconds of the whole job; None: nothing is weighed
 
     def __post_init__(self) -> None:
         for name in ("headroom", "worth"):
@@ -34,6 +36,7 @@ class PlanningSettings:
         for name in ("horizon_seconds", "recall_seconds", "review_seconds"):
             checks.positive(name, getattr(self, name))
         checks.positive("band", self.band)
+        checks.optional(checks.non_negative, "late_worth", self.late_worth)
         if self.band < 1:
             raise InputError("band", "is below 1: it would scale down what is needed", seen=self.band,
                              remedy="1.2 is a good start")  # fmt: skip
@@ -46,6 +49,8 @@ class Plan(Decision):
     cause: Cause = "none"
     prediction: Prediction | None = None  # at the rate that it was sized for
     memory: Memory = field(default_factory=Memory)
+    price: Price | None = None  # of the change
+    lasts: float = 0.0  # seconds for which less is expected to be enough
 
     @property
     def sized_for(self) -> float | None:
@@ -55,7 +60,12 @@ class Plan(Decision):
         """A scale-down of which the guards left only a part is not worth a standstill yet."""
         whole = sum(running.values()) - sum(self.parallelism.values())
         part = sum(running.values()) - sum(granted.values())
-        if self.cause != "saving" or granted == running or part >= PART * whole:
+        if self.cause != "saving" or granted == running:
+            return None
+        if self.price is not None:
+            if self.price.pays(part * self.lasts, sum(running.values())):
+                return None
+        elif part >= PART * whole:
             return None
         text = f"only {part} of the {whole} instances may be given back yet: waits until more may"
         return Reason("half-way", text, {"instances": part, "planned": whole})

@@ -22,6 +22,7 @@ from autotrascale.domain.true_rates import true_rates
 from autotrascale.plan.control.autoscaling.memory import MISSES, PREDICTIONS, Memory, Tried
 from autotrascale.plan.control.autoscaling.plan import Cause, Plan, PlanningSettings
 from autotrascale.plan.control.autoscaling.prediction import Prediction, Settings, predict_at, predict_least
+from autotrascale.plan.control.autoscaling.price import Price
 from autotrascale.plan.control.autoscaling.rates import sizing_rate
 from autotrascale.plan.control.autoscaling.readings import GRID, grid_rate
 from autotrascale.plan.policies.base import hold, hold_for_gaps
@@ -34,6 +35,7 @@ NAME = "autoscale"
 RISING = 1.03  # ahead over now, from which on the rate is said to rise
 FARTHEST = 1.6  # times what is needed now: a trend is not believed beyond
 MOST_USELESS = 3  # scale-ups in a row that did not bring the job within its target: something else is wrong
+SOONEST = 300.0  # seconds ahead that are always sized for, where the rate rises
 LEAP = 1.5  # times the instances of an operator, at most, where the rate does not ask for more
 
 
@@ -48,6 +50,7 @@ class AutoscalingPolicy:
     now: float
     measured: Snapshot
     models: Sequence[BenefitModel] = ()
+    price: Price | None = None  # of a rescale; None: nothing is weighed, band and worth say when to
     name: str = NAME
 
     def decide(self, snapshot: Snapshot) -> Plan:
@@ -91,7 +94,11 @@ class _Planning:
         newest = rates.windows[-1].rate if rates.windows else snapshot.target_rate
         self.extra = max(0.0, snapshot.target_rate - newest)  # what the adjustments added, and a rise within the window
         self.need = rates.need(now, self.planning.headroom) + self.extra
-        self.ahead = rates.ahead(now, self.planning.horizon_seconds, self.planning.headroom, FARTHEST) + self.extra
+        self.price, self.growth, self.horizon = policy.price, rates.growth, self.planning.horizon_seconds
+        if self.price is not None:
+            self.horizon = self.price.horizon(self.growth, SOONEST, self.planning.horizon_seconds)
+        self.ahead = rates.ahead(now, self.horizon, self.planning.headroom, FARTHEST) + self.extra
+        self.weighed: Reason | None = None  # what a change costs, and what it would save
         self.new: list[Prediction] = []
 
     def plan(self) -> Plan:
@@ -146,7 +153,10 @@ class _Planning:
         numbers = {"needed_rate": self.need, "sized_for": before, "planned_rate": predicted.rate}
         text = f"needs {amount(self.need)}/s and was sized for {amount(before)}/s: sized for {amount(predicted.rate)}/s"
         reason = Reason("rate-up", text, numbers)
-        return self._plan("rate", wanted, predicted, reason, self._said(predicted), *self._out_of_reach(sized))
+        if self.price is not None:
+            self.weighed = self.price.ahead(self.horizon, sum(self.running))
+        return self._plan("rate", wanted, predicted, reason, *self._prices(), self._said(predicted),
+                          *self._out_of_reach(sized))  # fmt: skip
 
     def _enough(self, predicted: Prediction, sized: Sizing) -> Plan | None:
         """What runs may be good for more than it was planned for."""
@@ -163,7 +173,7 @@ class _Planning:
 
     def _far_enough(self) -> float:
         """While the rate rises: so far that the next rescale is worth one too, for the rate will get there."""
-        if self.ahead <= self.need * RISING or self.memory.missed:
+        if self.price is not None or self.ahead <= self.need * RISING or self.memory.missed:
             return self.ahead
         step = 1 + self.planning.worth * self.memory.largest / sum(self.running)
         return max(self.ahead, self.need * min(step, FARTHEST))
@@ -189,24 +199,44 @@ class _Planning:
         return self._plan("none", self.running, None, Reason("out-of-reach", text, {"looks": self.memory.missed}))
 
     def _down(self) -> Plan | None:
-        sized_for, planning, rates = self.memory.sized_for, self.planning, self.memory.rates
-        rate = max(self.ahead, rates.lately(self.policy.now, planning.recall_seconds, planning.headroom))
-        lower = sized_for is not None and sizing_rate(rate, GRID) * planning.band <= sized_for
+        """Less, where that is worth a rescale: by what it costs and saves, or by the band and the least step alone."""
+        planning, rates, now, n = self.planning, self.memory.rates, self.policy.now, sum(self.running)
+        rate = sizing_rate(max(self.ahead, rates.lately(now, planning.recall_seconds, planning.headroom)), GRID)
+        sized_for, lasts = self.memory.sized_for, self._lasts(rate)
+        lower = sized_for is not None and rate * planning.band <= sized_for
+        lower = lower and self._pays(n * (1 - rate / (sized_for or rate)) * lasts)
         reviewed = self.memory.reviewed_at
-        review = reviewed is None or self.policy.now - reviewed >= planning.review_seconds
+        review = reviewed is None or now - reviewed >= planning.review_seconds
         if not (lower or review) or self.memory.good < MISSES:
             return None
-        predicted, sized = self._predict(rate)
-        wanted = tuple(
-            min(max(k, low), high) for k, low, high in zip(predicted.k, sized.floor, sized.upper, strict=True)
-        )
-        saved = (sum(self.running) - sum(wanted)) / self.memory.largest
-        if saved < planning.worth:
+        predicted, wanted = self._least(rate)
+        less = n - sum(wanted)
+        saved = less / self.memory.largest
+        if self.price is not None and less > 0:
+            self.weighed = self.price.against(less, lasts, n)
+        if saved < planning.worth or not self._pays(less * lasts):
             return None
         numbers: dict[str, Number] = {"saved": saved, "instances": sum(wanted), "planned_rate": predicted.rate}
         code = "rate-down" if lower else "over-allocated"
         text = f"{amount(predicted.rate)}/s is enough to be sized for: saves {percent(saved)} of what it takes at most"
-        return self._plan("saving", wanted, predicted, Reason(code, text, numbers), self._said(predicted))
+        reason = Reason(code, text, numbers)
+        plan = self._plan("saving", wanted, predicted, reason, *self._prices(), self._said(predicted))
+        return replace(plan, price=self.price, lasts=lasts)
+
+    def _pays(self, instance_seconds: float) -> bool:
+        return self.price is None or self.price.pays(instance_seconds, sum(self.running))
+
+    def _lasts(self, rate: float) -> float:
+        """How long this rate will be enough: as long as it has been, but no longer than a rising one says."""
+        spare = self.policy.now - (self.memory.spare_at or 0.0)
+        below = self.memory.rates.stayed_below(rate, self.policy.now, self.planning.headroom)
+        lasts = max(0.0, spare if below is None else min(below, spare))
+        return min(lasts, self.horizon) if self.growth > 0 else lasts
+
+    def _least(self, rate: float) -> tuple[Prediction, Point]:
+        predicted, sized = self._predict(rate)
+        each = zip(predicted.k, sized.floor, sized.upper, strict=True)
+        return predicted, tuple(min(max(k, low), high) for k, low, high in each)
 
     def _stay(self) -> Plan:
         sized = self.memory.sized_for
@@ -218,7 +248,7 @@ class _Planning:
         met = "target met" if self.memory.good else "not seen settled and measured yet"
         text = f"needs {amount(self.need)}/s, sized for {amount(sized)}/s, {met}: it stays"
         numbers = {"needed_rate": self.need, "sized_for": sized}
-        return self._plan("none", self.running, None, Reason("in-band", text, numbers))
+        return self._plan("none", self.running, None, Reason("in-band", text, numbers), *self._prices())
 
     # -- planning -----------------------------------------------------------------------------------------------------
 
@@ -246,7 +276,8 @@ class _Planning:
     def _plan(self, cause: Cause, k: Point, prediction: Prediction | None, *reasons: Reason) -> Plan:
         running, wanted = self.snapshot.parallelism, dict(zip(self.snapshot.operators, k, strict=True))
         by_rate = {each.rate: each for each in (*self.memory.predictions, *self.new)}
-        memory = replace(self.memory, predictions=tuple(by_rate.values())[-PREDICTIONS:])
+        ahead = self.horizon if cause == "rate" and self.growth > 0 else 0.0
+        memory = replace(self.memory, predictions=tuple(by_rate.values())[-PREDICTIONS:], ahead=ahead)
         return Plan(NAME, wanted, wanted != running, reasons, cause=cause, prediction=prediction, memory=memory)
 
     def _said(self, predicted: Prediction) -> Reason:
@@ -255,6 +286,9 @@ class _Planning:
         text = f"expected at {amount(predicted.rate)}/s: {seconds(mean)} ± {seconds(sd)}; from {predicted.basis}"
         numbers = {"latency_seconds": mean, "sd_seconds": sd, "rate": predicted.rate, "met": predicted.met}
         return Reason("predicted", text, numbers)
+
+    def _prices(self) -> list[Reason]:
+        return [self.weighed] if self.weighed is not None else []
 
     def _out_of_reach(self, sized: Sizing) -> list[Reason]:
         if sized.reach >= 1:

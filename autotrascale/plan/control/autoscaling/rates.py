@@ -92,6 +92,16 @@ class Rates:
         rates = [each.rate for each in self.windows if now - each.at <= within]
         return max([self.need(now, headroom), *(rate * (1 + headroom) for rate in rates)])
 
+    @property
+    def growth(self) -> float:
+        """Of the level, each second; below zero where it falls."""
+        return self.line.slope / level if self.windows and (level := self.line.at(self.windows[-1].at)) > 0 else 0.0
+
+    def stayed_below(self, rate: float, now: float, headroom: float) -> float | None:
+        """For how long `rate` would have been enough; None: for as long as is remembered."""
+        most = rate / (1 + headroom) / (1 + _SPREADS * self.line.scatter)
+        return next((now - each.at for each in reversed(self.windows) if each.rate > most), None)
+
 
 def sizing_rate(rate: float, step: float) -> float:
     """The next rate of a geometric grid: 1, step, step², … A job that comes back to a rate is sized as it was before.
