@@ -3,6 +3,7 @@
     python -m experiments.elasticity_spark.run                     # what is not measured yet; then the tables
     python -m experiments.elasticity_spark.run --anew              # all of it
     python -m experiments.elasticity_spark.run --only "yahoo up"   # cases whose name begins so
+    python -m experiments.elasticity_spark.run --slow 4            # on a crowded machine: a quarter of the rates
     python -m experiments.elasticity_spark.run --tables            # the README's tables, from result.json
 
 Each case is in `result.json` as soon as it is measured, so that a run that is stopped goes on where it was. One Spark
@@ -38,10 +39,12 @@ def main() -> None:
     parser.add_argument("--tables", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--result", type=Path, default=RESULT)
-    parser.add_argument("--targets", type=float, default=1.0, metavar="TIMES", help="of the latency targets")
+    parser.add_argument("--slow", type=float, default=1.0, metavar="TIMES", help="so much slower is this machine now")
     arguments = parser.parse_args()
-    result = read(arguments.result, anew=arguments.anew and not arguments.tables)
+    result = read(arguments.result, anew=arguments.anew and not arguments.tables, slow=arguments.slow)
     if not arguments.tables:
+        if result["slow"] != arguments.slow:
+            sys.exit(f"{arguments.result} was measured with --slow {result['slow']:g}: give that, or --anew")
         wanted = [case for case in all_cases() if case.name.startswith(arguments.only)]
         left = [case for case in wanted if case.name not in result["cases"]]
         for bench in BENCHES.values():
@@ -52,15 +55,15 @@ def main() -> None:
         write_whole(README, rewritten(README.read_text(encoding="utf-8"), result))
 
 
-def read(path: Path, *, anew: bool) -> dict[str, Any]:
+def read(path: Path, *, anew: bool = False, slow: float = 1.0) -> dict[str, Any]:
     if path.exists() and not anew:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return found
-    return {"simulated": False, "engine": "Spark, micro-batch", "machine": machine(), "cases": {}}
+    return {"simulated": False, "engine": "Spark, micro-batch", "machine": machine(), "slow": slow, "cases": {}}
 
 
 def run(bench: Bench, cases: Sequence[Case], result: dict[str, Any], arguments: argparse.Namespace) -> None:
-    file = validate(bench.content(arguments.targets * bench.target_seconds), JobFile, place=bench.name)
+    file = validate(bench.content(arguments.slow), JobFile, place=bench.name)
     job, engine = file.open("spark", arguments.seed)
     with engine:
         started = SameStart(engine)

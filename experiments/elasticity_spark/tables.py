@@ -80,11 +80,13 @@ def circumstances(result: Result) -> str:
     loads = sorted(each["load_before"] for each in cases)
     trials = [each for case in cases for each in case.get("trials", case.get("points", ()))]
     starved = sum(each["starved"] for each in trials)
+    slow = result["slow"]
+    crowded = "" if slow == 1 else f" So it was measured with --slow {slow:g}: rates divided by it, times longer by it."
     return (
         f"Real Spark, micro-batch, {machine['cores']} cores, Python {machine['python']}, {len(cases)} cases, "
         f"{sum(each['seconds'] for each in cases) / 60:.0f} minutes. The machine's load before a case was"
         f" {median(loads):.0f} in the median ({loads[0]:.0f} to {loads[-1]:.0f}); in {starved} of {len(trials)}"
-        " trials the job was short of cores."
+        f" trials the job was short of cores.{crowded}"
     )
 
 

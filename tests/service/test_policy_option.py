@@ -63,7 +63,12 @@ def test_a_run_that_follows_a_policy_is_interrupted_gone_on_with_and_explained(
     assert run("explain", name, "--plots") == 0
     assert "where the policy dhalion settles after" in capsys.readouterr().out
     assert run("runs", "show", name) == 0
-    assert "policy" in capsys.readouterr().out
+    assert "seed 8, by dhalion" in capsys.readouterr().out
+    assert run("runs", "show", name, "--format", "json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["policy"]["options"] == {"scale_down": 0.7}
+    assert [each["asked"] is None for each in shown["trials"]][:2] == [True, False]
+    assert all(each["memory"]["rates"] for each in shown["trials"][1:])
 
 
 def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
