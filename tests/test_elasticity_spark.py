@@ -63,6 +63,7 @@ def test_all_policies_begin_with_the_same_reading(engine: ScriptedEngine) -> Non
     cases = {f"wordcount up {policy}": {**row, "load_before": 1.0} for policy, row in rows.items()}
     result = {
         "machine": {"cores": 2, "python": "3"},
+        "slow": 1.0,
         "cases": {**cases, "wordcount sweep": {**swept, "load_before": 1}},
     }
     assert json.loads(json.dumps(result, allow_nan=False)) == result

@@ -23,20 +23,22 @@ class Bench:
 
     name: str
     job: str
-    options: dict[str, Any]
+    options: dict[str, float]
     rate: float
     target_seconds: float
     up: dict[str, int]
     down: dict[str, int]
 
     def content(self, slow: float = 1.0) -> dict[str, Any]:
-        """Its job file. `slow`: for a machine that is so many times slower than a quiet one, as a crowded one is."""
+        """Its job file. `slow`: for a machine that is so many times slower than a quiet one, as a crowded one is: all
+        takes so much longer, and what an operator needs of each second of input stays the same."""
+        stalls = {name: seconds * slow for name, seconds in self.options.items()}
         return {
             "version": 1, "job": self.name, "p_max": SLOTS, "source_rates": {"source": self.rate / slow},
             "target": {"latency_seconds": self.target_seconds * slow, "throughput_tolerance": 0.05},
             "tuning": {"total_trials": MOST_TRIALS, "noise": 0.1},
             "spark": {
-                "job": self.job, "options": self.options, "master": f"local[{SLOTS}]",
+                "job": self.job, "options": stalls, "master": f"local[{SLOTS}]",
                 "window": {"window_seconds": 4.0 * slow, "min_batches": 5, "max_seconds": 30.0 * slow},
             },
         }  # fmt: skip

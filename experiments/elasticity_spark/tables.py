@@ -19,20 +19,23 @@ def rewritten(text: str, result: Result) -> str:
 
 
 def elasticity(result: Result) -> str:
-    rows = []
+    rows, missing = [], []
     for name, bench in BENCHES.items():
         for kind, start in (("up", bench.up), ("down", bench.down)):
+            place = f"{name}, {kind} from {vector(start.values())}"
             for policy in POLICIES:
                 found = result["cases"].get(f"{name} {kind} {policy}")
-                place = f"{name}, {kind} from {vector(start.values())}" if policy == POLICIES[0] else ""
+                if found is None:
+                    missing.append(f"{name} {kind} {policy}")
+                    continue
                 rows.append((place, policy, *_row(found)))
+                place = ""
     head = ("job and start", "policy", "ended at", "Σk", "slots", "latency", "of the rate", "QoS", "trials", "why")
-    return table(head, rows)
+    left = f"\n\nNot measured yet: {', '.join(missing)}." if missing else ""
+    return table(head, rows) + left
 
 
-def _row(found: Result | None) -> tuple[object, ...]:
-    if found is None:
-        return (NOT_YET,) * 8
+def _row(found: Result) -> tuple[object, ...]:
     carried = NOT_YET if found["throughput"] is None else f"{100 * found['throughput'] / found['rate']:.0f} %"
     latency = "falls behind" if found["latency"] is None else f"{found['latency']:.2f} s"
     held = "held" if found["qos"] else "missed"
@@ -81,7 +84,11 @@ def circumstances(result: Result) -> str:
     trials = [each for case in cases for each in case.get("trials", case.get("points", ()))]
     starved = sum(each["starved"] for each in trials)
     slow = result["slow"]
-    crowded = "" if slow == 1 else f" So it was measured with --slow {slow:g}: rates divided by it, times longer by it."
+    crowded = (
+        ""
+        if slow == 1
+        else f" So it was measured with --slow {slow:g}: rates divided by it, stalls, targets and windows longer by it."
+    )
     return (
         f"Real Spark, micro-batch, {machine['cores']} cores, Python {machine['python']}, {len(cases)} cases, "
         f"{sum(each['seconds'] for each in cases) / 60:.0f} minutes. The machine's load before a case was"
