@@ -18,7 +18,7 @@ from autotrascale.testing.scripted_engine import ScriptedEngine
 from autotrascale.tuning import starting_point
 from experiments.elasticity_spark.cases import BENCHES, POLICIES, WORDCOUNT, Case, all_cases
 from experiments.elasticity_spark.measure import SameStart, measure
-from experiments.elasticity_spark.run import README, RESULT, read
+from experiments.elasticity_spark.run import README, RESULT, read, without
 from experiments.elasticity_spark.tables import FIGURES, rewritten
 
 TOPOLOGIES: dict[str, Topology] = {"wordcount": WordCount.topology, "yahoo": Yahoo.topology}
@@ -30,6 +30,13 @@ def test_the_readme_says_what_the_result_says() -> None:
     assert rewritten(text, read(RESULT)) == text, "python -m experiments.elasticity_spark.run --tables"
     assert all(f"<!-- measured: {name} -->" in text for name in FIGURES)
     assert "real Spark" in text.splitlines()[0]
+
+
+def test_a_case_is_measured_again_alone_and_another_machine_measures_all_again() -> None:
+    result = {"slow": 1.0, "cases": {case.name: {} for case in all_cases()}}
+    left = without(result, [Case("yahoo", "up", "ds2")], 1.0)
+    assert result["cases"].keys() - left["cases"].keys() == {"yahoo up ds2"}  # type: ignore[attr-defined]
+    assert without(result, [], 4.0)["cases"] == {}
 
 
 def test_every_case_can_be_run_and_is_of_a_policy_that_is_known() -> None:
