@@ -30,7 +30,19 @@ def elasticity(result: Result) -> str:
                     continue
                 rows.append((place, policy, *_row(found)))
                 place = ""
-    head = ("job and start", "policy", "ended at", "Σk", "slots", "latency", "of the rate", "QoS", "trials", "why")
+    head = (
+        "job and start",
+        "policy",
+        "ended at",
+        "Σk",
+        "slots",
+        "latency",
+        "of the rate",
+        "QoS",
+        "trials",
+        "why",
+        "load",
+    )
     left = f"\n\nNot measured yet: {', '.join(missing)}." if missing else ""
     return table(head, rows) + left
 
@@ -40,7 +52,7 @@ def _row(found: Result) -> tuple[object, ...]:
     latency = "falls behind" if found["latency"] is None else f"{found['latency']:.2f} s"
     held = "held" if found["qos"] else "missed"
     return (vector(found["k"]), found["tasks"], found["slots"], latency, carried, held, len(found["trials"]),
-            found["stop_reason"])  # fmt: skip
+            found["stop_reason"], f"{found['load_before']:.0f}")  # fmt: skip
 
 
 def saved(result: Result) -> str:
