@@ -13,11 +13,12 @@ factor of c, only 1/c of what arrives finds its batch in time, so the world befo
 
     P = 1 − Σa_i / Σb_i                     (= 1 − 1/c),
 
-which is the share for which an operator of utilisation c holds up what pushes to it in a pipeline. It counts from where
-it cannot be the unevenness of the first and the last batch. The operator whose stages take most of the batch time is
-taken for its cause: all operators before it are held up for P, it and the others are not. Where that operator is a
-source nobody stands before it, and where the source limits what a batch takes in, batches do not grow: then the
-backlog tells, and P is zero.
+which is the share for which an operator of utilisation c holds up what pushes to it in a pipeline. It counts from
+where it cannot be the unevenness of the first and the last batch. That nothing is held up takes five batches to say;
+that it is, three: a job far behind does not finish five in a window, its batches grow too fast. The operator whose
+stages take most of the batch time is taken for its cause: all operators before it are held up for P, it and the others
+are not. Where that operator is a source nobody stands before it, and where the source limits what a batch takes in,
+batches do not grow: then the backlog tells, and P is zero.
 
 Backlog. At a source, what arrived and was not committed with the last batch. Where sources say how far behind they are
 (Kafka's offsets), that was so when the batch was planned, and what arrived since is added; else the age of the newest
@@ -40,6 +41,7 @@ from autotrascale.analyze.tasks import SQUARE
 from autotrascale.domain.topology import Topology
 
 _HANDFUL = 5
+_FEW = 3  # whose growth says something, where it is beyond their unevenness
 
 
 def backpressure(topology: Topology, batches: Sequence[BatchFact]) -> dict[str, float] | None:
@@ -93,11 +95,13 @@ def _held_up(batches: Sequence[BatchFact]) -> float | None:
     n = len(batches) - 1
     covered = (batches[-1].started_ms - batches[0].started_ms) / 1000 if batches else 0.0
     took = math.fsum(batch.seconds for batch in batches[1:])
-    if n + 1 < _HANDFUL or covered <= 0 or took <= 0:
+    if n + 1 < _FEW or covered <= 0 or took <= 0:
         return None
     share = 1 - covered / took
     noise = 2 * math.sqrt(2) * NOISE / n  # two standard errors of b_n − b_0, which Σb − Σa comes to
-    return share if share > noise else 0.0
+    if share > noise:
+        return share
+    return 0.0 if n + 1 >= _HANDFUL else None
 
 
 def _slowest(topology: Topology, batches: Sequence[BatchFact]) -> str | None:

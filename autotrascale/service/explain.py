@@ -237,6 +237,7 @@ def _as_dict(record: Record, outcome: Outcome) -> dict[str, Any]:
         "simulated": outcome.simulated,
         "met_target": outcome.met_target,
         "stop_reason": outcome.stop_reason,
+        "policy": outcome.policy,
         "operators": [asdict(each) for each in why(outcome)],
         "remarks": list(outcome.remarks),
         "warm_start": list(record.opening.warm_start),

@@ -13,7 +13,7 @@ from autotrascale.service.store import MetricsOption, StoreOption
 
 if TYPE_CHECKING:
     from autotrascale.knowledge.history import Record, Summary
-    from autotrascale.tuning import Evaluation
+    from autotrascale.tuning import Evaluation, JournalledTrial
 
 RunName = Annotated[
     str,
@@ -131,17 +131,30 @@ def _as_dict(record: Record) -> dict[str, Any]:
         **asdict(record.summary),
         "job_path": opening.job_path,
         "settings": asdict(opening.settings),
+        "policy": asdict(opening.policy),
         "warm_start": list(opening.warm_start),
         "floor": None if record.outcome is None else dict(record.outcome.floor),
-        "trials": [asdict(each.evaluation) for each in record.trials],
+        "trials": [_trial(each) for each in record.trials],
     }
 
 
+def _trial(done: JournalledTrial) -> dict[str, Any]:
+    """With the answer that asked for it, and what its policy remembered, where the run follows one."""
+    plain = asdict(done.evaluation)
+    if done.step is None:
+        return plain
+    decision = done.step.decision
+    return {**plain, "asked": None if decision is None else decision.as_dict(), "memory": dict(done.step.memory)}
+
+
 def _show(record: Record) -> None:
+    from autotrascale.plan.policies import OURS
+
     summary, opening = record.summary, record.opening
     say(f"run {summary.run_id}: {opening.job.name} at {opening.job.rate:g}/s, {summary.state}"
         f"{f' ({summary.why})' if summary.why else ''}")  # fmt: skip
-    say(f"started {summary.started} from {opening.job_path}, engine {opening.engine}, seed {opening.settings.seed}")
+    say(f"started {summary.started} from {opening.job_path}, engine {opening.engine}, seed {opening.settings.seed}"
+        f"{'' if opening.policy.name == OURS else f', by {opening.policy.name}'}")  # fmt: skip
     if summary.asked_by is not None:
         say(f"asked for by {summary.asked_by}")
     for each in opening.warm_start:

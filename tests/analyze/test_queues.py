@@ -97,8 +97,16 @@ def test_a_join_is_pushed_by_both_its_sources_and_a_side_branch_is_not_held() ->
     assert held["join"] == held["other"] == 0
 
 
-def test_a_few_batches_or_none_of_the_stages_say_nothing() -> None:
-    assert queues.backpressure(CHAIN, stream([1, 2, 4, 8])) is None
+def test_a_few_batches_say_that_they_grow_and_never_that_all_is_well() -> None:
+    """A job far behind does not finish five of them in a window."""
+    for count in (3, 4):
+        held = queues.backpressure(CHAIN, stream([2.0**i for i in range(count)]))
+        assert held == {"source": pytest.approx(0.5), "map": 0.0, "count": 0.0, "sink": 0.0}
+        assert queues.backpressure(CHAIN, stream([1.0, 1.1, 1.0, 1.1][:count])) is None
+
+
+def test_two_batches_or_none_of_the_stages_say_nothing() -> None:
+    assert queues.backpressure(CHAIN, stream([1, 9])) is None
     assert queues.backpressure(CHAIN, []) is None
     assert queues.backpressure(CHAIN, [replace(b, stages=()) for b in stream([1.0] * 6)]) is None
 
@@ -213,7 +221,7 @@ def window(c: float, rate: float = 100.0) -> Snapshot:
 def test_dhalion_scales_the_operator_that_makes_batches_grow() -> None:
     decision = create("dhalion", None, {}).decide(window(1.5))
     assert {name: k for name, k in decision.parallelism.items() if k != 2} == {"map": 3}
-    assert create("dhalion", None, {}).decide(window(1.0)).parallelism == dict.fromkeys(CHAIN, 2)
+    assert create("dhalion", None, {}).decide(window(1.0)).parallelism == {**dict.fromkeys(CHAIN, 2), "source": 1}
 
 
 def test_threshold_and_queueing_have_what_they_decide_by() -> None:

@@ -98,6 +98,8 @@ def test_a_key_is_remembered_by_the_next_server(client: TestClient, store: Store
         ({"job": "small", "max_seconds": 0}, 422, "body.max_seconds"),
         ({"job": "small", "seed": -1}, 422, "body.seed"),
         ({"job": "small", "path": "/etc/passwd"}, 422, "body.path"),
+        ({"job": "small", "policy": "magic"}, 422, "body.policy: is not known (seen: 'magic'); use one of autrascale"),
+        ({"job": "small", "policy": "ds2", "warm_start": "rate-3"}, 422, "is for the policy autrascale: ds2 starts"),
         ({"job": "small", "warm_start": "/etc/passwd"}, 422, "body.warm_start"),
         ({"job": "small", "warm_start": "models/m.json"}, 422, "body.warm_start"),
         ({"job": "small", "warm_start": "runs:/x/model"}, 422, "body.warm_start"),

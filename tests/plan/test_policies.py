@@ -98,7 +98,7 @@ def test_what_aims_at_a_latency_needs_a_target(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "problem"),
     [
-        ("ds2", {"speed": 3}, "policy ds2: speed: is not an option of this policy; it takes none"),
+        ("ds2", {"speed": 3}, "policy ds2: speed: is not an option of this policy; use slots"),
         ("threshold", {"low": 3}, "policy threshold: low: is not an option of this policy; use scale_in, "),
         ("threshold", {"scale_in": 200}, "policy threshold: scale_out: is below scale_in = 200"),
         ("threshold", {"cap": 0}, "policy threshold: cap: must be at least 1"),

@@ -87,8 +87,8 @@ def read_options(kind: type[T], policy: str, options: Mapping[str, object], **gi
     names = [field.name for field in fields(kind) if field.init and field.name not in given]
     for name in options:
         if name not in names:
-            allowed = f"use {', '.join(names)}" if names else "it takes none"
-            raise InputError(f"policy {policy}: {name}", "is not an option of this policy", remedy=allowed)
+            allowed = ", ".join(dict.fromkeys([*names, "slots"]))
+            raise InputError(f"policy {policy}: {name}", "is not an option of this policy", remedy=f"use {allowed}")
     try:
         return kind(**given, **options)
     except InputError as error:

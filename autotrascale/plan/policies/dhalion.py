@@ -83,12 +83,8 @@ class Dhalion:
 
     def _next(self, snapshot: Snapshot, memory: Memory) -> tuple[Decision, Memory]:
         action = memory.action
-        if action is None or action.operator not in snapshot.operators:
-            return self._act(snapshot, memory, [])
-        if (
-            snapshot.operators[action.operator].parallelism != action.wanted
-        ):  # not carried out: there is nothing to judge
-            return self._act(snapshot, memory, [])
+        if action is None or snapshot.parallelism.get(action.operator) != action.wanted:
+            return self._act(snapshot, memory, [])  # what was not carried out cannot be judged
         if memory.waited < self.options.wait_windows:
             memory = replace(memory, waited=memory.waited + 1)
             reason = waiting(action, memory.waited, self.options.wait_windows)

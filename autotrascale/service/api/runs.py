@@ -13,6 +13,7 @@ from autotrascale.knowledge import asking, history
 from autotrascale.knowledge.history import State as RunState
 from autotrascale.knowledge.history import Summary
 from autotrascale.knowledge.library import registered_name
+from autotrascale.plan.policies import OURS
 from autotrascale.service.api import schemas
 from autotrascale.service.api.bodies import StrictRoute
 from autotrascale.service.api.catalog import Listed
@@ -42,7 +43,7 @@ def submit(asked: RunRequest, state: StateOf, who: AskedBy, response: Response, 
     listed, file = _job(state, asked.job)
     request = Request(
         str(listed.path), file.engine_name(asked.engine), asked.rate, asked.total_trials, asked.max_seconds, asked.seed,
-        asked.warm_start, who,
+        asked.warm_start, who, asked.policy,
     )  # fmt: skip
     _check(request, file)
     body = json.dumps(asked.model_dump(), sort_keys=True)
@@ -129,6 +130,13 @@ def _job(state: State, name: str) -> tuple[Listed, JobFile]:
 def _check(request: Request, file: JobFile) -> None:
     """What the worker would refuse is refused now."""
     request.settings(file)
+    try:
+        policy = file.policy_named(request.policy)
+    except InputError as error:
+        raise error.under("body.") from None
+    if policy.name != OURS and request.warm_start not in ("auto", "none"):
+        raise InputError("body.warm_start", f"is for the policy {OURS}: {policy.name} starts from no model",
+                         seen=request.warm_start, remedy="leave it out")  # fmt: skip
     own = f"models:/{registered_name(file.job)}/"
     if request.warm_start.startswith("models:") and not request.warm_start.startswith(own):
         raise InputError("body.warm_start", "names a model of another job", seen=request.warm_start,

@@ -75,6 +75,7 @@ class RunRequest(Budget):
         pattern=r"^(auto|none|rate-[0-9_]{1,40}|models:/autotrascale\.[^/@]{1,250}/[0-9]{1,9})$",
         description="`auto`, `none`, `rate-R`, or a stored model of this very job.",
     )
+    policy: str | None = Field(None, max_length=100, description="Who decides what to run; docs/policies.md has them.")
 
 
 class ResumeRequest(Budget):

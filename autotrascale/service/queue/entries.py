@@ -34,6 +34,7 @@ class Request:
     seed: int | None = None
     warm_start: str = "auto"
     asked_by: str = ""
+    policy: str | None = None
 
     @classmethod
     def read(cls, run: Run) -> Request:

@@ -1,0 +1,130 @@
+"""What the README quotes, from the result alone, between markers: `<!-- measured: NAME -->` … `<!-- end -->`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from experiments.elasticity_spark.cases import BENCHES, POLICIES
+
+Result = Mapping[str, Any]
+NOT_YET = "–"
+_BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+def rewritten(text: str, result: Result) -> str:
+    return _BLOCK.sub(lambda found: f"{found[1]}\n{FIGURES[found[2]](result)}\n\n{found[4]}", text)
+
+
+def elasticity(result: Result) -> str:
+    rows, missing = [], []
+    for name, bench in BENCHES.items():
+        for kind, start in (("up", bench.up), ("down", bench.down)):
+            place = f"{name}, {kind} from {vector(start.values())}"
+            for policy in POLICIES:
+                found = result["cases"].get(f"{name} {kind} {policy}")
+                if found is None:
+                    missing.append(f"{name} {kind} {policy}")
+                    continue
+                rows.append((place, policy, *_row(found)))
+                place = ""
+    head = (
+        "job and start",
+        "policy",
+        "ended at",
+        "Σk",
+        "slots",
+        "latency",
+        "of the rate",
+        "QoS",
+        "trials",
+        "why",
+        "load",
+    )
+    left = f"\n\nNot measured yet: {', '.join(missing)}." if missing else ""
+    return table(head, rows) + left
+
+
+def _row(found: Result) -> tuple[object, ...]:
+    carried = NOT_YET if found["throughput"] is None else f"{100 * found['throughput'] / found['rate']:.0f} %"
+    latency = "falls behind" if found["latency"] is None else f"{found['latency']:.2f} s"
+    held = "held" if found["qos"] else "missed"
+    return (vector(found["k"]), found["tasks"], found["slots"], latency, carried, held, len(found["trials"]),
+            found["stop_reason"], f"{found['load_before']:.0f}")  # fmt: skip
+
+
+def saved(result: Result) -> str:
+    """Of the rivals' Σk and slots, where a rival held the target; the paper counts those that do not, too."""
+    rows = []
+    for name in BENCHES:
+        for kind in ("up", "down"):
+            ours = result["cases"].get(f"{name} {kind} autrascale")
+            for policy in ("ds2", "drs-true", "drs-observed", "dhalion", "none"):
+                theirs = result["cases"].get(f"{name} {kind} {policy}")
+                if ours is None or theirs is None:
+                    continue
+                rows.append((name, kind, policy, _share(ours, theirs, "tasks"), _share(ours, theirs, "slots"),
+                             _both(ours, theirs)))  # fmt: skip
+    return table(("job", "", "against", "Σk saved", "slots saved", "QoS: ours, theirs"), rows)
+
+
+def _share(ours: Result, theirs: Result, what: str) -> str:
+    return f"{100 * (1 - ours[what] / theirs[what]):.0f} %"
+
+
+def _both(ours: Result, theirs: Result) -> str:
+    return ", ".join("held" if each["qos"] else "missed" for each in (ours, theirs))
+
+
+def sweep(result: Result) -> str:
+    found = result["cases"].get("wordcount sweep")
+    if found is None:
+        return "Not measured yet."
+    rows = [(each["p"], _number(each["throughput"], ",.0f", "/s"), _number(each["latency"], ".2f", " s"),
+             _number(each["batch_seconds"], ".2f", " s"), each["verdict"]) for each in found["points"]]  # fmt: skip
+    return table(("p", "throughput", "latency", "longest batch", "verdict"), rows)
+
+
+def circumstances(result: Result) -> str:
+    """The machine, and what else it did."""
+    cases, machine = result["cases"].values(), result["machine"]
+    if not cases:
+        return "Not measured yet."
+    loads = sorted(each["load_before"] for each in cases)
+    trials = [each for case in cases for each in case.get("trials", case.get("points", ()))]
+    starved = sum(each["starved"] for each in trials)
+    slow = result["slow"]
+    crowded = (
+        ""
+        if slow == 1
+        else f" So it was measured with --slow {slow:g}: rates divided by it, stalls, targets and windows longer by it."
+    )
+    return (
+        f"Real Spark, micro-batch, {machine['cores']} cores, Python {machine['python']}, {len(cases)} cases, "
+        f"{sum(each['seconds'] for each in cases) / 60:.0f} minutes. The machine's load before a case was"
+        f" {median(loads):.0f} in the median ({loads[0]:.0f} to {loads[-1]:.0f}); in {starved} of {len(trials)}"
+        f" trials the job was short of cores.{crowded}"
+    )
+
+
+def _number(value: float | None, form: str, unit: str) -> str:
+    return NOT_YET if value is None else f"{value:{form}}{unit}"
+
+
+def vector(k: Iterable[int]) -> str:
+    return f"({', '.join(str(each) for each in k)})"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+FIGURES: Mapping[str, Callable[[Result], str]] = {
+    "elasticity": elasticity,
+    "saved": saved,
+    "sweep": sweep,
+    "circumstances": circumstances,
+}

@@ -1,0 +1,80 @@
+"""The experiment on real Spark without Spark: what it runs can be run, and its README says what its result says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from autotrascale.domain.job import Job
+from autotrascale.domain.target import Target
+from autotrascale.domain.topology import Topology
+from autotrascale.jobs.wordcount import WordCount
+from autotrascale.jobs.yahoo import Yahoo
+from autotrascale.plan.policies import known
+from autotrascale.reading import validate
+from autotrascale.service.jobfile import JobFile
+from autotrascale.testing.scripted_engine import ScriptedEngine
+from autotrascale.tuning import starting_point
+from experiments.elasticity_spark.cases import BENCHES, POLICIES, WORDCOUNT, Case, all_cases
+from experiments.elasticity_spark.measure import SameStart, measure
+from experiments.elasticity_spark.run import README, RESULT, read, without
+from experiments.elasticity_spark.tables import FIGURES, rewritten
+
+TOPOLOGIES: dict[str, Topology] = {"wordcount": WordCount.topology, "yahoo": Yahoo.topology}
+CAPACITY = {"source": 5000.0, "flatmap": 250.0, "count": 300.0, "sink": 5000.0}
+
+
+def test_the_readme_says_what_the_result_says() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert rewritten(text, read(RESULT)) == text, "python -m experiments.elasticity_spark.run --tables"
+    assert all(f"<!-- measured: {name} -->" in text for name in FIGURES)
+    assert "real Spark" in text.splitlines()[0]
+
+
+def test_a_case_is_measured_again_alone_and_another_machine_measures_all_again() -> None:
+    result = {"slow": 1.0, "cases": {case.name: {} for case in all_cases()}}
+    left = without(result, [Case("yahoo", "up", "ds2")], 1.0)
+    assert result["cases"].keys() - left["cases"].keys() == {"yahoo up ds2"}  # type: ignore[attr-defined]
+    assert without(result, [], 4.0)["cases"] == {}
+
+
+def test_every_case_can_be_run_and_is_of_a_policy_that_is_known() -> None:
+    names = [case.name for case in all_cases()]
+    assert len(set(names)) == len(names) == 1 + len(BENCHES) * 2 * len(POLICIES)
+    assert set(POLICIES) <= set(known())
+    for bench in BENCHES.values():
+        file = validate(bench.content(), JobFile, place=bench.name)
+        job = Job(bench.name, TOPOLOGIES[bench.name], file.p_max, file.source_rates, file.target)
+        for start in (bench.up, bench.down):
+            assert starting_point(job, start) == start
+
+
+@pytest.fixture
+def engine() -> ScriptedEngine:
+    return ScriptedEngine(WordCount.topology, CAPACITY, p_max=12)
+
+
+def test_all_policies_begin_with_the_same_reading(engine: ScriptedEngine) -> None:
+    job = Job("wordcount", WordCount.topology, 12, {"source": 800.0}, Target(0.5))
+    same, rows = SameStart(engine), {}
+    for policy in POLICIES:
+        rows[policy] = measure(Case("wordcount", "up", policy), job, same, seed=0)
+    assert engine.asked.count(WORDCOUNT.up) == 1
+    assert all(row["trials"][0]["k"] == list(WORDCOUNT.up.values()) for row in rows.values())
+    assert rows["ds2"]["qos"]
+    assert not rows["none"]["qos"]
+    assert rows["none"]["k"] == list(WORDCOUNT.up.values())
+    swept = measure(Case("wordcount", "sweep"), job, same, seed=0)
+    assert [point["p"] for point in swept["points"]] == [1, 2, 3, 4, 5, 6]
+    cases = {f"wordcount up {policy}": {**row, "load_before": 1.0} for policy, row in rows.items()}
+    result = {
+        "machine": {"cores": 2, "python": "3"},
+        "slow": 1.0,
+        "cases": {**cases, "wordcount sweep": {**swept, "load_before": 1}},
+    }
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    for name, told in FIGURES.items():
+        block = f"<!-- measured: {name} -->\n<!-- end -->"
+        assert told(result) in rewritten(block, result)
+    assert "| ds2 | (1, 4, 3, 1) | 9 | 4 |" in FIGURES["elasticity"](result)
