@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.plan.migration.bins import Move, moves, rebalanced, spread
-from autotrascale.plan.migration.choice import Situation, chosen
+from autotrascale.plan.migration.choice import ORDINARY_KEYS, Rescale, Situation, chosen
 from autotrascale.plan.migration.costs import Costs, Line, line
 from autotrascale.plan.migration.cutting import InFlight, Part, is_worth_cutting, share
 from autotrascale.plan.migration.plans import Plan, all_at_once, batched, fluid, least_steps
@@ -158,6 +158,14 @@ def test_auto_weighs_the_standstill_against_running_twice() -> None:
     assert not chosen("auto", replace(FREE, keys=None), COSTS).overlap  # half a second for nothing
     dear = replace(COSTS, preparing=Line(300.0))
     assert not chosen("auto", FREE, dear).overlap
+
+
+@given(st.sampled_from(["overlap", "in-place", "auto"]), st.booleans(), st.none() | st.floats(0, 1e7))
+def test_what_is_chosen_says_what_it_will_take(asked: Rescale, fenced: bool, keys: float | None) -> None:
+    choice = chosen(asked, replace(FREE, fenced=fenced, keys=keys), COSTS)
+    known = ORDINARY_KEYS if keys is None else keys
+    assert choice.takes.standstill_seconds == (COSTS.hand_over if choice.overlap else COSTS.in_place).at(known)
+    assert choice.takes.both_seconds == (COSTS.preparing.at(known) if choice.overlap else 0.0)
 
 
 seconds = st.floats(0, 1000)

@@ -19,6 +19,7 @@ from autotrascale import reading
 from autotrascale.analyze import metrics
 from autotrascale.analyze.live.measuring import RATES_UNKNOWN, Measurer
 from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.domain.look import RescaleTime
 from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
 from autotrascale.execute.live import Look, Rescaled
 from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
@@ -59,6 +60,7 @@ class LiveSpark:
         self._query: Query | None = None
         self._own: dict[str, int] = {}  # instances of sources that have a number of their own, whatever was asked for
         self._why_down = "the job was never started"
+        self._takes: RescaleTime | None = None
 
     @property
     def name(self) -> str:
@@ -104,7 +106,8 @@ class LiveSpark:
         query.window_from_ms = batches[-1].started_ms + 1
         connection.watch.forget(query.window_from_ms)
         snapshot = self._measurer(query).snapshot(batches)
-        return Look(at, running, snapshot, measured_at, "" if snapshot else RATES_UNKNOWN)
+        detail = "" if snapshot else RATES_UNKNOWN
+        return Look(at, running, snapshot, measured_at, detail, self._rescale_takes(connection, query))
 
     def rescale(self, parallelism: Mapping[str, int]) -> Rescaled:
         query = self._query
@@ -133,7 +136,8 @@ class LiveSpark:
         self._write_note(query)
         running = self._running(query, connection)
         change = self.change
-        return Rescaled(time.time(), True, running, change.downtime_seconds, change.phases, how=change.how)
+        return Rescaled(time.time(), True, running, change.downtime_seconds, change.phases, how=change.how,
+                        both_seconds=change.both_seconds)  # fmt: skip
 
     def wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -176,8 +180,15 @@ class LiveSpark:
         """Overlapped or in place."""
         overlap = Overlap(changes)
         choice = overlap.choice(query, wanted)
+        self._takes = choice.takes
         change = overlap.rescale(query, wanted) if choice.overlap else changes.rescale(query, wanted, query.rates)
         return replace(change, how=choice.why)
+
+    def _rescale_takes(self, connection: Connection, query: Query) -> RescaleTime:
+        """As it was expected of the last one: the host is asked before the first, and once."""
+        if self._takes is None:
+            self._takes = Overlap(Changes(connection, self.settings)).choice(query, query.parallelism).takes
+        return self._takes
 
     # -- bringing it up -----------------------------------------------------------------------------------------------
 

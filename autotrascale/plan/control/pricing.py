@@ -8,10 +8,12 @@ import statistics
 from autotrascale.domain.look import Rescaled, RescaleTime
 from autotrascale.plan.control.autoscaling.price import Price
 from autotrascale.plan.control.loop_state import Rules, State
-from autotrascale.plan.migration.choice import MEASURED
+from autotrascale.plan.migration.choice import MEASURED, ORDINARY_KEYS
 
 KEPT = 9  # rescales that are learned from, as the manager's
-UNKNOWN = RescaleTime(MEASURED.in_place.at(100_000))  # where nobody says: in place, with the state of an ordinary job
+UNKNOWN = RescaleTime(
+    MEASURED.in_place.at(ORDINARY_KEYS)
+)  # where nobody says: in place, with the state of an ordinary job
 
 
 def of_a_rescale(rules: Rules, state: State, told: RescaleTime | None) -> Price | None:

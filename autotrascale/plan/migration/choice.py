@@ -8,9 +8,10 @@ the job's owner to say, so `in-place` is what is done when nothing is asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from autotrascale.domain.look import RescaleTime
 from autotrascale.plan import words
 from autotrascale.plan.migration.costs import Costs, Line
 
@@ -19,6 +20,8 @@ Rescale = Literal["overlap", "in-place", "auto"]
 # As `python -m benchmarks.handover_bench` prints them, on two cores that others wanted too: with --keys 100000 10000
 # --times 2. With --fit it fits them to what it printed before, of any sizes together.
 MEASURED = Costs(in_place=Line(1.17, 2.7e-5), hand_over=Line(1.07, 4.7e-6), preparing=Line(7.48, 3.1e-5))
+
+ORDINARY_KEYS = 100_000.0  # of state, where nobody knows how many there are
 
 _WORTH_SECONDS = 0.5  # of standstill that `auto` runs two queries for
 _SECONDS_OF_BOTH = 60.0  # that are worth one second of standstill
@@ -40,13 +43,29 @@ class Situation:
     keys: float | None = None  # of state, where it is known
 
 
+_NOTHING = RescaleTime(0.0)
+
+
 @dataclass(frozen=True)
 class Choice:
     overlap: bool
     why: str  # empty where there was nothing to choose
+    takes: RescaleTime = _NOTHING  # as far as costs that were measured elsewhere can tell
 
 
 def chosen(asked: Rescale, found: Situation, costs: Costs = MEASURED) -> Choice:
+    choice = _chosen(asked, found, costs)
+    return replace(choice, takes=_takes(choice.overlap, found.keys, costs))
+
+
+def _takes(overlap: bool, keys: float | None, costs: Costs) -> RescaleTime:
+    known = ORDINARY_KEYS if keys is None else keys
+    if overlap:
+        return RescaleTime(costs.hand_over.at(known), costs.preparing.at(known))
+    return RescaleTime(costs.in_place.at(known))
+
+
+def _chosen(asked: Rescale, found: Situation, costs: Costs) -> Choice:
     if asked == "in-place":
         return Choice(False, "")
     if obstacle := _obstacle(found):

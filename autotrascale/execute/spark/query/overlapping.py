@@ -72,6 +72,7 @@ class Overlap:
         """Raises `NotHandedOverError` where the first query runs on as before."""
         try:
             phases = self._make_ready(query, k)
+            both = sum(phases.values())
             handed, phases["hand_over"] = self._hand_over(query, k)
         except (QueryFailedError, EngineError) as problem:
             query.remove_copies()
@@ -83,7 +84,8 @@ class Overlap:
         written_at = self._await_output(handed.visible.after)
         phases["first_batch"] = time.monotonic() - began
         query.remove_copies()
-        return Change(phases, max(0.0, written_at - handed.wrote_at) if written_at and handed.wrote_at else 0.0)
+        stood_still = max(0.0, written_at - handed.wrote_at) if written_at and handed.wrote_at else 0.0
+        return Change(phases, stood_still, both_seconds=both)
 
     def _make_ready(self, query: Query, k: Mapping[str, int]) -> dict[str, float]:
         copy, phases = str(query.next_checkpoint), dict[str, float]()

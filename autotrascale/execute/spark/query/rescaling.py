@@ -46,6 +46,7 @@ class Change:
     phases: Mapping[str, float] = field(default_factory=dict)
     downtime_seconds: float = 0.0
     how: str = ""  # overlapped or in place, and why
+    both_seconds: float = 0.0  # in which the next query was made ready beside the one that ran
 
 
 @dataclass(frozen=True)
