@@ -69,12 +69,18 @@ def test_the_log_of_a_trial_gives_the_snapshot_of_the_trial(spark: SparkSession,
 
 
 def plain(snapshot: Snapshot) -> Snapshot:
-    """Without what hangs on the rate that was offered, which the engine knows and a log can only see, and without what
-    a job declares and no log tells."""
+    """Without what hangs on the rate that was offered, which the engine knows and a log can only see, without what a
+    job declares and no log tells, and without critical paths, which `autotrascale critical` tells of an archive."""
     operators = {
         name: replace(operator, backlog_records=None, minimum=1, maximum=None)
         for name, operator in snapshot.operators.items()
     }
     return replace(
-        snapshot, job="any", p_max=99, operators=operators, source_rates={"source": 0.0}, backlog_records=None
+        snapshot,
+        job="any",
+        p_max=99,
+        operators=operators,
+        source_rates={"source": 0.0},
+        backlog_records=None,
+        critical=None,
     )

@@ -3,6 +3,7 @@ says. What that is worth is `autoscaling/price.py`."""
 
 from __future__ import annotations
 
+import math
 import statistics
 
 from autotrascale.domain.look import Rescaled, RescaleTime
@@ -28,7 +29,9 @@ def of_a_rescale(rules: Rules, state: State, told: RescaleTime | None) -> Price 
 
 
 def seen(state: State, rescaled: Rescaled) -> tuple[RescaleTime, ...]:
-    """Those of the last rescales. One that found everything in its place took nothing, and says nothing."""
-    if dict(rescaled.running or {}) == dict(state.observed or {}):
+    """Those of the last rescales. One that found everything in its place took nothing, and says nothing; nor does one
+    whose times cannot be, as where a clock was set back."""
+    times = (rescaled.downtime_seconds, rescaled.both_seconds)
+    if dict(rescaled.running or {}) == dict(state.observed or {}) or not all(0 <= each < math.inf for each in times):
         return state.taken
-    return (*state.taken, RescaleTime(rescaled.downtime_seconds, rescaled.both_seconds))[-KEPT:]
+    return (*state.taken, RescaleTime(*times))[-KEPT:]

@@ -17,8 +17,8 @@ from autotrascale.plan.migration.costs import Costs, Line
 
 Rescale = Literal["overlap", "in-place", "auto"]
 
-# As `python -m benchmarks.handover_bench` measured them on two cores that others wanted too, with --keys of 10000, 100000
-# and 1000000 (docs/rescaling.md), and as it fits them with --fit.
+# As `python -m benchmarks.handover_bench` measured them on two cores that others wanted too, with --keys of 10000,
+# 100000 and 1000000 (docs/rescaling.md), and as it fits them with --fit.
 MEASURED = Costs(in_place=Line(0.65, 3.4e-6), hand_over=Line(0.38, 1.4e-7), preparing=Line(3.25, 5.3e-6))
 ORDINARY_KEYS = 100_000.0  # of state, where nobody knows how many there are
 

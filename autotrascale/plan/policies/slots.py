@@ -52,7 +52,9 @@ class Within:
 
 
 def _cut(snapshot: Snapshot, wanted: Mapping[str, int], most: int) -> dict[str, int]:
-    least = dict(zip(snapshot.operators, bounds(snapshot)[0], strict=True))
+    """Within its bounds too: what a policy left alone may run beyond them."""
+    least, upper = (dict(zip(snapshot.operators, each, strict=True)) for each in bounds(snapshot))
+    wanted = {name: min(k, max(upper[name], least[name])) for name, k in wanted.items()}
     if snapshot.execution != "pipelined":
         return {name: max(min(k, most), least[name]) for name, k in wanted.items()}
     sized = size(snapshot)
