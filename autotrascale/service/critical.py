@@ -133,11 +133,14 @@ def _logs(name: str, store: str | None) -> list[str]:
     home = home_of(decisions, name)
     if decisions is not None:
         decisions.close()
-    logs = sorted((path for path in home.rglob("events") if path.is_dir()), key=lambda path: path.stat().st_mtime)
-    if not logs:
+    starts = sorted(home.glob("program-*/events"), key=lambda path: path.stat().st_mtime)
+    if not starts:
         remedy = "give the path of a Spark event log, or the name of a program that `autotrascale run` keeps"
         raise InputError("LOG|JOB", "is no file, no folder and no program that is kept", seen=name, remedy=remedy)
-    return [str(logs[-1])]
+    if next(starts[-1].iterdir(), None) is None:
+        remedy = "wait until it has opened Spark, or name the events of an earlier start"
+        raise InputError(name, "has no event log yet", seen=str(starts[-1]), remedy=remedy)
+    return [str(starts[-1])]
 
 
 def _parts(spark: Any, paths: Sequence[str], folder: str, seconds: float) -> Any:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.knowledge.decisions import recent
 from autotrascale.knowledge.decisions.journal import Decisions, Past
-from autotrascale.knowledge.decisions.recent import Written
+from autotrascale.knowledge.decisions.recent import Measured, Written
 from autotrascale.knowledge.history import Record
 from autotrascale.plan.control.loop_state import State
 from autotrascale.plan.search.score import Benefit
 from autotrascale.tuning import Outcome
-from autotrascale.views.plots import batch, search
+from autotrascale.views.plots import batch, critical, search
 from autotrascale.views.plots import job as job_plots
 from autotrascale.views.plots import run as run_plots
 from autotrascale.views.plots.job import Kept, Seen, in_order
@@ -38,6 +38,7 @@ OF_A_LOOP = (
     ("backlog", "Backlog"),
     ("predictions", "Prediction against outcome"),
     (batch.NAME, "Where the time goes"),
+    (critical.LOOKS, critical.LOOKS_TITLE),
 )
 
 
@@ -59,22 +60,25 @@ def of_loop(kept: Kept, state: State, looks: Sequence[Seen], measured: Snapshot 
     checked = [(each.predicted, each.sd, each.observed) for each in state.checked]
     old = "No window was measured in the last looks, or their looks are not kept any more."
     window = batch.of(measured, simulated=kept.simulated, why_not=old)
-    return [*job_plots.plots(kept, looks), job_plots.predictions(checked), window]
+    paths = critical.of_looks(looks, simulated=kept.simulated)
+    return [*job_plots.plots(kept, looks), job_plots.predictions(checked), window, paths]
 
 
 def of_session(decisions: Decisions, past: Past) -> list[Plot]:
     """Of its last looks."""
     written = recent.entries(decisions, past.id, SHOWN)
     first, last = (written[0].number, written[-1].number) if written else (0, 0)
-    looks = seen(written, recent.throughputs(decisions, past.id, first - 1), simulated=past.opening.simulated)
+    looks = seen(written, recent.measured(decisions, past.id, first - 1), simulated=past.opening.simulated)
     measured = recent.last_snapshot(decisions, past.id, last) if written else None
     return of_loop(Kept(past.opening.target, past.opening.simulated), past.state, list(in_order(looks)), measured)
 
 
-def seen(written: Iterable[Written], carried: dict[int, float], *, simulated: bool) -> Iterable[Seen]:
+def seen(written: Iterable[Written], measured: Mapping[int, Measured], *, simulated: bool) -> Iterable[Seen]:
     """A simulated job has a clock of its own."""
     for each in written:
-        yield Seen(each.number, each.entry["at"] if simulated else each.at, each.entry, carried.get(each.number))
+        window = measured.get(each.number, Measured())
+        at = each.entry["at"] if simulated else each.at
+        yield Seen(each.number, at, each.entry, window.throughput, critical=window.critical)
 
 
 def _of_model(outcome: Outcome) -> list[Plot]:

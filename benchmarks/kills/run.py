@@ -138,7 +138,9 @@ class Fire:
         return said
 
     def rescale(self, patience: float = 10.0, how: str = "in-place") -> Up:
-        """Without a kill."""
+        """Without a kill, and after a look: whom the last one hit when all was done is started again first."""
+        self.pipe.send("look")
+        self.up()
         self.pipe.send(Rescale(self.drawn(self.parallelism), patience, how=how))
         up = self.up()
         self.parallelism = up.running or self.parallelism

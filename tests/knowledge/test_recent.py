@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from autotrascale.domain.snapshot import Critical
 from autotrascale.execute.simulator.schedules import Steps
 from autotrascale.knowledge.decisions import recent
-from autotrascale.knowledge.decisions.journal import PART, Decisions
+from autotrascale.knowledge.decisions.journal import FINISHED, PART, Decisions
 from autotrascale.plan.control.step import LookTaken
 from autotrascale.testing.seeded import CLICKS, CLICKS_JOB, KNOBS, Kept, kept
+from tests.knowledge.told_critical import kept_critical
 
 LOOKS = PART + 40  # more than one part of looks, so that some begin within one
 
@@ -42,14 +45,27 @@ def test_entries_come_with_the_moment_at_which_they_were_written(one: Kept) -> N
 
 
 @pytest.mark.parametrize("after", [-1, 0, 5, PART - 1, PART, PART + 7, LOOKS + 100])
-def test_throughputs_are_those_of_the_looks(one: Kept, after: int) -> None:
+def test_what_was_measured_is_that_of_the_looks(one: Kept, after: int) -> None:
     decisions, id = one.session.decisions, one.session.id
     looks = {
         number: event.look.snapshot.throughput
         for number, event, _ in decisions.looks(id, -1)
         if number > after and isinstance(event, LookTaken) and event.look.snapshot is not None
     }
-    assert recent.throughputs(decisions, id, after) == {n: t for n, t in looks.items() if t is not None}
+    found = recent.measured(decisions, id, after)
+    assert {n: each.throughput for n, each in found.items()} == {n: t for n, t in looks.items() if t is not None}
+
+
+def test_critical_paths_are_those_of_the_looks(tmp_path: Path) -> None:
+    told = [None, Critical(driver=0.25, straggler=0.5, operator="count"), Critical(), None, Critical(commits=1.0)]
+    decisions = Decisions(tmp_path / "decisions.db")
+    session = kept_critical(decisions, told)
+    found = recent.measured(decisions, session.id, -1)
+    assert [each.critical for each in found.values()] == told
+    text = json.dumps({"look": {"look": {"snapshot": {"critical": {"driver": "much"}}}}})
+    assert recent._told(text) == recent.Measured()
+    session.end(FINISHED)
+    decisions.close()
 
 
 def test_the_last_snapshot_is_that_of_the_last_look_that_measured(one: Kept) -> None:
@@ -75,6 +91,6 @@ def test_what_is_not_there_is_nothing(tmp_path: Path) -> None:
     decisions = Decisions(tmp_path / "none" / "decisions.db")
     assert recent.marks(decisions) == []
     assert recent.entries(decisions, "a", 5) == []
-    assert recent.throughputs(decisions, "a", 0) == {}
+    assert recent.measured(decisions, "a", 0) == {}
     assert recent.changes(decisions, "a", 5) == []
     assert not (tmp_path / "none").exists()

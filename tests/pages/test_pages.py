@@ -11,11 +11,14 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from autotrascale.domain.snapshot import Critical
 from autotrascale.execute.simulator.schedules import Constant
+from autotrascale.knowledge.decisions.journal import FINISHED
 from autotrascale.service.pages import jobs
 from autotrascale.testing.seeded import CLICKS, CLICKS_JOB
 from autotrascale.testing.seeded import kept as keep
 from tests.api.servers import wait_for
+from tests.knowledge.told_critical import JOB, kept_critical
 from tests.pages.conftest import HOSTILE, Opener, Server
 
 PLOTS_OF_A_JOB = ("latency", "parallelism", "rate", "backlog", "predictions", "batch")
@@ -67,6 +70,26 @@ def test_a_job_shows_its_history_and_its_reasons(open_tab: Opener) -> None:
     assert marked
     assert all(said.startswith("resc") and ": " in said for said in marked)
     assert "executor" in page.locator("#status").inner_text()
+
+
+def test_a_job_shows_what_more_instances_would_not_shorten(server: Server, open_tab: Opener) -> None:
+    """Where its looks tell of critical paths; of a simulated job it says that there are none."""
+    told = [Critical(driver=0.2, commits=0.1), None, Critical(driver=0.6, straggler=0.1, operator="count")]
+    made = kept_critical(server.seeded.kept["clicks"].session.decisions, told)
+    try:
+        server.app.state.board.look()
+        page = open_tab().open(f"/jobs/{JOB.name}")
+        settle(page)
+        shown = page.locator("#plot-critical")
+        expect(shown.locator(".main-svg").first).to_be_visible()
+        expect(shown.locator("figcaption")).to_contain_text("70% of a batch's critical path is not divided")
+        drawn = page.evaluate("document.querySelector('#plot-critical .plot').data.map((each) => each.y.length)")
+        assert drawn == [2] * 5
+    finally:
+        made.end(FINISHED)
+    page = open_tab().open("/jobs/clicks")
+    settle(page)
+    expect(page.locator("#plot-critical")).to_contain_text("A simulated job tells of no critical paths")
 
 
 def test_a_run_shows_what_was_tried_and_why(server: Server, open_tab: Opener) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -42,6 +43,33 @@ def test_each_window_of_an_application_that_has_ended(log: Path, capsys: pytest.
     assert {one["query"] for one in told} == {"counting"}
     assert all(sum(part["participation"] for part in one["kinds"]) == pytest.approx(1) for one in told)
     assert any(part["name"] == "state-commit" for one in told for part in one["kinds"])
+
+
+def test_a_program_that_is_kept_is_known_by_its_name(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its newest start, whatever its folder is called; while that has no log yet, no other stands in for it."""
+    asked = ("--follow", "--window", "10", "--format", "json", "--store", f"sqlite:///{tmp_path}/kept/runs.db")
+    assert run("critical", str(log), *asked) == 0
+    of_the_log = capsys.readouterr().out
+    monkeypatch.chdir(tmp_path)
+    home = tmp_path / "kept" / "live" / "my_shop"
+    for at, start in enumerate(("program-20270101-b", "program-20270101-c", "program-20270101-a")):
+        events = home / start / "events"
+        shutil.copytree(log, events / log.name)
+        if at < 2:  # earlier ones, that did nothing
+            (events / log.name / f"events_1_{NAME}").write_text("")
+        os.utime(events, (at, at))
+    assert run("critical", "my shop", *asked) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == (of_the_log, "")
+    (home / "program-20270102-d" / "events").mkdir(parents=True)
+    assert run("critical", "my shop", *asked) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("autotrascale: my shop: has no event log yet (seen: ")
+    assert err.endswith("; wait until it has opened Spark, or name the events of an earlier start\n")
+    assert err.count("\n") == 1
 
 
 def test_one_that_runs_is_followed_for_as_long_as_asked(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 from autotrascale import Study
 from autotrascale.domain.job import Job
-from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
+from autotrascale.domain.snapshot import CRITICAL_FIELDS, Critical, OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.domain.trial import Verdict
+from autotrascale.plan.control.looks.elsewhere import said
 from autotrascale.plan.control.looks.signals import CORRELATED, Services
 from autotrascale.plan.search.score import Benefit
 from autotrascale.tuning import Evaluation
-from autotrascale.views.plots import batch, compare, search, services
+from autotrascale.views.plots import batch, compare, critical, search, services
 from autotrascale.views.plots import run as run_plots
 from autotrascale.views.plots.job import Kept, Seen, in_order, plots, predictions
 from autotrascale.views.plots.plot import Axis, Plot, Series
@@ -85,6 +86,28 @@ def test_each_decision_is_marked_once_with_its_reason(looks: list[Seen], simulat
     acted = [now for before, now in zip([None, *deeds], deeds, strict=False) if now[0] != "stay" and now != before]
     assert len(marked.x) == len(acted)
     assert all("because" in said for said in marked.said)
+
+
+shares = st.floats(0.0, 1.0)
+criticals = st.none() | st.builds(Critical, shares, shares, shares, shares, st.sampled_from(["", "count"]))
+
+
+@given(st.lists(criticals, max_size=8))
+def test_each_look_that_tells_of_critical_paths_is_a_stack(told: list[Critical | None]) -> None:
+    looks = [Seen(n, 1.7e9 + 60.0 * n, {}, critical=each) for n, each in enumerate(told, start=1)]
+    plot, known = critical.of_looks(looks, simulated=False), [each for each in told if each is not None]
+    assert critical.of_looks(looks, simulated=True).missing
+    assert bool(plot.missing) is not bool(known)
+    if not known:
+        return
+    assert said(known[-1]) in plot.says
+    assert len(json.loads(json.dumps(figure(plot), allow_nan=False))["data"]) == len(plot.series)
+    for series in plot.series:
+        assert series.x == tuple(look.at for look in looks if look.critical is not None)
+    for each, *column in zip(known, *(series.y for series in plot.series), strict=True):
+        parts = [100 * getattr(each, name) for name in CRITICAL_FIELDS]
+        assert column[:-1] == pytest.approx(parts)
+        assert sum(y or 0.0 for y in column) == pytest.approx(max(100.0, sum(parts)))
 
 
 @st.composite

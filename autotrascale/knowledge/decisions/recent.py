@@ -12,11 +12,12 @@ from itertools import groupby, islice
 from typing import Any
 
 from autotrascale.domain.errors import DecisionJournalError, InputError
-from autotrascale.domain.snapshot import Snapshot
+from autotrascale.domain.snapshot import Critical, Snapshot
 from autotrascale.knowledge.decisions.file import inflated
 from autotrascale.knowledge.decisions.forms import event_from_json
 from autotrascale.knowledge.decisions.journal import Decisions
 from autotrascale.plan.control.step import LookTaken
+from autotrascale.reading import validate
 
 _LOOKED_THROUGH = 50  # looks, for the last that measured something
 _AMONG = 5000  # entries, for those that did something
@@ -44,6 +45,14 @@ class Written:
     entry: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a look measured that its entry has no room for."""
+
+    throughput: float | None = None
+    critical: Critical | None = None
+
+
 def marks(decisions: Decisions) -> list[Mark]:
     """Of all sessions, the newest first; their states are not read."""
     rows = decisions.read("SELECT id, job, begun, written, ended, json_extract(opening, '$.advise') FROM session "
@@ -68,16 +77,30 @@ def changes(decisions: Decisions, session: str, last: int) -> list[Written]:
     return list(islice(first, last))
 
 
-def throughputs(decisions: Decisions, session: str, after: int) -> dict[int, float]:
+def measured(decisions: Decisions, session: str, after: int) -> dict[int, Measured]:
     """By the number of the entry, of the looks that are still kept. The fields are read as they stand: a look that is
     validated takes ten times as long, and there are hundreds."""
     found = {}
     for number, text in _looks(decisions, session, after):
-        look = json.loads(text).get("look") or {}
-        carried = ((look.get("look") or {}).get("snapshot") or {}).get("throughput")
-        if isinstance(carried, int | float):
-            found[number] = float(carried)
+        each = _told(text)
+        if each != Measured():
+            found[number] = each
     return found
+
+
+def _told(text: str) -> Measured:
+    look = json.loads(text).get("look") or {}
+    snapshot = (look.get("look") or {}).get("snapshot") or {}
+    carried = snapshot.get("throughput")
+    return Measured(float(carried) if isinstance(carried, int | float) else None, _critical(snapshot.get("critical")))
+
+
+def _critical(told: object) -> Critical | None:
+    """None where another version wrote something else."""
+    try:
+        return None if told is None else validate(told, Critical, place="critical")
+    except InputError:
+        return None
 
 
 def last_snapshot(decisions: Decisions, session: str, upto: int) -> Snapshot | None:

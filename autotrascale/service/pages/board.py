@@ -89,9 +89,9 @@ class Board:
         with self._lock:
             written = recent.entries(self.decisions, session.mark.id, SHOWN, number)
             first = written[0].number if written else 0
-            carried = recent.throughputs(self.decisions, session.mark.id, first - 1) if written else {}
+            measured = recent.measured(self.decisions, session.mark.id, first - 1) if written else {}
         simulated = session.past.opening.simulated
-        return list(in_order(seen(written, carried, simulated=simulated), after))
+        return list(in_order(seen(written, measured, simulated=simulated), after))
 
     def decisions_of(self, session: Session, limit: int) -> list[Written]:
         """Those that changed something, the latest first, and the last look before all."""

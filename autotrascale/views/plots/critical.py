@@ -1,12 +1,16 @@
-"""What the critical paths of a query are made of, window by window; and which of its instances lie on them."""
+"""What the critical paths of a query are made of, window by window; and which of its instances lie on them. Of a job
+that is kept, look by look, what of them more instances would not shorten."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from autotrascale.domain.participation import WAITING, Part, Participation
+from autotrascale.domain.snapshot import CRITICAL_FIELDS, Critical
+from autotrascale.plan.control.looks.elsewhere import BOUND, said
 from autotrascale.plan.words import listing, percent
 from autotrascale.views.critical import in_words
+from autotrascale.views.plots.job import Seen
 from autotrascale.views.plots.plot import Axis, Plot, Role, Series
 
 KINDS, INSTANCES = "critical-kinds", "critical-instances"
@@ -16,6 +20,16 @@ REST = "the rest"
 _ROLES: tuple[Role, ...] = ("main", "second", "third", "good", "bad")
 _KINDS_TITLE = "What the critical paths are made of"
 _INSTANCES_TITLE = "Which instances are on the critical paths"
+LOOKS, LOOKS_TITLE = "critical", "What more instances would not shorten"
+DIVIDED = "what they may shorten"
+_PARTS: Mapping[str, tuple[str, Role]] = {
+    "driver": ("the driver", "second"),
+    "commits": ("commits", "third"),
+    "external": ("the sink's calls", "bad"),
+    "straggler": ("waiting for the slowest instance", "good"),
+}
+_SIMULATED = "A simulated job tells of no critical paths."
+_NO_LOOKS = "No look of these says what was on critical paths: for that a log has to say when tasks ran."
 _NONE = "Nothing ran in these windows."
 
 
@@ -59,6 +73,29 @@ def instances(windows: Sequence[Participation]) -> Plot:
     says = f"{shown[0]} has {percent(share)} of what all instances have of them."
     says += f" Not shown: {listing([name for name, _ in sums[ROWS:]], 0).removeprefix(' and ')}." if sums[ROWS:] else ""
     return Plot(INSTANCES, _INSTANCES_TITLE, says, Axis("window", "time"), Axis("% of the critical paths"), series)
+
+
+def of_looks(looks: Sequence[Seen], *, simulated: bool) -> Plot:
+    """A stack of 100 % for each look that measured it; stragglers may overlap with the rest, and lift it above."""
+    if simulated:
+        return Plot.not_to_be_had(LOOKS, LOOKS_TITLE, _SIMULATED)
+    told = [(look.at, look.critical) for look in looks if look.critical is not None]
+    if not told:
+        return Plot.not_to_be_had(LOOKS, LOOKS_TITLE, _NO_LOOKS)
+    x, each = tuple(at for at, _ in told), [critical for _, critical in told]
+    series = [
+        Series(name, x, tuple(100 * float(getattr(one, field)) for one in each), "area", role)
+        for field, (name, role) in _PARTS.items()
+    ]
+    series.append(Series(DIVIDED, x, tuple(100 * _divided(one) for one in each), "area", "main"))
+    held = sum(one.elsewhere >= BOUND for one in each)
+    says = f"In the last of these looks {said(each[-1])}."
+    says += f" It was half or more in {held} of {len(each)}: there a missed target is no matter of instances."
+    return Plot(LOOKS, LOOKS_TITLE, says, Axis("", "time"), Axis("% of a batch's critical paths"), tuple(series))
+
+
+def _divided(one: Critical) -> float:
+    return max(0.0, 1.0 - sum(float(getattr(one, name)) for name in CRITICAL_FIELDS))
 
 
 def _sums(windows: Iterable[Participation], summary: str) -> list[tuple[str, float]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from textwrap import shorten
 from typing import Any
 
+from autotrascale.domain.snapshot import Critical
 from autotrascale.domain.target import Target
 from autotrascale.plan.words import amount, percent, seconds
 from autotrascale.views.decisions import moved, why
@@ -33,6 +34,7 @@ class Seen:
     throughput: float | None = None
     requested: Mapping[str, int] | None = None
     news: bool = False
+    critical: Critical | None = None
 
 
 @dataclass(frozen=True)
