@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.search import surrogate
-from autotrascale.plan.search.acquisition import probability_met
+from autotrascale.plan.search.acquisition import probability_accepted, probability_met
 from autotrascale.plan.search.benefit_model import Sample, readings_of
 from autotrascale.plan.search.lattice import Lattice
 from autotrascale.plan.search.surrogate import Posterior, Readings
@@ -246,3 +247,44 @@ def test_a_job_that_cannot_keep_up_is_late_by_a_number(overload: float, executio
         mean, std = posterior.log_ratio([(3, 3), (9, 3)], log_q)
         assert np.isfinite(np.exp(mean)).all()
         assert np.isfinite(std).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    others=st.lists(st.tuples(st.integers(1, 11), st.floats(0.1, 0.9), st.booleans()), min_size=1, max_size=4),
+    floor=st.integers(1, 11),
+    busy=st.floats(0.95, 1.1),
+    late=st.floats(1.0, 5.0),
+    execution=st.sampled_from(["pipelined", "micro-batch"]),
+)
+def test_leaving_an_operator_at_its_limit_is_never_the_more_hopeful(
+    others: list[tuple[int, float, bool]], floor: int, busy: float, late: float, execution: Execution
+) -> None:
+    """Whatever the others get: where that is expected to be later, doubt about how much later is no hope. Below one in
+    a hundred there is none left to compare."""
+    floors = (floor, *(k for k, _, _ in others))
+    shares = [busy, *(share for _, share, _ in others)]
+    if execution == "micro-batch":  # whose operators share the time
+        shares = [0.9 * share / sum(shares) for share in shares]
+    loads = [share * k for share, k in zip(shares, floors, strict=True)]
+    posterior = surrogate.fit(Readings(of(floors, loads=loads, execution=execution), (floors,), (late,), (1.0,)))
+    rest = [40 if more else k for k, _, more in others]
+    mean, std = posterior.log_ratio([(floor, *rest), (2 * floor, *rest)])
+    left, given_more = probability_accepted(mean, std, posterior.noise, confidence=0.97)
+    if mean[0] > mean[1] + 0.5:
+        assert left <= max(given_more, 0.01)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.sampled_from(ALL.tolist()), min_size=1, max_size=6, unique_by=tuple), st.floats(-1.5, 1.5))
+def test_doubt_that_is_no_hope_changes_nothing_within_the_target(ks: list[list[int]], shift: float) -> None:
+    """What is accepted depends on how much later it may be than expected, and that is not cut."""
+    points = tuple(map(tuple, ks))
+    sizing = of(FLOOR, loads=[1.9, 2.9], execution="pipelined")
+    posterior = surrogate.fit(Readings(sizing, points, tuple((ratio(points) + shift).tolist()), (1.0,) * len(points)))
+    mean, std = posterior.log_ratio(ALL)
+    with mock.patch.object(Posterior, "_overstated", return_value=np.zeros(len(posterior.beta))):
+        same, whole = posterior.log_ratio(ALL)
+    assert np.array_equal(mean, same)
+    assert np.array_equal(std[mean <= 0], whole[mean <= 0])
+    assert (std <= whole).all()

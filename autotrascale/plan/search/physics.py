@@ -111,6 +111,14 @@ class Physics:
     def spread(self) -> Floats:
         return self._laid_out(1)
 
+    @cached_property
+    def busier(self) -> NDArray[np.bool_]:
+        """Which numbers of β make operators busier, the larger they are, and so only ever add to the latency."""
+        found = np.zeros(len(self.centre), dtype=bool)
+        for name in ("load", "growth", "crowding"):
+            found[self.places[name]] = True
+        return found
+
     def _laid_out(self, part: int) -> Floats:
         sizes = [place.stop - place.start for place in self.places.values()]
         return np.repeat([prior[part] for prior in self.priors.values()], sizes)

@@ -14,6 +14,11 @@ where the posterior is highest; m is taken as linear around it, so that doubt ab
 
     μ(x) = m(x; β̂) + κ(x)ᵀ K⁻¹ (y − m),    σ² = κ − κᵀ K⁻¹ κ + h V hᵀ,    h = ∂m/∂β(x) − κ(x)ᵀ K⁻¹ ∂m/∂β
 
+Near saturation m bends: it rises without end and falls no lower than what a record takes anyway. Where μ is above the
+target only the fall matters, so there the slope by what makes operators busy is no steeper than down to where all of
+it is FALL standard deviations less. Else the latest configuration would be the most hopeful, for being the least
+certain.
+
 Runs of a source, which another tuning run made, count as one's own for as long as the evidence is for it. Else they
 count with a doubt D_s; and where even that is too much to believe, not at all. The loads that a source measured are
 evidence too, so that the model of another job is recognised before the first run.
@@ -47,6 +52,8 @@ FARTHEST = 3.0
 
 # A log ratio beyond which, either way, no clock could show the latency; a doubt that is none about which.
 LATEST, MOST_DOUBT = 50.0, 20.0
+
+FALL = 2.0  # how far the operators' busyness is followed down, to see how much latency can fall
 
 Doubt = float | None
 # D_s, and −log of what each is worth before any run has tested it: as one's own; somewhat different; another job.
@@ -122,10 +129,31 @@ class Posterior:
             mean = mean + half.T @ self.residual
             variance = np.maximum(variance - np.einsum("ij,ij->j", half, half), 0.0)
             h = h + half.T @ self.slopes
-        doubt = solve_triangular(self.curvature, h.T, lower=True, check_finite=False)
+        doubt = self._doubt(h)
+        if (late := mean > 0).any():
+            doubt[late] = np.minimum(doubt[late], self._doubt(h[late] - self._overstated(ks[late], rates[late])))
         # Rounding may leave no variance at a point that was run many times.
-        spread = np.sqrt(np.maximum(variance + np.einsum("ij,ij->j", doubt, doubt), 1e-10))
+        spread = np.sqrt(np.maximum(variance + doubt, 1e-10))
         return np.clip(mean, -LATEST, LATEST), np.minimum(spread, MOST_DOUBT)
+
+    def _doubt(self, h: Floats) -> Floats:
+        """h V hᵀ."""
+        half = solve_triangular(self.curvature, h.T, lower=True, check_finite=False)
+        return np.asarray(np.einsum("ij,ij->j", half, half))
+
+    def _overstated(self, ks: Floats, log_q: Floats) -> Floats:
+        """By how much ∂m/∂β is steeper than the fall of m to where all that makes operators busy is less."""
+        value, slope = self.physics.latency(ks, log_q, self.beta)
+        lowered = np.where(self.physics.busier, FALL * self._spread_of_beta, 0.0)
+        least, _ = self.physics.latency(ks, log_q, self.beta - lowered)
+        promised = slope @ lowered
+        kept = np.divide(value - least, promised, out=np.ones(len(ks)), where=promised > 0)
+        return np.where(self.physics.busier, slope * (1 - np.clip(kept, 0.0, 1.0))[:, None], 0.0)
+
+    @cached_property
+    def _spread_of_beta(self) -> Floats:
+        root = solve_triangular(self.curvature, np.eye(len(self.beta)), lower=True, check_finite=False)
+        return np.asarray(np.sqrt((root**2).sum(axis=0)))
 
     @property
     def informed(self) -> bool:
