@@ -1,4 +1,5 @@
-"""How good what a search ends with is, and how soon it ends: ours, its peers and the paper's, cold and from models.
+"""How good what a search ends with is, and how soon it ends: ours, its peers and the paper's, cold and from models; and
+ours with one choice undone at a time (`choices.py`).
 
 The searches, the jobs and what is counted of them are those of `benchmarks/transfer_bench.py`, on jobs kept apart.
 """
@@ -6,6 +7,7 @@ The searches, the jobs and what is counted of them are those of `benchmarks/tran
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 from unittest import mock
@@ -14,6 +16,7 @@ from benchmarks.peers import peers
 from benchmarks.transfer import measures
 from benchmarks.transfer.jobs import chosen
 from benchmarks.transfer.measures import OURS, PAPER
+from experiments.search_quality.choices import CHOICES, search
 
 APART = 20_261_123  # a seed that no choice was made on
 FAMILIES = ("total", "machine", "stragglers", "tails", "waves", "overheads")
@@ -29,10 +32,15 @@ def cases() -> Sequence[Mapping[str, Any]]:
             for method in METHODS if method in there]  # fmt: skip
     warm = [_case(family, number, method, "warm") for family in FAMILIES for number in _numbers(family, WARM)
             for method in (OURS, PAPER)]  # fmt: skip
-    return [*cold, *warm]
+    choices = [_case(family, number, name, "choice") for family in FAMILIES for number in _numbers(family, COLD)
+               for name in CHOICES]  # fmt: skip
+    return [*choices, *cold, *warm]
 
 
 def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
+    if case["part"] == "choice":
+        family, number = case["family"], case["number"]
+        return {"rows": [_plain(search(case["method"], family, number, zlib.crc32(f"{family}/{number}".encode())))]}
     with mock.patch.object(measures, "FACTORS", FACTORS):
         rows = measures.measure((case["family"], case["number"]), 0, (case["method"],), (case["part"],))
     wanted = {"cold": "cold", "warm": "changed"}[case["part"]]
@@ -49,7 +57,7 @@ def _numbers(family: str, jobs: int) -> list[int]:
 
 def _plain(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Without what the case says. JSON knows no infinity: null."""
-    kept = ("start", "factor", "stop", "ended", "reason", "missed", "regret_at_stop", "regret_later")
+    kept = ("start", "factor", "stop", "ended", "reason", "missed", "regret_at_stop", "regret_later", "of_floor")
     return {name: _finite(row[name]) for name in kept if name in row}
 
 

@@ -9,28 +9,16 @@ from typing import Any
 from autotrascale.views.plots.plot import Axis, Plot, Series
 from benchmarks.transfer.measures import OURS, PAPER
 from benchmarks.transfer.searches import BUDGET
+from experiments.search_quality.choices import CHOICES
 from experiments.search_quality.measure import FAMILIES, METHODS, cases, measure
-from experiments.shared.claim import Case, Claim, Pair, Result
-from experiments.shared.documents import percent, table
+from experiments.shared.claim import Claim, Measured, Pair, Result
+from experiments.shared.documents import percent, spread, table
 from experiments.shared.driving import quartiles
 
 TITLES = {OURS: "our default", PAPER: "Algorithm 1", "random": "random", "skopt-gp-ei": "scikit-optimize, GP and EI",
           "optuna-tpe": "Optuna, TPE", "optuna-gp": "Optuna, GP"}  # fmt: skip
 SHORT = {OURS: "ours", PAPER: "Alg. 1", "random": "random", "skopt-gp-ei": "skopt", "optuna-tpe": "TPE",
          "optuna-gp": "Optuna GP"}  # fmt: skip
-
-
-WARM = 1  # job of each family, of the three that can be measured: from models each takes many searches
-
-
-def chosen() -> Sequence[Case]:
-    """All cold searches; from models, the first jobs of each family."""
-    all_cases = cases()
-    numbers: dict[str, list[int]] = {family: [] for family in FAMILIES}
-    for case in all_cases:
-        if case["number"] not in numbers[case["family"]]:
-            numbers[case["family"]].append(case["number"])
-    return [each for each in all_cases if each["part"] == "cold" or each["number"] in numbers[each["family"]][:WARM]]
 
 
 def result(pairs: Sequence[Pair]) -> Result:
@@ -51,7 +39,38 @@ def result(pairs: Sequence[Pair]) -> Result:
             }
             for method in (OURS, PAPER)
         },
+        "choices": _choices(pairs),
     }
+
+
+def _choices(pairs: Sequence[Pair]) -> Result:
+    """Each with its medians, and job by job beside the search that it is a change of."""
+    told: dict[str, dict[tuple[str, int], Measured]] = {name: {} for name in CHOICES}
+    for case, found in pairs:
+        if case["part"] == "choice":
+            told[case["method"]][case["family"], case["number"]] = found["rows"][0]
+    return {
+        name: {**_row(list(rows.values())), **_beside(rows, told[CHOICES[name].against]),
+               "of_floor": quartiles([row["of_floor"] for row in rows.values()])}
+        for name, rows in told.items()
+    }  # fmt: skip
+
+
+def _beside(rows: Mapping[Any, Measured], kept: Mapping[Any, Measured]) -> Result:
+    """On how many jobs it stopped sooner and later, and by how many runs in the mean."""
+    more = [_stop(row) - _stop(kept[job]) for job, row in rows.items()]
+    return {
+        "sooner": sum(each < 0 for each in more), "later": sum(each > 0 for each in more),
+        "more_runs_mean": round(sum(more) / len(more), 2),
+        "more_regret_mean": round(
+            sum(row["regret_at_stop"] - kept[job]["regret_at_stop"] for job, row in rows.items()) / len(more), 4
+        ),
+    }  # fmt: skip
+
+
+def _stop(row: Measured) -> int:
+    """A search that never accepted anything counts as its budget, and one run more."""
+    return int(row["stop"] if row["stop"] is not None else BUDGET + 1)
 
 
 def _of(pairs: Sequence[Pair], method: str, part: str, families: Sequence[str]) -> list[Mapping[str, Any]]:
@@ -62,8 +81,7 @@ def _of(pairs: Sequence[Pair], method: str, part: str, families: Sequence[str]) 
 
 
 def _row(rows: Sequence[Mapping[str, Any]]) -> Result:
-    """A search that never accepted anything counts as its budget, and one run more."""
-    stops = [row["stop"] if row["stop"] is not None else BUDGET + 1 for row in rows]
+    stops = [_stop(row) for row in rows]
     accepted = [row for row in rows if row["stop"] is not None]
     later = [row["regret_later"] for row in rows if row.get("regret_later") is not None]
     return {
@@ -124,6 +142,22 @@ def _short(each: Result) -> str:
     return f"{_runs(each['runs'])}; {each['regret'][1]:.3f}"
 
 
+def _choices_table(found: Result) -> str:
+    rows = []
+    for name, each in found["choices"].items():
+        choice = CHOICES[name]
+        alone = name == choice.against
+        rows.append((
+            choice.about, name, percent(each["stopped_share"], 0), _runs(each["runs"]),
+            "" if alone else f"{each['more_runs_mean']:+.1f}", "" if alone else f"{each['sooner']}, {each['later']}",
+            _regret(each["regret"]), "" if alone or choice.alpha else f"{each['more_regret_mean']:+.3f}",
+            spread(each["of_floor"], 2), percent(each["missed_share"], 0),
+        ))  # fmt: skip
+    head = ("choice", "search", "accepts something", "runs until then", "more runs, mean", "sooner, later",
+            "regret then", "more regret, mean", "Σk over the floor's", "accepted and misses")  # fmt: skip
+    return table(head, rows)
+
+
 def _summary(found: Result) -> str:
     told = found["cold"]
     others = [method for method in told if method != OURS]
@@ -161,10 +195,11 @@ def _plots(found: Result) -> list[Plot]:
 
 
 CLAIM = Claim(
-    "search_quality", chosen, measure, result,
-    figures={"summary": _summary, "cold": _cold, "changed": _changed, "families": _families},
+    "search_quality", cases, measure, result,
+    figures={"summary": _summary, "cold": _cold, "changed": _changed, "families": _families,
+             "choices": _choices_table},
     plots={"search_quality.svg": _plots},
-    code=("benchmarks/transfer", "benchmarks/peers.py"),
+    code=("benchmarks/transfer", "benchmarks/peers.py", "experiments/search_choices/run.py"),
 )  # fmt: skip
 
 if __name__ == "__main__":

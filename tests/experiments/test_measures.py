@@ -42,9 +42,12 @@ def test_algorithm_1_runs_its_bootstrap_set_first() -> None:
 
 def test_a_change_of_rate_is_measured_of_every_method_with_the_same_job() -> None:
     found = change({"job": "q11", "factor": None, "seed": 0})
-    assert set(found) == {"ds2", "ds2-usual", "ds2-headroom", "algorithm-2", "transfer", "cold"}
+    assert set(found) == {"ds2", "ds2-usual", "ds2-headroom", "ds2-hindsight", "algorithm-2", "transfer", "cold"}
     assert found["ds2"]["instances"] <= found["ds2-usual"]["instances"]
     assert 0.3 <= found["ds2-headroom"]["utilisation"] <= 1.0
+    assert found["ds2-hindsight"]["qos"]
+    for other in ("ds2", "ds2-usual", "ds2-headroom"):
+        assert not found[other]["qos"] or found["ds2-hindsight"]["instances"] <= found[other]["instances"]
 
 
 def test_ds2_needs_one_decision_where_speed_does_not_depend_on_the_number() -> None:
