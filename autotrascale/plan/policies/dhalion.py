@@ -105,8 +105,9 @@ class Dhalion:
             reasons += [blacklisted(each.operator) for each in pressed if each.operator in memory.up]
             able = [each for each, what in found if what == "under-provisioned" and _may_grow(snapshot, each, memory)]
             return self._up(snapshot, memory, reasons, pressed, able)
-        if unknown := [each.operator for each, _ in found if each.pending is None]:
+        if unknown := [each.operator for each, _ in found if each.pending is None]:  # perhaps it holds up the others
             reasons.append(unknown_signal("backlog", "backlog_records", unknown))
+            return self._down(snapshot, memory, reasons, [])
         spare = [each for each, what in found if what == "over-provisioned" and self._fewer(snapshot, each, memory)]
         return self._down(snapshot, memory, reasons, spare)
 
