@@ -12,24 +12,11 @@ from autotrascale.analyze.critical.parts import participations
 from autotrascale.analyze.critical.staging import Files, stage_log
 from autotrascale.domain.participation import mean
 from autotrascale.monitor.eventlog.files import find_files
-from autotrascale.service import cli
 from autotrascale.views.critical import explanation
+from tests.service.command import complaint, run
 
 LOGS = Path(__file__).parents[1] / "analyze" / "logs"
 PLAIN = str(next(LOGS.glob("plain/*.zstd")))
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(arguments)
-    return int(ended.value.code or 0)
-
-
-def complaint(capsys: pytest.CaptureFixture[str]) -> str:
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    return err
 
 
 @pytest.fixture

@@ -8,22 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from autotrascale.execute.spark.local_session import local_session
-from autotrascale.service import cli
+from tests.service.command import complaint, run
 
 LOGS = Path(__file__).parents[1] / "analyze" / "logs"
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(arguments)
-    return int(ended.value.code or 0)
-
-
-def complaint(capsys: pytest.CaptureFixture[str]) -> str:
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    return err
 
 
 def test_a_path_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
