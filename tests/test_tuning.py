@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from autotrascale.domain.errors import EngineError, InputError
@@ -15,6 +17,8 @@ from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.engine import Engine
+from autotrascale.execute.simulator.engine import SimulatorEngine
+from autotrascale.execute.simulator.job import Machine, SimulatedJob, SimulatedOperator
 from autotrascale.plan.search.score import Benefit
 from autotrascale.testing.engine_contract import Demand, EngineContract
 from autotrascale.testing.scripted_engine import ScriptedEngine
@@ -465,6 +469,34 @@ def test_starting_above_the_floor_comes_down_to_it(initial: dict[str, int]) -> N
     outcome = tune(job(), ran, Tuning(initial=initial))
     assert ran.asked[0] == {"source": 1, "work": 1, "sink": 1, **initial}
     assert dict(outcome.floor) == FLOOR
+
+
+@given(
+    st.lists(st.floats(0.3, 3.0), min_size=2, max_size=4), st.floats(0.0, 0.3), st.integers(2, 8),
+    st.integers(4, 16),
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_a_job_with_too_much_comes_down_to_nearly_what_one_from_below_finds(
+    needs: list[float], contention: float, cores: int, start: int
+) -> None:
+    """Instances that share a machine seem to carry less, the more there are: a floor from one look is too high."""
+    names = [f"o{i}" for i in range(len(needs))]
+    rate, p_max = 1000.0, 16
+    made = SimulatedJob(
+        {name: SimulatedOperator(service_seconds=need / rate) for name, need in zip(names, needs, strict=True)},
+        noise=0.0, machine=Machine(cores, contention),
+    )  # fmt: skip
+    wanted = Job("shared", Topology.chain(*names), p_max, {names[0]: rate}, Target(60.0))
+
+    def tuned(initial: Mapping[str, int] | None) -> Outcome:
+        with SimulatorEngine(made, wanted.topology, p_max=p_max, seed=0, name="shared") as running:
+            return tune(wanted, running, Tuning(initial=initial))
+
+    above, below = tuned(dict.fromkeys(names, start)), tuned(None)
+    assume(above.evaluations[0].verdict is Verdict.STABLE and below.floor_holds)
+    assert above.floor_holds
+    assert sum(above.floor.values()) <= 1.2 * sum(below.floor.values()) + len(names)
+    assert sum(each.phase == "floor" for each in above.evaluations) <= 8
 
 
 class Kept:

@@ -16,6 +16,7 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.trial import Verdict
 from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.sizing.descent import Descended, next_lower
 from autotrascale.plan.sizing.sizing import Sizing
 from autotrascale.plan.sizing.throughput import SearchResult, Step, StopReason, ThroughputSearch, look_back
 from autotrascale.tuning.trials import Evaluation, JournalledTrial, Tuning
@@ -42,11 +43,13 @@ class FloorPhase:
         self.job, self.settings = job, settings
         self.sizing: Sizing | None = None
         self._ran: list[Evaluation] = []
+        self._descent: list[Descended] = []
         usable = not settings.initial and not settings.faithful
         self._known = [m for m in sources if usable and len(m.floor) == len(job.topology)]
 
     def find(self, run: Run, spent: Spent) -> Floor:
-        """With models of other rates, a first run that holds the rate is enough: what less would do is computed."""
+        """Down, from run to run, for as long as the rate is held with far too much; up where it is not. With models of
+        other rates, a first run that holds the rate is enough: what less would do is computed."""
         search, held, over = self._search(self._start()), None, None
         while not search.finished and (over := spent()) is None:
             done = run(search.ask())
@@ -97,11 +100,15 @@ class FloorPhase:
         )  # fmt: skip
 
     def _less(self, search: ThroughputSearch, seen: Snapshot | None) -> dict[str, int] | None:
-        """What would do where the first run holds the rate with more: a search is content with such a start."""
-        if len(self._ran) > 1 or seen is None or not search.finished or not search.result.met:
+        """What may do with less, while every run so far held the rate: a search is content with where it starts."""
+        if seen is None or not search.finished or not search.result.met:
             return None
         wanted = search.recommend(seen)
-        return wanted if wanted is not None and sum(wanted.values()) < sum(seen.parallelism.values()) else None
+        if wanted is None or len(self._descent) + 1 < len(self._ran):
+            return None
+        self._descent.append((seen.parallelism, wanted))
+        least = {name: operator.minimum for name, operator in self.job.topology.operators.items()}
+        return next_lower(self._descent, least)
 
 
 def starting_point(job: Job, initial: Mapping[str, int]) -> dict[str, int]:

@@ -1,0 +1,67 @@
+"""Down from too much: never below what is needed on a straight line, always lower, and soon there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale.plan.sizing.descent import Descended, next_lower
+
+LEAST = {"a": 1, "b": 1}
+
+slopes = st.floats(0.0, 0.9)
+needs = st.integers(1, 8)
+
+
+def recommended(k: Mapping[str, int], needed: Mapping[str, int], slope: float) -> dict[str, int]:
+    """A job of which each instance seems to carry the less, the more there are."""
+    return {name: max(1, math.ceil(needed[name] + slope * (k[name] - needed[name]))) for name in k}
+
+
+def down(start: Mapping[str, int], needed: Mapping[str, int], slope: float) -> list[Descended]:
+    runs: list[Descended] = []
+    now: Mapping[str, int] | None = start
+    while now is not None:
+        runs.append((now, recommended(now, needed, slope)))
+        now = next_lower(runs, LEAST)
+    return runs
+
+
+@given(st.fixed_dictionaries({"a": needs, "b": needs}), slopes, st.integers(1, 40), st.integers(1, 40))
+def test_each_run_has_less_and_nothing_is_guessed_below_half(
+    needed: dict[str, int], slope: float, a: int, b: int
+) -> None:
+    """A run that has too little is no step of the way down: what follows goes up (`tests/test_tuning.py`)."""
+    runs = down({"a": max(a, needed["a"]), "b": max(b, needed["b"])}, needed, slope)
+    for (before, floor), (after, _) in zip(runs, runs[1:], strict=False):
+        assert sum(after.values()) < sum(before.values())
+        assert all(math.ceil(floor[name] / 2) <= after[name] <= floor[name] for name in after)
+
+
+@given(st.fixed_dictionaries({"a": needs, "b": needs}), st.floats(0.0, 0.85))
+def test_a_few_runs_are_enough(needed: dict[str, int], slope: float) -> None:
+    runs = down({"a": 40, "b": 40}, needed, slope)
+    assert len(runs) <= 6
+    last = runs[-1][0]
+    repeats_itself = {name: k + 1 / (1 - slope) for name, k in needed.items()}  # at the latest there, rounded up
+    assert sum(last.values()) <= 1.12 * sum(repeats_itself.values()) + len(last)
+
+
+def test_nothing_is_tried_where_as_much_is_recommended_as_runs() -> None:
+    for floor in ({"a": 4, "b": 4}, {"a": 3, "b": 6}):
+        assert next_lower([({"a": 4, "b": 4}, floor)], LEAST) is None
+
+
+def test_a_tenth_less_is_worth_no_third_run() -> None:
+    runs: list[Descended] = [({"a": 20, "b": 20}, {"a": 11, "b": 10}), ({"a": 11, "b": 10}, {"a": 10, "b": 9})]
+    assert next_lower(runs, LEAST) is None
+    runs[-1] = ({"a": 11, "b": 10}, {"a": 9, "b": 9})
+    assert next_lower(runs, LEAST) is not None
+
+
+def test_a_line_through_two_runs_is_not_followed_below_half() -> None:
+    runs: list[Descended] = [({"a": 20, "b": 1}, {"a": 11, "b": 1}), ({"a": 11, "b": 1}, {"a": 6, "b": 1})]
+    assert next_lower(runs, LEAST) == {"a": 3, "b": 1}
