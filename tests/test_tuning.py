@@ -381,8 +381,8 @@ def test_both_looks_after_acceptance_are_at_what_is_cheaper() -> None:
 
 
 def test_with_one_window_or_no_budget_left_nothing_cheaper_is_looked_at() -> None:
-    for settings in (Tuning(windows=1), Tuning(total_trials=4)):
-        outcome = tune(job(target=0.5), engine(latency=near_at_the_floor(iter([0.48, 0.49] * 9))), settings)
+    for asked in (Tuning(windows=1), Tuning(total_trials=4)):
+        outcome = tune(job(target=0.5), engine(latency=near_at_the_floor(iter([0.48, 0.49] * 9))), asked)
         assert [e.phase for e in outcome.evaluations[3:]].count("confirm") == 0
         assert outcome.met_target
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,7 +37,7 @@ def test_each_run_has_less_and_nothing_is_guessed_below_half(
 ) -> None:
     """A run that has too little is no step of the way down: what follows goes up (`tests/test_tuning.py`)."""
     runs = down({"a": max(a, needed["a"]), "b": max(b, needed["b"])}, needed, slope)
-    for (before, floor), (after, _) in zip(runs, runs[1:], strict=False):
+    for (before, floor), (after, _) in pairwise(runs):
         assert sum(after.values()) < sum(before.values())
         assert all(math.ceil(floor[name] / 2) <= after[name] <= floor[name] for name in after)
 
@@ -55,10 +56,10 @@ def test_nothing_is_tried_where_as_much_is_recommended_as_runs() -> None:
         assert next_lower([({"a": 4, "b": 4}, floor)], LEAST) is None
 
 
-def test_a_tenth_less_is_worth_no_third_run() -> None:
-    runs: list[Descended] = [({"a": 20, "b": 20}, {"a": 11, "b": 10}), ({"a": 11, "b": 10}, {"a": 10, "b": 9})]
+def test_a_little_less_is_worth_no_third_run() -> None:
+    runs: list[Descended] = [({"a": 30, "b": 30}, {"a": 16, "b": 15}), ({"a": 16, "b": 15}, {"a": 16, "b": 14})]
     assert next_lower(runs, LEAST) is None
-    runs[-1] = ({"a": 11, "b": 10}, {"a": 9, "b": 9})
+    runs[-1] = ({"a": 16, "b": 15}, {"a": 15, "b": 14})
     assert next_lower(runs, LEAST) is not None
 
 

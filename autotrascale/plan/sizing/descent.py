@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-_WORTH = 0.1  # share of the instances: for less no third run is made
+_WORTH = 0.05  # share of the instances: for less no third run is made
 
 Descended = tuple[Mapping[str, int], Mapping[str, int]]
 """What ran, and the floor that was recommended from it."""
