@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # On all cores, a file's tests in one process. Those that start Spark, of two files at a time at most: each process has one
 # session that its tests share, and they wait more than they compute.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
-TWO_AT_A_TIME := -n 2 --dist loadfile
+THREE_AT_A_TIME := -n 3 --dist loadfile
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
@@ -34,7 +34,7 @@ test: $(READY)  ## all tests, the fast ones first
 	@scripts/kafka.sh fetch
 	@scripts/chromium.sh install
 	$(BIN)/python -m pytest -m 'not spark' $(SIDE_BY_SIDE)
-	$(BIN)/python -m pytest -m spark $(TWO_AT_A_TIME) --durations=12
+	$(BIN)/python -m pytest -m spark $(THREE_AT_A_TIME) --durations=12
 
 test-fast: $(READY)  ## the tests that need no Spark
 	@scripts/chromium.sh install
