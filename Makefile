@@ -3,7 +3,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# On all cores, a file's tests in one process. Those that start Spark, of two files at a time at most: each process has one
+# On all cores, a file's tests in one process. Those that start Spark, of three files at a time at most: each process has one
 # session that its tests share, and they wait more than they compute.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
 THREE_AT_A_TIME := -n 3 --dist loadfile
