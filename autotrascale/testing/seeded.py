@@ -35,6 +35,7 @@ from autotrascale.plan.control.loop_state import Rules
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.sizing.executors import ExecutorSize
+from autotrascale.testing import seeded_sizes
 from autotrascale.tuning import Tuning, tune
 
 HOUR = 3600.0
@@ -73,7 +74,9 @@ class Seeded:
 
 
 def seed(store: Store, decisions: Decisions, hours: float = 12.0) -> Seeded:
-    """Four runs, one that missed and one that was cut short among them, and three jobs that are kept."""
+    """Four runs, one that missed and one that was cut short among them, three jobs that are kept, and an application
+    whose executors were sized."""
+    seeded_sizes.size(decisions, "clicks")
     words = job_of("wordcount", WORDCOUNT)
     near = replace(words, target=Target(0.14))  # the floor does not do, so there is something to search
     first, model = tuned(store, near, WORDCOUNT.job, Tuning(seed=1))

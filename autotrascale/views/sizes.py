@@ -93,13 +93,17 @@ def history(actions: Sequence[Action]) -> list[tuple[str, ...]]:
         (
             datetime.fromtimestamp(action.at, UTC).strftime("%Y-%m-%d %H:%M"), f"{action.number}", action.what,
             action.policy, action.resource,
-            f"{action.before.of(action.resource):,} → {action.after.of(action.resource):,}", action.reason.text,
+            change(action), action.reason.text,
         )
         for action in actions
     ]  # fmt: skip
 
 
 HISTORY = ("at (UTC)", "action", "what", "policy", "of", "change", "why")
+
+
+def change(action: Action) -> str:
+    return f"{action.before.of(action.resource):,} → {action.after.of(action.resource):,}"
 
 
 def action_as_data(action: Action) -> Mapping[str, Any]:

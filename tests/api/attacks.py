@@ -141,7 +141,8 @@ def _paths(rng: random.Random, job: str) -> Attack:
         "..", "%00", "%2e%2e%2f", quote("ß☃\U0001f600"), "a" * 8000, NOBODY, "f" * 32, "1", "0", "-1", "9" * 30, "1.0",
         job, "*", ";", "%", "%zz", "//", "latest", "'", '"', "<script>",
     ]  # fmt: skip
-    roots = ["/v1/runs/", "/v1/models/", "/v1/loops/", "/v1/jobs/", "/", "/healthz/", "/metrics/", f"/v1/models/{job}/"]
+    listed = ["/v1/runs/", "/v1/models/", "/v1/loops/", "/v1/sizes/", "/v1/jobs/"]
+    roots = [*listed, "/", "/healthz/", "/metrics/", f"/v1/models/{job}/"]
     path = rng.choice(roots) + "/".join(quote(rng.choice(piece), safe="%*;'/") for _ in range(rng.randint(0, 4)))
     return Attack(rng.choice(_METHODS), path.replace(f"{NOBODY}/events", NOBODY))
 
@@ -165,9 +166,8 @@ def _queries(rng: random.Random, job: str) -> Attack:
         "1,2",
     ]
     asked = "&".join(f"{rng.choice(names)}={rng.choice(values)}" for _ in range(rng.randint(1, 6)))
-    return Attack(
-        "GET", rng.choice(["/v1/runs", "/v1/jobs", "/v1/models", "/v1/loops", "/metrics", "/healthz"]) + "?" + asked
-    )
+    listed = ["/v1/runs", "/v1/jobs", "/v1/models", "/v1/loops", "/v1/sizes", "/metrics", "/healthz"]
+    return Attack("GET", f"{rng.choice(listed)}?{asked}")
 
 
 def _headers(rng: random.Random, job: str) -> Attack:

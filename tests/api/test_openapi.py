@@ -25,6 +25,7 @@ from autotrascale.service.api.catalog import Catalog
 from autotrascale.service.api.state import State
 from autotrascale.service.jobfile import read_job_file
 from autotrascale.service.keeping import decisions_beside
+from autotrascale.testing import seeded_sizes
 from tests.api.clients import serving
 
 Opened = tuple[str, dict[str, Any], str]  # where the server is, its document, a run that it knows
@@ -39,19 +40,22 @@ OPERATIONS = [
     ("POST", "/v1/models/{job}/{version}/predict"), ("POST", "/v1/models/{job}/{version}/deprecate"),
     ("DELETE", "/v1/models/{job}/{version}"), ("GET", "/v1/loops"), ("GET", "/v1/loops/{job}"),
     ("POST", "/v1/loops/{job}/pause"), ("POST", "/v1/loops/{job}/resume"), ("POST", "/v1/loops/{job}/pin"),
-    ("POST", "/v1/loops/{job}/apply"), ("GET", "/healthz"), ("GET", "/metrics"),
+    ("POST", "/v1/loops/{job}/apply"), ("GET", "/v1/sizes"), ("GET", "/v1/sizes/{application}"),
+    ("GET", "/healthz"), ("GET", "/metrics"),
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def opened(store: Store, configs: Path) -> Iterator[Opened]:
-    """Room enough for every submission; a run whose id is put where the document asks for one; a loop of its job."""
+    """Room enough for every submission; a run whose id is put where the document asks for one; a loop of its job; an
+    application whose executors were sized."""
     path = configs / "other.yaml"
     file = read_job_file(path)
     silent = tuning_runs.RunListener(lambda *_: None, lambda _: None, lambda _: None)
     run_id = tuning_runs.start(tuning_runs.Asked(file, path, "simulator", file.tuning), store, silent).run_id
     decisions = decisions_beside(store)
     assert decisions is not None
+    seeded_sizes.size(decisions, "sized")
     session = decisions.open_session(Opening("other", "simulator", True, file.job, 0.5, "mean"))
     state = State.of(store, Catalog(configs), "openapi", parallel_runs=0, limit=10_000)
     app = create_app(state)
@@ -81,7 +85,7 @@ def test_no_request_finds_a_mistake_of_the_server(opened: Opened, method: str, p
               suppress_health_check=list(HealthCheck))  # fmt: skip
     def tried(case: Any) -> None:
         if known:
-            real = {"run_id": run_id, "job": "other", "version": 1}
+            real = {"run_id": run_id, "job": "other", "version": 1, "application": "sized"}
             case.path_parameters = {name: real[name] for name in case.path_parameters}
         case.call_and_validate(base_url=base, session=session, checks=CHECKS)
 

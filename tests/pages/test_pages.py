@@ -15,6 +15,7 @@ from autotrascale.domain.snapshot import Critical
 from autotrascale.execute.simulator.schedules import Constant
 from autotrascale.knowledge.decisions.journal import FINISHED
 from autotrascale.service.pages import jobs
+from autotrascale.testing import seeded_sizes
 from autotrascale.testing.seeded import CLICKS, CLICKS_JOB
 from autotrascale.testing.seeded import kept as keep
 from tests.api.servers import wait_for
@@ -30,6 +31,7 @@ def addresses(server: Server) -> dict[str, str]:
     return {
         "overview": "/", "job": "/jobs/clicks", "runs": "/runs", "run": f"/runs/{server.run}", "models": "/models",
         "model": "/models/wordcount/1", "compare": f"/compare?run={runs[0]}&run={runs[1]}", "nowhere": "/jobs/nobody",
+        "sizes": "/sizes", "application": "/sizes/clicks",
     }  # fmt: skip
 
 
@@ -118,6 +120,16 @@ def test_runs_are_chosen_and_shown_side_by_side(open_tab: Opener) -> None:
     expect(page.locator("main tbody tr")).to_have_count(2)
     settle(page)
     expect(page.locator("#plot-tried .main-svg").first).to_be_visible()
+
+
+def test_every_action_on_the_sizes_of_executors_is_shown_with_its_reason(open_tab: Opener) -> None:
+    page = open_tab().open("/sizes")
+    expect(page.locator("tbody tr")).to_contain_text("executors of 2 cores")
+    page.get_by_role("link", name="clicks").click()
+    done = page.locator("tbody tr")
+    expect(done).to_have_count(len(seeded_sizes.done_to("clicks")))
+    for said in ("taken-back", "heap 6,000 → 1,638", "collections take 25% of the tasks' time"):
+        expect(done.filter(has_text=said).first).to_be_visible()
 
 
 def test_the_api_is_shown_from_here(open_tab: Opener) -> None:

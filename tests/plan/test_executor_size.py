@@ -371,3 +371,12 @@ def test_other_jobs_of_a_controller_count_too() -> None:
 def test_rules_that_cannot_be(field: str) -> None:
     with pytest.raises(InputError, match="must be above 1"):
         Rules(**{field: 1.0})
+
+
+@pytest.mark.parametrize(
+    ("counted", "said"),
+    [((None, None), ""), ((0, None), ""), ((None, 3), ""), ((2, 1), " (9 collections)"), ((0, 0), " (0 collections)")],
+)
+def test_collections_that_nobody_counted_are_not_called_none(counted: tuple[int | None, int | None], said: str) -> None:
+    found = judge(RULES, repeated(gc_share=0.3, young_collections=counted[0], full_collections=counted[1]))
+    assert f"while garbage is collected{said}, in a heap" in found.reason.text

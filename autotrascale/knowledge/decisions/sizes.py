@@ -41,6 +41,15 @@ def applications(file: DecisionsFile) -> list[str]:
     return [name for (name,) in file.read("SELECT DISTINCT application FROM sizing ORDER BY application", ())]
 
 
+def latest(file: DecisionsFile) -> dict[str, Action]:
+    """What was last done to each application, by its name."""
+    rows = file.read(
+        "SELECT application, entry FROM sizing WHERE row IN (SELECT MAX(row) FROM sizing GROUP BY application)"
+        " ORDER BY application", (),
+    )  # fmt: skip
+    return {name: _action(name, entry) for name, entry in rows}
+
+
 def asked_by_others(file: DecisionsFile, application: str, since: float) -> tuple[float, ...]:
     """When changes were asked for of other applications."""
     query = "SELECT at FROM sizing WHERE application != ? AND what = 'asked' AND at >= ? ORDER BY at"

@@ -154,9 +154,8 @@ def heap_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     if recent is None or not all(_collects(rules, window) for window in recent):
         return None
     share = statistics.mean(window.gc_share or 0.0 for window in recent)
-    often = sum((window.young_collections or 0) + (window.full_collections or 0) for window in recent)
     text = (
-        f"tasks stand still for {percent(share)} of their time while garbage is collected ({often} collections), in a"
+        f"tasks stand still for {percent(share)} of their time while garbage is collected{_how_often(recent)}, in a"
         f" heap that is full to {percent(max(_fill(window) for window in recent))}: {amount(now)} → {amount(wanted)} MB"
     )
     return Verdict("heap", Reason("P1-heap", text, {**numbers, "gc_share": share}), "P1", "heap", wanted)
@@ -307,6 +306,14 @@ def grows(rules: Rules, evidence: Evidence) -> bool:
     first, last = recent[0].rate, recent[-1].rate
     more = max(1.0, last / first) if first and last else 1.0
     return all(b > a for a, b in pairwise(peaks)) and peaks[-1] >= _GROWN * more * peaks[0]
+
+
+def _how_often(windows: Sequence[ExecutorWindow]) -> str:
+    """Nothing, where some window did not count them."""
+    counted = [(window.young_collections, window.full_collections) for window in windows]
+    if any(None in each for each in counted):
+        return ""
+    return f" ({sum((young or 0) + (full or 0) for young, full in counted):,} collections)"
 
 
 def _recent(rules: Rules, evidence: Evidence) -> tuple[ExecutorWindow, ...] | None:

@@ -11,7 +11,7 @@ from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from autotrascale import __version__
-from autotrascale.service.api import events, health, others, problems, runs, steering
+from autotrascale.service.api import events, health, others, problems, runs, sizes, steering
 from autotrascale.service.api.guard import OPEN_PATH, Guard
 from autotrascale.service.api.metrics import Counting
 from autotrascale.service.api.problems import Problem
@@ -46,7 +46,7 @@ def create_app(state: State, tokens: Tokens | None = None, *, loopback: bool = T
     state.metrics.look_up(lambda: health.readings(state))
     problems.install(app)
     app.include_router(events.router, dependencies=[Depends(events.room)])
-    for router in (runs.router, others.router, steering.router, health.router):
+    for router in (runs.router, others.router, steering.router, sizes.router, health.router):
         app.include_router(router)
     board = pages.install(app, state, tokens)
     rereading = Rereading([state.catalog.all, board.look, *([] if tokens is None else [tokens.reread])])

@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from autotrascale.domain import checks
+from autotrascale.domain.executor_window import Resource
 from autotrascale.domain.job import MOST
 from autotrascale.domain.target import Statistic
 from autotrascale.knowledge.decisions.status import LoopStatus, Standing
 from autotrascale.knowledge.history import Summary
+from autotrascale.plan.executor_size.steps import What
 from autotrascale.service.api.catalog import NAME
 from autotrascale.tuning import Evaluation
 from autotrascale.views.explanation import Why
@@ -219,6 +221,34 @@ class OrderView(BaseModel):
 
 class LoopPage(BaseModel):
     loops: list[LoopStatus]
+    next_cursor: str | None
+
+
+class SizeAction(BaseModel):
+    """One line of the action log. Those of one change have the same number."""
+
+    number: int
+    what: What
+    at: float = Field(description="Seconds of Unix time.")
+    policy: str = Field(description="Which of Sage's.")
+    resource: Resource
+    before: dict[str, int] = Field(description="Heap and memory beside it in megabytes, cores, executors.")
+    after: dict[str, int]
+    reason: dict[str, Any] = Field(description="`code`, `text`, and the numbers it is made of.")
+
+
+class SizeActionPage(BaseModel):
+    actions: list[SizeAction]
+    next_cursor: str | None
+
+
+class ApplicationView(BaseModel):
+    application: str
+    last: SizeAction = Field(description="What was done to it last.")
+
+
+class ApplicationPage(BaseModel):
+    applications: list[ApplicationView]
     next_cursor: str | None
 
 

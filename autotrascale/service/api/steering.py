@@ -32,7 +32,7 @@ def ls(
     ended: Annotated[bool, Query(description="Those that have ended, too.")] = False,
 ) -> LoopPage:  # fmt: skip
     """Those that run, and those whose process died."""
-    with _decisions(state) as decisions:
+    with decisions_of(state) as decisions:
         found = statuses(decisions, ended=ended)
     listed, more = page_of(found, [each.session for each in found], limit, cursor)
     return LoopPage(loops=list(listed), next_cursor=more)
@@ -41,7 +41,7 @@ def ls(
 @router.get("/{job}", summary="How the loop of a job stands", responses=documented(404))
 def show(job: OfJob, state: StateOf) -> LoopStatus:
     """Of one that acts and one that only advises the former."""
-    with _decisions(state) as decisions:
+    with decisions_of(state) as decisions:
         orders.check_known(decisions, job)
         return min(statuses(decisions, job), key=lambda each: (not each.lives, each.advises))
 
@@ -71,7 +71,7 @@ def apply(job: OfJob, state: StateOf, who: AskedBy) -> OrderView:
 
 def _ask(state: State, job: str, what: What, who: str, parallelism: Mapping[str, int] | None = None) -> OrderView:
     """It is on the disk before it is answered, and taken in at the loop's next look."""
-    with _decisions(state) as decisions:
+    with decisions_of(state) as decisions:
         order = orders.ask(decisions, job, what, who, parallelism)
     logs.say("asked", who=who, what=order.in_words, job=job, order=order.number)
     return OrderView(job=job, number=order.number, what=order.what, parallelism=dict(order.parallelism),
@@ -79,7 +79,7 @@ def _ask(state: State, job: str, what: What, who: str, parallelism: Mapping[str,
 
 
 @contextmanager
-def _decisions(state: State) -> Iterator[Decisions]:
+def decisions_of(state: State) -> Iterator[Decisions]:
     """A connection of the request's own."""
     there = state.index.loops.decisions
     if there is None:

@@ -7,11 +7,11 @@ from fastapi import FastAPI
 from autotrascale.service.api.state import State
 from autotrascale.service.api.tokens import Tokens
 from autotrascale.service.keeping import decisions_beside
-from autotrascale.service.pages import api_docs, jobs, models, overview, runs, signing_in, static
+from autotrascale.service.pages import api_docs, jobs, models, overview, runs, signing_in, sizes, static
 from autotrascale.service.pages.board import Board
 from autotrascale.service.pages.live import Live
 
-ROUTERS = (overview.router, jobs.router, runs.router, models.router, api_docs.router, signing_in.router, static.router)
+ROUTERS = tuple(each.router for each in (overview, jobs, runs, models, sizes, api_docs, signing_in, static))
 
 
 def install(app: FastAPI, state: State, tokens: Tokens | None) -> Board:

@@ -1,0 +1,45 @@
+"""An application whose executors are sized, simulated: a load that comes and goes by the day, and what it needs of heap
+and of memory beside it. Windows go through the policies, and what they ask for is carried out at once and logged."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+from autotrascale.domain.executor_window import ExecutorWindow, Sizes
+from autotrascale.knowledge.decisions import sizes
+from autotrascale.knowledge.decisions.file import DecisionsFile
+from autotrascale.plan.executor_size.evidence import Rules
+from autotrascale.plan.executor_size.fitting import Limits
+from autotrascale.plan.executor_size.steps import Action, Quota, State, step
+
+BEGINS = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+HOUR = 3600.0
+BEGAN_WITH = Sizes(heap_mb=6000, beside_mb=800, cores=2, executors=4)
+HEAP, BESIDE = 2400.0, 700.0  # megabytes of an executor whose slots are all busy
+
+
+def size(file: DecisionsFile, application: str) -> None:
+    sizes.append(file, application, done_to(application))
+
+
+def done_to(application: str, days: int = 4) -> tuple[Action, ...]:
+    state, now, done = State(), BEGAN_WITH, list[Action]()
+    for hour in range(24 * days):
+        state, _, said = step(Rules(), Limits(), Quota(), state, _window(application, now, hour))
+        asked = [each.after for each in said if each.what == "asked"]
+        now, done = (asked or [now])[-1], [*done, *said]
+    return tuple(done)
+
+
+def _window(application: str, now: Sizes, hour: int) -> ExecutorWindow:
+    """From the third day on there is half as much again to do. A heap that is nearly full is collected all the time."""
+    share = (0.5 + 0.15 * math.sin(2 * math.pi * hour / 24)) * (1.5 if hour >= 48 else 1.0)
+    needed, busy, beside, rate = HEAP * share, share * HOUR * now.slots, BESIDE * share, 1000.0 * share
+    heap = min(needed, now.heap_mb)
+    return ExecutorWindow(
+        application, BEGINS + hour * HOUR, HOUR, now, batches=120, tasks=960, run_seconds=busy,
+        gc_seconds=(0.04 if needed < 0.95 * now.heap_mb else 0.25) * busy, fetching_seconds=0.0,
+        cpu_seconds=0.7 * busy, heap_used_mb=heap, heap_least_mb=0.6 * heap, heap_touched_mb=heap, outside_mb=beside,
+        memory_mb=heap + beside, rate=rate, done=rate, behind=(100.0, 100.0),
+    )  # fmt: skip
