@@ -29,6 +29,10 @@ from autotrascale.execute.spark.query.generation import Visible
 Build = Callable[[Fence], DataStreamWriter]
 """The query of a copy, not started, with this fence before what it writes to."""
 
+Plan = Callable[[Path, Path, int], int]
+"""Of the first query's checkpoint, the copy, and a batch of the first: plans the batch of the copy that ends where it
+does, and says its number (`copying_checkpoints.give`)."""
+
 _POLL_SECONDS = 0.01
 _NEXT_BATCH_SECONDS = 5.0  # that one may be waited for, while everything goes on
 _BY_BATCHES = {
@@ -66,7 +70,9 @@ class Running:
             writer.start().awaitTermination()
         return CaughtUp(time.monotonic() - began, given > own)
 
-    def hand_over(self, message: HandOver, build: Build, began: float) -> tuple[Running, HandedOver]:
+    def hand_over(
+        self, message: HandOver, build: Build, began: float, plan: Plan = checkpoints.give
+    ) -> tuple[Running, HandedOver]:
         """Where anything fails, A goes on. To stop it would take a while and changes nothing: its fence is enough."""
         if self.fence is None:
             raise EngineError("what this query writes to cannot be fenced")
@@ -75,7 +81,7 @@ class Running:
         writer = build(fence)  # which takes a while, and A runs
         last, started = self.fence.end(_NEXT_BATCH_SECONDS), None
         try:
-            muted = checkpoints.give(original, copy, last)
+            muted = plan(original, copy, last)
             fence.mute(visible := self.fence.visible.handed_over(last, muted))
             started = writer.start()
             until = time.monotonic() + message.within
