@@ -4,7 +4,7 @@ A program of the gallery runs in a process of its own and is asked to rescale it
 driver, its JVM and all else that belongs to it are killed with SIGKILL. The same command is started again, by nobody
 who knows what happened, and dies again, until its last life, which is left to work: then its results are compared with
 what its input must give. With `--rescale overlap` a second query takes over from the one that runs, and phases are
-those of that; only programs whose queries can be overlapped are killed then.
+those of that; only programs whose queries can be overlapped are killed then, and the last life is the bare script's.
 
     python -m benchmarks.adopted_kills --lives 8 --seed 1
     python -m benchmarks.adopted_kills --lives 8 --seed 1 --rescale overlap
@@ -17,10 +17,11 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from pathlib import Path
 from autotrascale.execute.spark.adopted.address import connect
 from autotrascale.execute.spark.adopted.client import Client
 from autotrascale.execute.spark.adopted.command import understood
+from autotrascale.execute.spark.adopted.keeper import as_shells_say
 from autotrascale.execute.spark.adopted.messages import CODEC, AdoptedQuery, Rescale
 from autotrascale.execute.spark.adopted.program import Program
 from autotrascale.execute.spark.connection.channel import Channel
@@ -81,28 +83,45 @@ def lives(
                 met.append(moment)
         finally:
             program.kill()
-    program = _life(exhibit, len(moments), java, how)
-    try:
-        for phase in range(2 if moments else 1, PHASES):
-            exhibit.feed(phase)
-        until = time.monotonic() + _SECONDS
-        while exhibit.found() != exhibit.expected() and time.monotonic() < until and program.exit_code() is None:
-            time.sleep(0.1)
-        program.send(signal.SIGTERM)
-        code = program.wait(_SECONDS)
-    finally:
-        program.kill()
+    for phase in range(2 if moments else 1, PHASES):
+        exhibit.feed(phase)
+    code = _last_life(exhibit, len(moments), java, how)
     found, expected = exhibit.found(), exhibit.expected()
     return Outcome(exhibit.program, tuple(met), (expected - found).total(), (found - expected).total(), code)
 
 
+def _last_life(exhibit: Exhibit, number: int, java: str, how: How) -> int | None:
+    """Left to work until there is all that its input must give. Its exit code."""
+
+    def await_all(ended: Callable[[], int | None]) -> None:
+        until = time.monotonic() + _SECONDS
+        while exhibit.found() != exhibit.expected() and time.monotonic() < until and ended() is None:
+            time.sleep(0.1)
+
+    if how == "overlap":
+        with subprocess.Popen([sys.executable, *exhibit.command], env=_environment(java, 2)) as bare:
+            await_all(bare.poll)
+            bare.terminate()
+            return as_shells_say(bare.wait(_SECONDS))
+    program = _life(exhibit, number, java, how)
+    try:
+        await_all(program.exit_code)
+        program.send(signal.SIGTERM)
+        return program.wait(_SECONDS)
+    finally:
+        program.kill()
+
+
 def _life(exhibit: Exhibit, number: int, java: str, how: How) -> Program:
     slots = 2 if how == "in-place" else 8  # room for both
+    return Program.start(understood(exhibit.command), exhibit.folder / f"life-{number}", apply=True, rescale=how,
+                         environment=_environment(java, slots))  # fmt: skip
+
+
+def _environment(java: str, slots: int) -> dict[str, str]:
     settings = {**_SETTINGS, "spark.driver.extraJavaOptions": java}
     submit = " ".join(f"--conf '{name}={value}'" for name, value in settings.items())
-    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--master local[{slots}] {submit} pyspark-shell"}
-    folder = exhibit.folder / f"life-{number}"
-    return Program.start(understood(exhibit.command), folder, apply=True, rescale=how, environment=environment)
+    return {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--master local[{slots}] {submit} pyspark-shell"}
 
 
 def _running(client: Client, program: Program) -> AdoptedQuery:

@@ -5,6 +5,7 @@ sent in rounds; in each round the query is given another number of partitions wh
 last count must be the clicks that were sent, and no count may have come twice: then none was lost and none doubled.
 
     python -m benchmarks.kafka_bench --rescales 12 --seed 0
+    python -m benchmarks.kafka_bench --rescales 6 --seed 0 --rescale overlap
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from autotrascale.analyze.live.application import Application
 from autotrascale.analyze.partitions import source_partitions
@@ -31,6 +32,7 @@ from autotrascale.execute.spark.adopted.command import understood
 from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Rescale
 from autotrascale.execute.spark.adopted.program import Program
 from autotrascale.monitor.eventlog.following import Follower
+from autotrascale.plan.migration.choice import Rescale as How
 from benchmarks.gallery import PROGRAMS
 from benchmarks.kafka_broker import Broker, connector_jars
 
@@ -45,15 +47,18 @@ _CONF = {
 _WITHIN = 120.0
 
 
-def measure(rescales: int, seed: int, folder: Path, records: int = 200, broker: Broker | None = None) -> dict[str, Any]:
+def measure(
+    rescales: int, seed: int, folder: Path, records: int = 200, broker: Broker | None = None, how: How = "in-place"
+) -> dict[str, Any]:
     """`records` are sent in each round, to a broker of its own where none is given."""
     if broker is None:
         with broker_in(folder) as own:
-            return measure(rescales, seed, folder, records, own)
+            return measure(rescales, seed, folder, records, own, how)
     broker.create(SOURCE, 3)
     broker.create(SINK, 2)
     draw, sent, still, refused = random.Random(seed), Counter[str](), list[float](), list[str]()
-    with _program(broker, folder) as client:
+    overlapped = 0
+    with _program(broker, folder, how) as client:
         for number in range(rescales + 1):
             clicks = [f"page-{draw.randrange(PAGES)}" for _ in range(records)]
             sent.update(clicks)
@@ -64,10 +69,12 @@ def measure(rescales: int, seed: int, folder: Path, records: int = 200, broker: 
                 moved = client.rescale(Rescale(query.id, partitions))
                 still.append(moved.still_seconds)
                 refused += [moved.detail] if not moved.done else []
+                overlapped += moved.done and moved.how.startswith("overlap: ")
         counts, seen = _counts(broker, sent), _partitions(client)
     last = {page: max(values) for page, values in counts.items()}
     return {
         "rescales": rescales,
+        "overlapped": overlapped,
         "failed_and_went_back": len(refused),
         "why_failed": refused,
         "records": sum(sent.values()),
@@ -90,14 +97,15 @@ def broker_in(folder: Path) -> Iterator[Broker]:
 
 
 @contextmanager
-def _program(broker: Broker, folder: Path) -> Iterator[Client]:
-    words = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[4]", "--jars", connector_jars()]
+def _program(broker: Broker, folder: Path, how: How) -> Iterator[Client]:
+    master = "local[4]" if how == "in-place" else "local[13]"  # room for both
+    words = [str(Path(sys.executable).with_name("spark-submit")), "--master", master, "--jars", connector_jars()]
     for name, value in _CONF.items():
         words += ["--conf", f"{name}={value}"]
     words += [str(PROGRAMS / "clicks_by_page.py"), broker.servers, SOURCE, SINK, str(folder / "checkpoint")]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYSPARK_PYTHON": sys.executable}
-    program = Program.start(understood(words), folder / "program", apply=True, environment=environment)
+    program = Program.start(understood(words), folder / "program", apply=True, rescale=how, environment=environment)
     try:
         with program.client(_WITHIN) as client:
             yield client
@@ -147,9 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rescales", type=int, default=12)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rescale", choices=get_args(How), default="in-place")
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="kafka-bench-") as folder:
-        print(json.dumps(measure(chosen.rescales, chosen.seed, Path(folder)), indent=2))
+        print(json.dumps(measure(chosen.rescales, chosen.seed, Path(folder), how=chosen.rescale), indent=2))
 
 
 if __name__ == "__main__":

@@ -416,7 +416,7 @@ def another_query_takes_over_while_the_first_runs_on() -> None:
         found.update({row.k: row["count"] for row in rows})
         batches.append(number)
 
-    spark, place = SparkSession.active(), FOLDER / "overlapped"
+    place = FOLDER / "overlapped"
     spark.conf.set("spark.sql.shuffle.partitions", "1")
     attached.adoption.rescale = "overlap"
     query = started("overlapped", function=upsert)
@@ -455,8 +455,31 @@ def another_query_takes_over_while_the_first_runs_on() -> None:
 
 
 @check
+def a_query_that_is_stopped_takes_the_one_that_is_made_ready_along() -> None:
+    place, stop, handle = FOLDER / "stopped", threading.Event(), list[Any]()
+
+    def stops(batch: DataFrame, _: int) -> None:
+        batch.count()
+        if stop.is_set():
+            handle[0].stop()  # in the middle of a batch
+
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    attached.adoption.rescale = "overlap"
+    handle.append(query := started("stopped", function=stops))
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    threading.Timer(0.7, stop.set).start()
+    answer = rescaled(query, 3)
+    attached.adoption.rescale = "in-place"
+    assert query.awaitTermination(int(SECONDS)), answer
+    assert query.exception() is None
+    until(lambda: not place.is_symlink())
+    assert not place.with_name(".stopped.generations").exists()
+    assert [active.id for active in spark.streams.active if active.id != before.id] == []
+
+
+@check
 def files_are_each_written_once_when_another_query_takes_over() -> None:
-    spark, to = SparkSession.active(), FOLDER / "taken-over-files"
+    to = FOLDER / "taken-over-files"
     spark.conf.set("spark.sql.shuffle.partitions", "1")
     attached.adoption.rescale = "auto"  # which thinks nothing of so few keys
     seen = numbers().dropDuplicates(["value"]).select("value", (col("value") % 2).alias("k"))

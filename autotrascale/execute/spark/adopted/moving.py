@@ -197,7 +197,7 @@ class _Move:
 
     def _await_first_batch(self) -> None:
         """A query that cannot run like this fails in its first batch. Until then nobody is told."""
-        handle, until, idle = self._handle, time.monotonic() + self._wish.first_within, Idle()
+        handle, until, idle = self._handle, time.monotonic() + self._wish.first_within, _Idle()
         while time.monotonic() < until and not handle.is_to_stop():
             if not handle.runs_now():
                 raise EngineError(_error(handle._jsq) or "the query ended by itself")
@@ -207,7 +207,7 @@ class _Move:
 
     def _come_to_rest(self) -> bool:
         """False where the batch in flight does not end in time."""
-        handle, until, idle = self._handle, time.monotonic() + self._wish.finish_within, Idle()
+        handle, until, idle = self._handle, time.monotonic() + self._wish.finish_within, _Idle()
         held, seen = _hold(handle._jsq), _batches(handle._jsq)
         while time.monotonic() < until and not handle.is_to_stop() and handle.runs_now():
             if idle.for_long(handle) or _waits_for_trigger(handle._jsq):
@@ -231,7 +231,7 @@ def _check_stages(written: Written, wish: Rescale) -> None:
                              remedy=f"take one of: {known}")  # fmt: skip
 
 
-class Idle:
+class _Idle:
     """Whether a query has had nothing to do for a while."""
 
     def __init__(self) -> None:

@@ -48,6 +48,7 @@ from autotrascale.plan.migration.choice import Choice, Situation, chosen
 _CATCHING_UP = 3  # times at most
 _SHORT = 1.5  # seconds: then another time would not shorten the hand-over
 _POLL_SECONDS = 0.05
+_QUIET_SECONDS = 2.0  # without a batch that is planned: there is nothing to write, or not yet
 _RESTART = "spark.sql.streaming.stopActiveRunOnRestart"
 
 
@@ -102,7 +103,7 @@ def _overlapped(
     running, found = _running(handle, written), _choice(handle, written, wish, before, asked)
     if running is None or not found.overlap:
         return None, found.why
-    return _Overlap(handle, written, wish, before, running).go(), found.why
+    return _Overlap(handle, written, wish, running).go(), found.why
 
 
 def _running(handle: Handle, written: Written) -> Running | None:
@@ -154,7 +155,6 @@ class _Overlap:
     handle: Handle
     written: Written
     wish: Rescale
-    before: int
     running: Running
 
     def go(self) -> Rescaled:
@@ -171,7 +171,8 @@ class _Overlap:
             return self._answer(False, 0.0, f"runs on as it was: {moving.in_one_line(problem)}")
         self._take_over(successor, second)
         place.remove_others()
-        return self._answer(True, self._still(successor, handed.wrote_at), "", both)
+        still = min(self._still(successor, handed.wrote_at), time.monotonic() - began)  # it may have been quiet before
+        return self._answer(True, still, "", both)
 
     def _make_ready(self, live: Path, copy: Path) -> None:
         copying_checkpoints.copy(live, copy)
@@ -216,25 +217,26 @@ class _Overlap:
 
     def _take_over(self, successor: Running, checkpoint: Path) -> None:
         """Whoever dies now, the next start finds the second query."""
-        handle, written = self.handle, self.written
+        handle, written, fence = self.handle, self.written, successor.fence
+        assert fence is not None
+        fence.open()  # the rest is no reason to wait
+        written.fenced = successor.writer, fence
         handle.stopped()
         handle.runs_on(successor.query._jsq)
         handle.checkpoint, handle.partitions = str(checkpoint), self.wish.partitions
         written.at(str(checkpoint))
-        if successor.fence is not None:
-            written.fenced = successor.writer, successor.fence
         with suppress(Exception):  # of the first one's last batch, which was to fail
             successor.let_write()
 
     def _still(self, successor: Running, wrote_at: float) -> float:
         """Between two batches that were written, where there is something to write."""
-        fence, until, idle = successor.fence, time.monotonic() + self.wish.first_within, moving.Idle()
-        while (
-            fence is not None and time.monotonic() < until and self.handle.runs_now() and not self.handle.is_to_stop()
-        ):
+        fence, began = successor.fence, time.monotonic()
+        assert fence is not None
+        while (waited := time.monotonic() - began) < self.wish.first_within and self.handle.runs_now():
             if fence.wrote_at:
                 return max(0.0, fence.wrote_at - wrote_at) if wrote_at else 0.0
-            if idle.for_long(self.handle):
+            planned = copying_checkpoints.newest(Path(successor.checkpoint), "offsets")
+            if self.handle.is_to_stop() or (waited > _QUIET_SECONDS and planned <= fence.visible.after):
                 break
             time.sleep(_POLL_SECONDS)
         return 0.0

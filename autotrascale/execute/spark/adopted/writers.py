@@ -162,7 +162,7 @@ class Written:
         jvm: Any = self.spark._jvm
         folder = jvm.java.lang.System.getProperty("java.io.tmpdir")
         self.temporary = str(jvm.org.apache.spark.util.Utils.createTempDir(folder, "temporary").getCanonicalPath())
-        self.at(self.temporary)
+        self.at(f"{self.temporary}/checkpoint")  # with room beside it
 
     def _not_movable(self, writer: DataStreamWriter) -> str:
         if formats := not_replayable(writer):
