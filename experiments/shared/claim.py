@@ -35,6 +35,7 @@ NAMES = (
     "rate_changes",
     "algorithm_time",
     "ds2_convergence",
+    "ds2_accuracy",
     "elastic_pulsar",
     "days",
     "search_quality",

@@ -8,6 +8,7 @@ import pytest
 from autotrascale.execute.simulator.schedules import Constant, Noisy, Steps
 from autotrascale.plan.policies import create
 from experiments.days.measure import changes_of, hourly, settled
+from experiments.ds2_accuracy.measure import measure as choose
 from experiments.ds2_convergence.measure import measure as converge
 from experiments.elastic_pulsar.functions import Function
 from experiments.elastic_pulsar.measure import run as run_functions
@@ -58,6 +59,17 @@ def test_ds2_needs_one_decision_where_speed_does_not_depend_on_the_number() -> N
 def test_ds2_sizes_the_word_count_in_one_step() -> None:
     found = converge({"policy": "ds2"})
     assert (found["end"], found["steps"]) == ([10, 20], 1)
+
+
+def test_what_keeps_up_has_a_latency_that_more_instances_lower_and_what_misses_the_rate_has_none() -> None:
+    found = choose({"query": "Q8", "growth": "even"})
+    assert (
+        {k for chosen in found["chosen"].values() for k in chosen} == {found["least"]} == {published("ds2/final")["Q8"]}
+    )
+    for at in found["around"]:
+        assert (at["latency"] is None) == (at["carried"] < 1) == (at["k"] < found["least"])
+    latencies = [at["latency"]["p99"] for at in found["around"] if at["latency"]]
+    assert latencies == sorted(latencies, reverse=True)
 
 
 def test_a_job_that_falls_behind_has_no_latency() -> None:
