@@ -56,6 +56,28 @@ class Home:
         self.live = second  # generation.json is replaced
         self.handed_over += 1
 
+    def follow(self, wanted: int, meanwhile: tuple[int, ...]) -> None:
+        """As `Replay` does it: by each of the first query's batches, those without records too."""
+        first, copied = self.live, self.live.newest()[1]
+        second = first.copied(copied)
+        self._with_quiet_ones(meanwhile[0])
+        while (step := next_step(second.found(), wanted)) is not None:
+            assert isinstance(step, MoveState)
+            second.move(step.partitions)
+        raised = second.newest()[1] - copied
+        for more in meanwhile[1:]:
+            self._repeated(second, first, raised)
+            self._with_quiet_ones(more)
+        self._repeated(second, first, raised)
+        first._cut_off()
+        last = first.newest()[1]
+        assert second.newest() == (last + raised, last + raised)
+        for batch in range(copied, last + 1):
+            assert second.offsets[batch + raised][0] == first.offsets[batch][0]
+        second.visible = first.visible.handed_over(last, last + raised)
+        self.live = second
+        self.handed_over += 1
+
     def cut_short(self, wanted: int, writes: int) -> None:
         """As `Changes.rescale` does it with a batch that is stopped after so many writes."""
         self.end += 10
@@ -84,6 +106,18 @@ class Home:
             self.take_along(wanted)
         self.live.prepare(wanted)
 
+    def _with_quiet_ones(self, batches: int) -> None:
+        """Behind each, one that only moves the watermark on."""
+        for _ in range(batches):
+            self.runs(1)
+            self.live.batch(self.end)
+
+    def _repeated(self, second: Disk, first: Disk, raised: int) -> None:
+        for batch in range(second.newest()[1] - raised + 1, first.newest()[1] + 1):
+            second.repeat(first, batch, batch + raised)
+            second.visible = Visible(batch + raised)
+            second.batch(-1)
+
     def _given(self, second: Disk, first: Disk) -> int:
         muted = second.give(first, first.newest()[1])
         second.visible = Visible(muted)
@@ -93,18 +127,23 @@ class Home:
 
 
 meanwhile = st.lists(st.integers(0, 3), min_size=3, max_size=3)  # batches of the first query, in an overlap
+followed = meanwhile.map(tuple)  # the same, where the second query is led through them
 cut_after = st.integers(0, 12)  # writes of the batch in flight, in place
 
 
 @given(
     st.integers(1, 3),
-    st.lists(st.tuples(st.integers(1, 4), st.one_of(meanwhile, cut_after)), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(1, 4), st.one_of(meanwhile, followed, cut_after)), min_size=1, max_size=4),
     st.integers(0, 400),
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 60)), max_size=3),
     st.integers(0, 4),
 )
 def test_whenever_the_power_goes_every_record_is_written_once(
-    first: int, rescales: list[tuple[int, list[int] | int]], writes: int, again: list[tuple[int, int]], then: int
+    first: int,
+    rescales: list[tuple[int, list[int] | tuple[int, ...] | int]],
+    writes: int,
+    again: list[tuple[int, int]],
+    then: int,
 ) -> None:
     home = Home(Disk(first))
     home.runs(2)
@@ -114,6 +153,8 @@ def test_whenever_the_power_goes_every_record_is_written_once(
         for wanted, how in rescales:
             if isinstance(how, int):
                 home.cut_short(wanted, how)
+            elif isinstance(how, tuple):
+                home.follow(wanted, how)
             else:
                 home.overlap(wanted, how)
             home.runs(1)
@@ -192,6 +233,13 @@ def test_a_copy_has_what_its_version_of_the_state_is_made_of(
     assert copying_checkpoints.give(original, copy, batch + 1) == batch + 1
     assert json.loads((copy / f"offsets/{batch + 1}").read_text().splitlines()[2]) == {"logOffset": batch + 1}
     assert copying_checkpoints.give(original, copy, batch + 1) == batch + 1
+    # What no input tells apart from the one before is another batch all the same.
+    copying_checkpoints.repeat(original, copy, batch + 1, batch + 2)
+    planned = (copy / f"offsets/{batch + 2}").read_text().splitlines()
+    assert json.loads(planned[1])["batchTimestampMs"] == batch + 1
+    assert json.loads(planned[2]) == {"logOffset": batch + 1}
+    with pytest.raises(EngineError, match="not in its log"):
+        copying_checkpoints.repeat(original, copy, batches, batch + 3)
 
 
 def test_without_a_commit_there_is_nothing_to_copy(tmp_path: Path) -> None:
