@@ -36,6 +36,7 @@ NAMES = (
     "algorithm_time",
     "ds2_convergence",
     "ds2_accuracy",
+    "ds2_two_phases",
     "elastic_pulsar",
     "days",
     "search_quality",

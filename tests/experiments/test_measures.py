@@ -10,6 +10,7 @@ from autotrascale.plan.policies import create
 from experiments.days.measure import changes_of, hourly, settled
 from experiments.ds2_accuracy.measure import measure as choose
 from experiments.ds2_convergence.measure import measure as converge
+from experiments.ds2_two_phases.measure import measure as run_phases
 from experiments.elastic_pulsar.functions import Function
 from experiments.elastic_pulsar.measure import run as run_functions
 from experiments.elasticity.measure import measure as scale
@@ -59,6 +60,14 @@ def test_ds2_needs_one_decision_where_speed_does_not_depend_on_the_number() -> N
 def test_ds2_sizes_the_word_count_in_one_step() -> None:
     found = converge({"policy": "ds2"})
     assert (found["end"], found["steps"]) == ([10, 20], 1)
+
+
+def test_ds2_follows_a_rate_that_halves_by_the_published_decisions_up_and_to_the_least_down() -> None:
+    found = run_phases({"policy": "ds2"})
+    ways = [each["k"] for each in found["changes"]]
+    assert ways[:2] == published("flink-wordcount/up")[1:]
+    assert ways[-1] == found["least"]["second"]
+    assert found["least"]["first"] == published("flink-wordcount/up")[-1]
 
 
 def test_what_keeps_up_has_a_latency_that_more_instances_lower_and_what_misses_the_rate_has_none() -> None:
