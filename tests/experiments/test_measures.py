@@ -16,6 +16,7 @@ from experiments.elastic_pulsar.measure import run as run_functions
 from experiments.elasticity.measure import measure as scale
 from experiments.floors.measure import measure as find
 from experiments.rate_changes.measure import measure as change
+from experiments.rate_changes.run import METHODS
 from experiments.shared.published import published
 from experiments.throughput_and_latency.measure import measure as look
 
@@ -44,7 +45,8 @@ def test_algorithm_1_runs_its_bootstrap_set_first() -> None:
 
 def test_a_change_of_rate_is_measured_of_every_method_with_the_same_job() -> None:
     found = change({"job": "q11", "factor": None, "seed": 0})
-    assert set(found) == {"ds2", "ds2-usual", "ds2-headroom", "ds2-hindsight", "algorithm-2", "transfer", "cold"}
+    assert set(found) == set(METHODS)
+    assert found["ds2-ratio"]["k"] == published("q11/floor")
     assert found["ds2"]["instances"] <= found["ds2-usual"]["instances"]
     assert 0.3 <= found["ds2-headroom"]["utilisation"] <= 1.0
     assert found["ds2-hindsight"]["qos"]
