@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -42,6 +46,17 @@ def write_new(path: Path, text: str) -> None:
 def draft_of(path: Path) -> Path:
     """Of this process: two that write the same file at once do not write into one draft."""
     return path.with_name(f"{path.name}.{os.getpid()}.part")
+
+
+def swap(one: Path, other: Path) -> None:
+    """Two names, of whatever is there, in one step: at no moment is either of them missing. Python has no such call;
+    `OSError` where this system or this disk has none either."""
+    rename: Callable[..., int] | None = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(one))
+    if rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(one), None, str(other))
 
 
 class FileLock:

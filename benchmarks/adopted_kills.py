@@ -3,9 +3,11 @@
 A program of the gallery runs in a process of its own and is asked to rescale its query. In one phase or another the
 driver, its JVM and all else that belongs to it are killed with SIGKILL. The same command is started again, by nobody
 who knows what happened, and dies again, until its last life, which is left to work: then its results are compared with
-what its input must give.
+what its input must give. With `--rescale overlap` a second query takes over from the one that runs, and phases are
+those of that; only programs whose queries can be overlapped are killed then.
 
     python -m benchmarks.adopted_kills --lives 8 --seed 1
+    python -m benchmarks.adopted_kills --lives 8 --seed 1 --rescale overlap
 """
 
 from __future__ import annotations
@@ -30,10 +32,15 @@ from autotrascale.execute.spark.adopted.messages import CODEC, AdoptedQuery, Res
 from autotrascale.execute.spark.adopted.program import Program
 from autotrascale.execute.spark.connection.channel import Channel
 from autotrascale.execute.spark.host.checkpoints import planned_of
-from benchmarks.gallery import PHASES, Balances, ClicksAndViews, Exhibit, Readings
+from autotrascale.plan.migration.choice import Rescale as How
+from benchmarks.gallery import PHASES, Balances, ClicksAndViews, Exhibit, Readings, TwoReports
 
 MOMENTS = ("finishing", "moving", "moved", "any")
-KINDS: tuple[type[Exhibit], ...] = (Readings, Balances, ClicksAndViews)
+OVERLAP_MOMENTS = ("copied", "moved beside", "numbered", "handed over", "any")
+KINDS: dict[How, tuple[type[Exhibit], ...]] = {
+    "in-place": (Readings, Balances, ClicksAndViews),
+    "overlap": (Balances, TwoReports),
+}
 _SECONDS = 300.0
 _SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
@@ -55,12 +62,14 @@ class Outcome:
     exit_code: int | None
 
 
-def lives(exhibit: Exhibit, moments: Sequence[str], seed: int, java: str = "-XX:TieredStopAtLevel=1") -> Outcome:
+def lives(
+    exhibit: Exhibit, moments: Sequence[str], seed: int, java: str = "-XX:TieredStopAtLevel=1", how: How = "in-place"
+) -> Outcome:
     """One life for each moment, and one more."""
     chance, met = random.Random(seed), list[str]()
     exhibit.feed(0)
     for number, moment in enumerate(moments):
-        program = _life(exhibit, number, java)
+        program = _life(exhibit, number, java, how)
         try:
             with program.client(_SECONDS) as client:
                 query = _running(client, program)
@@ -68,11 +77,11 @@ def lives(exhibit: Exhibit, moments: Sequence[str], seed: int, java: str = "-XX:
                 exhibit.feed(1)
             wanted = 2 + query.partitions % 3
             _ask_and_go(program.folder, Rescale(query.id, wanted))
-            if _await(moment, exhibit, wanted, chance):
+            if _await(moment, exhibit, wanted, chance, _folder(query)):
                 met.append(moment)
         finally:
             program.kill()
-    program = _life(exhibit, len(moments), java)
+    program = _life(exhibit, len(moments), java, how)
     try:
         for phase in range(2 if moments else 1, PHASES):
             exhibit.feed(phase)
@@ -87,12 +96,13 @@ def lives(exhibit: Exhibit, moments: Sequence[str], seed: int, java: str = "-XX:
     return Outcome(exhibit.program, tuple(met), (expected - found).total(), (found - expected).total(), code)
 
 
-def _life(exhibit: Exhibit, number: int, java: str) -> Program:
+def _life(exhibit: Exhibit, number: int, java: str, how: How) -> Program:
+    slots = 2 if how == "in-place" else 8  # room for both
     settings = {**_SETTINGS, "spark.driver.extraJavaOptions": java}
     submit = " ".join(f"--conf '{name}={value}'" for name, value in settings.items())
-    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--master local[2] {submit} pyspark-shell"}
+    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"--master local[{slots}] {submit} pyspark-shell"}
     folder = exhibit.folder / f"life-{number}"
-    return Program.start(understood(exhibit.command), folder, apply=True, environment=environment)
+    return Program.start(understood(exhibit.command), folder, apply=True, rescale=how, environment=environment)
 
 
 def _running(client: Client, program: Program) -> AdoptedQuery:
@@ -100,10 +110,15 @@ def _running(client: Client, program: Program) -> AdoptedQuery:
     until = time.monotonic() + _SECONDS
     while time.monotonic() < until and program.exit_code() is None:
         queries = client.queries()
-        if queries and queries[0].stateful:
+        if queries and queries[0].stateful and _newest(_folder(queries[0]))[1] >= 0:
             return queries[0]
         time.sleep(0.1)
     raise RuntimeError(f"{program.note.command[-3:]} did not come up")
+
+
+def _folder(query: AdoptedQuery) -> Path:
+    """Of its checkpoint, wherever it stands now."""
+    return Path(query.checkpoint.removeprefix("file:")).resolve()
 
 
 def _ask_and_go(folder: Path, wish: Rescale) -> None:
@@ -112,8 +127,8 @@ def _ask_and_go(folder: Path, wish: Rescale) -> None:
     channel.close()
 
 
-def _await(moment: str, exhibit: Exhibit, wanted: int, chance: random.Random) -> bool:
-    """Whether it came."""
+def _await(moment: str, exhibit: Exhibit, wanted: int, chance: random.Random, live: Path) -> bool:
+    """Whether it came. `live` is the checkpoint that the query had when it was asked."""
     if moment == "finishing":
         return True
     if moment == "any":
@@ -121,6 +136,11 @@ def _await(moment: str, exhibit: Exhibit, wanted: int, chance: random.Random) ->
         return True
     until = time.monotonic() + _SECONDS
     while time.monotonic() < until:
+        if moment in OVERLAP_MOMENTS:
+            if _overlapped(live, wanted) >= OVERLAP_MOMENTS.index(moment):
+                return True
+            time.sleep(0.005)
+            continue
         opened, committed, partitions = _newest(exhibit.checkpoint)
         if partitions == wanted:
             if moment == "moving":
@@ -129,6 +149,25 @@ def _await(moment: str, exhibit: Exhibit, wanted: int, chance: random.Random) ->
                 return True
         time.sleep(0.005)
     return False
+
+
+def _overlapped(live: Path, wanted: int) -> int:
+    """How far it has come, as an index of `OVERLAP_MOMENTS`."""
+    with suppress(OSError):
+        beside = [path for path in live.parent.iterdir() if path.is_dir() and not path.is_symlink() and path != live]
+        if not live.exists() or live.parent.parent.joinpath(_name(live)).resolve() != live:
+            return 3
+        if len(beside) > 1:
+            return 2
+        if beside and _newest(beside[0])[2] == wanted:
+            return 1
+        return 0 if beside else -1
+    return -1
+
+
+def _name(live: Path) -> str:
+    """That its program has for it."""
+    return live.parent.name.removeprefix(".").removesuffix(".generations")
 
 
 def _newest(checkpoint: Path) -> tuple[int, int, int]:
@@ -146,12 +185,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lives", type=int, default=4, help="of each program, beside the last")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rescale", choices=list(KINDS), default="in-place")
     options = parser.parse_args()
     chance, outcomes = random.Random(options.seed), list[Outcome]()
-    for number, kind in enumerate(KINDS):
+    every = MOMENTS if options.rescale == "in-place" else OVERLAP_MOMENTS
+    for number, kind in enumerate(KINDS[options.rescale]):
         with tempfile.TemporaryDirectory(prefix="adopted-kills-") as folder:
-            moments = [chance.choice(MOMENTS) for _ in range(options.lives)]
-            outcomes.append(lives(kind(Path(folder) / "x", options.seed + number), moments, options.seed + number))
+            moments, seed = [chance.choice(every) for _ in range(options.lives)], options.seed + number
+            outcomes.append(lives(kind(Path(folder) / "x", seed), moments, seed, how=options.rescale))
             print(outcomes[-1], file=sys.stderr, flush=True)
     print(
         json.dumps(

@@ -36,7 +36,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -56,7 +56,7 @@ from benchmarks.kills.run import OVERLAP_PHASES, Feeder, Fire, Kill, Outcome
 JOBS = ("appended", "two-states", "stateful", "windowed")
 VICTIMS = ("host", "JVM", "controller")
 _PARALLELISM = ({"source": 2, "count": 2}, {"source": 2, "count": 3})
-_BEFORE, _AFTER = 12.0, 5.0  # seconds that are watched around a rescale
+BEFORE, AFTER = 12.0, 5.0  # seconds that are watched around a rescale
 _NOTHING_FOR = 60.0  # seconds
 _ONE_HOME = 8
 _SHARES = [each / 20 for each in range(21)]
@@ -110,6 +110,16 @@ class Timed:
         expected = {key: whole + (key < rest) for key in range(self.keys) if whole or key < rest}
         return sum(counts.get(key) != expected.get(key) for key in {*counts, *expected})
 
+    def difference_at_rest(self, records: int) -> int:
+        """The same, once it gets no less: a machine that is busy is behind, and catches up."""
+        wrong, until = self.difference(records), time.monotonic() + _NOTHING_FOR
+        while wrong and time.monotonic() < until:
+            time.sleep(2.0)
+            before, wrong = wrong, self.difference(records)
+            if wrong < before:
+                until = time.monotonic() + _NOTHING_FOR
+        return wrong
+
 
 def measured(keys: int, times: int, folder: Path, java: str, *, windowed: bool = False) -> dict[str, Any]:
     """In place and overlapped in turn, one job."""
@@ -133,22 +143,17 @@ def measured(keys: int, times: int, folder: Path, java: str, *, windowed: bool =
             look = live.start(_PARALLELISM[0])
             if look.running is None:
                 raise SystemExit(f"the job does not start: {look.detail}")
-            live.wait(2 * _BEFORE)
+            live.wait(2 * BEFORE)
             for number in range(2 * times + 2):
                 how = ("in-place", "overlap")[number % 2]
                 live.settings = replace(live.settings, rescale=how)
-                live.wait(_BEFORE)
+                live.wait(BEFORE)
                 seen = one(live, _PARALLELISM[(number + 1) % 2], folder)
                 say(f"{keys} keys, {how}: {json.dumps(seen)}")
                 if number >= 2 and "failed" not in seen:  # the first of each warms up
                     found.setdefault(how, []).append(seen)
             records = feeder.pause()
-            wrong, until = job.difference(records), time.monotonic() + _NOTHING_FOR
-            while wrong and time.monotonic() < until:  # a machine that is busy is behind, and catches up
-                live.wait(2.0)
-                before, wrong = wrong, job.difference(records)
-                if wrong < before:
-                    until = time.monotonic() + _NOTHING_FOR
+            wrong = job.difference_at_rest(records)
             feeder.go_on()
     finally:
         feeder.end()
@@ -161,10 +166,15 @@ def one(live: LiveSpark, k: dict[str, int], folder: Path) -> dict[str, Any]:
     ended = time.time()
     if not done.done or done.how.startswith("overlap: ") != (live.settings.rescale == "overlap"):
         return {"failed": f"{done.detail}{done.how}"}
-    live.wait(_AFTER)
+    live.wait(AFTER)
+    return {**figures_around(folder, began, ended), **rounded_all(done.phases or {})}
+
+
+def figures_around(folder: Path, began: float, ended: float) -> dict[str, float]:
+    """Of a rescale between these times, `AFTER` seconds after it."""
     writes = [json.loads(text) for text in (folder / "writes").read_text().splitlines()]
-    before = [each for each in writes if began - _BEFORE <= each[0] < began]
-    around = [*before[-1:], *(each for each in writes if began <= each[0] <= ended + _AFTER)]
+    before = [each for each in writes if began - BEFORE <= each[0] < began]
+    around = [*before[-1:], *(each for each in writes if began <= each[0] <= ended + AFTER)]
     own = statistics.median(gaps(before))
     return {
         "seconds": rounded(ended - began),
@@ -172,7 +182,6 @@ def one(live: LiveSpark, k: dict[str, int], folder: Path) -> dict[str, Any]:
         "gap_beyond": rounded(max(gaps(around)) - own),
         "p99_before": rounded(percentile(before, 0.99)),
         "p99_during": rounded(percentile([each for each in around if each[0] > began], 0.99)),
-        **{phase: rounded(seconds) for phase, seconds in (done.phases or {}).items()},
     }
 
 
@@ -303,6 +312,10 @@ def figures(
 
 def rounded(seconds: float) -> float:
     return round(seconds, 2)
+
+
+def rounded_all(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {name: rounded(each) for name, each in seconds.items()}
 
 
 def say(text: str) -> None:

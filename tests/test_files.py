@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.files import FileLock, draft_of, locked, write_whole
+from autotrascale.files import FileLock, draft_of, locked, swap, write_whole
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -58,3 +58,14 @@ def test_a_lock_does_not_follow_a_link(tmp_path: Path) -> None:
     (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match=r"symbolic|loop|levels"):
         FileLock(tmp_path / "lock")
+
+
+def test_two_names_are_swapped_whatever_they_are(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a").write_text("a")
+    (tmp_path / "link").symlink_to("link")
+    swap(tmp_path / "folder", tmp_path / "link")
+    assert (tmp_path / "folder").is_symlink()
+    assert (tmp_path / "link" / "a").read_text() == "a"
+    with pytest.raises(FileNotFoundError, match="No such file"):
+        swap(tmp_path / "folder", tmp_path / "nowhere")

@@ -18,6 +18,7 @@ from autotrascale.domain.topology import Operator, Topology
 from autotrascale.monitor.services import Service
 from autotrascale.plan.control.autoscaling.plan import PlanningSettings
 from autotrascale.plan.control.manager.knobs import Knobs
+from autotrascale.plan.migration.choice import Rescale
 from autotrascale.service.autoscaling import Autoscale, TraceOf, filled_in
 from autotrascale.service.environment import read_with_environment
 from autotrascale.service.notifying import Notification
@@ -52,11 +53,13 @@ class ExecutorBounds:
 @dataclass(frozen=True)
 class ProgramSettings:
     """The `program:` section. `cores` of one executor, where it shall be another number than the cluster gives; `price`
-    of an executor for an hour, in whatever money."""
+    of an executor for an hour, in whatever money; `rescale`: whether another query may be made ready while one runs on,
+    and take over from it."""
 
     executors: ExecutorBounds
     cores: int | None = None
     price: float | None = None
+    rescale: Rescale = "in-place"
 
     def __post_init__(self) -> None:
         if self.cores is not None:

@@ -13,6 +13,7 @@ from autotrascale.service.store import MetricsOption, StoreOption
 from autotrascale.service.tuning_output import TARGET_NOT_MET
 
 if TYPE_CHECKING:
+    from autotrascale.plan.migration.choice import Rescale
     from autotrascale.service.programfile import ExecutorBounds, ProgramFile
 
 JOB_FILES = (".yaml", ".yml")
@@ -35,6 +36,14 @@ def run(
         ),
     ] = None,
     executors: Annotated[str | None, typer.Option(metavar="MIN:MAX", help="How many executors it may have.")] = None,
+    rescale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOW",
+            help="overlap: another query is made ready while one runs on, and takes over; auto: where it is worth it;"
+            " in-place (default).",
+        ),
+    ] = None,
     price: Annotated[float | None, typer.Option(metavar="AMOUNT", help="Of one executor for an hour.")] = None,
     write_job: Annotated[
         Path | None, typer.Option("--write-job", metavar="FILE", help="Leave a job file of what was learned.")
@@ -57,6 +66,9 @@ def run(
 
     if advise and apply:
         raise InputError("--apply", "is given beside --advise, which touches nothing", remedy="give one of them")
+    if rescale is not None and (program is not None or not apply):
+        problem = "is for a program that is started here and kept" if apply else "is nothing to who touches nothing"
+        raise InputError("--rescale", problem, seen=rescale, remedy="give it where the program starts, with --apply")
     job_file, words = _split(context.args)
     if bool(words) == (program is not None):
         raise InputError("program", "is missing" if program is None else "is named twice",
@@ -69,7 +81,7 @@ def run(
             stack.callback(decisions.close)
         found = None if program is None else Program.find(program.resolve())
         name = found.name if found is not None else command.name if command is not None else ""
-        wishes = _wishes(job_file, name, target or [], executors, price)
+        wishes = _wishes(job_file, name, target or [], executors, price, rescale)
         notifying.check(wishes.notify or notifying.of_the_environment())
         meter = stack.enter_context(metering(metrics, journalled=decisions is not None))
         around = keeping.Around(opened, decisions, meter, form, advise=not apply)
@@ -80,7 +92,7 @@ def run(
             limits = wishes.program.executors
             running = Program.start(
                 command, folder, apply=apply, executors=(limits.minimum, limits.maximum),
-                all_to_stderr=form is Format.json,
+                rescale=wishes.program.rescale if apply else "in-place", all_to_stderr=form is Format.json,
             )  # fmt: skip
             note(f"should this command end before the program: autotrascale run --program {folder}")
         controller = adopting.Controller(running, wishes, around)
@@ -107,8 +119,9 @@ def _split(words: list[str]) -> tuple[Path | None, list[str]]:
 
 
 def _wishes(
-    job_file: Path | None, name: str, targets: list[str], executors: str | None, price: float | None
-) -> ProgramFile:
+    job_file: Path | None, name: str, targets: list[str], executors: str | None, price: float | None,
+    rescale: str | None = None,
+) -> ProgramFile:  # fmt: skip
     """As the file says, and over it what the command line says."""
     from dataclasses import replace
 
@@ -122,6 +135,8 @@ def _wishes(
         file = replace(file, program=replace(file.program, executors=_bounds(executors)))
     if price is not None:
         file = replace(file, program=replace(file.program, price=price))
+    if rescale is not None:
+        file = replace(file, program=replace(file.program, rescale=_how(rescale)))
     for said in targets:
         file = _aiming(file, said)
     return file
@@ -149,6 +164,16 @@ def _aiming(file: ProgramFile, said: str) -> ProgramFile:
     except InputError as error:
         raise error.under("--target: ") from None
     return file.aiming_at(target, query)
+
+
+def _how(said: str) -> Rescale:
+    from autotrascale.domain.errors import InputError
+    from autotrascale.execute.spark.adopted.address import rescale_of
+
+    try:
+        return rescale_of(said)
+    except InputError as error:
+        raise error.under("--") from None
 
 
 def _bounds(text: str) -> ExecutorBounds:

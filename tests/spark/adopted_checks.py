@@ -1,6 +1,7 @@
 """A program of many small queries, which attaches us in one line and then asks of itself what it was promised.
 
-    adopted_checks.py FOLDER     prints a line of JSON for each check: its name, and what was wrong, or nothing
+    adopted_checks.py FOLDER [NAME…]     prints a line of JSON for each check, or for these: its name, and what was
+                                         wrong, or nothing
 
 One process for all of them: a JVM takes seconds to start.
 """
@@ -48,7 +49,8 @@ def check(function: Callable[[], None]) -> Callable[[], None]:
 
 def numbers(rows: int = 5) -> DataFrame:
     """One batch after the other, for ever."""
-    return SparkSession.active().readStream.format("rate-micro-batch").option("rowsPerBatch", rows).load()
+    source = SparkSession.active().readStream.format("rate-micro-batch").option("numPartitions", 2)
+    return source.option("rowsPerBatch", rows).load()
 
 
 def counted() -> DataFrame:
@@ -402,6 +404,81 @@ def which_sinks_can_be_fenced_and_files_go_on_as_spark_writes_them() -> None:
 
 
 @check
+def another_query_takes_over_while_the_first_runs_on() -> None:
+    """Up and down, with one that nobody can overlap in between; then on by itself, from where the script says."""
+    found: dict[int, int] = {}
+    batches: list[int] = []
+
+    def upsert(batch: DataFrame, number: int) -> None:
+        rows = batch.collect()
+        if batch.rdd.getNumPartitions() == 2 and number > 2:
+            raise ValueError("two are too few")
+        found.update({row.k: row["count"] for row in rows})
+        batches.append(number)
+
+    spark, place = SparkSession.active(), FOLDER / "overlapped"
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    attached.adoption.rescale = "overlap"
+    query = started("overlapped", function=upsert)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    identity = query.id
+    for partitions, runs_with in ((3, 3), (2, 3), (1, 1)):
+        before_it = len(batches)
+        answer = rescaled(query, partitions)
+        if runs_with != partitions:
+            assert answer.how == "in place: 4 slots have no room for both, which need 5", answer
+        else:
+            assert (answer.done, answer.partitions, answer.how) == (True, partitions, "overlap: as the job file says")
+        assert answer.partitions == runs_with, answer
+        assert (query.id, query.name, query.isActive, query.exception()) == (identity, "overlapped", True, None)
+        assert [active.id for active in spark.streams.active if active.id != before.id] == [identity]
+        assert spark.streams.get(identity) is query
+        seen = len(batches)
+        until(lambda seen=seen: len(batches) > seen + 2)
+        assert query.lastProgress.stateOperators[0].numShufflePartitions == runs_with
+        if runs_with == partitions:  # a move in place takes a number
+            since = batches[before_it - 1]
+            assert batches[before_it - 1 :] == list(range(since, since + len(batches) - before_it + 1)), batches
+        assert place.is_symlink()
+    query.stop()
+    until(lambda: not place.is_symlink())
+    assert not place.with_name(".overlapped.generations").exists()
+    attached.adoption.rescale = "in-place"
+    again, seen = started("overlapped", function=upsert), len(batches)
+    until(lambda: len(batches) > seen + 2)
+    again.stop()
+    assert again.id == identity
+    assert batches == sorted(batches)
+    values = [value % 7 for value in range(sum(found.values()))]
+    assert found == dict(Counter(values))
+    assert len(values) % 5 == 0
+
+
+@check
+def files_are_each_written_once_when_another_query_takes_over() -> None:
+    spark, to = SparkSession.active(), FOLDER / "taken-over-files"
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    attached.adoption.rescale = "auto"  # which thinks nothing of so few keys
+    seen = numbers().dropDuplicates(["value"]).select("value", (col("value") % 2).alias("k"))
+    writer = seen.writeStream.partitionBy("k").option("checkpointLocation", str(FOLDER / "taken-over"))
+    query = writer.start(str(to), format="json")
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    until(lambda: query.lastProgress is not None and query.lastProgress.batchId > 1)
+    answer = rescaled(query, 2)
+    assert (answer.done, answer.how.partition(":")[0]) == (True, "in place"), answer
+    attached.adoption.rescale = "overlap"
+    answer = rescaled(query, 1)
+    assert (answer.done, answer.how) == (True, "overlap: as the job file says"), answer
+    last = query.lastProgress.batchId
+    until(lambda: query.lastProgress.batchId > last + 11)  # past a compaction of the log
+    query.stop()
+    attached.adoption.rescale = "in-place"
+    values = sorted(row.value for row in spark.read.json(str(to)).collect())
+    assert values == list(range(len(values)))
+    assert len(values) > 60
+
+
+@check
 def a_writer_that_is_used_again_does_not_change_what_runs() -> None:
     writer = numbers().writeStream.format("noop").queryName("one").option("checkpointLocation", str(FOLDER / "one"))
     one = writer.start()
@@ -416,7 +493,7 @@ def a_writer_that_is_used_again_does_not_change_what_runs() -> None:
 
 if __name__ == "__main__":
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master("local[4]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -429,9 +506,12 @@ if __name__ == "__main__":
     )
     spark.sparkContext.setLogLevel("OFF")
     before = numbers().writeStream.format("noop").queryName("before").start()
-    attached = autotrascale.attach(FOLDER / "program")
+    attached = autotrascale.attach(FOLDER / "program", rescale="overlap")
+    attached.adoption.rescale = "in-place"  # but for those that ask
     client = Client(attached.folder, patience=SECONDS)
     for name, function in CHECKS.items():
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
         try:
             function()
             wrong = ""

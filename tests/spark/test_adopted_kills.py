@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.adopted_kills import lives
-from benchmarks.gallery import Readings
+from benchmarks.gallery import Balances, Readings
 from tests.spark.conftest import BRISK
 
 
@@ -16,5 +16,13 @@ from tests.spark.conftest import BRISK
 def test_a_program_killed_while_its_state_moves_goes_on_from_there(tmp_path: Path) -> None:
     outcome = lives(Readings(tmp_path / "x", 7), ["moving"], 7, BRISK)
     assert outcome.kills == ("moving",)
+    assert (outcome.lost, outcome.doubled) == (0, 0)
+    assert outcome.exit_code == 143
+
+
+@pytest.mark.spark
+def test_a_program_killed_while_one_query_takes_over_from_another_goes_on_from_either(tmp_path: Path) -> None:
+    outcome = lives(Balances(tmp_path / "x", 7), ["numbered"], 7, BRISK, "overlap")
+    assert outcome.kills == ("numbered",)
     assert (outcome.lost, outcome.doubled) == (0, 0)
     assert outcome.exit_code == 143

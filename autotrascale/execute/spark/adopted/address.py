@@ -11,14 +11,29 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast, get_args
+
+from autotrascale.domain.errors import InputError
+from autotrascale.plan.migration.choice import Rescale
 
 SOCKET = "agent.sock"
 FOLDER = "AUTOTRASCALE_PROGRAM"
 """Names the folder to the program."""
 EXECUTORS = "AUTOTRASCALE_EXECUTORS"
 """MIN:MAX that the program may have."""
+RESCALE = "AUTOTRASCALE_RESCALE"
+"""How its queries are rescaled: in place, or overlapped where that can be done."""
 APPLY = "AUTOTRASCALE_APPLY"
 """Whether its queries may be moved, or are watched only."""
+
+
+def rescale_of(said: str) -> Rescale:
+    """In words, as `RESCALE` and an option have it."""
+    for known in get_args(Rescale):
+        if said == known:
+            return cast("Rescale", known)
+    remedy = f"take one of: {', '.join(get_args(Rescale))}"
+    raise InputError("rescale", "is no way to rescale", seen=said, remedy=remedy)
 
 
 def listen(folder: Path) -> socket.socket:

@@ -12,13 +12,14 @@ from pathlib import Path
 import psutil
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER
+from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER, RESCALE, rescale_of
 from autotrascale.execute.spark.adopted.agent import Agent
 from autotrascale.execute.spark.adopted.hooks import Adoption
 from autotrascale.execute.spark.adopted.interrupts import quiet_py4j
 from autotrascale.execute.spark.adopted.keeper import PROGRAM, PYTHON
 from autotrascale.execute.spark.adopted.saying import say
 from autotrascale.files import write_whole
+from autotrascale.plan.migration.choice import Rescale
 
 
 @dataclass(frozen=True)
@@ -39,18 +40,20 @@ def adopt() -> Attached:
     write_whole(folder / PYTHON, json.dumps({"pid": os.getpid()}))
     least, colon, most = os.environ.get(EXECUTORS, "").partition(":")
     executors = (int(least), int(most)) if colon else None
-    return _take_in(folder, apply=os.environ.get(APPLY) == "1", executors=executors)
+    rescale = rescale_of(os.environ.get(RESCALE, "in-place"))
+    return _take_in(folder, apply=os.environ.get(APPLY) == "1", executors=executors, rescale=rescale)
 
 
-def attach(folder: str | Path | None = None, *, apply: bool = True) -> Attached:
+def attach(folder: str | Path | None = None, *, apply: bool = True, rescale: Rescale = "in-place") -> Attached:
     """The program that runs now: a notebook, or a script that says so in one line. Best before its session is opened.
-    Twice is once. A program that was started by a controller is taken in already."""
+    Twice is once. A program that was started by a controller is taken in already. `rescale`: whether another query may
+    be made ready beside one that runs, and take over from it (`overlap`, `auto`)."""
     if _attached is not None:
         return _attached
     home = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="autotrascale-"))
     if home.exists() and not home.is_dir():
         raise InputError("folder", "is no folder", seen=str(home), remedy="name one, or none")
-    attached = _take_in(home.resolve(), apply=apply)
+    attached = _take_in(home.resolve(), apply=apply, rescale=rescale_of(rescale))
     me = psutil.Process()
     note = {"keeper": me.pid, "program": me.pid, "command": sys.argv[:1] or ["program"], "began": me.create_time()}
     write_whole(attached.folder / PROGRAM, json.dumps(note))
@@ -59,12 +62,14 @@ def attach(folder: str | Path | None = None, *, apply: bool = True) -> Attached:
     return attached
 
 
-def _take_in(folder: Path, *, apply: bool, executors: tuple[int, int] | None = None) -> Attached:
+def _take_in(
+    folder: Path, *, apply: bool, executors: tuple[int, int] | None = None, rescale: Rescale = "in-place"
+) -> Attached:
     global _attached
     if _attached is None:
         event_log = folder / "events"
         event_log.mkdir(mode=0o700, parents=True, exist_ok=True)
-        adoption = Adoption(event_log.as_uri(), apply=apply, executors=executors)
+        adoption = Adoption(event_log.as_uri(), apply=apply, executors=executors, rescale=rescale)
         agent = Agent(adoption, folder)
         adoption.install()
         quiet_py4j()

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import AuTraScaleError, EngineError, InputError
-from autotrascale.execute.spark.adopted import moving
+from autotrascale.execute.spark.adopted import moving, overlapping
 from autotrascale.execute.spark.adopted.address import listen
 from autotrascale.execute.spark.adopted.handles import Handle
 from autotrascale.execute.spark.adopted.hooks import Adoption
@@ -73,7 +73,7 @@ class Agent:
                 return Queries(tuple(_described(handle) for handle in self._adoption.handles.all()))
             case Rescale():
                 checks.count("partitions", question.partitions)
-                return moving.rescale(self._handle(question.query), question)
+                return overlapping.rescale(self._handle(question.query), question, self._adoption.rescale)
             case AskStanding():
                 with self._one_at_a_time:
                     return _standing(self._scheduler())

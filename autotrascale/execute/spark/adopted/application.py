@@ -16,7 +16,7 @@ from autotrascale.analyze.live.application import Application as Watched
 from autotrascale.analyze.live.application import ApplicationRun
 from autotrascale.domain.errors import InputError
 from autotrascale.execute.spark.adopted.client import Client
-from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Application, Rescale
+from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Application, Rescale, Rescaled
 from autotrascale.monitor.eventlog.following import Follower
 from autotrascale.plan.sizing import executors as plan
 from autotrascale.plan.sizing.executors import (
@@ -42,6 +42,8 @@ class Given:
     still_seconds: float = 0.0
     phases: Mapping[str, float] = field(default_factory=dict)
     detail: str = ""
+    how: str = ""  # of the query that was moved last: overlapped or in place, and why
+    both_seconds: float = 0.0  # in which it ran twice
 
 
 class AdoptedApplication:
@@ -97,13 +99,14 @@ class AdoptedApplication:
     def give(self, query: str, executors: int) -> Given:
         """What the loop of this query asks for, among what the others have."""
         self._needed[query] = executors
-        bounds, still, phases, detail = self.bounds, 0.0, dict[str, float](), ""
+        bounds, still, phases, detail, moved = self.bounds, 0.0, dict[str, float](), "", _NOT_MOVED
         for _ in range(_MOST_PLANS):
             planned = plan.plan_executors(self._now(), bounds)
             for step in planned.steps:
                 began = self._clock()
-                refused, stood = self._do(step)
-                still += stood
+                refused, found = self._do(step)
+                if found is not None:
+                    still, moved = still + found.still_seconds, found
                 phases[_PHASES[type(step)]] = phases.get(_PHASES[type(step)], 0.0) + self._clock() - began
                 if refused:
                     detail = refused
@@ -115,7 +118,8 @@ class AdoptedApplication:
             bounds = Bounds(min(bounds.least, self.executors), self.executors)
         self.look()
         share = self.share(query)
-        return Given(share >= executors and not detail, share, still, phases, detail)
+        done = share >= executors and not detail
+        return Given(done, share, still, phases, detail, moved.how, moved.both_seconds)
 
     def _needs(self) -> dict[str, int]:
         """Of the queries that run. One that nobody has decided on yet has its part of what the others leave."""
@@ -134,17 +138,17 @@ class AdoptedApplication:
         ]
         return plan.Application(self.executors, self.cores, tuple(queries))
 
-    def _do(self, step: Step) -> tuple[str, float]:
-        """Why it did not come about, if so, and how long a query stood still."""
+    def _do(self, step: Step) -> tuple[str, Rescaled | None]:
+        """Why it did not come about, if so, and how a query was moved."""
         match step:
             case GrowExecutors(total):
-                return self._grow(total), 0.0
+                return self._grow(total), None
             case ShrinkExecutors(total):
                 self._ask_for(total)
-                return "", 0.0
+                return "", None
             case MovePartitions(query, partitions, _, stages):
                 moved = self.client.rescale(Rescale(query, partitions, stages=dict(stages)))
-                return "" if moved.done else moved.detail, moved.still_seconds
+                return "" if moved.done else moved.detail, moved
 
     def _grow(self, total: int) -> str:
         self._ask_for(total)
@@ -161,6 +165,7 @@ class AdoptedApplication:
         self._total, self.standing = total, self.client.bring_to(total)
 
 
+_NOT_MOVED = Rescaled(True, 0, "", False, 0.0, 0.0)
 _PHASES = {GrowExecutors: "executors", MovePartitions: "partitions", ShrinkExecutors: "release"}
 
 

@@ -34,6 +34,8 @@ class Handle(StreamingQuery):
         super().__init__(jsq)
         self.written, self.not_movable = written, not_movable
         self.query_id, self.runs = str(super().id), [str(super().runId)]
+        self.ids = {self.query_id}  # with those that Spark knows copies of it by
+        self._name = super().name
         self.checkpoint, self.partitions = "", 0
         self.changed = threading.Condition()
         self.one_at_a_time = threading.RLock()  # moving it and stopping it
@@ -44,6 +46,15 @@ class Handle(StreamingQuery):
         threading.Thread(target=self._watch, name=f"{WATCHING}{self.query_id}", daemon=True).start()
 
     # -- what its author calls
+
+    @property
+    def id(self) -> str:
+        """A query that took over from another one has a number of its own, until it is started again."""
+        return self.query_id
+
+    @property
+    def name(self) -> str:
+        return self._name
 
     @property
     def isActive(self) -> bool:  # noqa: N802
@@ -95,6 +106,8 @@ class Handle(StreamingQuery):
                 return
         try:
             super().stop()
+            if self.written is not None:  # the program may end right after it
+                self.written.leave_place()
         finally:
             self.one_at_a_time.release()
 
@@ -183,13 +196,15 @@ class Handles:
 
     def of(self, query_id: str) -> Handle | None:
         """The newest with this id: a program may start its query again."""
-        return next((handle for handle in reversed(self.all()) if handle.query_id == query_id), None)
+        return next((handle for handle in reversed(self.all()) if query_id in handle.ids), None)
 
     def has_ended(self, handle: Handle) -> None:
         with self._changed:
             self._ended.append(handle)
             self._changed.notify_all()
         written = handle.written
+        if written is not None:
+            written.leave_place()
         if written is not None and written.temporary and not handle.failed():
             with suppress(Exception):
                 written.forget_temporary()

@@ -15,11 +15,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from autotrascale.execute.spark.adopted import moving
+from autotrascale.execute.spark.adopted import moving, overlapping
 from autotrascale.execute.spark.adopted.context import opening
 from autotrascale.execute.spark.adopted.handles import Handle, Handles
 from autotrascale.execute.spark.adopted.saying import say
 from autotrascale.execute.spark.adopted.writers import Written
+from autotrascale.execute.spark.host.fence import hold
+from autotrascale.plan.migration.choice import Rescale
 
 BEFORE_US = "was started before attach()"
 
@@ -27,9 +29,12 @@ BEFORE_US = "was started before attach()"
 class Adoption:
     """What is known of the program that runs in this process."""
 
-    def __init__(self, event_log: str, *, apply: bool, executors: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, event_log: str, *, apply: bool, executors: tuple[int, int] | None = None, rescale: Rescale = "in-place"
+    ) -> None:
         self.handles = Handles()
         self.lines: tuple[str, ...] = ()
+        self.rescale = rescale
         self._event_log, self._apply, self._bounds = event_log, apply, executors
         self._installing, self._registering = threading.Lock(), threading.RLock()
         self._installed = False
@@ -43,6 +48,8 @@ class Adoption:
         _wrap_builder()
         _wrap_writer(self)
         _wrap_manager(self)
+        if self.rescale != "in-place":
+            _wrap_foreach_batch()
 
     @property
     def context(self) -> SparkContext | None:
@@ -86,13 +93,24 @@ class Adoption:
         if not_movable:
             say(f"a query of this program cannot be moved: it {not_movable}")
         with self._registering:
-            jsq, partitions = moving.start(writer._df.sparkSession, begin)
+            if written is not None:
+                overlapping.make_way(written, "in-place" if not_movable else self.rescale, self.handles.all())
+            jsq, partitions = self._started(writer._df.sparkSession, written, begin)
             handle = Handle(jsq, written, not_movable, self.handles.has_ended)
             handle.partitions = partitions
             handle.checkpoint = str(jsq.streamingQuery().resolvedCheckpointRoot())
             if written is not None:
                 written.at(handle.checkpoint)
             return self.handles.add(handle)
+
+    @staticmethod
+    def _started(session: SparkSession, written: Written | None, begin: Callable[[], Any]) -> tuple[Any, int]:
+        if written is not None and written.place is not None:
+            try:
+                return moving.start(session, written.start)
+            except Exception:
+                overlapping.stay(written)
+        return moving.start(session, begin)
 
     def watch(self, jsq: Any) -> Handle:
         """A query that was not started here."""
@@ -169,6 +187,16 @@ def _wrap_writer(adoption: Adoption) -> None:
     DataStreamWriter.toTable = to_table  # type: ignore[method-assign]
 
 
+def _wrap_foreach_batch() -> None:
+    """With room for a fence."""
+
+    @wraps(DataStreamWriter.foreachBatch)
+    def foreach_batch(self: DataStreamWriter, func: Callable[[Any, int], None]) -> DataStreamWriter:
+        return hold(self, func)
+
+    setattr(DataStreamWriter, "foreachBatch", foreach_batch)  # noqa: B010 - a method cannot be assigned
+
+
 def _tell(
     writer: DataStreamWriter,
     format: str | None,
@@ -203,7 +231,7 @@ def _wrap_manager(adoption: Adoption) -> None:
 
     def get(self: StreamingQueryManager, id: str) -> StreamingQuery | None:
         found = handles.of(id)
-        if found is not None and found.moving and here(self)(found):
+        if found is not None and found.isActive and here(self)(found):
             return found
         jsq = self._jsqm.get(id)
         return None if jsq is None else adoption.watch(jsq)

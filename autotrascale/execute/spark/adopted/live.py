@@ -127,7 +127,14 @@ class AdoptedJob:
             return Rescaled(time.time(), False, {OPERATOR: self._application.share(self.query)}, detail=str(problem))
         self._from_ms = time.time() * 1000
         return Rescaled(
-            time.time(), given.done, {OPERATOR: given.share}, given.still_seconds, given.phases, given.detail
+            time.time(),
+            given.done,
+            {OPERATOR: given.share},
+            given.still_seconds,
+            given.phases,
+            given.detail,
+            given.how,
+            given.both_seconds,
         )
 
     def wait(self, seconds: float) -> None:

@@ -97,6 +97,8 @@ class Rescaled:
     finish_seconds: float
     still_seconds: float  # from its stop to its first batch, or until it waited for records
     detail: str = ""
+    how: str = ""  # overlapped or in place, and why, where there was a choice
+    both_seconds: float = 0.0  # in which the next query was made ready beside the one that ran
 
 
 @dataclass(frozen=True)

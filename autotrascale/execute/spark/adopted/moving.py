@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -113,7 +113,15 @@ def state_of(handle: Handle, *, again: bool = False) -> State:
     return state
 
 
-def rescale(handle: Handle, wish: Rescale) -> Rescaled:
+Instead = Callable[[Handle, Written, Rescale, int], tuple[Rescaled | None, str]]
+"""Another way, tried first: what came of it, or None where it is not for this query now; and why."""
+
+
+def in_place(*_: object) -> tuple[None, str]:
+    return None, ""
+
+
+def rescale(handle: Handle, wish: Rescale, instead: Instead = in_place) -> Rescaled:
     with handle.one_at_a_time:
         state, written = state_of(handle, again=True), handle.written
         before = state.partitions
@@ -126,7 +134,8 @@ def rescale(handle: Handle, wish: Rescale) -> Rescaled:
             return Rescaled(True, wish.partitions, handle.runs[-1], False, 0.0, 0.0)
         handle.set_out()
         try:
-            answer = _Move(handle, written, wish, before).go()
+            answer, how = instead(handle, written, wish, before)
+            answer = replace(answer or _Move(handle, written, wish, before).go(), how=how)
         except BaseException as problem:
             as_wished = handle.runs_now() or handle.is_to_stop()
             down = f"query {_called(handle)} is down after a rescale that failed: {in_one_line(problem)}"
@@ -188,7 +197,7 @@ class _Move:
 
     def _await_first_batch(self) -> None:
         """A query that cannot run like this fails in its first batch. Until then nobody is told."""
-        handle, until, idle = self._handle, time.monotonic() + self._wish.first_within, _Idle()
+        handle, until, idle = self._handle, time.monotonic() + self._wish.first_within, Idle()
         while time.monotonic() < until and not handle.is_to_stop():
             if not handle.runs_now():
                 raise EngineError(_error(handle._jsq) or "the query ended by itself")
@@ -198,7 +207,7 @@ class _Move:
 
     def _come_to_rest(self) -> bool:
         """False where the batch in flight does not end in time."""
-        handle, until, idle = self._handle, time.monotonic() + self._wish.finish_within, _Idle()
+        handle, until, idle = self._handle, time.monotonic() + self._wish.finish_within, Idle()
         held, seen = _hold(handle._jsq), _batches(handle._jsq)
         while time.monotonic() < until and not handle.is_to_stop() and handle.runs_now():
             if idle.for_long(handle) or _waits_for_trigger(handle._jsq):
@@ -222,7 +231,7 @@ def _check_stages(written: Written, wish: Rescale) -> None:
                              remedy=f"take one of: {known}")  # fmt: skip
 
 
-class _Idle:
+class Idle:
     """Whether a query has had nothing to do for a while."""
 
     def __init__(self) -> None:

@@ -20,11 +20,12 @@ import psutil
 
 from autotrascale import reading
 from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER
+from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER, RESCALE
 from autotrascale.execute.spark.adopted.client import AgentAwayError, Client
 from autotrascale.execute.spark.adopted.command import DRIVER, Command, program_name
 from autotrascale.execute.spark.adopted.keeper import EXIT, PROGRAM, PYTHON, as_shells_say
 from autotrascale.execute.spark.connection.processes import kill_session
+from autotrascale.plan.migration.choice import Rescale
 
 _STARTED_SECONDS = 20.0
 _POLL_SECONDS = 0.05
@@ -69,6 +70,7 @@ class Program:
         *,
         apply: bool,
         executors: tuple[int, int] | None = None,
+        rescale: Rescale = "in-place",
         environment: Mapping[str, str] | None = None,
         all_to_stderr: bool = False,
     ) -> Program:
@@ -81,7 +83,7 @@ class Program:
         keeper = [sys.executable, "-m", "autotrascale.execute.spark.adopted.keeper", str(folder)]
         child = subprocess.Popen(
             [*keeper, *command.adopted(sys.executable)],
-            env=_environment(command, folder, apply, executors, environment),
+            env=_environment(command, folder, apply, executors, rescale, environment),
             stdout=_STDERR if all_to_stderr else None,
             start_new_session=True,
         )
@@ -201,11 +203,11 @@ class Program:
 
 
 def _environment(
-    command: Command, folder: Path, apply: bool, executors: tuple[int, int] | None,
+    command: Command, folder: Path, apply: bool, executors: tuple[int, int] | None, rescale: Rescale,
     environment: Mapping[str, str] | None,
 ) -> dict[str, str]:  # fmt: skip
     given = dict(os.environ if environment is None else environment)
     if command.kind == "python" and not command.launcher:
         given.setdefault("PYSPARK_PYTHON", sys.executable)  # workers like the driver, which we chose
     bounds = {} if executors is None else {EXECUTORS: f"{executors[0]}:{executors[1]}"}
-    return {**given, **bounds, FOLDER: str(folder), APPLY: "1" if apply else "0"}
+    return {**given, **bounds, FOLDER: str(folder), APPLY: "1" if apply else "0", RESCALE: rescale}

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from autotrascale.execute.spark.adopted.place import Place
 from autotrascale.execute.spark.adopted.stages import stage_numbers, with_stage_numbers
+from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
+from autotrascale.execute.spark.host.fence import Fence, given, hold, put
+from autotrascale.execute.spark.host.fenced_sinks import write_ourselves
+from autotrascale.execute.spark.host.sinks import FILES
 from autotrascale.execute.spark.host.sources import gives_all, not_replayable, source_options
+from autotrascale.execute.spark.query.generation import Visible
 
 CHECKPOINT = "checkpointLocation"
 _LOCATIONS = "spark.sql.streaming.checkpointLocation"
@@ -35,6 +42,9 @@ class Written:
         self.stages: Mapping[str, int] = stage_numbers(self._jdf)  # those of their own number, by their marks
         self.not_movable = self._not_movable(writer)
         self.gives_all, self.source_options = gives_all(writer), source_options(writer)
+        self._function = given(writer)
+        self.fenced: tuple[DataStreamWriter, Fence] | None = None  # of the run that was started last
+        self.place: Place | None = None  # of a query that another one may take over from
         self.temporary = ""
         if not self.not_movable:
             self._keep_temporary_checkpoint()
@@ -74,20 +84,47 @@ class Written:
             self._jwrite = _copied(self._jdf, self._jwrite)
             self.stages = {**self.stages, **wanted}
 
+    @property
+    def can_be_fenced(self) -> bool:
+        return self._table is None and (self._function is not None or self.sink in (*FILES, "kafka"))
+
+    def behind(self, fence: Fence, checkpoint: str, *, named: bool = True) -> DataStreamWriter:
+        """Another writer that was told the same, and writes as the fence lets it. Spark runs no two queries of one
+        name."""
+        writer = DataStreamWriter(DataFrame(self._jdf, self.spark))
+        writer._jwrite = _copied(self._jdf, self._jwrite)
+        writer.option(CHECKPOINT, checkpoint)
+        if self._path is not None:
+            writer.option("path", self._path)
+        if not named:
+            options: Any = _declared(writer._jwrite, "extraOptions")
+            options.set(writer._jwrite, options.get(writer._jwrite).removed("queryName"))
+        if self._function is not None:
+            hold(writer, self._function)
+        else:
+            write_ourselves(self.spark, writer)
+        put(fence, writer)
+        return writer
+
     def start(self) -> Any:
         """As its author would. The handle is Java's."""
+        if self.place is not None:
+            committed = CheckpointFolder(self.spark, self.checkpoint).newest_commit()
+            fence = Fence(Visible(), -1 if committed is None else committed)
+            self.fenced = self.behind(fence, self.checkpoint), fence
+            return self.fenced[0]._jwrite.start()
         if self._table is not None:
             return self._jwrite.toTable(self._table)
         return self._jwrite.start() if self._path is None else self._jwrite.start(self._path)
 
     def start_from_elsewhere(self) -> Any:
         """The same, in a thread that is not its author's."""
-        self._take_properties()
+        self.take_properties()
         return self.start()
 
     def run_open_batch(self) -> None:
         """The batch that is planned and not committed, and no other."""
-        self._take_properties()
+        self.take_properties()
         jvm: Any = self.spark._jvm
         once = _copied(self._jdf, self._jwrite)
         once.trigger(jvm.org.apache.spark.sql.streaming.Trigger.Once())
@@ -98,13 +135,20 @@ class Written:
             self._jwrite = mine
         query.awaitTermination()
 
+    def leave_place(self) -> None:
+        """Its name is the checkpoint's own again."""
+        if self.place is not None:
+            with suppress(OSError):
+                self.place.close()
+
     def forget_temporary(self) -> None:
         """As Spark does when such a query was stopped."""
         jvm: Any = self.spark._jvm
         folder = jvm.org.apache.hadoop.fs.Path(self.temporary)
         folder.getFileSystem(self.spark._jsparkSession.sessionState().newHadoopConf()).delete(folder, True)
 
-    def _take_properties(self) -> None:
+    def take_properties(self) -> None:
+        """In a thread that is not its author's, before it starts a query."""
         context: Any = self.spark.sparkContext._jsc
         context.sc().setLocalProperties(self._properties.clone())
 
@@ -147,9 +191,13 @@ def _copied(jdf: Any, writer: Any) -> Any:
 
 
 def _field(writer: Any, name: str) -> Any:
+    return _declared(writer, name).get(writer)
+
+
+def _declared(writer: Any, name: str) -> Any:
     field = writer.getClass().getDeclaredField(name)
     field.setAccessible(True)
-    return field.get(writer)
+    return field
 
 
 def _said(options: Any, name: str) -> str:

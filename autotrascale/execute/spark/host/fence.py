@@ -95,14 +95,14 @@ class _Fenceable:
     """What a job gave to `foreachBatch`."""
 
     def __init__(self, do: Write) -> None:
-        self._do = do
+        self.do = do
         self.fence: Fence | None = None
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         if self.fence is None:
-            self._do(batch, number)
+            self.do(batch, number)
         else:
-            self.fence.write(batch, number, self._do)
+            self.fence.write(batch, number, self.do)
 
 
 @contextmanager
@@ -121,6 +121,12 @@ def hold(writer: DataStreamWriter, do: Write) -> DataStreamWriter:
     held = _Fenceable(do)
     setattr(writer, _OWN, held)
     return _foreach_batch(writer, held)
+
+
+def given(writer: DataStreamWriter) -> Write | None:
+    """What a writer was given as its `foreachBatch`, if that is what it writes by, and room was left for a fence."""
+    held = getattr(writer, _OWN, None)
+    return held.do if held is not None and own_format(writer) == "foreachbatch" else None
 
 
 def put(fence: Fence, writer: DataStreamWriter) -> bool:

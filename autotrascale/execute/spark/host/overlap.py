@@ -30,6 +30,10 @@ from autotrascale.execute.spark.query.generation import Visible
 Build = Callable[[Fence], DataStreamWriter]
 """The query of a copy, not started, with this fence before what it writes to."""
 
+Plan = Callable[[Path, Path, int], int]
+"""Of the first query's checkpoint, the copy, and a batch of the first: plans the batch of the copy that ends where it
+does, and says its number (`copying_checkpoints.give`)."""
+
 _POLL_SECONDS = 0.01
 _NEXT_BATCH_SECONDS = 5.0  # that one may be waited for, while everything goes on
 _BY_BATCHES = {
@@ -76,7 +80,9 @@ class Running:
         if replay is not None:
             replay.stop()
 
-    def hand_over(self, message: HandOver, build: Build, began: float) -> tuple[Running, HandedOver]:
+    def hand_over(
+        self, message: HandOver, build: Build, began: float, plan: Plan = checkpoints.give
+    ) -> tuple[Running, HandedOver]:
         """Where anything fails, A goes on. To stop it would take a while and changes nothing: its fence is enough."""
         if self.fence is None:
             raise EngineError("what this query writes to cannot be fenced")
@@ -87,7 +93,7 @@ class Running:
         try:
             last = self.fence.end(_NEXT_BATCH_SECONDS, meanwhile)
             until = time.monotonic() + message.within
-            muted = self._given(last, original, copy, until)
+            muted = plan(original, copy, last) if self.replay is None else self._led_to(last, until)
             fence.mute(visible := self.fence.visible.handed_over(last, muted))
             started = writer.start()
             _await_commit(original, last, self.query, until)
@@ -101,10 +107,9 @@ class Running:
         answer = HandedOver(str(started.runId), visible, self.fence.wrote_at, time.monotonic() - began)
         return Running(started, writer, fence, message.checkpoint, before=self), answer
 
-    def _given(self, last: int, original: Path, copy: Path, until: float) -> int:
-        """A's last batch, planned in the copy: its number there."""
-        if self.replay is None:
-            return checkpoints.give(original, copy, last)
+    def _led_to(self, last: int, until: float) -> int:
+        """A's last batch, planned in the copy that was led through those before it: its number there."""
+        assert self.replay is not None
         muted = self.replay.come_to(last, until)
         self.leave_behind()
         return muted
