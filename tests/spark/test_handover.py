@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.host import copying_checkpoints
 from autotrascale.execute.spark.host.fence import Fence
+from autotrascale.execute.spark.host.replaying import Replay
 from autotrascale.execute.spark.query import generation
 from autotrascale.execute.spark.query.checkpoint import MoveState, in_the_way, next_step
 from autotrascale.execute.spark.query.generation import Generation, Visible
@@ -247,6 +250,56 @@ def test_without_a_commit_there_is_nothing_to_copy(tmp_path: Path) -> None:
         copying_checkpoints.copy(checkpoint(tmp_path / "checkpoint", 1, set()), tmp_path / "checkpoint-1")
 
 
+class Led(Replay):
+    """Of a query that does each batch at once."""
+
+    def _start(self) -> None:
+        self._query = SimpleNamespace(exception=lambda: None, stop=lambda: None)  # type: ignore[assignment]
+        self._lead(self.done + self._raised)
+
+    def _lead(self, number: int) -> None:
+        (self._copy / "commits" / str(number)).write_text("v1")
+
+
+@given(st.integers(0, 3), st.integers(0, 6), st.booleans())
+def test_each_batch_is_planned_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, before: int, more: int, moved: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("led")
+    original, copy = checkpoint(folder / "checkpoint", before + more + 2, set()), folder / "checkpoint-1"
+    for later in range(before + 1, before + more + 1):
+        (original / f"commits/{later}").unlink()
+    since = copying_checkpoints.copy(original, copy)
+    if moved:
+        copying_checkpoints.repeat(original, copy, since, since + 1)
+        (copy / f"commits/{since + 1}").write_text("v1")
+    replay = Led(original, copy, since, lambda _: pytest.fail("nobody builds here"))
+    for later in range(since + 1, since + more + 1):
+        (original / f"commits/{later}").write_text("v1")
+    assert (replay.newest, replay.behind) == (since + more, more)
+    replay.follow(replay.newest, time.monotonic() + 60)
+    assert (replay.done, replay.behind) == (since + more, 0)
+    last = since + more + 1  # which is open
+    muted = replay.come_to(last, time.monotonic() + 60)
+    assert muted == last + moved == copying_checkpoints.newest(copy, "offsets")
+    assert copying_checkpoints.newest(copy, "commits") == muted - 1
+    for batch in range(since, last + 1):
+        theirs, ours = (
+            (each / f"offsets/{number}").read_text() for each, number in ((original, batch), (copy, batch + moved))
+        )
+        assert ours == theirs
+    assert replay.come_to(last, 0) == muted  # once it was given
+
+
+def test_who_does_not_come_in_time_is_not_handed_over_to(tmp_path: Path) -> None:
+    original, copy = checkpoint(tmp_path / "checkpoint", 4, set()), tmp_path / "checkpoint-1"
+    (original / "commits/2").unlink()
+    replay = Led(original, copy, copying_checkpoints.copy(original, copy), lambda _: pytest.fail("nobody builds here"))
+    (original / "commits/2").write_text("v1")
+    with pytest.raises(EngineError, match="did not come to batch 3 in time"):
+        replay.come_to(3, 0)
+
+
 # -- the fence -------------------------------------------------------------------------------------------------------
 
 
@@ -328,6 +381,19 @@ def test_a_generation_writes_once_it_is_live() -> None:
     thread.join()
     assert written == [10]
     assert fence.end(0) == 8
+
+
+def test_there_is_something_to_do_until_it_comes() -> None:
+    fence, written, done = Fence(Visible(), 3), list[int](), list[int]()
+
+    def meanwhile() -> None:
+        done.append(fence.reached)
+        if len(done) == 3:
+            writing(fence, 4, written)
+
+    assert fence.end(30, meanwhile) == 4
+    assert done == [3, 3, 3]
+    assert fence.end(0, meanwhile) == 4
 
 
 def test_the_next_batch_is_the_last_where_one_comes() -> None:
