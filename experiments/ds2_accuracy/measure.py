@@ -1,4 +1,5 @@
-"""Does DS2 stand still at the least that keeps up, wherever it began, and what would more bring (DS2 §5.5, Fig. 8)?"""
+"""Does DS2 stand still at the least that keeps up, wherever it began, and what would more bring (DS2 §5.5, Fig. 8)?
+And what does it do about a key that one instance has alone (§4.2.3)?"""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from typing import Any
 
 from autotrascale.execute.simulator.case import Case
 from autotrascale.execute.simulator.dynamics import profile
-from experiments.ds2_convergence.measure import SEEDS
+from autotrascale.plan.policies import create
+from experiments.ds2_convergence.measure import SEEDS, word_count
 from experiments.ds2_convergence.measure import measure as converge
 from experiments.shared.jobs import QUERIES, job
 from experiments.shared.published import published
@@ -19,11 +21,14 @@ BUFFER = 200.0  # records that travel together: ours, as for the other queries o
 
 
 def cases() -> Sequence[Mapping[str, Any]]:
-    return [{"query": query, "growth": growth} for growth in ("even", "steep") for query in QUERIES]
+    queries = [{"query": query, "growth": growth} for growth in ("even", "steep") for query in QUERIES]
+    return [*queries, *({"skew": share} for share in published("ds2/skew"))]
 
 
 def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
     """What DS2 chooses is read from noisy windows; what is true of each parallelism, without noise."""
+    if "skew" in case:
+        return _skewed(case["skew"])
     there = job(f"ds2-{case['query']}{'-steep' * (case['growth'] == 'steep')}")
     there = replace(there, job=replace(there.job, buffer_records=BUFFER))
     every = range(1, there.p_max + 1)
@@ -33,6 +38,16 @@ def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
         "least": next(k for k in every if _carried(there, k) >= 1),
         "around": [_at(there, final + more) for more in AROUND if final + more in every],
     }
+
+
+def _skewed(share: float) -> Mapping[str, Any]:
+    """The word count, while one word is so much of them all: whichever instance counts it."""
+    there = job("dhalion-wordcount")
+    count = replace(there.job.operators["count"], hot_share=share)
+    there = replace(there, job=replace(there.job, operators={**there.job.operators, "count": count}))
+    found = word_count(create("ds2"), there)
+    carried = float(there.compiled.steady((1, *found["end"])).capacity[0])
+    return {"end": found["end"], "steps": found["steps"], "carried": min(1.0, carried)}
 
 
 def _stands_still(case: Mapping[str, Any], start: int, seed: int) -> int:

@@ -10,7 +10,7 @@ from autotrascale.views.plots.plot import Axis, Plot, Series
 from experiments.ds2_accuracy.measure import BUFFER, STARTS, cases, measure
 from experiments.ds2_convergence.measure import SEEDS
 from experiments.shared.claim import Claim, Pair, Result
-from experiments.shared.documents import percent, table
+from experiments.shared.documents import percent, table, vector
 from experiments.shared.jobs import QUERIES
 from experiments.shared.published import inputs, published
 
@@ -21,11 +21,13 @@ ROLES = ("main", "second", "third", "good", "bad", "quiet")
 
 def result(pairs: Sequence[Pair]) -> Result:
     queries = {
-        growth: {case["query"]: dict(found) for case, found in pairs if case["growth"] == growth} for growth in GROWTHS
+        growth: {case["query"]: dict(found) for case, found in pairs if case.get("growth") == growth}
+        for growth in GROWTHS
     }
     return {
         "simulated": True,
         "queries": queries,
+        "skew": [{"share": case["skew"], **found} for case, found in pairs if "skew" in case],
         "counts": {growth: _counts(found.values()) for growth, found in queries.items()},
     }
 
@@ -61,6 +63,17 @@ def _latencies(found: Result) -> str:
         there = [_more(each, query, more)["latency"] for more in (0, 1, 8)]
         rows.append((query, *(f"{_ms(at['p50'])}, {_ms(at['p99'])}" for at in there)))
     return table(("query: latency, half and 99 % within", "at DS2's choice", "one more", "eight more"), rows)
+
+
+def _skew(found: Result) -> str:
+    rows = [
+        (percent(each["share"], 0), vector(each["end"]), f"{each['steps']} ({published('ds2/skew/decisions')})",
+         percent(each["carried"], 0))
+        for each in found["skew"]
+    ]  # fmt: skip
+    head = ("of the words, one has", "DS2 ends at (flatmap, count)", "decisions, in brackets the paper's",
+            "of the rate is carried")  # fmt: skip
+    return table(head, rows)
 
 
 def _ms(seconds: float) -> str:
@@ -116,8 +129,9 @@ def _around(each: Mapping[str, Any], query: str, value: Any) -> tuple[tuple[floa
 CLAIM = Claim(
     "ds2_accuracy", cases, measure, result,
     figures={
-        "summary": _summary, "choices": _choices, "latencies": _latencies, "seeds": lambda _: str(SEEDS),
-        "buffer": lambda _: f"{BUFFER:.0f}", "inputs": lambda _: inputs("ds2/rates", "ds2/final", "ds2/first-from-8"),
+        "summary": _summary, "choices": _choices, "latencies": _latencies, "skew": _skew, "seeds": lambda _: str(SEEDS),
+        "buffer": lambda _: f"{BUFFER:.0f}",
+        "inputs": lambda _: inputs("ds2/rates", "ds2/final", "ds2/first-from-8", "dhalion-wordcount/rates", "ds2/skew"),
     },
     plots={"ds2_accuracy.svg": _plots},
     code=("experiments/ds2_convergence",),

@@ -83,6 +83,12 @@ def test_what_keeps_up_has_a_latency_that_more_instances_lower_and_what_misses_t
     assert latencies == sorted(latencies, reverse=True)
 
 
+def test_ds2_does_not_answer_a_key_that_one_instance_has_alone() -> None:
+    found = choose({"skew": 0.5})
+    assert found["end"] == published("dhalion-wordcount/ds2")["k"]
+    assert found["carried"] == pytest.approx(0.1)
+
+
 def test_a_job_that_falls_behind_has_no_latency() -> None:
     assert look({"figure": 2, "p": 2})["latency"] is None
     assert look({"figure": 2, "p": 5})["latency"] == pytest.approx(0.1, rel=0.01)
