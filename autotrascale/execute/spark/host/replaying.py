@@ -30,7 +30,7 @@ from autotrascale.execute.spark.host.fence import Fence, Write
 from autotrascale.execute.spark.query.generation import Visible
 
 _POLL_SECONDS = 0.005
-_STARTS_WITHIN = 60.0  # seconds
+_STARTS_WITHIN = 40.0  # seconds
 _HOUR = 3_600_000
 _NEXT = "org$apache$spark$sql$execution$streaming$runtime$TriggerExecutor$$execCtx"
 
