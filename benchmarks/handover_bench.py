@@ -8,10 +8,16 @@ gap       the longest time between two writes, from the begin of the rescale to 
 latency   the 99th percentile over records, from their file being there to the end of their write; of a rescale beside
           that of the seconds before it
 kills     rescales that are overlapped while the host, its JVM or the controller is killed in one of its phases, of
-          three jobs whose sinks are fenced (two write by `foreachBatch`, one to files of Spark's own), and then
-          compared with what all records must give
+          four jobs whose sinks are fenced (three write by `foreachBatch`, one to files of Spark's own; one has a
+          watermark), and then compared with what all records must give
 
     python -m benchmarks.handover_bench --keys 10000 100000 --times 3 --kills 20 --seed 0
+
+With `--windowed` the counts are of a window of time, behind a watermark: the second query is led through the batches of
+the first. With `--jobs` only those are killed:
+
+    python -m benchmarks.handover_bench --windowed --keys 100000 --times 2
+    python -m benchmarks.handover_bench --keys --kills 20 --seed 0 --jobs windowed
 
 What one run prints can be kept, and the costs that `plan/migration/choice.py` goes by are fitted to several of them:
 
@@ -47,7 +53,7 @@ from autotrascale.plan.migration.costs import line
 from benchmarks.kills.archive import quick_java
 from benchmarks.kills.run import OVERLAP_PHASES, Feeder, Fire, Kill, Outcome
 
-JOBS = ("appended", "two-states", "stateful")
+JOBS = ("appended", "two-states", "stateful", "windowed")
 VICTIMS = ("host", "JVM", "controller")
 _PARALLELISM = ({"source": 2, "count": 2}, {"source": 2, "count": 3})
 BEFORE, AFTER = 12.0, 5.0  # seconds that are watched around a rescale
@@ -58,10 +64,12 @@ _SHARES = [each / 20 for each in range(21)]
 
 @dataclass(frozen=True)
 class Timed:
-    """How often each key came, and a line in `folder`/writes for each write."""
+    """How often each key came, and a line in `folder`/writes for each write. `windowed`: in a window that is as long as
+    any of these runs, and that a watermark would close."""
 
     folder: str
     keys: int = 100_000
+    windowed: bool = False
 
     name: ClassVar[str] = "timed"
     topology: ClassVar[Topology] = Topology({"source": Operator(), "count": Operator(("source",), stateful=True)})
@@ -71,7 +79,12 @@ class Timed:
         came = read.select("n", fn.col("_metadata.file_modification_time").alias("at"))
         keyed = flow.source("source", came, arrival="at").select((fn.col("n") % self.keys).alias("key"), "at")
         each = (fn.count("*").alias("count"), fn.max("at").alias("at"))
-        counts = flow.operator("count", keyed, do=lambda df: df.groupBy("key").agg(*each), by=["key"])
+        if self.windowed:
+            by = [fn.col("key"), fn.window("at", "36500 days")]
+            keyed = keyed.withWatermark("at", "1 second")
+        else:
+            by = [fn.col("key")]
+        counts = flow.operator("count", keyed, do=lambda df: df.groupBy(*by).agg(*each), by=["key"])
         folder = self.folder
 
         def write(batch: DataFrame, number: int) -> None:
@@ -108,14 +121,14 @@ class Timed:
         return wrong
 
 
-def measured(keys: int, times: int, folder: Path, java: str) -> dict[str, Any]:
+def measured(keys: int, times: int, folder: Path, java: str, *, windowed: bool = False) -> dict[str, Any]:
     """In place and overlapped in turn, one job."""
     for part in ("in", "work"):
         (folder / part).mkdir(parents=True)
-    job = Timed(str(folder), keys)
+    job = Timed(str(folder), keys, windowed)
     settings = SparkSettings(
         job="benchmarks.handover_bench:Timed",
-        options={"folder": str(folder), "keys": keys},
+        options={"folder": str(folder), "keys": keys, "windowed": windowed},
         python_path=(str(Path(__file__).parents[1]),),
         master="local[6]",
         conf={"spark.driver.extraJavaOptions": java},
@@ -228,17 +241,17 @@ def fit(files: Sequence[str]) -> str:
 # -- kills -----------------------------------------------------------------------------------------------------------
 
 
-def drawn(count: int, seed: int) -> list[Kill]:
+def drawn(count: int, seed: int, jobs: Sequence[str] = JOBS) -> list[Kill]:
     """Every phase of each job with every victim, as evenly as it goes."""
     chance, kills = random.Random(seed), list[Kill]()
-    every = [Kill(job, phase, victim) for job in JOBS for phase in OVERLAP_PHASES for victim in VICTIMS]
+    every = [Kill(job, phase, victim) for job in jobs for phase in OVERLAP_PHASES for victim in VICTIMS]
     while len(kills) < count:
         kills += chance.sample(every, len(every))
     return sorted(kills[:count], key=lambda kill: kill.job)
 
 
-def killed(count: int, folder: Path, seed: int, java: str) -> Iterator[Outcome]:
-    chance, kills = random.Random(seed), drawn(count, seed)
+def killed(count: int, folder: Path, seed: int, java: str, jobs: Sequence[str]) -> Iterator[Outcome]:
+    chance, kills = random.Random(seed), drawn(count, seed, jobs)
     while kills:
         job = kills[0].job
         home, kills = [kill for kill in kills[:_ONE_HOME] if kill.job == job], kills
@@ -254,9 +267,9 @@ def killed(count: int, folder: Path, seed: int, java: str) -> Iterator[Outcome]:
             at.close()
 
 
-def series(count: int, folder: Path, seed: int, java: str) -> dict[str, Any]:
+def series(count: int, folder: Path, seed: int, java: str, jobs: Sequence[str]) -> dict[str, Any]:
     outcomes: list[Outcome] = []
-    for outcome in killed(count, folder, seed, java):
+    for outcome in killed(count, folder, seed, java, jobs):
         outcomes.append(outcome)
         kill = outcome.kill
         what = f"lost {outcome.lost}, doubled {outcome.doubled}, down {outcome.down}, left {outcome.left}"
@@ -274,18 +287,26 @@ def series(count: int, folder: Path, seed: int, java: str) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------------------------
 
 
-def figures(keys: Sequence[int] = (10_000, 100_000), times: int = 3, kills: int = 100, seed: int = 0) -> dict[str, Any]:
+def figures(
+    keys: Sequence[int] = (10_000, 100_000),
+    times: int = 3,
+    kills: int = 100,
+    seed: int = 0,
+    jobs: Sequence[str] = JOBS,
+    *,
+    windowed: bool = False,
+) -> dict[str, Any]:
     """JSON-able."""
     found: dict[str, Any] = {"seed": seed, "cores": os.cpu_count(), "load_before": os.getloadavg()}
     with (
         tempfile.TemporaryDirectory(prefix="handover-bench-", ignore_cleanup_errors=True) as folder,
         quick_java(Path(folder, "java")) as java,
     ):
-        found["sizes"] = [measured(each, times, Path(folder, str(each)), java) for each in keys]
+        found["sizes"] = [measured(each, times, Path(folder, str(each)), java, windowed=windowed) for each in keys]
         if keys:
             found["costs"] = costs(found["sizes"])
         if kills:
-            found["kills"] = series(kills, Path(folder, "kills"), seed, java)
+            found["kills"] = series(kills, Path(folder, "kills"), seed, java, jobs)
     return {**found, "load_after": os.getloadavg()}
 
 
@@ -307,13 +328,16 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=3, help="rescales of each kind, for each number of keys")
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=JOBS, help="that are killed")
+    parser.add_argument("--windowed", action="store_true", help="measure a job with a watermark")
     parser.add_argument("--fit", nargs="+", metavar="FILE", help="measure nothing: fit the costs to earlier runs")
     arguments = parser.parse_args()
     if arguments.fit:
         print(fit(arguments.fit))
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # and takes all that it started along
-    print(json.dumps(figures(arguments.keys, arguments.times, arguments.kills, arguments.seed), indent=2))
+    asked = (arguments.keys, arguments.times, arguments.kills, arguments.seed, arguments.jobs)
+    print(json.dumps(figures(*asked, windowed=arguments.windowed), indent=2))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ from autotrascale.execute.simulator.dynamics import Step
 from autotrascale.execute.simulator.families import draw
 from autotrascale.execute.simulator.live import STEP_SECONDS, SimulatedLive
 from autotrascale.execute.simulator.presets import SPARK_STALLED, WORDCOUNT
-from autotrascale.execute.simulator.schedules import DAY, Noisy, Ramp, Schedule, Steps, day
+from autotrascale.execute.simulator.schedules import DAY, Constant, Noisy, Ramp, Schedule, Sine, Spikes, Steps, day
 from autotrascale.execute.simulator.steady import compile_job
 from autotrascale.knowledge.decisions.journal import Decisions, Opening
 from autotrascale.loop import Event, Loop, step
@@ -67,6 +67,7 @@ class Trial:
     outside: float
     instance_hours: float
     rescales: int
+    late_hours: float = 0.0  # instance-hours that ran while the target was missed
 
 
 # --- jobs and traces --------------------------------------------------------------------------------------------------
@@ -83,8 +84,19 @@ def jobs_apart() -> tuple[Case, ...]:
 
 
 def trace(kind: str, seed: int, rate: float) -> Schedule:
-    """24 hours that stay below `rate`, but for jitter."""
+    """24 hours, or a week, that stay below `rate`, but for jitter."""
     rng = np.random.default_rng([seed, 7])
+    if kind == "flat":
+        return Noisy(Constant(float(rng.uniform(0.2, 0.85)) * rate), SIGMA, seed)
+    if kind in ("swings", "weekly"):
+        low, high = float(rng.uniform(0.1, 0.25)) * rate, 0.85 * rate
+        mean, amplitude = (low + high) / 2, (high - low) / 2
+        if kind == "swings":
+            period = float(rng.uniform(0.75, 1.5)) * 3600
+            return Noisy(Sine(mean, amplitude, period, float(rng.uniform(0, period))), SIGMA, seed)
+        free = float(rng.integers(1, 6)) * DAY  # two days of less, that begin at midnight, when there is least
+        quieter = Spikes(Sine(mean, amplitude), (free,), float(rng.uniform(0.3, 0.7)), 2 * DAY)
+        return Noisy(quieter, SIGMA, seed)
     if kind == "diurnal":
         low = float(rng.uniform(0.1, 0.25))
         return day(seed, low * rate, 0.85 * rate, spikes=0, sigma=SIGMA)
@@ -100,6 +112,11 @@ def trace(kind: str, seed: int, rate: float) -> Schedule:
 
 
 KINDS = ("steps", "ramps", "diurnal", "spikes")
+OTHER_KINDS = ("flat", "swings", "weekly")  # of `rescale_price_bench.py`
+
+
+def length(kind: str) -> float:
+    return 7 * DAY if kind == "weekly" else DAY
 
 
 # --- one day ----------------------------------------------------------------------------------------------------------
@@ -117,11 +134,16 @@ class Witness:
 
     def trial(self, windows: Sequence[tuple[float, float]], rescales: int) -> Trial:
         outside = [s for s in self.steps if not any(a < s[0] <= b for a, b in windows)]
-        return Trial(_met(self.steps), _met(outside), sum(s[1] * s[3] for s in self.steps) / 3600, rescales)
+        late = [s for s in self.steps if not s[2]]
+        return Trial(_met(self.steps), _met(outside), _instance_hours(self.steps), rescales, _instance_hours(late))
 
 
 def _met(steps: Sequence[tuple[float, float, bool, int]]) -> float:
     return sum(s[1] for s in steps if s[2]) / sum(s[1] for s in steps)
+
+
+def _instance_hours(steps: Sequence[tuple[float, float, bool, int]]) -> float:
+    return sum(s[1] * s[3] for s in steps) / 3600
 
 
 def rules_of(case: Case, who: str, seed: int) -> Rules:
@@ -136,7 +158,7 @@ def rules_of(case: Case, who: str, seed: int) -> Rules:
 
 def one_day(
     case: Case, schedule: Schedule, rules: Rules, seed: int, begin: tuple[int, ...],
-    seen: Callable[[State], None] = lambda _: None, witness: Witness | None = None,
+    seen: Callable[[State], None] = lambda _: None, witness: Witness | None = None, seconds: float = DAY,
 ) -> Trial:  # fmt: skip
     """`seen` is told how the loop stands after each step."""
     witness = witness or Witness(case.latency_target)
@@ -154,7 +176,7 @@ def one_day(
             windows.append((asked[0], entry.at + KNOBS.running_seconds))
 
     loop = Loop(live, rules, initial=case.topology.named(begin), report=report)
-    state = loop.run(DAY)
+    state = loop.run(seconds)
     return witness.trial(windows, state.totals.rescales)
 
 
@@ -162,17 +184,17 @@ def _rival(who: str, target: Target, p_max: int) -> Policy:
     return create(who, target, {"cap": p_max} if who == "threshold" else {})
 
 
-def static_day(case: Case, schedule: Schedule, k: tuple[int, ...]) -> Trial:
+def static_day(case: Case, schedule: Schedule, k: tuple[int, ...], seconds: float = DAY) -> Trial:
     witness = Witness(case.latency_target)
     live = SimulatedLive(case.job, case.topology, case.source_rates, schedule, p_max=case.p_max, witness=witness)
     live.start(case.topology.named(k))
-    live.wait(DAY)
+    live.wait(seconds)
     return witness.trial((), 0)
 
 
-def static_peak(case: Case, schedule: Schedule) -> tuple[int, ...]:
+def static_peak(case: Case, schedule: Schedule, seconds: float = DAY) -> tuple[int, ...]:
     """For the highest rate of the day."""
-    return least(case, max(schedule(i * STEP_SECONDS) for i in range(int(DAY / STEP_SECONDS))))
+    return least(case, max(schedule(i * STEP_SECONDS) for i in range(int(seconds / STEP_SECONDS))))
 
 
 def least(case: Case, peak: float) -> tuple[int, ...]:
@@ -192,7 +214,9 @@ def least(case: Case, peak: float) -> tuple[int, ...]:
     return _trimmed(k, lambda ks: ranked(ks) <= case.latency_target, case.p_max)
 
 
-def clairvoyant_shares(case: Case, schedule: Schedule, static: Trial, changes: int) -> tuple[float, float]:
+def clairvoyant_shares(
+    case: Case, schedule: Schedule, static: Trial, changes: int, seconds: float = DAY
+) -> tuple[float, float]:
     """Instance-hours over the static peak's of one who knows the job and the day: who takes the least for the highest
     rate of each ten minutes, and who does so with so many changes of parallelism at most."""
     span, known = 600.0, {}
@@ -205,7 +229,7 @@ def clairvoyant_shares(case: Case, schedule: Schedule, static: Trial, changes: i
 
     needs = [
         instances(max(schedule(start + i * STEP_SECONDS) for i in range(int(span / STEP_SECONDS))))
-        for start in range(0, int(DAY), int(span))
+        for start in range(0, int(seconds), int(span))
     ]
     hours = static.instance_hours * 3600 / span
     return sum(needs) / hours, cheapest(needs, changes) / hours
@@ -214,11 +238,13 @@ def clairvoyant_shares(case: Case, schedule: Schedule, static: Trial, changes: i
 def cheapest(needs: Sequence[int], changes: int) -> float:
     """The least sum over time of a level that is never below `needs` and changes so often at most."""
     n = len(needs)
-    highest = [[max(needs[i:j]) if i < j else 0 for j in range(n + 1)] for i in range(n + 1)]
-    cost = [float(j * highest[0][j]) for j in range(n + 1)]  # of the first j slots, without a change
+    stretch = np.full((n + 1, n + 1), np.inf)  # what the slots from i to j take at one level
+    for i in range(n + 1):
+        stretch[i, i:] = [0.0, *(np.maximum.accumulate(needs[i:]) * np.arange(1, n - i + 1))] if i < n else 0.0
+    cost = stretch[0]  # of the first j slots, without a change
     for _ in range(changes):
-        cost = [min([cost[j], *(cost[i] + (j - i) * highest[i][j] for i in range(j))]) for j in range(n + 1)]
-    return cost[n]
+        cost = (cost[:, None] + stretch).min(axis=0)
+    return float(cost[n])
 
 
 def _trimmed(k: np.ndarray, holds: Callable[[np.ndarray], np.ndarray], p_max: int) -> tuple[int, ...]:

@@ -2,7 +2,12 @@
 0.2, 1, 3 and 10 seconds, by the constants of before and weighed, in one run. Everything is **simulated**.
 
 A rescale that stops a job for a second or less is an overlap: the job runs twice for ten seconds before it, and those
-instance-seconds are counted. The days and the jobs, and what the columns mean, are those of `loop_bench.py`.
+instance-seconds are counted. The days and the jobs, and what the columns mean, are those of `loop_bench.py`; three
+kinds of days are of here alone: `flat` (nothing but jitter), `swings` (up and down about once an hour) and `weekly`
+(seven days, two of which are quieter).
+
+    all in all   instance-hours, and each second out of target as `planning.late_worth` seconds of what ran, over the
+                 instance-hours of the static peak: what the weighing is meant to make small
 
 `--why` takes the days of one class apart, each row with what it adds, all of the static peak's instance-hours:
 
@@ -14,6 +19,7 @@ instance-seconds are counted. The days and the jobs, and what the columns mean, 
     … twice          what ran beside it while one took over from another
 
     python -m benchmarks.rescale_price_bench --seeds 10
+    python -m benchmarks.rescale_price_bench --seeds 3 --kind swings --classes 0.2 3
     python -m benchmarks.rescale_price_bench --seeds 10 --classes 0.2 --why
 """
 
@@ -26,19 +32,26 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
+
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
 
 from autotrascale.execute.simulator.case import Case
 from autotrascale.execute.simulator.job import Rescale
 from autotrascale.execute.simulator.schedules import DAY, Schedule
 from autotrascale.plan.control.loop_state import State
+from autotrascale.service.autoscaling import WEIGHED
 from benchmarks.loop_bench import (
     HEADROOM,
     KINDS,
+    OTHER_KINDS,
     Trial,
     clairvoyant_shares,
     jobs,
     jobs_apart,
     least,
+    length,
     one_day,
     rules_of,
     static_day,
@@ -54,62 +67,106 @@ CLASSES: Mapping[float, Rescale] = {
     10.0: Rescale(10.0),
 }
 WHO = ("constants", "autotrascale")
+PROCESSES = 2
 PARTS = ("clairvoyant", "needed", "sized for", "ran", "twice")
 
 
 @dataclass(frozen=True)
 class Day:
-    """One job on one day."""
+    """One job on one day, or in one week."""
 
     case: Case
     schedule: Schedule
+    seed: int
+    seconds: float
     peak: tuple[int, ...]
     static: Trial
-    clairvoyant: float
-    few: float  # … with ten changes at most
 
     @classmethod
     def of(cls, kind: str, seed: int, cases: Sequence[Case]) -> Day:
-        case = cases[seed % len(cases)]
+        case, seconds = cases[seed % len(cases)], length(kind)
         schedule = trace(kind, seed, case.rate)
-        peak = static_peak(case, schedule)
-        static = static_day(case, schedule, peak)
-        return cls(case, schedule, peak, static, *clairvoyant_shares(case, schedule, static, 10))
+        peak = static_peak(case, schedule, seconds)
+        return cls(case, schedule, seed, seconds, peak, static_day(case, schedule, peak, seconds))
+
+    @property
+    def clairvoyant(self) -> tuple[float, float]:
+        """… and with ten changes a day at most."""
+        changes = round(10 * self.seconds / DAY)
+        return clairvoyant_shares(self.case, self.schedule, self.static, changes, self.seconds)
 
     def with_rescales(self, rescale: Rescale) -> Case:
         return replace(self.case, job=replace(self.case.job, rescale=rescale))
 
+    def kept(self, standstill: float, who: str, seen: Callable[[State], None] = lambda _: None) -> Trial:
+        case = self.with_rescales(CLASSES[standstill])
+        rules = rules_of(self.case, who, self.seed)
+        return one_day(case, self.schedule, rules, self.seed, self.peak, seen, seconds=self.seconds)
 
-def compare(kind: str, seeds: Sequence[int], classes: Sequence[float], who: Sequence[str], *, apart: bool) -> None:
-    cases = jobs_apart() if apart else jobs()
-    trials: dict[tuple[float, str], list[tuple[Trial, float]]] = {(each, name): [] for each in classes for name in who}
-    bounds: list[tuple[float, float]] = []
-    for seed in seeds:
-        day = Day.of(kind, seed, cases)
-        bounds.append((day.clairvoyant, day.few))
-        for each, name in trials:
-            trial = one_day(
-                day.with_rescales(CLASSES[each]), day.schedule, rules_of(day.case, name, seed), seed, day.peak
-            )
-            share = trial.instance_hours / day.static.instance_hours
-            trials[each, name].append((trial, share))
-            text = f"{trial.in_target:.2%}, {trial.outside:.2%} outside, {share:.1%} of peak, {trial.rescales} rescales"
-            print(f"{kind} {seed} {day.case.family} {each} s {name}: {text}", file=sys.stderr, flush=True)
+
+class Kept(NamedTuple):
+    """What one policy did on one day, beside its static peak."""
+
+    trial: Trial
+    of_peak: float
+    all_in_all: float
+    a_day: float  # rescales
+
+    @classmethod
+    def of(cls, day: Day, trial: Trial) -> Kept:
+        static, late_worth = day.static.instance_hours, WEIGHED.late_worth or 0.0
+        all_in_all = (trial.instance_hours + late_worth * trial.late_hours) / static
+        return cls(trial, trial.instance_hours / static, all_in_all, trial.rescales * DAY / day.seconds)
+
+
+Trials = Mapping[tuple[float, str], Kept]
+
+
+def _of_a_seed(
+    kind: str, seed: int, classes: Sequence[float], who: Sequence[str], apart: bool
+) -> tuple[tuple[float, float], Trials]:
+    trials = {}
+    with threadpool_limits(1):
+        day = Day.of(kind, seed, jobs_apart() if apart else jobs())
+        for each in classes:
+            for name in who:
+                kept = trials[each, name] = Kept.of(day, day.kept(each, name))
+                text = f"{kept.trial.in_target:.2%}, {kept.trial.outside:.2%} outside, {kept.of_peak:.1%} of peak"
+                text += f", {kept.all_in_all:.1%} all in all, {kept.a_day:.1f} rescales"
+                print(f"{kind} {seed} {day.case.family} {each} s {name}: {text}", file=sys.stderr, flush=True)
+        return day.clairvoyant, trials
+
+
+def compare(
+    kind: str, seeds: Sequence[int], classes: Sequence[float], who: Sequence[str], *, apart: bool, processes: int
+) -> None:
+    found = Parallel(processes)(delayed(_of_a_seed)(kind, seed, classes, who, apart) for seed in seeds)
+    bounds, days = zip(*found, strict=True)
     free, few = (_mean(each) for each in zip(*bounds, strict=True))
-    print(f"\n{kind} (simulated), {len(seeds)} days; clairvoyant {free:.1%}, with ten changes {few:.1%}")
-    heads = ("in target", "outside", "worst", "of peak", "a day", "most")
-    print(f"{'standstill':>10}  {'policy':<14}" + "".join(f"{head:>10}" for head in heads))
-    for (each, name), rows in trials.items():
-        worst = min(t.outside for t, _ in rows)
-        print(
-            f"{each:>8} s  {name:<14}{_mean(t.in_target for t, _ in rows):>10.3%}"
-            f"{_mean(t.outside for t, _ in rows):>10.3%}{worst:>10.3%}{_mean(share for _, share in rows):>10.1%}"
-            f"{_mean(t.rescales for t, _ in rows):>10.1f}{max(t.rescales for t, _ in rows):>10}"
-        )
+    print(f"\n{kind} (simulated), {len(seeds)} jobs; clairvoyant {free:.1%}, with ten changes a day {few:.1%}")
+    heads = ("in target", "outside", "worst", "of peak", "all in all", "a day", "most")
+    print(f"{'standstill':>10}  {'policy':<14}" + "".join(f"{head:>11}" for head in heads))
+    for each in classes:
+        for name in who:
+            _show(each, name, [day[each, name] for day in days])
     for name in who:
-        more = sum(trials[dear, name][i][0].rescales > trials[cheap, name][i][0].rescales
-                   for cheap, dear in pairwise(classes) for i in range(len(seeds)))  # fmt: skip
+        more = sum(day[dear, name].trial.rescales > day[cheap, name].trial.rescales
+                   for cheap, dear in pairwise(classes) for day in days)  # fmt: skip
         print(f"{name}: {more} of {len(seeds) * (len(classes) - 1)} pairs in which the dearer rescales were more")
+    if set(who) == set(WHO):
+        better = sum(day[each, "autotrascale"].all_in_all < day[each, "constants"].all_in_all
+                     for each in classes for day in days)  # fmt: skip
+        print(f"all in all less than by the constants: {better} of {len(seeds) * len(classes)}")
+
+
+def _show(standstill: float, name: str, rows: Sequence[Kept]) -> None:
+    trials = [row.trial for row in rows]
+    print(
+        f"{standstill:>8} s  {name:<14}{_mean(t.in_target for t in trials):>11.3%}"
+        f"{_mean(t.outside for t in trials):>11.3%}{min(t.outside for t in trials):>11.3%}"
+        f"{_mean(row.of_peak for row in rows):>11.1%}{_mean(row.all_in_all for row in rows):>11.1%}"
+        f"{_mean(row.a_day for row in rows):>11.1f}{max(row.a_day for row in rows):>11.1f}"
+    )
 
 
 def take_apart(kind: str, seeds: Sequence[int], standstill: float, who: str, *, apart: bool) -> None:
@@ -117,7 +174,7 @@ def take_apart(kind: str, seeds: Sequence[int], standstill: float, who: str, *, 
     rows: list[dict[str, float]] = []
     for seed in seeds:
         day = Day.of(kind, seed, cases)
-        case, whole = day.with_rescales(CLASSES[standstill]), sum(day.peak) * DAY
+        case, whole = day.with_rescales(CLASSES[standstill]), sum(day.peak) * day.seconds
         instances, sums = _least_for(case), dict.fromkeys(PARTS, 0.0)
         before: list[State] = []
 
@@ -127,10 +184,10 @@ def take_apart(kind: str, seeds: Sequence[int], standstill: float, who: str, *, 
                 _add(sums, before.pop(), state.clock.now, instances)
             before.append(state)
 
-        trial = one_day(case, day.schedule, rules_of(case, who, seed), seed, day.peak, seen)
+        trial = day.kept(standstill, who, seen)
         row = {name: value / whole for name, value in sums.items()}
         share = trial.instance_hours / day.static.instance_hours
-        row |= {"clairvoyant": day.clairvoyant, "twice": share}
+        row |= {"clairvoyant": day.clairvoyant[0], "twice": share}
         rows.append(row)
         print(f"{kind} {seed} {case.family}: " + ", ".join(f"{name} {row[name]:.1%}" for name in PARTS), flush=True)
     print(f"\n{kind} (simulated), {standstill} s, {who}, of the static peak")
@@ -167,8 +224,7 @@ def figures() -> dict[str, object]:
     day = Day.of("diurnal", 0, jobs())
     shares = {}
     for name in WHO:
-        trial = one_day(day.with_rescales(CLASSES[0.2]), day.schedule, rules_of(day.case, name, 0), 0, day.peak)
-        shares[name] = round(trial.instance_hours / day.static.instance_hours, 4)
+        shares[name] = round(Kept.of(day, day.kept(0.2, name)).of_peak, 4)
     return {"simulated": True, "days": 1, "of_static_peak": shares}
 
 
@@ -180,15 +236,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--kind", default="diurnal", choices=KINDS)
+    parser.add_argument("--kind", default="diurnal", choices=(*KINDS, *OTHER_KINDS))
     parser.add_argument("--classes", type=float, nargs="*", default=tuple(CLASSES), choices=tuple(CLASSES))
     parser.add_argument("--who", nargs="*", default=WHO, choices=WHO)
     parser.add_argument("--apart", action="store_true", help="families that nothing was chosen on")
+    parser.add_argument("-j", "--processes", type=int, default=PROCESSES)
     parser.add_argument("--why", action="store_true", help="take apart what is left to the clairvoyant")
     arguments = parser.parse_args()
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     if not arguments.why:
-        compare(arguments.kind, seeds, sorted(arguments.classes), arguments.who, apart=arguments.apart)
+        compare(arguments.kind, seeds, sorted(arguments.classes), arguments.who, apart=arguments.apart,
+                processes=arguments.processes)  # fmt: skip
         return
     for standstill in arguments.classes:
         for name in arguments.who:

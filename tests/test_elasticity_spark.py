@@ -41,7 +41,7 @@ def test_a_case_is_measured_again_alone_and_another_machine_measures_all_again()
 
 def test_every_case_can_be_run_and_is_of_a_policy_that_is_known() -> None:
     names = [case.name for case in all_cases()]
-    assert len(set(names)) == len(names) == 1 + len(BENCHES) * 2 * len(POLICIES)
+    assert len(set(names)) == len(names) == 2 + len(BENCHES) * 2 * len(POLICIES)
     assert set(POLICIES) <= set(known())
     for bench in BENCHES.values():
         file = validate(bench.content(), JobFile, place=bench.name)
@@ -67,11 +67,17 @@ def test_all_policies_begin_with_the_same_reading(engine: ScriptedEngine) -> Non
     assert rows["none"]["k"] == list(WORDCOUNT.up.values())
     swept = measure(Case("wordcount", "sweep"), job, same, seed=0)
     assert [point["p"] for point in swept["points"]] == [1, 2, 3, 4, 5, 6]
+    raised = measure(Case("wordcount", "rates"), job, same, seed=0)
+    assert [point["rate"] for point in raised["points"]] == [200, 300, 400, 500, 600]
     cases = {f"wordcount up {policy}": {**row, "load_before": 1.0} for policy, row in rows.items()}
     result = {
         "machine": {"cores": 2, "python": "3"},
         "slow": 1.0,
-        "cases": {**cases, "wordcount sweep": {**swept, "load_before": 1}},
+        "cases": {
+            **cases,
+            "wordcount sweep": {**swept, "load_before": 1},
+            "wordcount rates": {**raised, "load_before": 1},
+        },
     }
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     for name, told in FIGURES.items():

@@ -235,6 +235,8 @@ class Fire:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
                 outcome.kills += 1
+                if victim != "executor":
+                    _await_death(self.host)
 
     def _pids(self, victim: str) -> list[int]:
         if victim == "host":
@@ -312,6 +314,17 @@ def difference(job: Job, records: int) -> tuple[int, int]:
     """How many are missing in the results, and how many are there too often."""
     found, expected = job.found(), job.expected(records)
     return (expected - found).total(), (found - expected).total()
+
+
+def _await_death(pid: int) -> None:
+    """A host ends a moment after its JVM, and itself not at once: whoever looked before would find that all is well."""
+    until = time.monotonic() + _GONE_WITHIN
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        while process.status() != psutil.STATUS_ZOMBIE or process.num_threads() > 1:
+            if time.monotonic() > until:
+                return
+            time.sleep(0.02)
 
 
 def _named(process: psutil.Process) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from autotrascale.execute.simulator.case import Case
-from autotrascale.execute.simulator.families import draw
-from autotrascale.execute.simulator.presets import WORDCOUNT
+from autotrascale.execute.simulator.presets import PRESETS
 from autotrascale.execute.simulator.schedules import DAY, Noisy, Schedule, Steps
 from benchmarks.loop_bench import (
     CHANGES,
@@ -30,20 +29,21 @@ from benchmarks.loop_bench import (
 POLICIES = (
     "autotrascale", "ds2", "drs-true", "drs-observed", "dhalion", "threshold", "queueing", "queueing-path", "none",
 )  # fmt: skip
-JOBS = {"wordcount": 0, "contention": 2}  # and the seed of their days
+JOBS = ("wordcount", "yahoo")
+SEED = 0  # of their days: the same hours, in proportion to what each job was tuned at
 KINDS = ("diurnal", "steps")
 UNSETTLED = 600.0  # s
 
 
 def cases() -> Sequence[Mapping[str, Any]]:
     return [
-        {"job": name, "kind": kind, "policy": policy, "seed": seed}
-        for name, seed in JOBS.items() for kind in KINDS for policy in (*POLICIES, "clairvoyant")
+        {"job": name, "kind": kind, "policy": policy, "seed": SEED}
+        for name in JOBS for kind in KINDS for policy in (*POLICIES, "clairvoyant")
     ]  # fmt: skip
 
 
 def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
-    there = WORDCOUNT if case["job"] == "wordcount" else draw(case["job"], 1)
+    there = PRESETS[case["job"]]
     return a_day(there, trace(case["kind"], case["seed"], there.rate), case["policy"], case["seed"])
 
 

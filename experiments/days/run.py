@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autotrascale.views.plots.plot import Axis, Plot, Series
-from experiments.days.measure import POLICIES, cases, measure
+from experiments.days.measure import JOBS, POLICIES, cases, measure
 from experiments.shared.claim import Claim, Pair, Result
 from experiments.shared.documents import percent, table
 
@@ -19,7 +19,6 @@ TITLES = {
 SHORT = {"autotrascale": "ours", "drs-true": "DRS t", "drs-observed": "DRS o", "queueing": "queue f",
          "queueing-path": "queue p", "ds2": "DS2", "dhalion": "Dhalion", "threshold": "threshold",
          "none": "none"}  # fmt: skip
-JOBS = ("wordcount",)  # `contention` can be measured too, at twice the time
 WELL = 0.98  # share of the day in target that a day is held with
 
 
@@ -81,7 +80,9 @@ def _summary(found: Result) -> str:
         least = day["clairvoyant"]["of_peak"]
         ours = day["autotrascale"]
         held = [p for p in POLICIES[1:-1] if day[p]["in_target"] >= WELL]
-        rivals = f"{len(held)} of {len(POLICIES) - 2} other policies hold {percent(WELL, 0)} of it"
+        rivals = (
+            f"{len(held)} of {len(POLICIES) - 2} other policies hold{'s' * (len(held) == 1)} {percent(WELL, 0)} of it"
+        )
         if held:
             cheapest = min(held, key=lambda p: day[p]["of_peak"])
             rivals += f", the cheapest ({TITLES[cheapest]}) at {day[cheapest]['of_peak'] / least:.2f}"
@@ -116,7 +117,7 @@ def _plots(found: Result) -> list[Plot]:
 
 
 CLAIM = Claim(
-    "days", lambda: [case for case in cases() if case["job"] in JOBS], measure, result,
+    "days", cases, measure, result,
     figures={"summary": _summary, "cost": _cost, "settled": _settled},
     plots={"days.svg": _plots},
     code=("benchmarks/loop_bench.py",),

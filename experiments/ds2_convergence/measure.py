@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autotrascale.domain.target import Target
+from autotrascale.execute.simulator.case import Case
 from autotrascale.execute.simulator.dynamics import FluidJob
 from autotrascale.plan.policies import Policy, create
 from experiments.shared.driving import engine
@@ -32,7 +33,7 @@ def cases() -> Sequence[Mapping[str, Any]]:
 
 def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
     if "policy" in case:
-        return _word_count(create(case["policy"], Target(1.0)))
+        return word_count(create(case["policy"], Target(1.0)), job("dhalion-wordcount"))
     there = job(f"ds2-{case['query']}{'-steep' * (case['growth'] == 'steep')}")
     running, policy = engine(there, case["seed"]), create("ds2")
     k, way = case["initial"], []
@@ -50,9 +51,8 @@ def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"way": way}
 
 
-def _word_count(policy: Policy) -> Mapping[str, Any]:
+def word_count(policy: Policy, there: Case) -> Mapping[str, Any]:
     """A policy in charge of the running job, from one instance of each operator, until it stands still."""
-    there = job("dhalion-wordcount")
     running = FluidJob(there.job, there.topology, there.source_rates, (1, 1, 1), p_max=there.p_max)
     changes: list[dict[str, Any]] = [{"at": 0.0, "k": [1, 1]}]
     quiet = 0

@@ -1,4 +1,5 @@
-"""What is run: two jobs on real Spark, by six policies, from too little and from too much; and one job at 1 to 6 each.
+"""What is run: two jobs on real Spark, by six policies, from too little and from too much; and one job at 1 to 6 each,
+and with 2 each at rates that rise.
 
 The paper's cluster has 40 slots for an operator. Here two cores have 12, and operators stall for each record as a
 blocking call would: that takes time and no CPU, so that parallelism shows its effect. Starts are the paper's (Tables II
@@ -10,9 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["up", "down", "sweep"]
+Kind = Literal["up", "down", "sweep", "rates"]
 POLICIES = ("none", "ds2", "drs-true", "drs-observed", "dhalion", "autrascale")
 SWEEP = (1, 2, 3, 4, 5, 6)
+FIXED = 2  # instances of each operator while the rate rises
+# Of the job's rate. The paper's job carries 250,000/s with two each and is offered 100,000 to 300,000.
+RISING = (0.25, 0.375, 0.5, 0.625, 0.75)
 MOST_TRIALS = 8  # of one case
 SLOTS = 12
 
@@ -60,7 +64,7 @@ BENCHES = {bench.name: bench for bench in (WORDCOUNT, YAHOO)}
 
 @dataclass(frozen=True)
 class Case:
-    """`policy` is empty in a sweep."""
+    """`policy` is empty where nobody decides: in a sweep, and while rates rise."""
 
     bench: str
     kind: Kind
@@ -77,7 +81,7 @@ def all_cases() -> list[Case]:
         case
         for name in BENCHES
         for case in (
-            *([Case(name, "sweep")] if name == "wordcount" else []),
+            *([Case(name, "sweep"), Case(name, "rates")] if name == "wordcount" else []),
             *(Case(name, kind, policy) for kind in ("up", "down") for policy in POLICIES),
         )
     ]

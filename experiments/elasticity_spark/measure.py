@@ -12,7 +12,7 @@ from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.engine import Engine
 from autotrascale.plan.policies import PolicyChoice
 from autotrascale.tuning import Evaluation, Outcome, Tuning, tune
-from experiments.elasticity_spark.cases import BENCHES, MOST_TRIALS, SWEEP, Case
+from experiments.elasticity_spark.cases import BENCHES, FIXED, MOST_TRIALS, RISING, SWEEP, Case
 
 
 class SameStart:
@@ -54,23 +54,27 @@ class SameStart:
 def measure(case: Case, job: Job, engine: SameStart, seed: int) -> dict[str, Any]:
     began = time.monotonic()
     engine.begin()
-    found = swept(job, engine) if case.kind == "sweep" else elastic(case, job, engine, seed)
+    found = elastic(case, job, engine, seed) if case.policy else {"rate": job.rate, "points": swept(case, job, engine)}
     return {**found, "seconds": round(time.monotonic() - began, 1)}
 
 
-def swept(job: Job, engine: SameStart) -> dict[str, Any]:
-    """Throughput and latency with so many instances of every operator."""
-    points = []
-    for p in SWEEP:
-        trial = engine.run(dict.fromkeys(job.topology, p), job.source_rates)
-        snapshot = trial.snapshot
-        points.append({
-            "p": p, "verdict": trial.verdict.value, "throughput": None if snapshot is None else snapshot.throughput,
-            "latency": None if snapshot is None else snapshot.latency_seconds.mean,
-            "batch_seconds": None if snapshot is None else snapshot.batch_seconds,
-            "starved": trial.shortage is not None,
-        })  # fmt: skip
-    return {"rate": job.rate, "points": points}
+def swept(case: Case, job: Job, engine: SameStart) -> list[dict[str, Any]]:
+    """Throughput and latency with so many instances of every operator, or with a few at a rate that rises."""
+    at = [(p, 1.0) for p in SWEEP] if case.kind == "sweep" else [(FIXED, share) for share in RISING]
+    return [_point(p, share, job, engine) for p, share in at]
+
+
+def _point(p: int, share: float, job: Job, engine: SameStart) -> dict[str, Any]:
+    rates = {name: rate * share for name, rate in job.source_rates.items()}
+    trial = engine.run(dict.fromkeys(job.topology, p), rates)
+    snapshot = trial.snapshot
+    return {
+        "p": p, "rate": job.rate * share, "verdict": trial.verdict.value,
+        "throughput": None if snapshot is None else snapshot.throughput,
+        "latency": None if snapshot is None else snapshot.latency_seconds.mean,
+        "batch_seconds": None if snapshot is None else snapshot.batch_seconds,
+        "starved": trial.shortage is not None,
+    }  # fmt: skip
 
 
 def elastic(case: Case, job: Job, engine: SameStart, seed: int) -> dict[str, Any]:

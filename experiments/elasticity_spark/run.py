@@ -1,4 +1,4 @@
-"""The papers' elasticity comparison on real Spark, and one job at 1 to 6 instances of each operator.
+"""The papers' elasticity comparison on real Spark, and one job at 1 to 6 instances each and at rising rates.
 
     python -m experiments.elasticity_spark.run                     # what is not measured yet; then the tables
     python -m experiments.elasticity_spark.run --anew              # all of it, or what --only names

@@ -79,12 +79,20 @@ def _both(ours: Result, theirs: Result) -> str:
 
 
 def sweep(result: Result) -> str:
-    found = result["cases"].get("wordcount sweep")
+    return _points(result, "wordcount sweep", "p", lambda each: f"{each['p']}")
+
+
+def rates(result: Result) -> str:
+    return _points(result, "wordcount rates", "offered", lambda each: f"{each['rate']:,.0f}/s")
+
+
+def _points(result: Result, name: str, head: str, first: Callable[[Result], str]) -> str:
+    found = result["cases"].get(name)
     if found is None:
-        return "Not measured yet."
-    rows = [(each["p"], _number(each["throughput"], ",.0f", "/s"), _number(each["latency"], ".2f", " s"),
+        return f'Not measured yet: `--only "{name}"`.'
+    rows = [(first(each), _number(each["throughput"], ",.0f", "/s"), _number(each["latency"], ".2f", " s"),
              _number(each["batch_seconds"], ".2f", " s"), each["verdict"]) for each in found["points"]]  # fmt: skip
-    return table(("p", "throughput", "latency", "longest batch", "verdict"), rows)
+    return table((head, "throughput", "latency", "longest batch", "verdict"), rows)
 
 
 def circumstances(result: Result) -> str:
@@ -126,5 +134,6 @@ FIGURES: Mapping[str, Callable[[Result], str]] = {
     "elasticity": elasticity,
     "saved": saved,
     "sweep": sweep,
+    "rates": rates,
     "circumstances": circumstances,
 }

@@ -35,6 +35,8 @@ NAMES = (
     "rate_changes",
     "algorithm_time",
     "ds2_convergence",
+    "ds2_accuracy",
+    "ds2_two_phases",
     "elastic_pulsar",
     "days",
     "search_quality",

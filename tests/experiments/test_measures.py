@@ -8,12 +8,15 @@ import pytest
 from autotrascale.execute.simulator.schedules import Constant, Noisy, Steps
 from autotrascale.plan.policies import create
 from experiments.days.measure import changes_of, hourly, settled
+from experiments.ds2_accuracy.measure import measure as choose
 from experiments.ds2_convergence.measure import measure as converge
+from experiments.ds2_two_phases.measure import measure as run_phases
 from experiments.elastic_pulsar.functions import Function
 from experiments.elastic_pulsar.measure import run as run_functions
 from experiments.elasticity.measure import measure as scale
 from experiments.floors.measure import measure as find
 from experiments.rate_changes.measure import measure as change
+from experiments.rate_changes.run import METHODS
 from experiments.shared.published import published
 from experiments.throughput_and_latency.measure import measure as look
 
@@ -42,7 +45,8 @@ def test_algorithm_1_runs_its_bootstrap_set_first() -> None:
 
 def test_a_change_of_rate_is_measured_of_every_method_with_the_same_job() -> None:
     found = change({"job": "q11", "factor": None, "seed": 0})
-    assert set(found) == {"ds2", "ds2-usual", "ds2-headroom", "ds2-hindsight", "algorithm-2", "transfer", "cold"}
+    assert set(found) == set(METHODS)
+    assert found["ds2-ratio"]["k"] == published("q11/floor")
     assert found["ds2"]["instances"] <= found["ds2-usual"]["instances"]
     assert 0.3 <= found["ds2-headroom"]["utilisation"] <= 1.0
     assert found["ds2-hindsight"]["qos"]
@@ -58,6 +62,31 @@ def test_ds2_needs_one_decision_where_speed_does_not_depend_on_the_number() -> N
 def test_ds2_sizes_the_word_count_in_one_step() -> None:
     found = converge({"policy": "ds2"})
     assert (found["end"], found["steps"]) == ([10, 20], 1)
+
+
+def test_ds2_follows_a_rate_that_halves_by_the_published_decisions_up_and_to_the_least_down() -> None:
+    found = run_phases({"policy": "ds2"})
+    ways = [each["k"] for each in found["changes"]]
+    assert ways[:2] == published("flink-wordcount/up")[1:]
+    assert ways[-1] == found["least"]["second"]
+    assert found["least"]["first"] == published("flink-wordcount/up")[-1]
+
+
+def test_what_keeps_up_has_a_latency_that_more_instances_lower_and_what_misses_the_rate_has_none() -> None:
+    found = choose({"query": "Q8", "growth": "even"})
+    assert (
+        {k for chosen in found["chosen"].values() for k in chosen} == {found["least"]} == {published("ds2/final")["Q8"]}
+    )
+    for at in found["around"]:
+        assert (at["latency"] is None) == (at["carried"] < 1) == (at["k"] < found["least"])
+    latencies = [at["latency"]["p99"] for at in found["around"] if at["latency"]]
+    assert latencies == sorted(latencies, reverse=True)
+
+
+def test_ds2_does_not_answer_a_key_that_one_instance_has_alone() -> None:
+    found = choose({"skew": 0.5})
+    assert found["end"] == published("dhalion-wordcount/ds2")["k"]
+    assert found["carried"] == pytest.approx(0.1)
 
 
 def test_a_job_that_falls_behind_has_no_latency() -> None:

@@ -97,6 +97,15 @@ def test_dearer_rescales_are_no_more_of_them_and_free_ones_leave_no_more_instanc
     assert cheap.instances <= dear.instances * shifted
 
 
+@pytest.mark.parametrize(("step_at", "height"), [(1800.0, 1.3), (2700.0, 1.6), (4000.0, 2.0)])
+def test_more_comes_no_later_however_dear_it_is(step_at: float, height: float) -> None:
+    """A job that does not keep up is late until it has more, so no price is weighed against that."""
+    told = [kept(lambda t: 300.0 * (height if t > step_at else 1.0), stop, hours=1.5) for stop in STANDSTILLS]
+    first = [next(each for each in one.moves if each.at > step_at) for one in told]
+    assert len({each.at for each in first}) == 1
+    assert all(sum((each.wanted or {}).values()) > sum((each.running or {}).values()) for each in first)
+
+
 def test_at_a_steady_rate_a_job_is_only_given_less_however_free_rescales_are() -> None:
     """What is learned lets it take less, a step at a time; jitter moves nothing up and down again."""
     rng = np.random.default_rng(3)

@@ -126,6 +126,7 @@ COSTS = Costs(in_place=Line(1.5, 1e-5), hand_over=Line(1.0), preparing=Line(3.0,
         ({"fenced": False, "sink": "kafka"}, "writes to kafka"),
         ({"not_replayable": ("socket",)}, "socket give each record only once"),
         ({"by_batches": "a watermark"}, "it goes by a watermark"),
+        ({"by_batches": "a watermark", "can_follow": True, "named": True}, "no two queries of one name"),
         ({"named": True}, "no two queries of one name"),
         ({"local": False}, "this machine's own disk"),
         ({"committed": False}, "no batch"),
@@ -138,6 +139,15 @@ def test_what_forbids_an_overlap_is_said(changes: dict[str, object], why: str) -
         assert not choice.overlap
         assert choice.why.startswith("in place: ")
         assert why in choice.why
+
+
+def test_what_goes_by_batches_is_led_through_them_which_takes_longer() -> None:
+    led = replace(FREE, by_batches="a watermark", can_follow=True)
+    one, other = (chosen("overlap", found, COSTS) for found in (led, FREE))
+    assert (one.overlap, one.one_by_one, other.one_by_one) == (True, True, False)
+    assert one.takes.both_seconds > other.takes.both_seconds
+    assert one.takes.standstill_seconds == other.takes.standstill_seconds
+    assert not chosen("in-place", led, COSTS).one_by_one
 
 
 def test_nothing_is_overlapped_that_nobody_asked_for() -> None:

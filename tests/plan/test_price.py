@@ -2,19 +2,93 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.look import RescaleTime
-from autotrascale.plan.control.autoscaling.price import MOST_SURE, Price, instance_time
+from autotrascale.plan.control.autoscaling.price import MOST_SURE, Price, Saving, instance_time
 
 SECONDS = st.floats(0.0, 1000.0)
 TIMES = st.builds(RescaleTime, SECONDS, SECONDS)
 WORTH = st.floats(0.0, 600.0)
-PRICES = st.builds(Price, TIMES, WORTH)
+BUSY = st.floats(0.0, 1.2)
+PRICES = st.builds(Price, TIMES, WORTH, BUSY)
 INSTANCES = st.integers(1, 500)
+
+
+@st.composite
+def savings(draw: st.DrawFn) -> tuple[Saving, list[int]]:
+    """A job that is to have less, or other instances; and what of it is given back."""
+    running = draw(st.lists(st.integers(1, 12), min_size=1, max_size=5))
+    wanted = [draw(st.integers(1, 14)) for _ in running]
+    rate, memory = draw(st.floats(1.0, 1e4)), draw(st.floats(0.0, 1e4))
+    saving = Saving.of(draw(PRICES), running, wanted, rate, lambda higher: memory * higher / rate)
+    return saving, [own - k for own, k in zip(running, wanted, strict=True)]
+
+
+@given(PRICES, BUSY, BUSY)
+def test_the_price_grows_with_how_busy_the_job_is_left_and_is_never_less_than_the_standstill(
+    price: Price, one: float, other: float
+) -> None:
+    idle, busy = (price.at(each) for each in sorted((one, other)))
+    taken = price.expected
+    assert taken.standstill_seconds <= idle.late_seconds <= busy.late_seconds
+    least = price.late_worth * taken.standstill_seconds + taken.both_seconds
+    assert least <= idle.job_seconds <= busy.job_seconds
+
+
+@given(st.floats(0.0, 100.0), st.floats(0.0, 0.98), st.floats(1.0, 1e4))
+def test_late_is_until_what_came_in_meanwhile_is_worked_off(stop: float, busy: float, capacity: float) -> None:
+    rate, late = busy * capacity, Price(RescaleTime(stop), 1.0, busy).late_seconds
+    assert rate * late == pytest.approx(capacity * (late - stop))  # what came until then, and what was carried
+
+
+@given(savings())
+def test_a_change_is_taken_where_its_instances_save_together_what_it_costs(case: tuple[Saving, list[int]]) -> None:
+    saving, given_back = case
+    alone = [own for own, n in zip(saving.stays, given_back, strict=True) if n > 0]
+    longest = max((stay for own in alone for stay in own), default=0.0)
+    added = -sum(n for n in given_back if n < 0)
+    saves = sum(map(sum, alone)) - added * longest
+    assert saving.saved(given_back) == pytest.approx(saves, rel=1e-9, abs=1e-6)
+    costs = saving.price.instance_seconds(saving.running)
+    assert saving.pays(given_back) == (saving.saved(given_back) > 0 and saving.saved(given_back) >= costs)
+
+
+@given(savings())
+def test_one_instance_that_was_long_too_much_is_not_hidden_by_one_that_was_not(case: tuple[Saving, list[int]]) -> None:
+    """Whoever waits for the last of them to have been spare for long gives each back later than it is worth."""
+    saving, given_back = case
+    if min(given_back) < 0 or sum(given_back) == 0:
+        return
+    last = min(stay for own in saving.stays for stay in own)
+    assert saving.saved(given_back) >= sum(given_back) * last * (1 - 1e-9)
+    for i in range(len(given_back)):  # nor one operator by another
+        alone = [n if j == i else 0 for j, n in enumerate(given_back)]
+        assert saving.saved(alone) <= saving.saved(given_back) * (1 + 1e-9)
+
+
+@given(savings(), st.floats(0.0, 1.0))
+def test_what_is_given_back_for_a_dear_change_is_given_back_for_a_cheaper(
+    case: tuple[Saving, list[int]], part: float
+) -> None:
+    saving, given_back = case
+    taken, price = saving.price.expected, saving.price
+    less = RescaleTime(part * taken.standstill_seconds, part * taken.both_seconds)
+    cheaper = replace(saving, price=replace(price, expected=less))
+    assert cheaper.pays(given_back) or not saving.pays(given_back)
+
+
+@given(savings())
+def test_what_gives_nothing_back_saves_nothing(case: tuple[Saving, list[int]]) -> None:
+    saving, given_back = case
+    if sum(given_back) <= 0:
+        assert saving.saved(given_back) <= 1e-6
+        assert not saving.pays(given_back) or saving.price.job_seconds == 0
 
 
 @given(PRICES, SECONDS, SECONDS, INSTANCES, st.floats(0.0, 1e7), st.floats(1e-9, 1e-2))
@@ -22,7 +96,7 @@ def test_a_dearer_rescale_is_never_worth_it_where_a_cheaper_is_not(
     price: Price, stop: float, both: float, running: int, saved: float, growth: float
 ) -> None:
     taken = price.expected
-    dearer = Price(RescaleTime(taken.standstill_seconds + stop, taken.both_seconds + both), price.late_worth)
+    dearer = replace(price, expected=RescaleTime(taken.standstill_seconds + stop, taken.both_seconds + both))
     assert price.pays(saved, running) or not dearer.pays(saved, running)
     assert price.horizon(growth, 300.0, 3600.0) <= dearer.horizon(growth, 300.0, 3600.0)
 
@@ -34,7 +108,7 @@ def test_the_cheaper_a_rescale_is_the_surer_it_must_be(one: Price, other: Price,
 
 
 def test_what_was_asked_for_holds_for_ten_seconds_in_place() -> None:
-    assert Price(RescaleTime(10.0), 20.0).confidence(0.75) == 0.75
+    assert Price(RescaleTime(10.0), 20.0).confidence(0.75) == pytest.approx(0.75)
     assert Price(RescaleTime(0.2, 10.0), 20.0).confidence(0.75) == 0.95
 
 
@@ -66,13 +140,13 @@ def test_the_horizon_is_the_cheapest_there_is(stop: float, growth: float, other:
 def test_what_a_change_costs_is_told_in_words() -> None:
     price = Price(RescaleTime(0.2, 10.0), 60.0)
     assert price.job_seconds == pytest.approx(46.0)  # 0.6 s late, at a minute of the job each, and 10 s
-    reason = price.against(2, 1800.0, 10)
-    assert reason.text == (
-        "a change costs about 200 ms of standstill and 10.00 s of running twice, worth 7.67 instance-minutes;"
-        " 2 less save 60 instance-minutes before the load is expected back"
+    saving = Saving(price, 10, ((2400.0, 1200.0),))
+    assert saving.weighed((2,)).text == (
+        "a change costs about 200 ms of standstill (600 ms late) and 10.00 s of running twice, worth 7.67"
+        " instance-minutes; 2 less save 60 instance-minutes before the load is expected back"
     )
-    assert price.against(1, 60.0, 10).text.endswith("1 less save 1 instance-minutes before the load is expected back:"
-                                                    " too little")  # fmt: skip
+    little = replace(saving, stays=((60.0,),)).weighed((1,)).text
+    assert little.endswith("1 less save 1 instance-minutes before the load is expected back: too little")
     assert "for 20 min ahead" in price.ahead(1200.0, 10).text
 
 

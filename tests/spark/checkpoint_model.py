@@ -159,6 +159,10 @@ class Disk:
         self._put(self.offsets, own + 1, (end, self.partitions()))
         return own + 1
 
+    def repeat(self, original: Disk, batch: int, number: int) -> None:
+        """As `copying_checkpoints.repeat`."""
+        self._put(self.offsets, number, (original.offsets[batch][0], self.partitions()))
+
     # -- what there is ------------------------------------------------------------------------------------------------
 
     def newest(self) -> tuple[int, int]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.host import copying_checkpoints
 from autotrascale.execute.spark.host.fence import Fence
+from autotrascale.execute.spark.host.replaying import Replay
 from autotrascale.execute.spark.query import generation
 from autotrascale.execute.spark.query.checkpoint import MoveState, in_the_way, next_step
 from autotrascale.execute.spark.query.generation import Generation, Visible
@@ -56,6 +59,28 @@ class Home:
         self.live = second  # generation.json is replaced
         self.handed_over += 1
 
+    def follow(self, wanted: int, meanwhile: tuple[int, ...]) -> None:
+        """As `Replay` does it: by each of the first query's batches, those without records too."""
+        first, copied = self.live, self.live.newest()[1]
+        second = first.copied(copied)
+        self._with_quiet_ones(meanwhile[0])
+        while (step := next_step(second.found(), wanted)) is not None:
+            assert isinstance(step, MoveState)
+            second.move(step.partitions)
+        raised = second.newest()[1] - copied
+        for more in meanwhile[1:]:
+            self._repeated(second, first, raised)
+            self._with_quiet_ones(more)
+        self._repeated(second, first, raised)
+        first._cut_off()
+        last = first.newest()[1]
+        assert second.newest() == (last + raised, last + raised)
+        for batch in range(copied, last + 1):
+            assert second.offsets[batch + raised][0] == first.offsets[batch][0]
+        second.visible = first.visible.handed_over(last, last + raised)
+        self.live = second
+        self.handed_over += 1
+
     def cut_short(self, wanted: int, writes: int) -> None:
         """As `Changes.rescale` does it with a batch that is stopped after so many writes."""
         self.end += 10
@@ -84,6 +109,18 @@ class Home:
             self.take_along(wanted)
         self.live.prepare(wanted)
 
+    def _with_quiet_ones(self, batches: int) -> None:
+        """Behind each, one that only moves the watermark on."""
+        for _ in range(batches):
+            self.runs(1)
+            self.live.batch(self.end)
+
+    def _repeated(self, second: Disk, first: Disk, raised: int) -> None:
+        for batch in range(second.newest()[1] - raised + 1, first.newest()[1] + 1):
+            second.repeat(first, batch, batch + raised)
+            second.visible = Visible(batch + raised)
+            second.batch(-1)
+
     def _given(self, second: Disk, first: Disk) -> int:
         muted = second.give(first, first.newest()[1])
         second.visible = Visible(muted)
@@ -93,18 +130,23 @@ class Home:
 
 
 meanwhile = st.lists(st.integers(0, 3), min_size=3, max_size=3)  # batches of the first query, in an overlap
+followed = meanwhile.map(tuple)  # the same, where the second query is led through them
 cut_after = st.integers(0, 12)  # writes of the batch in flight, in place
 
 
 @given(
     st.integers(1, 3),
-    st.lists(st.tuples(st.integers(1, 4), st.one_of(meanwhile, cut_after)), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(1, 4), st.one_of(meanwhile, followed, cut_after)), min_size=1, max_size=4),
     st.integers(0, 400),
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 60)), max_size=3),
     st.integers(0, 4),
 )
 def test_whenever_the_power_goes_every_record_is_written_once(
-    first: int, rescales: list[tuple[int, list[int] | int]], writes: int, again: list[tuple[int, int]], then: int
+    first: int,
+    rescales: list[tuple[int, list[int] | tuple[int, ...] | int]],
+    writes: int,
+    again: list[tuple[int, int]],
+    then: int,
 ) -> None:
     home = Home(Disk(first))
     home.runs(2)
@@ -114,6 +156,8 @@ def test_whenever_the_power_goes_every_record_is_written_once(
         for wanted, how in rescales:
             if isinstance(how, int):
                 home.cut_short(wanted, how)
+            elif isinstance(how, tuple):
+                home.follow(wanted, how)
             else:
                 home.overlap(wanted, how)
             home.runs(1)
@@ -192,11 +236,68 @@ def test_a_copy_has_what_its_version_of_the_state_is_made_of(
     assert copying_checkpoints.give(original, copy, batch + 1) == batch + 1
     assert json.loads((copy / f"offsets/{batch + 1}").read_text().splitlines()[2]) == {"logOffset": batch + 1}
     assert copying_checkpoints.give(original, copy, batch + 1) == batch + 1
+    # What no input tells apart from the one before is another batch all the same.
+    copying_checkpoints.repeat(original, copy, batch + 1, batch + 2)
+    planned = (copy / f"offsets/{batch + 2}").read_text().splitlines()
+    assert json.loads(planned[1])["batchTimestampMs"] == batch + 1
+    assert json.loads(planned[2]) == {"logOffset": batch + 1}
+    with pytest.raises(EngineError, match="not in its log"):
+        copying_checkpoints.repeat(original, copy, batches, batch + 3)
 
 
 def test_without_a_commit_there_is_nothing_to_copy(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="has no commit"):
         copying_checkpoints.copy(checkpoint(tmp_path / "checkpoint", 1, set()), tmp_path / "checkpoint-1")
+
+
+class Led(Replay):
+    """Of a query that does each batch at once."""
+
+    def _start(self) -> None:
+        self._query = SimpleNamespace(exception=lambda: None, stop=lambda: None)  # type: ignore[assignment]
+        self._lead(self.done + self._raised)
+
+    def _lead(self, number: int) -> None:
+        (self._copy / "commits" / str(number)).write_text("v1")
+
+
+@given(st.integers(0, 3), st.integers(0, 6), st.booleans())
+def test_each_batch_is_planned_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, before: int, more: int, moved: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("led")
+    original, copy = checkpoint(folder / "checkpoint", before + more + 2, set()), folder / "checkpoint-1"
+    for later in range(before + 1, before + more + 1):
+        (original / f"commits/{later}").unlink()
+    since = copying_checkpoints.copy(original, copy)
+    if moved:
+        copying_checkpoints.repeat(original, copy, since, since + 1)
+        (copy / f"commits/{since + 1}").write_text("v1")
+    replay = Led(original, copy, since, lambda _: pytest.fail("nobody builds here"))
+    for later in range(since + 1, since + more + 1):
+        (original / f"commits/{later}").write_text("v1")
+    assert (replay.newest, replay.behind) == (since + more, more)
+    replay.follow(replay.newest, time.monotonic() + 60)
+    assert (replay.done, replay.behind) == (since + more, 0)
+    last = since + more + 1  # which is open
+    muted = replay.come_to(last, time.monotonic() + 60)
+    assert muted == last + moved == copying_checkpoints.newest(copy, "offsets")
+    assert copying_checkpoints.newest(copy, "commits") == muted - 1
+    for batch in range(since, last + 1):
+        theirs, ours = (
+            (each / f"offsets/{number}").read_text() for each, number in ((original, batch), (copy, batch + moved))
+        )
+        assert ours == theirs
+    assert replay.come_to(last, 0) == muted  # once it was given
+
+
+def test_who_does_not_come_in_time_is_not_handed_over_to(tmp_path: Path) -> None:
+    original, copy = checkpoint(tmp_path / "checkpoint", 4, set()), tmp_path / "checkpoint-1"
+    (original / "commits/2").unlink()
+    replay = Led(original, copy, copying_checkpoints.copy(original, copy), lambda _: pytest.fail("nobody builds here"))
+    (original / "commits/2").write_text("v1")
+    with pytest.raises(EngineError, match="did not come to batch 3 in time"):
+        replay.come_to(3, 0)
 
 
 # -- the fence -------------------------------------------------------------------------------------------------------
@@ -280,6 +381,19 @@ def test_a_generation_writes_once_it_is_live() -> None:
     thread.join()
     assert written == [10]
     assert fence.end(0) == 8
+
+
+def test_there_is_something_to_do_until_it_comes() -> None:
+    fence, written, done = Fence(Visible(), 3), list[int](), list[int]()
+
+    def meanwhile() -> None:
+        done.append(fence.reached)
+        if len(done) == 3:
+            writing(fence, 4, written)
+
+    assert fence.end(30, meanwhile) == 4
+    assert done == [3, 3, 3]
+    assert fence.end(0, meanwhile) == 4
 
 
 def test_the_next_batch_is_the_last_where_one_comes() -> None:

@@ -16,6 +16,8 @@ from autotrascale.execute.spark.connection.messages import (
     CatchUp,
     CaughtUp,
     CheckpointRead,
+    Copied,
+    CopyCheckpoint,
     Describe,
     Described,
     Done,
@@ -30,7 +32,7 @@ from autotrascale.execute.spark.connection.messages import (
 from autotrascale.execute.spark.query import generation
 from autotrascale.execute.spark.query.checkpoint import Checkpoint, Planned, Store
 from autotrascale.execute.spark.query.generation import Generation, Visible
-from autotrascale.execute.spark.query.overlapping import NotHandedOverError, Overlap
+from autotrascale.execute.spark.query.overlapping import NeverNearError, NotHandedOverError, Overlap
 from autotrascale.execute.spark.query.query import Query
 from autotrascale.execute.spark.query.rescaling import Changes, NotBuiltError
 from autotrascale.execute.spark.query.taking_along import take_along
@@ -38,6 +40,8 @@ from autotrascale.execute.spark.settings import SparkSettings
 
 SETTINGS = SparkSettings("m:a", rescale="overlap")
 BEFORE, AFTER = {"source": 1, "count": 2}, {"source": 1, "count": 3}
+ROUNDS = [CaughtUp(4.0, 3, 5, 5), CaughtUp(2.0, 5, 1, 1)]  # batch by batch, and it comes up
+TOO_SLOW = [CaughtUp(4.0, 3, 5, 5), CaughtUp(5.0, 5, 9, 9)]
 STEPS = ["CopyCheckpoint", "Repartition", "CatchUp", "HandOver", "LetWrite"]
 ALONG = ["CopyCheckpoint", "Repartition", "GiveBatch"]
 HANDED_OVER = HandedOver("B", Visible(9, 4), 100.0, 0.5)
@@ -49,6 +53,7 @@ class FakeHost:
 
     query: Query
     breaks: tuple[str, type[Exception]] | None = None
+    rounds: list[CaughtUp] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     live: dict[str, Generation] = field(default_factory=dict)  # at each step
     ready: Any = field(default_factory=lambda: SimpleNamespace(slots=8, job="j"))
@@ -69,7 +74,7 @@ class FakeHost:
     def ask(self, message: Message, seconds: float) -> Message:
         assert seconds > 0
         name = type(message).__name__
-        if name in (*STEPS, *ALONG):
+        if name in (*STEPS, *ALONG, "LeaveBehind"):
             self.asked.append(name)
             self.live[name] = generation.read(self.query.folder)
         if self.breaks and name == self.breaks[0]:
@@ -84,8 +89,11 @@ class FakeHost:
                 store = Store("0", 0, (1, 2, 3))
                 stores = tuple(Store("0", part, store.versions) for part in range(3))
                 return CheckpointRead(Checkpoint((Planned(1, self.partitions),), (1,), stores))
-            case CatchUp():
-                return CaughtUp(0.2, True)
+            case CopyCheckpoint():
+                return Copied(1)
+            case CatchUp(since=since):
+                assert (since == 1) == bool(self.rounds)
+                return self.rounds.pop(0) if self.rounds else CaughtUp(0.2, 1)
             case GiveBatch():
                 return Given(3)  # behind the move
             case HandOver():
@@ -120,6 +128,36 @@ def test_the_second_is_live_before_it_writes(query: Query) -> None:
     assert change.downtime_seconds == pytest.approx(0.7)  # from its last write to the second's first
     again = Query.left(SETTINGS, query.folder, AFTER, {"source": 10.0})
     assert (again.generation, again.checkpoint) == (second, query.checkpoint)
+
+
+def test_one_that_is_led_through_the_batches_takes_over_once_it_is_near(query: Query) -> None:
+    host = FakeHost(query, rounds=list(ROUNDS))
+    change = overlap(host).rescale(query, AFTER, one_by_one=True)
+    assert host.asked == [*STEPS[:2], "CatchUp", *STEPS[2:]]
+    assert change.phases["catch_up"] == 6.0
+    assert query.generation == Generation(1, Visible(9, 4))
+
+
+def test_one_that_does_not_keep_up_is_left_behind_and_nothing_else_changes(query: Query) -> None:
+    host = FakeHost(query, rounds=list(TOO_SLOW))
+    query.next_checkpoint.mkdir()
+    with pytest.raises(NeverNearError, match="it would never come up"):
+        overlap(host).rescale(query, AFTER, one_by_one=True)
+    assert host.asked == [*STEPS[:2], "CatchUp", "CatchUp", "LeaveBehind"]
+    assert (query.generation, query.parallelism) == (Generation(), BEFORE)
+    assert Path(query.checkpoint).exists()
+    assert not query.next_checkpoint.exists()
+
+
+@pytest.mark.parametrize("step", STEPS[:-1])
+def test_what_breaks_while_it_is_led_leaves_nothing_behind(query: Query, step: str) -> None:
+    host = FakeHost(query, (step, QueryFailedError), list(ROUNDS))
+    query.next_checkpoint.mkdir()
+    with pytest.raises(NotHandedOverError, match="planted"):
+        overlap(host).rescale(query, AFTER, one_by_one=True)
+    assert host.asked[-2:] == [step, "LeaveBehind"]
+    assert generation.read(query.folder) == Generation()
+    assert not query.next_checkpoint.exists()
 
 
 @pytest.mark.parametrize("step", STEPS[:-1])

@@ -25,7 +25,7 @@ from autotrascale.execute.live import Look, Rescaled
 from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
 from autotrascale.execute.spark.connection.hosting import Hosting
 from autotrascale.execute.spark.connection.processes import end_leftovers
-from autotrascale.execute.spark.query.overlapping import NotHandedOverError, Overlap
+from autotrascale.execute.spark.query.overlapping import NeverNearError, NotHandedOverError, Overlap
 from autotrascale.execute.spark.query.query import Query, now_ms
 from autotrascale.execute.spark.query.rescaling import POLL_SECONDS, Change, Changes, NotBuiltError
 from autotrascale.execute.spark.settings import SparkSettings
@@ -181,8 +181,12 @@ class LiveSpark:
         overlap = Overlap(changes)
         choice = overlap.choice(query, wanted)
         self._takes = choice.takes
-        change = overlap.rescale(query, wanted) if choice.overlap else changes.rescale(query, wanted, query.rates)
-        return replace(change, how=choice.why)
+        if not choice.overlap:
+            return replace(changes.rescale(query, wanted, query.rates), how=choice.why)
+        try:
+            return replace(overlap.rescale(query, wanted, one_by_one=choice.one_by_one), how=choice.why)
+        except NeverNearError as problem:
+            return replace(changes.rescale(query, wanted, query.rates), how=f"in place: {problem}")
 
     def _rescale_takes(self, connection: Connection, query: Query) -> RescaleTime:
         """As it was expected of the last one: the host is asked before the first, and once."""

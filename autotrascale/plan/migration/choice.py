@@ -2,7 +2,8 @@
 overlap a second query is made ready from a copy of its checkpoint while the first one runs on, and takes over.
 
 An overlap is exact where what the sink gets can be cut off at an offset, where the sources give again what they gave,
-and where the results of records do not hang on the batches that they fell into. What cannot be seen from outside is for
+and where the results of records do not hang on the batches that they fell into, or the second query is led through the
+batches of the first (`following.py`). What cannot be seen from outside is for
 the job's owner to say, so `in-place` is what is done when nothing is asked for.
 """
 
@@ -20,6 +21,7 @@ Rescale = Literal["overlap", "in-place", "auto"]
 # As `python -m benchmarks.handover_bench` measured them on two cores that others wanted too, with --keys of 10000,
 # 100000 and 1000000 (docs/rescaling.md), and as it fits them with --fit.
 MEASURED = Costs(in_place=Line(0.65, 3.4e-6), hand_over=Line(0.38, 1.4e-7), preparing=Line(3.25, 5.3e-6))
+_ONE_BY_ONE = 1.5  # times as long is made ready what is led through batches one by one; reckoned, not measured
 ORDINARY_KEYS = 100_000.0  # of state, where nobody knows how many there are
 
 _WORTH_SECONDS = 0.5  # of standstill that `auto` runs two queries for
@@ -34,6 +36,7 @@ class Situation:
     sink: str = ""  # what it writes to
     not_replayable: tuple[str, ...] = ()
     by_batches: str = ""  # what makes results hang on which batches records fell into
+    can_follow: bool = False  # batch by batch, each as it was in the query that runs
     named: bool = False  # Spark runs no two queries of one name
     local: bool = True  # the checkpoint is on this machine's disk
     committed: bool = True  # there is a commit to copy from
@@ -50,11 +53,15 @@ class Choice:
     overlap: bool
     why: str  # empty where there was nothing to choose
     takes: RescaleTime = _NOTHING  # as far as costs that were measured elsewhere can tell
+    one_by_one: bool = False  # the second query is led through the first one's batches
 
 
 def chosen(asked: Rescale, found: Situation, costs: Costs = MEASURED) -> Choice:
+    if found.by_batches:
+        costs = replace(costs, preparing=costs.preparing.times(_ONE_BY_ONE))
     choice = _chosen(asked, found, costs)
-    return replace(choice, takes=_takes(choice.overlap, found.keys, costs))
+    takes, one_by_one = _takes(choice.overlap, found.keys, costs), choice.overlap and bool(found.by_batches)
+    return replace(choice, takes=takes, one_by_one=one_by_one)
 
 
 def _takes(overlap: bool, keys: float | None, costs: Costs) -> RescaleTime:
@@ -87,7 +94,7 @@ def _obstacle(found: Situation) -> str:
             f"writes to {found.sink or 'an unknown sink'} cannot be cut off at an offset, only those of foreachBatch,"
             " to Spark's own files and to Kafka"
         )
-    if found.by_batches:
+    if found.by_batches and not found.can_follow:
         return f"it goes by {found.by_batches}, and what comes of them depends on where a batch ends"
     if found.named:
         return "it has a name, and Spark runs no two queries of one name"

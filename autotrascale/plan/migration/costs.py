@@ -30,6 +30,9 @@ class Line:
     def at(self, keys: float) -> float:
         return self.seconds + self.per_key * keys
 
+    def times(self, factor: float) -> Line:
+        return Line(self.seconds * factor, self.per_key * factor)
+
 
 @dataclass(frozen=True)
 class Costs:

@@ -99,7 +99,7 @@ class Describe:
 
 @dataclass(frozen=True)
 class CopyCheckpoint:
-    """As of its newest commit; its query may run meanwhile → `Done`"""
+    """As of its newest commit; its query may run meanwhile → `Copied`"""
 
     checkpoint: str
     target: str
@@ -116,11 +116,19 @@ class GiveBatch:
 
 @dataclass(frozen=True)
 class CatchUp:
-    """Run in the copy what the query that runs has committed since, and write nothing → `CaughtUp`"""
+    """Run in the copy what the query that runs has committed since, and write nothing → `CaughtUp`. `since`: batch by
+    batch, each as it was there, since the one that the copy was made as of; None: as one batch."""
 
     parallelism: Mapping[str, int]
     checkpoint: str  # the copy
     load_file: str
+    since: int | None = None
+    within: float = 60.0  # seconds; one that has begun is not broken off
+
+
+@dataclass(frozen=True)
+class LeaveBehind:
+    """The copy that was led through batches is given up; the query that runs goes on → `Done`"""
 
 
 @dataclass(frozen=True)
@@ -190,9 +198,16 @@ class Given:
 
 
 @dataclass(frozen=True)
+class Copied:
+    batch: int  # as of which
+
+
+@dataclass(frozen=True)
 class CaughtUp:
     seconds: float
-    given: bool  # whether there was anything to run
+    given: int  # batches that the copy has run
+    came: int = 0  # batches that the query that runs has committed meanwhile
+    behind: int = 0  # batches that it has committed and the copy has not
 
 
 @dataclass(frozen=True)
@@ -225,8 +240,8 @@ class Failed:
 
 Message = (
     Boot | BuildQuery | StartQuery | StopQuery | Repartition | ReadCheckpoint | RunOpenBatch | Forget | IsWaiting
-    | Shutdown | Describe | CopyCheckpoint | GiveBatch | CatchUp | HandOver | LetWrite
-    | Ready | Started | CheckpointRead | Waiting | Described | Given | CaughtUp | HandedOver | Done | Failed
+    | Shutdown | Describe | CopyCheckpoint | GiveBatch | CatchUp | LeaveBehind | HandOver | LetWrite
+    | Ready | Started | CheckpointRead | Waiting | Described | Copied | Given | CaughtUp | HandedOver | Done | Failed
 )  # fmt: skip
 CODEC: Codec[Message] = Codec(get_args(Message))
 encode, decode = CODEC.encode, CODEC.decode

@@ -60,28 +60,43 @@ def copy(original: Path, target: Path) -> int:
 def give(original: Path, target: Path, batch: int) -> int:
     """Plans a batch of the copy whose input ends where the original's batch ended, and says its number; the newest
     one's where the copy has come so far already. The one before must be committed."""
-    _copy_sources(original, target)
-    own, others = newest(target, "offsets"), (original / "offsets" / str(batch)).read_text()
-    text = planned_like((target / "offsets" / str(own)).read_text(), others)
-    if text is None:
+    own = newest(target, "offsets")
+    if _input(_entry(target, own)) == _input(_entry(original, batch)):
+        _copy_sources(original, target)
         return own
-    draft = target / "offsets" / f".{own + 1}.draft"
-    draft.write_text(text)
-    draft.rename(target / "offsets" / str(own + 1))
+    repeat(original, target, batch, own + 1)
     return own + 1
 
 
-def planned_like(own: str, others: str) -> str | None:
-    """The next entry of an offset log: it runs with the settings of the newest entry there, and its input ends where
-    the other log's entry says, at that one's watermark. None where it has come there already.
+def repeat(original: Path, target: Path, batch: int, number: int) -> None:
+    """Plans the original's batch in the copy under this number, whatever is in it. The one before must be committed."""
+    _copy_sources(original, target)
+    text = planned_like(_entry(target, number - 1), _entry(original, batch))
+    draft = target / "offsets" / f".{number}.draft"
+    draft.write_text(text)
+    draft.rename(target / "offsets" / str(number))
+
+
+def planned_like(own: str, others: str) -> str:
+    """The next entry of an offset log: it runs with the settings of the entry before it, and its input ends where the
+    other log's entry says, at that one's watermark and time.
 
     >>> planned_like('v1\\n{"conf": {"n": "4"}}\\n{"at": 7}', 'v1\\n{"conf": {"n": "2"}}\\n{"at": 9}')
     'v1\\n{"conf": {"n": "4"}}\\n{"at": 9}'
     """
-    (version, told, before), (_, theirs, sources) = own.split("\n", 2), others.split("\n", 2)
-    if before.strip() == sources.strip():
-        return None
+    (version, told, _), (_, theirs, sources) = own.split("\n", 2), others.split("\n", 2)
     return "\n".join([version, json.dumps({**json.loads(theirs), "conf": json.loads(told)["conf"]}), sources])
+
+
+def _input(entry: str) -> str:
+    return entry.split("\n", 2)[2].strip()
+
+
+def _entry(checkpoint: Path, batch: int) -> str:
+    try:
+        return (checkpoint / "offsets" / str(batch)).read_text()
+    except FileNotFoundError:
+        raise EngineError(f"{checkpoint}: batch {batch} is not in its log of offsets, or not any more") from None
 
 
 def _copy_sources(original: Path, target: Path) -> None:

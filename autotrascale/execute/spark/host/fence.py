@@ -26,6 +26,7 @@ from autotrascale.execute.spark.query.generation import Visible
 Write = Callable[[DataFrame, int], None]
 
 _OWN = "_autotrascale_fenceable"
+_POLL_SECONDS = 0.005
 _foreach_batch = DataStreamWriter.foreachBatch
 
 
@@ -56,12 +57,16 @@ class Fence:
         """Before its query is started."""
         self.visible, self.reached = visible, visible.after
 
-    def end(self, within: float) -> int:
+    def end(self, within: float, meanwhile: Callable[[], object] | None = None) -> int:
         """Nothing is written after the next batch: which one that is. Where none comes within so many seconds, after
-        the last one. A batch that has just begun leaves the most time to make another query ready."""
+        the last one. A batch that has just begun leaves the most time to make another query ready. `meanwhile` is done
+        again and again, and must be quick."""
+        before, until = self.reached, time.monotonic() + within
+        while meanwhile is not None and self.reached == before and time.monotonic() < until:
+            meanwhile()
+            time.sleep(_POLL_SECONDS)
         with self._changed:
-            before = self.reached
-            self._changed.wait_for(lambda: self.reached != before, within)
+            self._changed.wait_for(lambda: self.reached != before, until - time.monotonic())
             self._last = self.reached
             return self.reached
 

@@ -23,6 +23,7 @@ from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.connection.messages import CatchUp, CaughtUp, Described, HandedOver, HandOver
 from autotrascale.execute.spark.host import copying_checkpoints as checkpoints
 from autotrascale.execute.spark.host.fence import Fence
+from autotrascale.execute.spark.host.replaying import Replay
 from autotrascale.execute.spark.host.sinks import own_format
 from autotrascale.execute.spark.query.generation import Visible
 
@@ -45,13 +46,14 @@ _BY_BATCHES = {
 @dataclass
 class Running:
     """A query that was started. Without a fence nobody can take over from it. `before`: the one that it takes over
-    from, which writes nothing more and is still to be stopped."""
+    from, which writes nothing more and is still to be stopped. `replay`: of its own batches in a copy, one by one."""
 
     query: StreamingQuery
     writer: DataStreamWriter
     fence: Fence | None
     checkpoint: str
     before: Running | None = None
+    replay: Replay | None = None
 
     def describe(self) -> Described:
         """Asked of Spark; nothing is touched."""
@@ -63,12 +65,20 @@ class Running:
     def catch_up(self, message: CatchUp, build: Build, began: float) -> CaughtUp:
         """By one batch, to the newest commit: B then has everything compiled and loaded that it needs."""
         original, copy = Path(self.checkpoint), Path(message.checkpoint)
+        if message.since is not None:
+            self.replay = self.replay or Replay(original, copy, message.since, build)
+            return _caught_up(self.replay, message.within, began)
         own = checkpoints.newest(copy, "offsets")
         given = checkpoints.give(original, copy, checkpoints.newest(original, "commits"))
         if given > own:
             writer = build(Fence(Visible(given), given)).trigger(once=True)
             writer.start().awaitTermination()
-        return CaughtUp(time.monotonic() - began, given > own)
+        return CaughtUp(time.monotonic() - began, int(given > own))
+
+    def leave_behind(self) -> None:
+        replay, self.replay = self.replay, None
+        if replay is not None:
+            replay.stop()
 
     def hand_over(
         self, message: HandOver, build: Build, began: float, plan: Plan = checkpoints.give
@@ -79,12 +89,13 @@ class Running:
         original, copy = Path(self.checkpoint), Path(message.checkpoint)
         fence = Fence(Visible(), -1, shut=True)
         writer = build(fence)  # which takes a while, and A runs
-        last, started = self.fence.end(_NEXT_BATCH_SECONDS), None
+        started, meanwhile = None, self.replay.step if self.replay is not None else None
         try:
-            muted = plan(original, copy, last)
+            last = self.fence.end(_NEXT_BATCH_SECONDS, meanwhile)
+            until = time.monotonic() + message.within
+            muted = plan(original, copy, last) if self.replay is None else self._led_to(last, until)
             fence.mute(visible := self.fence.visible.handed_over(last, muted))
             started = writer.start()
-            until = time.monotonic() + message.within
             _await_commit(original, last, self.query, until)
             _await_commit(copy, muted, started, until)
         except BaseException:
@@ -96,12 +107,20 @@ class Running:
         answer = HandedOver(str(started.runId), visible, self.fence.wrote_at, time.monotonic() - began)
         return Running(started, writer, fence, message.checkpoint, before=self), answer
 
+    def _led_to(self, last: int, until: float) -> int:
+        """A's last batch, planned in the copy that was led through those before it: its number there."""
+        assert self.replay is not None
+        muted = self.replay.come_to(last, until)
+        self.leave_behind()
+        return muted
+
     def let_write(self) -> None:
         if self.fence is not None:
             self.fence.open()
         self._stop_before()
 
     def stop(self) -> None:
+        self.leave_behind()
         self._stop_before()
         if self.fence is not None:
             self.fence.give_up()
@@ -111,6 +130,13 @@ class Running:
         before, self.before = self.before, None
         if before is not None:
             before.stop()
+
+
+def _caught_up(replay: Replay, within: float, began: float) -> CaughtUp:
+    """With all batches that A had committed at the begin, if there was time."""
+    done, last = replay.done, replay.newest
+    replay.follow(last, began + within)
+    return CaughtUp(time.monotonic() - began, replay.done - done, replay.newest - last, replay.behind)
 
 
 def _await_commit(checkpoint: Path, batch: int, query: StreamingQuery, until: float) -> None:

@@ -37,6 +37,7 @@ from autotrascale.execute.spark.connection.messages import (
     BuildQuery,
     CatchUp,
     CheckpointRead,
+    Copied,
     CopyCheckpoint,
     Describe,
     Done,
@@ -46,6 +47,7 @@ from autotrascale.execute.spark.connection.messages import (
     Given,
     HandOver,
     IsWaiting,
+    LeaveBehind,
     LetWrite,
     Message,
     ReadCheckpoint,
@@ -120,12 +122,12 @@ class Host:
             case Repartition():
                 repartition_state(self.spark, message.checkpoint, message.partitions)
             case CopyCheckpoint():
-                copying_checkpoints.copy(Path(message.checkpoint), Path(message.target))
+                return Copied(copying_checkpoints.copy(Path(message.checkpoint), Path(message.target)))
             case GiveBatch():
                 return Given(copying_checkpoints.give(Path(message.checkpoint), Path(message.copy), message.batch))
             case IsWaiting():
                 return Waiting(self.running is not None and waits(self.running.query.status))
-            case Describe() | CatchUp() | HandOver() | LetWrite():
+            case Describe() | CatchUp() | LeaveBehind() | HandOver() | LetWrite():
                 return self._overlap(message, began)
             case Shutdown():
                 self._stop()
@@ -152,7 +154,7 @@ class Host:
         run_or_forget(self.spark, message.batch, lambda: writer.start().awaitTermination(), output, message.checkpoint,
                       number)  # fmt: skip
 
-    def _overlap(self, message: Describe | CatchUp | HandOver | LetWrite, began: float) -> Message:
+    def _overlap(self, message: Describe | CatchUp | LeaveBehind | HandOver | LetWrite, began: float) -> Message:
         """What another query needs so that it can take over from the one that runs."""
         running = self.running
         if running is None:
@@ -165,6 +167,8 @@ class Host:
             case HandOver():
                 self.running, answer = running.hand_over(message, self._fenced(message), began)
                 return answer
+            case LeaveBehind():
+                running.leave_behind()
             case LetWrite():
                 running.let_write()
         return Done(time.monotonic() - began)

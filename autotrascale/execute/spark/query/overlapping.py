@@ -3,6 +3,9 @@ catches up while the first one runs on, and takes over from it at one offset.
 
     copy ─▶ move its state ─▶ catch up, twice ─▶ hand over ─▶ generation.json ─▶ write
 
+A query whose results hang on where its batches end catches up by the first one's own batches, one after the other,
+until it is near enough or never will be (`plan/migration/following.py`).
+
 Until `generation.json` is replaced the first query and its checkpoint are untouched, and whatever breaks costs nothing
 but the copy; from then on the second is the job (`generation.py`). What each step does is in `host/overlap.py`.
 """
@@ -11,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from autotrascale.domain.errors import EngineError
@@ -19,12 +22,15 @@ from autotrascale.execute.spark.connection.connection import QueryFailedError
 from autotrascale.execute.spark.connection.messages import (
     CatchUp,
     CaughtUp,
+    Copied,
     CopyCheckpoint,
     Describe,
     Described,
     HandedOver,
     HandOver,
+    LeaveBehind,
     LetWrite,
+    Message,
     Repartition,
     state_partitions,
 )
@@ -32,7 +38,9 @@ from autotrascale.execute.spark.query import checkpoint
 from autotrascale.execute.spark.query.checkpoint import MoveState
 from autotrascale.execute.spark.query.query import Query
 from autotrascale.execute.spark.query.rescaling import POLL_SECONDS, Change, Changes, Idle, timed
+from autotrascale.plan.migration import following
 from autotrascale.plan.migration.choice import Choice, Situation, chosen
+from autotrascale.plan.migration.following import Round
 
 _CATCHING_UP = 3  # times at most
 _SHORT = 1.5  # seconds: then another time would not shorten the hand-over
@@ -40,6 +48,10 @@ _SHORT = 1.5  # seconds: then another time would not shorten the hand-over
 
 class NotHandedOverError(Exception):
     """The first query runs on."""
+
+
+class NeverNearError(Exception):
+    """The first query runs on, and a second one does not keep up with it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,7 @@ class Overlap:
                 sink=found.sink,
                 not_replayable=query.not_replayable,
                 by_batches=found.by_batches,
+                can_follow=True,
                 named=found.named,
                 local=not settings.checkpoint_dir,
                 committed=found.committed,
@@ -68,14 +81,18 @@ class Overlap:
             ),
         )
 
-    def rescale(self, query: Query, k: Mapping[str, int]) -> Change:
-        """Raises `NotHandedOverError` where the first query runs on as before."""
+    def rescale(self, query: Query, k: Mapping[str, int], *, one_by_one: bool = False) -> Change:
+        """Raises `NotHandedOverError` or `NeverNearError` where the first query runs on as before."""
         try:
-            phases = self._make_ready(query, k)
+            phases = self._make_ready(query, k, one_by_one)
             both = sum(phases.values())
             handed, phases["hand_over"] = self._hand_over(query, k)
-        except (QueryFailedError, EngineError) as problem:
+        except (QueryFailedError, EngineError, NeverNearError) as problem:
+            if one_by_one:
+                self._ask(LeaveBehind())
             query.remove_copies()
+            if isinstance(problem, NeverNearError):
+                raise
             raise NotHandedOverError(str(problem)) from problem
         began = time.monotonic()
         query.hand_over(handed.visible, k)
@@ -87,23 +104,44 @@ class Overlap:
         stood_still = max(0.0, written_at - handed.wrote_at) if written_at and handed.wrote_at else 0.0
         return Change(phases, stood_still, both_seconds=both)
 
-    def _make_ready(self, query: Query, k: Mapping[str, int]) -> dict[str, float]:
-        copy, phases = str(query.next_checkpoint), dict[str, float]()
-        phases["copy"] = timed(partial(self._ask, CopyCheckpoint(query.checkpoint, copy)))
+    def _make_ready(self, query: Query, k: Mapping[str, int], one_by_one: bool) -> dict[str, float]:
+        copy, phases, began = str(query.next_checkpoint), dict[str, float](), time.monotonic()
+        copied = self._ask(CopyCheckpoint(query.checkpoint, copy))
+        assert isinstance(copied, Copied)
+        phases["copy"] = time.monotonic() - began
         wanted = state_partitions(self.changes.connection.topology, k)
         for step in checkpoint.steps(partial(self.changes.read, copy), wanted, copy):
             if not isinstance(step, MoveState):
                 raise EngineError(f"{copy}: was copied as of a commit, and still needs {step}")
             phases["repartition"] = timed(partial(self._ask, Repartition(copy, step.partitions)))
-        phases["catch_up"] = 0.0
+        message = CatchUp(dict(k), copy, str(query.load_file), copied.batch if one_by_one else None)
+        phases["catch_up"] = self._follow(message) if one_by_one else self._catch_up(message)
+        return phases
+
+    def _catch_up(self, message: CatchUp) -> float:
+        seconds = 0.0
         for _ in range(_CATCHING_UP):
-            message = CatchUp(dict(k), copy, str(query.load_file))
-            answer = self.changes.connection.ask(message, self.changes.settings.patience.first_batch)
-            assert isinstance(answer, CaughtUp)
-            phases["catch_up"] += answer.seconds
+            answer = self._caught_up(message)
+            seconds += answer.seconds
             if not answer.given or answer.seconds < _SHORT:
                 break
-        return phases
+        return seconds
+
+    def _follow(self, message: CatchUp) -> float:
+        rounds, patience = list[Round](), self.changes.settings.patience.first_batch
+        while (step := following.next_step(rounds, patience)).do == "follow":
+            left = patience - sum(one.seconds for one in rounds)
+            answer = self._caught_up(replace(message, within=left))
+            rounds.append(Round(answer.seconds, answer.given, answer.came, answer.behind))
+        if step.do == "give up":
+            raise NeverNearError(step.why)
+        return sum(one.seconds for one in rounds)
+
+    def _caught_up(self, message: CatchUp) -> CaughtUp:
+        patience = self.changes.settings.patience
+        answer = self.changes.connection.ask(message, patience.first_batch + patience.command)
+        assert isinstance(answer, CaughtUp)
+        return answer
 
     def _hand_over(self, query: Query, k: Mapping[str, int]) -> tuple[HandedOver, float]:
         patience = self.changes.settings.patience
@@ -129,5 +167,5 @@ class Overlap:
             time.sleep(POLL_SECONDS)
         return None
 
-    def _ask(self, message: CopyCheckpoint | Repartition | LetWrite) -> None:
-        self.changes.connection.ask(message, self.changes.settings.patience.command)
+    def _ask(self, message: CopyCheckpoint | Repartition | LeaveBehind | LetWrite) -> Message:
+        return self.changes.connection.ask(message, self.changes.settings.patience.command)

@@ -11,7 +11,7 @@ from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.control.autoscaling.memory import Memory
 from autotrascale.plan.control.autoscaling.prediction import Prediction
-from autotrascale.plan.control.autoscaling.price import Price
+from autotrascale.plan.control.autoscaling.price import Saving
 
 PART = 0.7  # of what a scale-down would save: with less it waits
 
@@ -49,8 +49,7 @@ class Plan(Decision):
     cause: Cause = "none"
     prediction: Prediction | None = None  # at the rate that it was sized for
     memory: Memory = field(default_factory=Memory)
-    price: Price | None = None  # of the change
-    lasts: float = 0.0  # seconds for which less is expected to be enough
+    saving: Saving | None = None  # what fewer instances cost and save, where that was weighed
 
     @property
     def sized_for(self) -> float | None:
@@ -62,8 +61,8 @@ class Plan(Decision):
         part = sum(running.values()) - sum(granted.values())
         if self.cause != "saving" or granted == running:
             return None
-        if self.price is not None:
-            if self.price.pays(part * self.lasts, sum(running.values())):
+        if self.saving is not None:
+            if self.saving.pays([running[name] - granted[name] for name in self.parallelism]):
                 return None
         elif part >= PART * whole:
             return None

@@ -22,7 +22,7 @@ from autotrascale.domain.true_rates import true_rates
 from autotrascale.plan.control.autoscaling.memory import MISSES, PREDICTIONS, Memory, Tried
 from autotrascale.plan.control.autoscaling.plan import Cause, Plan, PlanningSettings
 from autotrascale.plan.control.autoscaling.prediction import Prediction, Settings, predict_at, predict_least
-from autotrascale.plan.control.autoscaling.price import Price
+from autotrascale.plan.control.autoscaling.price import Price, Saving
 from autotrascale.plan.control.autoscaling.rates import sizing_rate
 from autotrascale.plan.control.autoscaling.readings import GRID, grid_rate
 from autotrascale.plan.policies.base import hold, hold_for_gaps
@@ -200,31 +200,40 @@ class _Planning:
 
     def _down(self) -> Plan | None:
         """Less, where that is worth a rescale: by what it costs and saves, or by the band and the least step alone."""
-        planning, rates, now, n = self.planning, self.memory.rates, self.policy.now, sum(self.running)
+        planning, rates, now = self.planning, self.memory.rates, self.policy.now
         rate = sizing_rate(max(self.ahead, rates.lately(now, planning.recall_seconds, planning.headroom)), GRID)
-        sized_for, lasts = self.memory.sized_for, self._lasts(rate)
-        lower = sized_for is not None and rate * planning.band <= sized_for
-        lower = lower and self._pays(n * (1 - rate / (sized_for or rate)) * lasts)
-        reviewed = self.memory.reviewed_at
+        sized_for, reviewed = self.memory.sized_for, self.memory.reviewed_at
+        lower = sized_for is not None and rate * planning.band <= sized_for and self._may_pay(rate / sized_for, rate)
         review = reviewed is None or now - reviewed >= planning.review_seconds
         if not (lower or review) or self.memory.good < MISSES:
             return None
         predicted, wanted = self._least(rate)
-        less = n - sum(wanted)
-        saved = less / self.memory.largest
-        if self.price is not None and less > 0:
-            self.weighed = self.price.against(less, lasts, n)
-        if saved < planning.worth or not self._pays(less * lasts):
+        given = [own - k for own, k in zip(self.running, wanted, strict=True)]
+        share, saving = sum(given) / self.memory.largest, self._saving(wanted, rate)
+        if saving is not None and sum(given) > 0:
+            self.weighed = saving.weighed(given)
+        if share < planning.worth or not (saving is None or saving.pays(given)):
             return None
-        numbers: dict[str, Number] = {"saved": saved, "instances": sum(wanted), "planned_rate": predicted.rate}
+        numbers: dict[str, Number] = {"saved": share, "instances": sum(wanted), "planned_rate": predicted.rate}
         code = "rate-down" if lower else "over-allocated"
-        text = f"{amount(predicted.rate)}/s is enough to be sized for: saves {percent(saved)} of what it takes at most"
+        text = f"{amount(predicted.rate)}/s is enough to be sized for: saves {percent(share)} of what it takes at most"
         reason = Reason(code, text, numbers)
         plan = self._plan("saving", wanted, predicted, reason, *self._prices(), self._said(predicted))
-        return replace(plan, price=self.price, lasts=lasts)
+        return replace(plan, saving=saving)
 
-    def _pays(self, instance_seconds: float) -> bool:
-        return self.price is None or self.price.pays(instance_seconds, sum(self.running))
+    def _may_pay(self, share: float, rate: float) -> bool:
+        """Whether it can be worth asking: as if such a share of all instances were enough."""
+        n = sum(self.running)
+        left = math.ceil(n * share)
+        return self.price is None or Saving.of(self.price, (n,), (left,), rate, self._lasts).pays((n - left,))
+
+    def _saving(self, wanted: Point, rate: float) -> Saving | None:
+        """What is left has to work off what comes in during the standstill."""
+        if self.price is None:
+            return None
+        sized = self._sized(self.memory.rates.line.at(self.policy.now))
+        price = self.price.at(sized.busy(wanted)) if sized.measured else self.price
+        return Saving.of(price, self.running, wanted, rate, self._lasts)
 
     def _lasts(self, rate: float) -> float:
         """How long this rate will be enough: as long as it has been, but no longer than a rising one says."""

@@ -2,15 +2,18 @@
 
     symbol   meaning                                                                        unit
     s, b     what a rescale takes: standstill, and time in which the job runs twice          s
+    ρ        busy: the share of each second that the job needs after the change             [0, 1)
     w        what a second of late records is worth, in seconds of the whole job
-    p        price of a change: w · LATE · s + b                                             s of the whole job
+    p        price of a change: w · s/(1 − ρ) + b                                           s of the whole job
     n        instances that run
     g        growth of the rate, relative to its level                                       1/s
-    T        how long the rate is expected to stay below what it would be sized for          s
+    T_j      how long the j-th instance that is given back is expected not to be needed      s
     H        how far ahead a rising rate is sized for                                        s
 
-Down: a change of Δ instances is worth it where Δ · T > n · p. A rate is expected to stay low for as long as it has been
-low already: whoever waits until what could have been saved is the price pays at most twice what a clairvoyant would.
+Late: what came in during a standstill is worked off with what capacity is spare, so records are late for s/(1 − ρ).
+Down: a change is worth it where ΣT_j ≥ n · p. An instance is expected not to be needed for as long as it was not needed
+already: whoever waits until what could have been saved is the price pays at most twice what a clairvoyant would. Each
+has its own time: while the rate falls, the first was too much long before the last.
 Up: a change every H seconds costs p/H, and what stands idle meanwhile g·H/2 on average, both of the whole job. The sum
 is least at H = √(2p/g).
 """
@@ -18,7 +21,9 @@ is least at H = √(2p/g).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 from autotrascale.domain import checks
 from autotrascale.domain.decision import Number, Reason
@@ -27,21 +32,32 @@ from autotrascale.plan.words import amount, seconds
 
 USUAL = 600.0  # p of a rescale for which the confidence that was asked for holds as it is: ten seconds in place
 MOST_SURE = 0.95  # but no more than this, or what was asked for
-LATE = 3.0  # times the standstill that records are late: a job that is two thirds busy needs twice it to catch up
+USUALLY_BUSY = 2 / 3  # where nobody knows
+MOST_BUSY = 0.99  # busier, it catches up when the rate falls or it is given more
 
 
 @dataclass(frozen=True)
 class Price:
     expected: RescaleTime
     late_worth: float
+    busy: float = USUALLY_BUSY
 
     def __post_init__(self) -> None:
         checks.non_negative("late_worth", self.late_worth)
+        checks.non_negative("busy", self.busy)
+
+    def at(self, busy: float) -> Self:
+        """The price of a change after which the job is so busy."""
+        return replace(self, busy=busy)
+
+    @property
+    def late_seconds(self) -> float:
+        return self.expected.standstill_seconds / (1 - min(self.busy, MOST_BUSY))
 
     @property
     def job_seconds(self) -> float:
         """p"""
-        return self.late_worth * LATE * self.expected.standstill_seconds + self.expected.both_seconds
+        return self.late_worth * self.late_seconds + self.expected.both_seconds
 
     def instance_seconds(self, running: int) -> float:
         return running * self.job_seconds
@@ -61,28 +77,61 @@ class Price:
         the job is kept to its limit: as many of a day shall go wrong whatever they cost."""
         return max(asked, min(MOST_SURE, 1 - (1 - asked) * math.sqrt(self.job_seconds / USUAL)))
 
-    def against(self, less: int, lasts: float, running: int) -> Reason:
-        """What so many instances less would save, in words."""
-        saved = less * lasts
-        text = f"{self._said(running)}; {less} less save {instance_time(saved)} before the load is expected back"
-        numbers = {**self._numbers(running), "saved_instance_seconds": saved, "lasts_seconds": lasts}
-        return Reason("price", text if self.pays(saved, running) else f"{text}: too little", numbers)
-
     def ahead(self, horizon: float, running: int) -> Reason:
         """How far ahead a rising rate is sized for, in words."""
-        text = f"{self._said(running)}; so what rises is sized for {amount(horizon / 60)} min ahead"
-        return Reason("price", text, {**self._numbers(running), "horizon_seconds": horizon})
+        text = f"{self.said(running)}; so what rises is sized for {amount(horizon / 60)} min ahead"
+        return Reason("price", text, {**self.numbers(running), "horizon_seconds": horizon})
 
-    def _said(self, running: int) -> str:
-        """`a change costs about 200 ms of standstill and 10 s of running twice, worth 4.1 instance-minutes`."""
-        both = self.expected.both_seconds
+    def said(self, running: int) -> str:
+        """`a change costs about 200 ms of standstill (2 s late) and 9 s of running twice, worth 4 instance-minutes`."""
+        stop, both = self.expected.standstill_seconds, self.expected.both_seconds
+        late = f" ({seconds(self.late_seconds)} late)" if stop else ""
         twice = f" and {seconds(both)} of running twice" if both else ""
         worth = instance_time(self.instance_seconds(running))
-        return f"a change costs about {seconds(self.expected.standstill_seconds)} of standstill{twice}, worth {worth}"
+        return f"a change costs about {seconds(stop)} of standstill{late}{twice}, worth {worth}"
 
-    def _numbers(self, running: int) -> dict[str, Number]:
+    def numbers(self, running: int) -> dict[str, Number]:
         return {"standstill_seconds": self.expected.standstill_seconds, "both_seconds": self.expected.both_seconds,
+                "late_seconds": self.late_seconds,
                 "price_instance_seconds": self.instance_seconds(running)}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What fewer instances cost, and save: `stays` has T_j of each operator, of the instance to be given back first
+    first."""
+
+    price: Price
+    running: int
+    stays: tuple[tuple[float, ...], ...]
+
+    @classmethod
+    def of(
+        cls, price: Price, running: Sequence[int], wanted: Sequence[int], rate: float, lasts: Callable[[float], float]
+    ) -> Saving:
+        """`wanted` are enough for `rate`, and as many more as the rate is higher; `lasts` says for how long a rate is
+        expected to be."""
+        stays = (
+            tuple(lasts(rate * (left / enough)) for left in range(own - 1, enough - 1, -1))
+            for own, enough in zip(running, wanted, strict=True)
+        )
+        return cls(price, sum(running), tuple(stays))
+
+    def saved(self, given: Sequence[int]) -> float:
+        """Instance-seconds, when so many of each operator are given back. One that is added instead, where a number is
+        below zero, is there for as long as any of those is not."""
+        longest = max((each for own in self.stays for each in own), default=0.0)
+        return sum(sum(own[:n]) if n > 0 else n * longest for own, n in zip(self.stays, given, strict=True))
+
+    def pays(self, given: Sequence[int]) -> bool:
+        return self.price.pays(self.saved(given), self.running)
+
+    def weighed(self, given: Sequence[int]) -> Reason:
+        """In words."""
+        saved = instance_time(self.saved(given))
+        text = f"{self.price.said(self.running)}; {sum(given)} less save {saved} before the load is expected back"
+        numbers = {**self.price.numbers(self.running), "saved_instance_seconds": self.saved(given)}
+        return Reason("price", text if self.pays(given) else f"{text}: too little", numbers)
 
 
 def instance_time(instance_seconds: float) -> str:

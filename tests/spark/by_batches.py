@@ -1,0 +1,93 @@
+"""A job whose results hang on where its batches end: windows that a watermark closes, and a function of its own over
+state that tells apart each batch in which a key came. Numbers are read from files in `folder`/in; one number is one
+second of the records' own time. Results go to `folder`/out, a folder for each batch."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+
+from autotrascale.domain.topology import Operator, Topology
+from autotrascale.execute.spark.query.flow import Flow, Query
+
+KEYS, WINDOW, LATE = 5, 10, 20
+
+
+def calls(key: tuple[int], numbers: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    """Which call it is for this key, and how many records it brought."""
+    (before,) = state.get if state.exists else (0,)
+    state.update((before + 1,))
+    count = sum(len(each) for each in numbers)
+    yield pd.DataFrame({"what": ["call"], "key": [key[0]], "number": [before + 1], "count": [count]})
+
+
+@dataclass(frozen=True)
+class ByBatches:
+    folder: str
+
+    name: ClassVar[str] = "by-batches"
+    topology: ClassVar[Topology] = Topology(
+        {
+            "source": Operator(),
+            "windows": Operator(("source",), stateful=True),
+            "calls": Operator(("source",), stateful=True),
+            "all": Operator(("windows", "calls")),
+        }
+    )
+
+    def build(self, flow: Flow) -> Query:
+        read = flow.spark.readStream.schema("n bigint").json(f"{self.folder}/in")
+        source = flow.source("source", read.withColumn("at", fn.timestamp_seconds("n")), arrival="at")
+        late = source.withWatermark("at", f"{LATE} seconds")
+        windows = flow.operator("windows", late, do=_windows)
+        keyed = source.select((fn.col("n") % KEYS).alias("key"))
+        called = flow.operator("calls", keyed, do=_calls, by=["key"])
+        both = flow.operator("all", windows, called, do=lambda one, other: one.unionByName(other))
+
+        def write(batch: DataFrame, number: int) -> None:
+            batch.write.mode("overwrite").json(f"{self.folder}/out/{number}")
+
+        writer = both.writeStream.foreachBatch(write).outputMode("append")
+        return writer.trigger(processingTime="500 milliseconds")
+
+    def written(self) -> list[dict[str, Any]]:
+        files = Path(self.folder, "out").glob("*/*.json")
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+    def windows(self) -> Counter[int]:
+        """By their begins, how many records are said of them; those of one that came twice add up."""
+        counts: Counter[int] = Counter()
+        for row in self.written():
+            if row["what"] == "window":
+                counts[row["key"]] += row["count"]
+        return counts
+
+    def calls(self) -> dict[int, tuple[list[int], int]]:
+        """For each key, which calls there were and how many records in all."""
+        found: dict[int, tuple[list[int], int]] = {}
+        for row in self.written():
+            if row["what"] == "call":
+                numbers, count = found.get(row["key"], ([], 0))
+                found[row["key"]] = (sorted([*numbers, row["number"]]), count + row["count"])
+        return found
+
+
+def _windows(df: DataFrame) -> DataFrame:
+    counted = df.groupBy(fn.window("at", f"{WINDOW} seconds")).count()
+    begin = fn.unix_seconds("window.start").alias("key")
+    return counted.select(fn.lit("window").alias("what"), begin, fn.lit(0).cast("bigint").alias("number"), "count")
+
+
+def _calls(df: DataFrame) -> DataFrame:
+    said = "what string, key bigint, number bigint, count bigint"
+    grouped = df.groupBy("key")
+    return grouped.applyInPandasWithState(calls, said, "calls bigint", "append", GroupStateTimeout.NoTimeout)
