@@ -25,10 +25,10 @@ from experiments.shared.claim import EXPERIMENTS, ROOT, existing
 OUT = ROOT / "out"
 NAME = "experiments"
 # Told as they are written: records of runs on real Spark, whose figures no marker holds.
-RECORDS = ("elasticity_spark",)
+RECORDS = ("elasticity_spark", "real_time")
 _IMAGE = re.compile(r'<img src="([^"]+)"')
 _LINK = re.compile(r'<a href="(?!#|https?:)[^"]*">(.*?)</a>', re.DOTALL)
-_MARKER = re.compile(r"<!-- (?:figures: [a-z0-9_]+/[a-z0-9_]+|end) -->")
+_MARKER = re.compile(r"<!-- (?:figures: [a-z0-9_]+/[a-z0-9_]+|measured: [a-z_]+|end) -->")
 _STYLE = """
 body { font: 15px/1.5 "DejaVu Sans", sans-serif; color: #1c2430; background: #fff; max-width: 62rem; margin: 2rem auto;
        padding: 0 1rem; }

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
 
 from experiments.elasticity_spark.cases import BENCHES, POLICIES
+from experiments.shared.documents import measured, table, vector
 
 Result = Mapping[str, Any]
 NOT_YET = "–"
-_BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def rewritten(text: str, result: Result) -> str:
-    return _BLOCK.sub(lambda found: f"{found[1]}\n{FIGURES[found[2]](result)}\n\n{found[4]}", text)
+    return measured(text, FIGURES, result)
 
 
 def elasticity(result: Result) -> str:
     rows, missing = [], []
     for name, bench in BENCHES.items():
         for kind, start in (("up", bench.up), ("down", bench.down)):
-            place = f"{name}, {kind} from {vector(start.values())}"
+            place = f"{name}, {kind} from {vector(tuple(start.values()))}"
             for policy in POLICIES:
                 found = result["cases"].get(f"{name} {kind} {policy}")
                 if found is None:
@@ -119,15 +118,6 @@ def circumstances(result: Result) -> str:
 
 def _number(value: float | None, form: str, unit: str) -> str:
     return NOT_YET if value is None else f"{value:{form}}{unit}"
-
-
-def vector(k: Iterable[int]) -> str:
-    return f"({', '.join(str(each) for each in k)})"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 FIGURES: Mapping[str, Callable[[Result], str]] = {

@@ -8,14 +8,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from autotrascale.domain.errors import InputError
 from autotrascale.files import write_whole
 from experiments.shared.claim import EXPERIMENTS, NAMES, ROOT, claim
 
 _BLOCK = re.compile(r"(<!-- figures: ([a-z0-9_]+)/([a-z0-9_]+) -->)(\n?)(.*?)(<!-- end -->)", re.DOTALL)
+
+
+_MEASURED = re.compile(r"(<!-- measured: (\w+) -->)(\n?)(.*?)(<!-- end -->)", re.DOTALL)
 
 
 def documents() -> Iterator[Path]:
@@ -44,6 +48,16 @@ def _block(found: re.Match[str]) -> str:
         return found[0]  # never measured: nothing to quote yet
     told = figure(found[2], found[3])
     return f"{found[1]}\n\n{told}\n\n{found[6]}" if found[4] else f"{found[1]}{told}{found[6]}"
+
+
+def measured(text: str, figures: Mapping[str, Callable[[Any], str]], result: Any) -> str:
+    """The same for a record on real Spark, which tells of itself alone: `<!-- measured: NAME --> … <!-- end -->`."""
+
+    def block(found: re.Match[str]) -> str:
+        told = figures[found[2]](result)
+        return f"{found[1]}\n\n{told}\n\n{found[5]}" if found[3] else f"{found[1]}{told}{found[5]}"
+
+    return _MEASURED.sub(block, text)
 
 
 def quoted(text: str) -> list[tuple[str, str]]:
