@@ -35,6 +35,9 @@ def run(
         ),
     ] = None,
     executors: Annotated[str | None, typer.Option(metavar="MIN:MAX", help="How many executors it may have.")] = None,
+    sizes: Annotated[
+        bool, typer.Option("--sizes", help="With --apply: start it again with executors of another size, when it pays.")
+    ] = False,
     price: Annotated[float | None, typer.Option(metavar="AMOUNT", help="Of one executor for an hour.")] = None,
     write_job: Annotated[
         Path | None, typer.Option("--write-job", metavar="FILE", help="Leave a job file of what was learned.")
@@ -57,6 +60,10 @@ def run(
 
     if advise and apply:
         raise InputError("--apply", "is given beside --advise, which touches nothing", remedy="give one of them")
+    if sizes and not apply:
+        raise InputError(
+            "--sizes", "is given without --apply, and nothing is touched then", remedy="give both, or none"
+        )
     job_file, words = _split(context.args)
     if bool(words) == (program is not None):
         raise InputError("program", "is missing" if program is None else "is named twice",
@@ -69,7 +76,7 @@ def run(
             stack.callback(decisions.close)
         found = None if program is None else Program.find(program.resolve())
         name = found.name if found is not None else command.name if command is not None else ""
-        wishes = _wishes(job_file, name, target or [], executors, price)
+        wishes = _wishes(job_file, name, target or [], executors, price, sizes=sizes)
         notifying.check(wishes.notify or notifying.of_the_environment())
         meter = stack.enter_context(metering(metrics, journalled=decisions is not None))
         around = keeping.Around(opened, decisions, meter, form, advise=not apply)
@@ -80,7 +87,7 @@ def run(
             limits = wishes.program.executors
             running = Program.start(
                 command, folder, apply=apply, executors=(limits.minimum, limits.maximum),
-                all_to_stderr=form is Format.json,
+                all_to_stderr=form is Format.json, measured=apply and wishes.sizes is not None,
             )  # fmt: skip
             note(f"should this command end before the program: autotrascale run --program {folder}")
         controller = adopting.Controller(running, wishes, around)
@@ -107,12 +114,14 @@ def _split(words: list[str]) -> tuple[Path | None, list[str]]:
 
 
 def _wishes(
-    job_file: Path | None, name: str, targets: list[str], executors: str | None, price: float | None
-) -> ProgramFile:
+    job_file: Path | None, name: str, targets: list[str], executors: str | None, price: float | None, *,
+    sizes: bool = False,
+) -> ProgramFile:  # fmt: skip
     """As the file says, and over it what the command line says."""
     from dataclasses import replace
 
     from autotrascale.service.programfile import ExecutorBounds, ProgramFile, ProgramSettings, read_program_file
+    from autotrascale.service.sizing import SizesSection
 
     if job_file is not None:
         file = read_program_file(job_file)
@@ -122,6 +131,8 @@ def _wishes(
         file = replace(file, program=replace(file.program, executors=_bounds(executors)))
     if price is not None:
         file = replace(file, program=replace(file.program, price=price))
+    if sizes and file.sizes is None:
+        file = replace(file, sizes=SizesSection())
     for said in targets:
         file = _aiming(file, said)
     return file

@@ -19,6 +19,8 @@ EXECUTORS = "AUTOTRASCALE_EXECUTORS"
 """MIN:MAX that the program may have."""
 APPLY = "AUTOTRASCALE_APPLY"
 """Whether its queries may be moved, or are watched only."""
+MEASURED = "AUTOTRASCALE_MEASURED"
+"""Whether Spark shall tell what its executors use of their memory."""
 
 
 def listen(folder: Path) -> socket.socket:
