@@ -61,10 +61,15 @@ class Conf:
         if set_to is None:
             least = self._mb("spark.executor.minMemoryOverhead")
             set_to = max(_LEAST_BESIDE if least is None else least, int(self._share() * heap))
+        return set_to + self.apart_mb
+
+    @property
+    def apart_mb(self) -> int:
+        """Of what is beside the heap, what has settings of its own."""
         off_heap = self._mb("spark.memory.offHeap.size", usual="b") or 0
         if self.said.get("spark.memory.offHeap.enabled", "").lower() != "true":
             off_heap = 0
-        return set_to + off_heap + (self._mb("spark.executor.pyspark.memory") or 0)
+        return off_heap + (self._mb("spark.executor.pyspark.memory") or 0)
 
     def _share(self) -> float:
         try:

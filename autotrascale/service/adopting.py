@@ -32,7 +32,8 @@ from autotrascale.service.advice import QueryAdvice, Told, advice_on
 from autotrascale.service.keeping import Around, Kept
 from autotrascale.service.output import emit, note, say
 from autotrascale.service.programfile import ExecutorBounds, ProgramFile, written
-from autotrascale.service.sizing import WhileItRuns
+from autotrascale.service.relaunching import Relaunching
+from autotrascale.service.sizing import SizesSection, WhileItRuns
 from autotrascale.service.together import Together, keep
 
 _START_SECONDS = 60.0  # a Python that loads PySpark, on a busy machine
@@ -140,7 +141,11 @@ class Controller:
         self._told_unknown = False
         self._learned: dict[str, Target] = {}
         self._together = Together()
-        self._sizes = WhileItRuns(around, file.services)
+        acts, section = file.sizes is not None and not around.advise, file.sizes or SizesSection()
+        self._sizes = WhileItRuns(
+            around, file.services, how=section.how(file.program.executors.maximum if acts else None), acts=acts
+        )
+        self._relaunching = Relaunching(program, section, self._sizes) if acts else None
 
     def run(self, seconds: float | None = None) -> None:
         """Until the program ends, or for so long."""
@@ -180,6 +185,8 @@ class Controller:
             self._tell_once(str(error))
 
     def _turn(self) -> None:
+        if self._relaunching is not None and self._relaunching.under_way():
+            return
         application = self._opened()
         if application is None:
             return
@@ -195,7 +202,9 @@ class Controller:
             if query.live.ended:
                 self._end(number, "finished")
         self._together.saw(self._clock(), application.executors, application.cores)
-        self._sizes.saw(application.watched.use)
+        self._sizes.saw(application.watched.use, elastic=application.elastic and not self._around.advise)
+        if self._relaunching is not None and self._relaunching.turn(application):
+            self._let_go("relaunched")
         self._tell_of_unknown(_NAMED_SECONDS)
 
     def _learn_from(self, query: Query) -> None:
@@ -231,6 +240,13 @@ class Controller:
         found = query.advise()
         needed = None if found.advice is None else found.advice.then.executors
         self._together.ended(query.called or query.name, needed, held=found.held)
+
+    def _let_go(self, ended: str) -> None:
+        """Of all queries: they come again, so that nobody is told what to set."""
+        for query in self._queries.values():
+            self.missed = query.end(ended) or self.missed
+        self._queries.clear()
+        self._application = None
 
     def _end_all(self, ended: str) -> None:
         for number in list(self._queries):

@@ -22,6 +22,7 @@ from autotrascale.plan.migration.choice import Rescale
 from autotrascale.service.autoscaling import Autoscale, TraceOf, filled_in
 from autotrascale.service.environment import read_with_environment
 from autotrascale.service.notifying import Notification
+from autotrascale.service.sizing import SizesSection
 from autotrascale.tuning import Tuning
 
 # Executors come and go without a standstill: a program is changed more often and for less than a job that stops.
@@ -86,6 +87,7 @@ class ProgramFile:
     autoscale: Autoscale = field(default_factory=Autoscale)
     notify: tuple[Notification, ...] = ()
     services: Mapping[str, Service] = field(default_factory=dict)
+    sizes: SizesSection | None = None  # given: with --apply it is relaunched when its executors are of a wrong size
     version: Literal[1] = 1
 
     def __post_init__(self) -> None:

@@ -44,6 +44,9 @@ def run(
             " in-place (default).",
         ),
     ] = None,
+    sizes: Annotated[
+        bool, typer.Option("--sizes", help="With --apply: start it again with executors of another size, when it pays.")
+    ] = False,
     price: Annotated[float | None, typer.Option(metavar="AMOUNT", help="Of one executor for an hour.")] = None,
     write_job: Annotated[
         Path | None, typer.Option("--write-job", metavar="FILE", help="Leave a job file of what was learned.")
@@ -69,6 +72,10 @@ def run(
     if rescale is not None and (program is not None or not apply):
         problem = "is for a program that is started here and kept" if apply else "is nothing to who touches nothing"
         raise InputError("--rescale", problem, seen=rescale, remedy="give it where the program starts, with --apply")
+    if sizes and not apply:
+        raise InputError(
+            "--sizes", "is given without --apply, and nothing is touched then", remedy="give both, or none"
+        )
     job_file, words = _split(context.args)
     if bool(words) == (program is not None):
         raise InputError("program", "is missing" if program is None else "is named twice",
@@ -81,7 +88,7 @@ def run(
             stack.callback(decisions.close)
         found = None if program is None else Program.find(program.resolve())
         name = found.name if found is not None else command.name if command is not None else ""
-        wishes = _wishes(job_file, name, target or [], executors, price, rescale)
+        wishes = _wishes(job_file, name, target or [], executors, price, rescale, sizes=sizes)
         notifying.check(wishes.notify or notifying.of_the_environment())
         meter = stack.enter_context(metering(metrics, journalled=decisions is not None))
         around = keeping.Around(opened, decisions, meter, form, advise=not apply)
@@ -93,6 +100,7 @@ def run(
             running = Program.start(
                 command, folder, apply=apply, executors=(limits.minimum, limits.maximum),
                 rescale=wishes.program.rescale if apply else "in-place", all_to_stderr=form is Format.json,
+                measured=apply and wishes.sizes is not None,
             )  # fmt: skip
             note(f"should this command end before the program: autotrascale run --program {folder}")
         controller = adopting.Controller(running, wishes, around)
@@ -120,12 +128,13 @@ def _split(words: list[str]) -> tuple[Path | None, list[str]]:
 
 def _wishes(
     job_file: Path | None, name: str, targets: list[str], executors: str | None, price: float | None,
-    rescale: str | None = None,
+    rescale: str | None = None, *, sizes: bool = False,
 ) -> ProgramFile:  # fmt: skip
     """As the file says, and over it what the command line says."""
     from dataclasses import replace
 
     from autotrascale.service.programfile import ExecutorBounds, ProgramFile, ProgramSettings, read_program_file
+    from autotrascale.service.sizing import SizesSection
 
     if job_file is not None:
         file = read_program_file(job_file)
@@ -137,6 +146,8 @@ def _wishes(
         file = replace(file, program=replace(file.program, price=price))
     if rescale is not None:
         file = replace(file, program=replace(file.program, rescale=_how(rescale)))
+    if sizes and file.sizes is None:
+        file = replace(file, sizes=SizesSection())
     for said in targets:
         file = _aiming(file, said)
     return file

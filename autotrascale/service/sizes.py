@@ -85,26 +85,14 @@ def _how(
     from autotrascale.plan.executor_size.evidence import Rules
     from autotrascale.plan.executor_size.fitting import Limits
     from autotrascale.plan.executor_size.steps import Quota
-    from autotrascale.service.sizing import HOUR, How
+    from autotrascale.service.sizing import HOUR, How, size_in_mb
 
     limits = Limits(
-        host_memory_mb=_megabytes("--host-memory", host_memory), host_cores=host_cores, most_executors=executors,
-        most_memory_mb=_megabytes("--job-memory", job_memory),
-        memory_step_mb=_megabytes("--memory-step", step) or 1,
+        host_memory_mb=size_in_mb("--host-memory", host_memory), host_cores=host_cores, most_executors=executors,
+        most_memory_mb=size_in_mb("--job-memory", job_memory),
+        memory_step_mb=size_in_mb("--memory-step", step) or 1,
     )  # fmt: skip
     return How(Rules(evidence_seconds=evidence * HOUR), limits, Quota(a_day=a_day))
-
-
-def _megabytes(option: str, text: str) -> int | None:
-    from autotrascale.analyze.executor_sizes import megabytes
-    from autotrascale.domain.errors import InputError
-
-    if not text:
-        return None
-    found = megabytes(text)
-    if not found:
-        raise InputError(option, "is no size", seen=text, remedy="write 64g or 512m")
-    return found
 
 
 def _services(path: Path) -> Mapping[str, Service]:
@@ -131,7 +119,7 @@ def _read(paths: list[str], window: float) -> list[ApplicationUse]:
 def _tell(
     name: str, found: list[ApplicationUse], how: How, decisions: Decisions | None, form: Format, latencies: Latencies
 ) -> None:  # fmt: skip
-    from autotrascale.service.sizing import followed, limits_of
+    from autotrascale.service.sizing import followed, limits_of, to_paste
     from autotrascale.views.sizes import missing
 
     windows = [window for each in found for window in each.windows]
@@ -142,8 +130,9 @@ def _tell(
         return
     for needed in missing(standing.last, conf.local):
         note(f"{name}: {needed.name}={needed.value} is not set: {needed.why}")
-    master = conf.said.get("spark.master", "")
-    emit(form, _as_data(standing, master), partial(_show, standing, master))
+    flying = standing.in_flight
+    changed = {} if flying is None else to_paste(standing.sizes, flying.after, conf)
+    emit(form, _as_data(standing, changed), partial(_show, standing, changed))
 
 
 def _tell_history(name: str, decisions: Decisions, form: Format) -> None:
@@ -167,8 +156,8 @@ def _tell_history(name: str, decisions: Decisions, form: Format) -> None:
     emit(form, answer, show)
 
 
-def _as_data(standing: Standing, master: str) -> dict[str, object]:
-    from autotrascale.views.sizes import action_as_data, settings, sizes_as_data
+def _as_data(standing: Standing, changed: Mapping[str, str]) -> dict[str, object]:
+    from autotrascale.views.sizes import action_as_data, sizes_as_data
 
     verdict, flying = standing.verdict, standing.in_flight
     return {
@@ -178,20 +167,19 @@ def _as_data(standing: Standing, master: str) -> dict[str, object]:
         "fault": None if verdict is None else verdict.fault,
         "reason": None if verdict is None else verdict.reason.as_dict(),
         "in_flight": None if flying is None else dict(action_as_data(flying)),
-        "settings": {} if flying is None else settings(standing.sizes, flying.after, master),
+        "settings": dict(changed),
         "history": [dict(action_as_data(action)) for action in standing.history],
     }
 
 
-def _show(standing: Standing, master: str) -> None:
-    from autotrascale.views.sizes import HISTORY, history, in_words, settings, used
+def _show(standing: Standing, changed: Mapping[str, str]) -> None:
+    from autotrascale.views.sizes import HISTORY, history, in_words, used
 
     flying, verdict = standing.in_flight, standing.verdict
     say(f"{standing.application}: {in_words(standing.sizes)}")
     say(f"  used: {used(standing.last)}")
     if flying is not None:
         say(f"  {flying.policy}: {flying.reason.text}")
-        changed = settings(standing.sizes, flying.after, master)
         if changed:
             say("  set at its next start, from the same checkpoint; it is judged by the log of that:")
             for setting, value in changed.items():

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from autotrascale.analyze.executor_sizes import Conf
+from autotrascale.analyze.executor_sizes import Conf, megabytes
 from autotrascale.analyze.executor_use import ExecutorUse
+from autotrascale.domain import checks
+from autotrascale.domain.errors import InputError
 from autotrascale.domain.executor_window import ExecutorWindow, Sizes
 from autotrascale.knowledge.decisions import sizes as action_log
 from autotrascale.knowledge.decisions.journal import Decisions
@@ -17,6 +19,7 @@ from autotrascale.plan.control.looks.signals import Services
 from autotrascale.plan.executor_size import steps
 from autotrascale.plan.executor_size.evidence import Rules, Verdict
 from autotrascale.plan.executor_size.fitting import Limits
+from autotrascale.plan.executor_size.relaunch import Between, settings
 from autotrascale.plan.executor_size.steps import Action, Quota, State
 from autotrascale.service.output import note
 from autotrascale.views import sizes as sizes_in_words
@@ -35,6 +38,52 @@ class How:
     rules: Rules = field(default_factory=Rules)
     limits: Limits = field(default_factory=Limits)
     quota: Quota = field(default_factory=Quota)
+    window_seconds: float = WINDOW_SECONDS
+
+
+@dataclass(frozen=True)
+class SizesSection:
+    """The `sizes:` section of a program's job file. `between`: the part of the day in which it may be relaunched, by
+    this machine's clock; at any time where that is empty. The rest is as the options of `sizes` say it."""
+
+    between: str = ""
+    window_seconds: float = WINDOW_SECONDS
+    evidence_hours: float = 24.0
+    host_memory: str = ""
+    host_cores: int | None = None
+    job_memory: str = ""
+    memory_step: str = "1m"
+    a_day: int = 6
+
+    def __post_init__(self) -> None:
+        checks.positive("window_seconds", self.window_seconds)
+        checks.positive("evidence_hours", self.evidence_hours)
+        if self.between:
+            Between.read(self.between)
+        self.how()
+
+    def how(self, most_executors: int | None = None) -> How:
+        limits = Limits(
+            host_memory_mb=size_in_mb("host_memory", self.host_memory), host_cores=self.host_cores,
+            most_executors=most_executors, most_memory_mb=size_in_mb("job_memory", self.job_memory),
+            memory_step_mb=size_in_mb("memory_step", self.memory_step) or 1,
+        )  # fmt: skip
+        rules = Rules(evidence_seconds=self.evidence_hours * HOUR)
+        return How(rules, limits, Quota(a_day=self.a_day), self.window_seconds)
+
+    @property
+    def part_of_day(self) -> Between | None:
+        return Between.read(self.between) if self.between else None
+
+
+def size_in_mb(place: str, text: str) -> int | None:
+    """`64g`; None of an empty text."""
+    if not text:
+        return None
+    found = megabytes(text)
+    if not found:
+        raise InputError(place, "is no size", seen=text, remedy="write 64g or 512m")
+    return found
 
 
 @dataclass(frozen=True)
@@ -55,10 +104,10 @@ class Standing:
 class Sizing:
     """Of one application. `decisions`: where its action log is kept; None keeps none."""
 
-    def __init__(self, application: str, how: How, decisions: Decisions | None) -> None:
+    def __init__(self, application: str, how: How, decisions: Decisions | None, *, elastic: bool = False) -> None:
         self.application, self.how, self._decisions = application, how, decisions
         self.history = list(action_log.actions(decisions, application) if decisions is not None else ())
-        self._state: State = steps.recalled(self.history)
+        self._state: State = steps.recalled(self.history, elastic=elastic)
         self._known_until = max((action.at for action in self.history), default=0.0)
         self._windows = 0
         self.verdict: Verdict | None = None
@@ -78,6 +127,21 @@ class Sizing:
         self._state, self.verdict, actions = steps.step(
             how.rules, how.limits, how.quota, self._state, window, dict(services or {}), others
         )
+        return self._kept(actions)
+
+    @property
+    def in_flight(self) -> Action | None:
+        return self._state.in_flight
+
+    def relaunched(self, life: int, still_seconds: float, at: float) -> tuple[Action, ...]:
+        self._state, actions = steps.relaunched(self._state, life, still_seconds, at)
+        return self._kept(actions)
+
+    def went_back(self, life: int, why: str, at: float) -> tuple[Action, ...]:
+        self._state, actions = steps.went_back(self._state, life, why, at)
+        return self._kept(actions)
+
+    def _kept(self, actions: tuple[Action, ...]) -> tuple[Action, ...]:
         if actions:
             if self._decisions is not None:
                 action_log.append(self._decisions, self.application, actions)
@@ -97,7 +161,7 @@ class Sizing:
 
 class WhileItRuns:
     """Of a program that runs: its windows as they are over, judged, kept as metrics, and what follows from them said
-    with the settings to paste. Nothing is changed: sizes change with the application's next start."""
+    with the settings to paste. Nothing is changed here: `relaunching.py` does, where it may (`acts`)."""
 
     def __init__(
         self,
@@ -105,29 +169,38 @@ class WhileItRuns:
         services: Mapping[str, Service],
         tell: Callable[[str], None] = note,
         how: How | None = None,
+        *,
+        acts: bool = False,
     ) -> None:
-        self._around, self._tell, self._how = around, tell, how or How()
+        self._around, self._tell, self._how, self._acts = around, tell, how or How(), acts
         self._latencies = Latencies(services, around.meter.store, tell)
-        self._sizing: Sizing | None = None
+        self.sizing: Sizing | None = None
 
-    def saw(self, use: ExecutorUse) -> None:
-        for window in use.windows(WINDOW_SECONDS):
-            if self._sizing is None or self._sizing.application != window.application:
+    def saw(self, use: ExecutorUse, *, elastic: bool = False) -> None:
+        """`elastic`: its executors come and go with the load."""
+        for window in use.windows(self._how.window_seconds):
+            if self.sizing is None or self.sizing.application != window.application:
                 how = replace(self._how, limits=limits_of(self._how.limits, use.conf))
-                self._sizing = Sizing(window.application, how, self._around.decisions)
+                self.sizing = Sizing(window.application, how, self._around.decisions, elastic=elastic)
                 for needed in sizes_in_words.missing(window, use.conf.local):
                     self._tell(f"{needed.name}={needed.value} is not set: {needed.why}")
             self._around.meter.keep_windows([window])
             services = self._latencies.during([(window.began, window.began + window.seconds)])[0]
-            for action in self._sizing.saw(window, services):
-                self._say(action, use.conf.said.get("spark.master", ""))
+            for action in self.sizing.saw(window, services):
+                self.say(action, use.conf)
 
-    def _say(self, action: Action, master: str) -> None:
+    def say(self, action: Action, conf: Conf) -> None:
         self._tell(f"sizes, {action.policy}: {action.what}: {action.reason.text}")
         if action.what == "asked":
-            changed = sizes_in_words.settings(action.before, action.after, master)
+            changed = to_paste(action.before, action.after, conf)
             pasted = " ".join(f"{name}={value}" for name, value in changed.items())
-            self._tell(f"  at its next start, from the same checkpoint: {pasted}")
+            when = "by a relaunch" if self._acts else "at its next start"
+            self._tell(f"  {when}, from the same checkpoint: {pasted}")
+
+
+def to_paste(before: Sizes, after: Sizes, conf: Conf) -> dict[str, str]:
+    """The settings of Spark's that make the one the other."""
+    return settings(before, after, conf.said.get("spark.master", ""), conf.apart_mb)
 
 
 def limits_of(limits: Limits, conf: Conf) -> Limits:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from autotrascale.domain.executor_window import ExecutorWindow, Sizes
+from autotrascale.plan.executor_size import evidence
 from autotrascale.plan.executor_size.steps import Action
 from autotrascale.plan.words import amount, percent
 
@@ -22,15 +23,15 @@ class NeededSetting:
 
 
 PROCESS_TREE = NeededSetting(
-    "spark.executor.processTreeMetrics.enabled", "true",
+    evidence.PROCESS_TREE, evidence.NEEDED[evidence.PROCESS_TREE],
     "the resident memory of JVM and Python workers: without it nothing is known of memory beside the heap",
 )  # fmt: skip
 POLLING = NeededSetting(
-    "spark.executor.metrics.pollingInterval", "5s",
+    evidence.POLLING, evidence.NEEDED[evidence.POLLING],
     "an executor looks at its memory between heartbeats too: without it short tasks are never seen",
 )  # fmt: skip
 STAGES = NeededSetting(
-    "spark.eventLog.logStageExecutorMetrics", "true",
+    evidence.STAGES, evidence.NEEDED[evidence.STAGES],
     "peaks of each stage are in the log, of executors whose tasks were too short to be looked at themselves",
 )  # fmt: skip
 NEEDED = (PROCESS_TREE, POLLING, STAGES)
@@ -52,26 +53,6 @@ def in_words(sizes: Sizes) -> str:
         f"{_count(sizes.executors, 'executor')} of {_count(sizes.cores, 'core')}, heap {sizes.heap_mb:,} MB"
         f" and {sizes.beside_mb:,} MB beside it"
     )
-
-
-def settings(before: Sizes, after: Sizes, master: str = "") -> dict[str, str]:
-    """To paste: what has to be set at the next start, of what changes. A standalone cluster goes by cores in all; with
-    a local master the driver is the executor."""
-    changed: dict[str, str] = {}
-    if master.startswith("local") and not master.startswith("local-cluster"):
-        heap = {"spark.driver.memory": f"{after.heap_mb}m"} if after.heap_mb != before.heap_mb else {}
-        return heap | ({"spark.master": f"local[{after.cores}]"} if after.cores != before.cores else {})
-    if after.heap_mb != before.heap_mb:
-        changed["spark.executor.memory"] = f"{after.heap_mb}m"
-    if after.beside_mb != before.beside_mb or changed:
-        changed["spark.executor.memoryOverhead"] = f"{after.beside_mb}m"
-    if after.cores != before.cores:
-        changed["spark.executor.cores"] = str(after.cores)
-    if after.slots != before.slots and (not master or master.startswith("spark://")):
-        changed["spark.cores.max"] = str(after.slots)
-    if after.executors != before.executors and not master.startswith("spark://"):
-        changed["spark.executor.instances"] = str(after.executors)
-    return changed
 
 
 def used(window: ExecutorWindow) -> str:

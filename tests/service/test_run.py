@@ -47,6 +47,7 @@ def test_what_is_the_programs_stays_the_programs(words: list[str], job_file: str
             ["--apply", "--rescale", "fast", "--", "app.py"],
             "--rescale: is no way to rescale (seen: 'fast'); take one of: overlap, in-place, auto",
         ),
+        (["--sizes", "--", "app.py"], "--sizes: is given without --apply, and nothing is touched then; give both"),
         (["--", "app.jar"], "program: is written in Java or Scala (seen: 'app.jar'); only Python can be adopted"),
         (["--executors", "4:2", "--", "app.py"], "maximum: is below the minimum of 4 (seen: 2)"),
         (["--executors", "some", "--", "app.py"], "--executors: is not MIN:MAX (seen: 'some')"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Literal
@@ -14,6 +14,11 @@ from autotrascale.domain.executor_window import ExecutorWindow, Resource, Sizes
 from autotrascale.plan.control.looks.signals import Services
 
 _LOOKED = 0.5  # of the windows, at least, before memory is given back
+PROCESS_TREE = "spark.executor.processTreeMetrics.enabled"
+POLLING = "spark.executor.metrics.pollingInterval"
+STAGES = "spark.eventLog.logStageExecutorMetrics"
+NEEDED: Mapping[str, str] = {PROCESS_TREE: "true", POLLING: "5s", STAGES: "true"}
+"""What must be set for Spark to tell of memory."""
 Fault = Literal["heap", "memory", "cpu", "parallelism", "service", "leak", "idle-slots", "too-much", "none"]
 
 
@@ -97,12 +102,13 @@ class Peaks:
 @dataclass(frozen=True)
 class Evidence:
     """What there is to judge by: the latest of W, and the peaks of all. `raised`: how often the heap and the memory
-    beside it were raised at this load."""
+    beside it were raised at this load. `elastic`: executors come and go with the load, so slots are not judged."""
 
     windows: tuple[ExecutorWindow, ...]
     peaks: Peaks
     services: Services = field(default_factory=Services)
     raised: int = 0
+    elastic: bool = False
 
     @property
     def last(self) -> ExecutorWindow:

@@ -64,7 +64,7 @@ def judge(rules: Rules, evidence: Evidence) -> Verdict:
         return found
     buffered = buffering(rules, evidence)
     for policy in ORDER:
-        if buffered and policy in (heap_up, memory_up):
+        if (buffered and policy in MEMORY_UP) or (evidence.elastic and policy in SLOTS):
             continue
         if (found := policy(rules, evidence)) is not None:
             return found
@@ -294,6 +294,8 @@ ORDER: tuple[Policy, ...] = (
     heap_up, memory_up, cpu_up, parallelism_up, parallelism_down, heap_down, memory_down, cpu_down,
 )  # fmt: skip
 """Table 1, by priority."""
+MEMORY_UP = (heap_up, memory_up)
+SLOTS = (cpu_up, parallelism_up, parallelism_down, cpu_down)
 
 
 def grows(rules: Rules, evidence: Evidence) -> bool:

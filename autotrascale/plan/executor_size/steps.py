@@ -1,10 +1,15 @@
 """From one window of an application to the next: one action in flight, judged, kept or taken back.
 
-    watching ──a policy answers──▶ asked ──sizes are seen──▶ on trial ──▶ kept, or taken back ──▶ watching
+    watching ──a policy answers──▶ asked ──(relaunched)──sizes are seen──▶ on trial ──▶ kept, or taken back ──▶ watching
 
-    asked     the change was written down; whoever acts on it may take hours. Nothing else is asked meanwhile
-    on trial  the windows after the change are compared with those before it
-    L         load at which a value was tried: records a second
+    asked       the change was written down; whoever acts on it may take hours. Nothing else is asked meanwhile
+    relaunched  it was us who acted: the program was started again with these sizes. One that did not come up with them
+                was started with the old ones, and the change is taken back at once
+    on trial    the windows after the change are compared with those before it
+    L           load at which a value was tried: records a second
+
+Where executors come and go with the load (`elastic`), slots are somebody else's to plan: what is judged and asked for
+is the memory of an executor, and windows with more or fewer of the same size are of one kind.
 
 No oscillation, by construction: a value that was too small at load L is not gone below again as long as the load of the
 windows that speak for it is not below (1 − SAME) · L; a value that was taken back is not tried again until the load is
@@ -26,9 +31,9 @@ from autotrascale.plan.control.looks.signals import Services
 from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules, Verdict, died
 from autotrascale.plan.executor_size.fitting import Limits, fitted
 from autotrascale.plan.executor_size.policies import judge
-from autotrascale.plan.words import amount, percent
+from autotrascale.plan.words import amount, percent, seconds
 
-What = Literal["asked", "seen", "kept", "taken-back", "given-up"]
+What = Literal["asked", "relaunched", "seen", "kept", "taken-back", "given-up"]
 DAY = 86_400.0
 SAME = 0.25
 MOST_WINDOWS = 288  # that are kept as they are; of all others their peaks
@@ -78,10 +83,10 @@ class Bound:
     load: float | None
     too_small: bool
 
-    def value(self, now: Sizes) -> int | None:
+    def value(self, now: Sizes, *, elastic: bool = False) -> int | None:
         """In the resource's own terms as sizes are now; None where it says nothing of them."""
         if self.resource in ("heap", "beside"):
-            alike = (self.sizes.cores, self.sizes.executors) == (now.cores, now.executors)
+            alike = self.sizes.cores == now.cores and (elastic or self.sizes.executors == now.executors)
             return self.sizes.of(self.resource) if alike else None
         other = now.executors if self.resource == "cores" else now.cores
         return self.sizes.slots // other if self.too_small else -(-self.sizes.slots // other)
@@ -101,6 +106,10 @@ class State:
     bounds: tuple[Bound, ...] = ()
     asked_at: tuple[float, ...] = ()
     number: int = 0
+    elastic: bool = False
+
+    def alike(self, a: Sizes, b: Sizes) -> bool:
+        return a == (replace(b, executors=a.executors) if self.elastic else b)
 
 
 def step(
@@ -121,6 +130,9 @@ def step(
     after = fitted(window.sizes, verdict.resource, wished, limits)
     if isinstance(after, Reason):
         return state, _held(verdict, after), ()
+    if state.elastic and (after.cores, after.executors) != (window.sizes.cores, window.sizes.executors):
+        text = "no host has room for it, and how many slots there are is planned by the load"
+        return state, _held(verdict, Reason("hold-limit", text)), ()
     now = window.began + window.seconds
     if (reason := _over_quota(quota, state, now, others)) is not None:
         return state, _held(verdict, reason), ()
@@ -136,13 +148,35 @@ def seeing(state: State, windows: Iterable[ExecutorWindow]) -> State:
     return state
 
 
-def recalled(actions: Iterable[Action]) -> State:
+def relaunched(state: State, life: int, still_seconds: float, at: float) -> tuple[State, tuple[Action, ...]]:
+    """The program runs again with the sizes that are in flight. Nothing where none are, or that is known."""
+    action = state.in_flight
+    if action is None or action.what != "asked":
+        return state, ()
+    text = f"relaunched from its checkpoint as life {life}; it stood still for {seconds(still_seconds)}"
+    reason = Reason("relaunched", text, {"life": life, "still_seconds": still_seconds})
+    action = replace(action, what="relaunched", at=at, reason=reason)
+    return replace(state, in_flight=action), (action,)
+
+
+def went_back(state: State, life: int, why: str, at: float) -> tuple[State, tuple[Action, ...]]:
+    """The program did not do with the sizes that are in flight, and was started with the old ones again."""
+    action = state.in_flight
+    if action is None:
+        return state, ()
+    text = f"{why}: started again with the sizes of before, as life {life}"
+    reason = Reason("worse-start", text, {"life": life})
+    taken = replace(action, what="taken-back", at=at, reason=reason, load=_load(state.before or state.windows))
+    return replace(_ended(state, taken), in_flight=None), (taken,)
+
+
+def recalled(actions: Iterable[Action], *, elastic: bool = False) -> State:
     """What the action log says of the past; windows are measured again."""
-    state = State()
+    state = State(elastic=elastic)
     for action in actions:
         if action.what == "asked":
             state = _asking(state, action)
-        elif action.what == "seen":
+        elif action.what in ("relaunched", "seen"):
             state = replace(state, in_flight=action)
         else:
             state = replace(_ended(state, action), in_flight=None)
@@ -150,7 +184,7 @@ def recalled(actions: Iterable[Action]) -> State:
 
 
 def _seeing(state: State, window: ExecutorWindow, services: dict[str, float]) -> State:
-    same = not state.windows or state.windows[-1].sizes == window.sizes
+    same = not state.windows or state.alike(state.windows[-1].sizes, window.sizes)
     windows = (*state.windows[-MOST_WINDOWS + 1 :], window) if same else (window,)
     peaks = (state.peaks if same else Peaks()).adding(window)
     before = state.before if same else state.windows
@@ -169,7 +203,8 @@ def _seeing(state: State, window: ExecutorWindow, services: dict[str, float]) ->
 def _evidence(rules: Rules, state: State) -> Evidence:
     raised = [bound for bound in state.bounds if bound.too_small and bound.resource in ("heap", "beside")]
     load = _load(state.windows[-rules.recent :])
-    return Evidence(state.windows, state.peaks, state.services, sum(_same(bound.load, load) for bound in raised))
+    count = sum(_same(bound.load, load) for bound in raised)
+    return Evidence(state.windows, state.peaks, state.services, count, elastic=state.elastic)
 
 
 def _following(
@@ -177,14 +212,14 @@ def _following(
 ) -> tuple[State, Verdict | None, tuple[Action, ...]]:
     action, now = state.in_flight, window.began + window.seconds
     assert action is not None
-    if window.sizes != action.after:
+    if not state.alike(window.sizes, action.after):
         if action.what == "seen" or now - action.at > quota.patience_seconds:
             how = "somebody set other sizes" if action.what == "seen" else "nobody carried it out"
             ended = replace(action, what="given-up", at=now, reason=Reason("given-up", how))
             return replace(state, in_flight=None), None, (ended,)
         return state, None, ()
     said: tuple[Action, ...] = ()
-    if action.what == "asked":
+    if action.what != "seen":
         action = replace(action, what="seen", at=now, reason=Reason("seen", "executors of the new size are there"))
         state, said = replace(state, in_flight=action), (action,)
     worse = _worse(rules, action, state.before, state.windows)
@@ -259,7 +294,8 @@ def _wished(rules: Rules, state: State, verdict: Verdict) -> int | Reason:
     now = sizes.of(verdict.resource)
     alike = {verdict.resource} if verdict.resource in ("heap", "beside") else {"cores", "executors"}
     found = [bound for bound in state.bounds if bound.resource in alike]
-    mine = [(replace(bound, resource=verdict.resource).value(sizes), bound) for bound in found]
+    named = [replace(bound, resource=verdict.resource) for bound in found]
+    mine = [(bound.value(sizes, elastic=state.elastic), bound) for bound in named]
     if verdict.up:
         load = _load(state.windows[-rules.recent :])
         if any(v is not None and not bound.too_small and v <= wanted and _same(bound.load, load) for v, bound in mine):

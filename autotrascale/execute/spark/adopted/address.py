@@ -25,6 +25,8 @@ RESCALE = "AUTOTRASCALE_RESCALE"
 """How its queries are rescaled: in place, or overlapped where that can be done."""
 APPLY = "AUTOTRASCALE_APPLY"
 """Whether its queries may be moved, or are watched only."""
+MEASURED = "AUTOTRASCALE_MEASURED"
+"""Whether Spark shall tell what its executors use of their memory."""
 
 
 def rescale_of(said: str) -> Rescale:

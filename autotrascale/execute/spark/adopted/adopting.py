@@ -12,11 +12,13 @@ from pathlib import Path
 import psutil
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER, RESCALE, rescale_of
+from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER, MEASURED, RESCALE, rescale_of
 from autotrascale.execute.spark.adopted.agent import Agent
+from autotrascale.execute.spark.adopted.arriving import Arriving
 from autotrascale.execute.spark.adopted.hooks import Adoption
-from autotrascale.execute.spark.adopted.interrupts import quiet_py4j
+from autotrascale.execute.spark.adopted.interrupts import listen, quiet_py4j
 from autotrascale.execute.spark.adopted.keeper import PROGRAM, PYTHON
+from autotrascale.execute.spark.adopted.program import Life, life_in
 from autotrascale.execute.spark.adopted.saying import say
 from autotrascale.files import write_whole
 from autotrascale.plan.migration.choice import Rescale
@@ -40,8 +42,16 @@ def adopt() -> Attached:
     write_whole(folder / PYTHON, json.dumps({"pid": os.getpid()}))
     least, colon, most = os.environ.get(EXECUTORS, "").partition(":")
     executors = (int(least), int(most)) if colon else None
-    rescale = rescale_of(os.environ.get(RESCALE, "in-place"))
-    return _take_in(folder, apply=os.environ.get(APPLY) == "1", executors=executors, rescale=rescale)
+    life = life_in(folder)
+    listen()
+    measured = os.environ.get(MEASURED) == "1"
+    attached = _take_in(
+        folder, apply=os.environ.get(APPLY) == "1", executors=executors, measured=measured, life=life,
+        rescale=rescale_of(os.environ.get(RESCALE, "in-place")),
+    )  # fmt: skip
+    if life.former is not None:
+        Arriving(attached.adoption, folder)
+    return attached
 
 
 def attach(folder: str | Path | None = None, *, apply: bool = True, rescale: Rescale = "in-place") -> Attached:
@@ -63,13 +73,17 @@ def attach(folder: str | Path | None = None, *, apply: bool = True, rescale: Res
 
 
 def _take_in(
-    folder: Path, *, apply: bool, executors: tuple[int, int] | None = None, rescale: Rescale = "in-place"
-) -> Attached:
+    folder: Path, *, apply: bool, executors: tuple[int, int] | None = None, measured: bool = False,
+    life: Life | None = None, rescale: Rescale = "in-place",
+) -> Attached:  # fmt: skip
     global _attached
     if _attached is None:
         event_log = folder / "events"
         event_log.mkdir(mode=0o700, parents=True, exist_ok=True)
-        adoption = Adoption(event_log.as_uri(), apply=apply, executors=executors, rescale=rescale)
+        adoption = Adoption(
+            event_log.as_uri(), apply=apply, executors=executors, measured=measured, rescale=rescale,
+            life=(life or Life()).settings,
+        )  # fmt: skip
         agent = Agent(adoption, folder)
         adoption.install()
         quiet_py4j()

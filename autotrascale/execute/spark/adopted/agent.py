@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import AuTraScaleError, EngineError, InputError
-from autotrascale.execute.spark.adopted import moving, overlapping
+from autotrascale.execute.spark.adopted import leaving, moving, overlapping
 from autotrascale.execute.spark.adopted.address import listen
 from autotrascale.execute.spark.adopted.handles import Handle
 from autotrascale.execute.spark.adopted.hooks import Adoption
@@ -33,6 +33,7 @@ from autotrascale.execute.spark.adopted.messages import (
     AskStanding,
     BringTo,
     Failed,
+    Leave,
     Queries,
     Question,
     Rescale,
@@ -55,7 +56,7 @@ class Agent:
     def __init__(
         self, adoption: Adoption, folder: Path, executors: Callable[[SparkSession], Executors] = scheduler.Executors
     ) -> None:
-        self._adoption, self._make_executors = adoption, executors
+        self._adoption, self._folder, self._make_executors = adoption, folder, executors
         self._executors: Executors | None = None
         self._one_at_a_time = threading.Lock()  # two controllers may ask at once
         self._executors_of = ""  # of which application: a program may close Spark and open it again
@@ -82,6 +83,8 @@ class Agent:
                     executors = self._scheduler()
                     executors.bring_to(total)
                     return _standing(executors)
+            case Leave():
+                return leaving.leave(self._adoption, self._folder, question)
             case _:
                 raise InputError("agent", "is asked what only an agent says", seen=type(question).__name__)
 

@@ -58,6 +58,7 @@ class AdoptedApplication:
         self.standing = client.standing()
         self._bounds = None if self.standing.why_not else bounds
         self._needed: dict[str, int] = {}  # by query, as the loops said last
+        self.moves = 0  # of queries that stood still for it
         self._total = 0  # that the cluster was last asked for; 0: nobody asked
 
     @property
@@ -73,6 +74,11 @@ class AdoptedApplication:
     def executors(self) -> int:
         """Those that stay; the driver itself counts as one where it runs the tasks."""
         return max(1, self.standing.staying)
+
+    @property
+    def elastic(self) -> bool:
+        """Its executors come and go with the load."""
+        return self._bounds is not None and self._bounds.least < self._bounds.most
 
     @property
     def bounds(self) -> Bounds:
@@ -148,6 +154,7 @@ class AdoptedApplication:
                 return "", None
             case MovePartitions(query, partitions, _, stages):
                 moved = self.client.rescale(Rescale(query, partitions, stages=dict(stages)))
+                self.moves += 1
                 return "" if moved.done else moved.detail, moved
 
     def _grow(self, total: int) -> str:

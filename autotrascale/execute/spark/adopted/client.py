@@ -18,6 +18,8 @@ from autotrascale.execute.spark.adopted.messages import (
     AskStanding,
     BringTo,
     Failed,
+    Leave,
+    Left,
     Queries,
     Question,
     Rescale,
@@ -59,6 +61,10 @@ class Client:
     def bring_to(self, executors: int) -> Standing:
         """More come when the cluster gives them, and those that are given back go when they have done their tasks."""
         return self._ask(BringTo(executors), Standing)
+
+    def leave(self, wish: Leave) -> Left:
+        """The program ends right after the answer."""
+        return self._ask(wish, Left, 2 * wish.finish_within + self._patience)
 
     def close(self) -> None:
         if self._channel is not None:

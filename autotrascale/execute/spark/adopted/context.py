@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from autotrascale.execute.spark.executors import settings as clusters
+from autotrascale.plan.executor_size.evidence import NEEDED
 
 _LOG = "spark.eventLog"
 _STATE = "spark.sql.streaming.stateStore"
@@ -28,14 +29,23 @@ class Opening:
 
 
 def opening(
-    asked: Callable[[str], str | None], event_log: str, *, apply: bool, executors: tuple[int, int] | None = None
-) -> Opening:
+    asked: Callable[[str], str | None], event_log: str, *, apply: bool, executors: tuple[int, int] | None = None,
+    measured: bool = False, life: Mapping[str, str] | None = None,
+) -> Opening:  # fmt: skip
     """`asked` is what the author set of a name, if anything. `event_log` is a folder of ours, as a URI; `executors` are
-    the least and the most that the program may have, where that was said."""
+    the least and the most that the program may have, where that was said; `measured`: Spark shall tell what executors
+    use of their memory; `life`: sizes that it was relaunched with, which its author wants by now."""
     settings, lines = _readable_log(asked, event_log)
     if apply:
         for more, said in (_movable_state(asked), _executors_that_leave(asked, executors)):
             settings, lines = settings | more, [*lines, *said]
+    if measured:
+        more = _unless_asked(asked, NEEDED)
+        settings |= more
+        lines += [f"{name} is set to {value}, so that sizes of executors can be judged" for name, value in more.items()]
+    if life:
+        settings |= life
+        lines += [f"{name} is set to {value}: what it is relaunched with" for name, value in life.items()]
     return Opening(settings, tuple(lines))
 
 

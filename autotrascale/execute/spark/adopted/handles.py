@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from autotrascale.domain.errors import EngineError
-from autotrascale.execute.spark.adopted.interrupts import WATCHING
+from autotrascale.execute.spark.adopted.interrupts import WATCHING, leaves
 from autotrascale.execute.spark.adopted.writers import Written
 
 _STARTING = {"message": "Initializing sources", "isDataAvailable": False, "isTriggerActive": False}
@@ -39,7 +39,7 @@ class Handle(StreamingQuery):
         self.checkpoint, self.partitions = "", 0
         self.changed = threading.Condition()
         self.one_at_a_time = threading.RLock()  # moving it and stopping it
-        self.moving = self.cutting_off = self.stop_asked = self.over = False
+        self.moving = self.cutting_off = self.stop_asked = self.over = self.left = False
         self.lost: EngineError | None = None
         self._earlier: list[StreamingQueryProgress] = []
         self._ended = ended
@@ -133,6 +133,12 @@ class Handle(StreamingQuery):
             self.moving, self.cutting_off, self.lost = False, False, lost
             self.changed.notify_all()
 
+    def leave(self) -> None:
+        """The program makes room for its next life: whoever waits for its end is told of that one."""
+        with self.changed:
+            self.left = True
+            self.changed.notify_all()
+
     def is_to_stop(self) -> bool:
         """Its author wants it to."""
         return self.stop_asked
@@ -145,7 +151,10 @@ class Handle(StreamingQuery):
 
     def await_end(self, timeout: float | None) -> bool:
         with self.changed:
-            return self.changed.wait_for(lambda: self.over, timeout)
+            ended = self.changed.wait_for(lambda: self.over or self.left, timeout)
+        if self.left:
+            raise leaves()
+        return ended
 
     def outcome(self, timeout: float | None = None) -> bool | None:
         """Of a query that has ended: as Spark says it, its error with it."""
@@ -184,6 +193,7 @@ class Handles:
         self._changed = threading.Condition()
         self._handles: list[Handle] = []
         self._ended: list[Handle] = []  # since somebody forgot about those before
+        self._left = False
 
     def all(self) -> list[Handle]:
         with self._changed:
@@ -213,9 +223,19 @@ class Handles:
         """One that has ended, a failed one first; None where none does in time."""
         _check_timeout(timeout, or_zero=True)
         with self._changed:
-            self._changed.wait_for(lambda: any(map(here, self._ended)), timeout)
+            self._changed.wait_for(lambda: self._left or any(map(here, self._ended)), timeout)
+            if self._left:
+                raise leaves()
             ended = [handle for handle in self._ended if here(handle)]
         return next((handle for handle in ended if handle.failed()), ended[0] if ended else None)
+
+    def leave(self) -> None:
+        """All of them."""
+        for handle in self.all():
+            handle.leave()
+        with self._changed:
+            self._left = True
+            self._changed.notify_all()
 
     def forget_ended(self, here: Callable[[Handle], bool]) -> None:
         with self._changed:

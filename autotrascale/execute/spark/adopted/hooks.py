@@ -6,7 +6,7 @@ These are wrapped, once, in the program's own process; whatever else it does is 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any
 
@@ -18,6 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from autotrascale.execute.spark.adopted import moving, overlapping
 from autotrascale.execute.spark.adopted.context import opening
 from autotrascale.execute.spark.adopted.handles import Handle, Handles
+from autotrascale.execute.spark.adopted.interrupts import leaves
 from autotrascale.execute.spark.adopted.saying import say
 from autotrascale.execute.spark.adopted.writers import Written
 from autotrascale.execute.spark.host.fence import hold
@@ -30,9 +31,13 @@ class Adoption:
     """What is known of the program that runs in this process."""
 
     def __init__(
-        self, event_log: str, *, apply: bool, executors: tuple[int, int] | None = None, rescale: Rescale = "in-place"
-    ) -> None:
+        self, event_log: str, *, apply: bool, executors: tuple[int, int] | None = None, measured: bool = False,
+        life: Mapping[str, str] | None = None, rescale: Rescale = "in-place",
+    ) -> None:  # fmt: skip
+        """`life`: settings that it was relaunched with, over its author's."""
         self.handles = Handles()
+        self.leaving = threading.Event()
+        self._measured, self._life = measured, dict(life or {})
         self.lines: tuple[str, ...] = ()
         self.rescale = rescale
         self._event_log, self._apply, self._bounds = event_log, apply, executors
@@ -71,7 +76,9 @@ class Adoption:
         def asked(name: str) -> str | None:
             return str(conf.get(name)) if conf.contains(name) else None
 
-        chosen = opening(asked, self._event_log, apply=self._apply, executors=self._bounds)
+        chosen = opening(
+            asked, self._event_log, apply=self._apply, executors=self._bounds, measured=self._measured, life=self._life
+        )
         for name, value in chosen.settings.items():
             conf.set(name, value)
         self.lines = chosen.lines
@@ -80,6 +87,8 @@ class Adoption:
 
     def start(self, writer: DataStreamWriter, path: str | None, table: str | None) -> Handle:
         """Its author's errors are Spark's to raise."""
+        if self.leaving.is_set():
+            raise leaves()
         begin: Callable[[], Any] = partial(_as_told, writer, path, table)
         written, not_movable = None, ""
         try:

@@ -1,13 +1,21 @@
-"""Ctrl-C in a program's driver: it ends as any command does, and nobody reads tracebacks of a JVM that goes with it.
+"""The ends of a program that it did not choose itself.
+
+Ctrl-C in a program's driver: it ends as any command does, and nobody reads tracebacks of a JVM that goes with it.
 
 PySpark cancels all jobs at Ctrl-C, and raises KeyboardInterrupt. Our threads may be asking the JVM something then, and
 py4j logs with a traceback that it has gone. What the program itself asks is logged as ever.
+
+One that makes room for its next life is told by SystemExit: what its `finally` says is done, and nothing is logged. The
+main thread is told once, wherever it is.
 """
 
 from __future__ import annotations
 
 import logging
+import signal
 import sys
+import threading
+from contextlib import suppress
 from pathlib import PurePath
 from types import FrameType
 
@@ -39,3 +47,33 @@ def _at_an_interrupt() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+_END = signal.SIGUSR2
+heard = threading.Event()
+"""The main thread was told to end."""
+
+
+def listen() -> None:
+    """In the main thread, before the program has begun. A handler of its author's replaces ours."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(_END, _told)
+
+
+def leaves() -> SystemExit:
+    """To raise, in whichever thread of the program's waits for what will not come."""
+    if threading.current_thread() is threading.main_thread():
+        heard.set()
+    return SystemExit(0)
+
+
+def interrupt() -> None:
+    """The main thread, whatever it does."""
+    if signal.getsignal(_END) is _told:
+        with suppress(Exception):
+            signal.pthread_kill(threading.main_thread().ident or 0, _END)
+
+
+def _told(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as Python calls it
+    if not heard.is_set():
+        raise leaves()

@@ -44,6 +44,22 @@ class BringTo:
 
 
 @dataclass(frozen=True)
+class Leave:
+    """End all queries between two batches, and then the program, which is started again by its keeper → `Left`, when
+    the queries have stopped"""
+
+    finish_within: float = 120.0  # seconds for the batches in flight; then they are cut off, and run again
+
+
+@dataclass(frozen=True)
+class Left:
+    """`cut_off`: the batch of some query did not end in time. `finish_seconds`: how long they took to end."""
+
+    cut_off: bool
+    finish_seconds: float
+
+
+@dataclass(frozen=True)
 class Application:
     """`id` is empty, and so is the rest, before the program has opened Spark."""
 
@@ -120,6 +136,6 @@ class Failed:
     error: str
 
 
-Question = AskApplication | AskQueries | Rescale | AskStanding | BringTo
-Answer = Application | Queries | Rescaled | Standing | Failed
+Question = AskApplication | AskQueries | Rescale | AskStanding | BringTo | Leave
+Answer = Application | Queries | Rescaled | Standing | Left | Failed
 CODEC: Codec[Question | Answer] = Codec((*get_args(Question), *get_args(Answer)))

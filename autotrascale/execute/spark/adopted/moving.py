@@ -123,6 +123,8 @@ def in_place(*_: object) -> tuple[None, str]:
 
 def rescale(handle: Handle, wish: Rescale, instead: Instead = in_place) -> Rescaled:
     with handle.one_at_a_time:
+        if handle.moving:
+            raise EngineError(f"query {_called(handle)} is not moved: its program makes room for its next life")
         state, written = state_of(handle, again=True), handle.written
         before = state.partitions
         if state.not_movable or written is None:
@@ -153,7 +155,7 @@ class _Move:
     def go(self) -> Rescaled:
         handle, began = self._handle, time.monotonic()
         try:
-            rested = self._come_to_rest()
+            rested = come_to_rest(handle, began + self._wish.finish_within)
         except Exception:  # it may be held by now, and nobody could wake it: on with it
             rested = False
         finished = time.monotonic()
@@ -197,25 +199,13 @@ class _Move:
 
     def _await_first_batch(self) -> None:
         """A query that cannot run like this fails in its first batch. Until then nobody is told."""
-        handle, until, idle = self._handle, time.monotonic() + self._wish.first_within, _Idle()
+        handle, until, idle = self._handle, time.monotonic() + self._wish.first_within, Idle()
         while time.monotonic() < until and not handle.is_to_stop():
             if not handle.runs_now():
                 raise EngineError(_error(handle._jsq) or "the query ended by itself")
-            if handle._jsq.lastProgress() is not None or idle.for_long(handle):
+            if is_up(handle, idle):
                 return
             time.sleep(_POLL_SECONDS)
-
-    def _come_to_rest(self) -> bool:
-        """False where the batch in flight does not end in time."""
-        handle, until, idle = self._handle, time.monotonic() + self._wish.finish_within, _Idle()
-        held, seen = _hold(handle._jsq), _batches(handle._jsq)
-        while time.monotonic() < until and not handle.is_to_stop() and handle.runs_now():
-            if idle.for_long(handle) or _waits_for_trigger(handle._jsq):
-                return True
-            if not held and _batches(handle._jsq) != seen:
-                return True
-            time.sleep(_POLL_SECONDS)
-        return False
 
     def _answer(self, done: bool, cut_off: bool, finish: float, still: float, detail: str) -> Rescaled:
         running = state_of(self._handle, again=True).partitions
@@ -231,7 +221,7 @@ def _check_stages(written: Written, wish: Rescale) -> None:
                              remedy=f"take one of: {known}")  # fmt: skip
 
 
-class _Idle:
+class Idle:
     """Whether a query has had nothing to do for a while."""
 
     def __init__(self) -> None:
@@ -245,7 +235,25 @@ class _Idle:
         return time.monotonic() - self._since >= _IDLE_SECONDS
 
 
-def _hold(jsq: Any) -> bool:
+def come_to_rest(handle: Handle, until: float) -> bool:
+    """False where the batch in flight does not end in time."""
+    idle = Idle()
+    held, seen = hold(handle._jsq), _batches(handle._jsq)
+    while time.monotonic() < until and not handle.is_to_stop() and handle.runs_now():
+        if idle.for_long(handle) or _waits_for_trigger(handle._jsq):
+            return True
+        if not held and _batches(handle._jsq) != seen:
+            return True
+        time.sleep(_POLL_SECONDS)
+    return False
+
+
+def is_up(handle: Handle, idle: Idle) -> bool:
+    """It has a batch behind it, or nothing to do."""
+    return handle._jsq.lastProgress() is not None or idle.for_long(handle)
+
+
+def hold(jsq: Any) -> bool:
     """Its next batch is an hour away, from now on. False where this Spark is made in another way."""
     try:
         trigger = jsq.streamingQuery().triggerExecutor()

@@ -6,13 +6,14 @@ It runs in a session of its own, so that neither Ctrl-C in our terminal nor our 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 
@@ -20,11 +21,21 @@ import psutil
 
 from autotrascale import reading
 from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER, RESCALE
+from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER, MEASURED, RESCALE
 from autotrascale.execute.spark.adopted.client import AgentAwayError, Client
 from autotrascale.execute.spark.adopted.command import DRIVER, Command, program_name
-from autotrascale.execute.spark.adopted.keeper import EXIT, PROGRAM, PYTHON, as_shells_say
+from autotrascale.execute.spark.adopted.keeper import (
+    ARRIVED,
+    EXIT,
+    LIFE,
+    NEXT,
+    PROGRAM,
+    PYTHON,
+    TOLD,
+    as_shells_say,
+)
 from autotrascale.execute.spark.connection.processes import kill_session
+from autotrascale.files import write_whole
 from autotrascale.plan.migration.choice import Rescale
 
 _STARTED_SECONDS = 20.0
@@ -55,11 +66,44 @@ class Exit:
     code: int
 
 
+@dataclass(frozen=True)
+class Next:
+    """The settings of a life to come, for which action on sizes. `within`: so many seconds it may take until its first
+    batches are done; `trial`: for so long after them it is started with the settings of before, should it fail."""
+
+    action: int
+    settings: Mapping[str, str]
+    within: float
+    trial: float
+
+
+@dataclass(frozen=True)
+class Life:
+    """The present one. `why` it was given the settings of before again, if it was; `left_at`: when the queries of the
+    one before had stopped."""
+
+    number: int = 1
+    settings: Mapping[str, str] = field(default_factory=dict)
+    action: int = 0
+    why: str = ""
+    former: Mapping[str, str] | None = None
+    left_at: float | None = None
+    within: float = 0.0
+    trial: float = 0.0
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """The first batches of a life were done."""
+
+    at: float
+
+
 class Program:
     """`start` it or `find` it; both give the same."""
 
     def __init__(self, folder: Path, note: Note, child: subprocess.Popen[bytes] | None = None) -> None:
-        self.folder, self.note = folder, note
+        self.folder, self._note = folder, note
         self._child = child
 
     @classmethod
@@ -73,8 +117,10 @@ class Program:
         rescale: Rescale = "in-place",
         environment: Mapping[str, str] | None = None,
         all_to_stderr: bool = False,
+        measured: bool = False,
     ) -> Program:
-        """Its output goes where ours goes; `all_to_stderr`: our stdout is kept for what we answer."""
+        """Its output goes where ours goes; `all_to_stderr`: our stdout is kept for what we answer; `measured`: what its
+        executors use of their memory is told."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
         if (folder / PROGRAM).exists():
@@ -83,7 +129,8 @@ class Program:
         keeper = [sys.executable, "-m", "autotrascale.execute.spark.adopted.keeper", str(folder)]
         child = subprocess.Popen(
             [*keeper, *command.adopted(sys.executable)],
-            env=_environment(command, folder, apply, executors, rescale, environment),
+            env=_environment(command, folder, apply, executors, rescale, environment)
+            | {MEASURED: "1" if measured else "0"},
             stdout=_STDERR if all_to_stderr else None,
             start_new_session=True,
         )
@@ -102,6 +149,28 @@ class Program:
         if not (folder / PROGRAM).exists():
             raise InputError("folder", "has no program", seen=str(folder), remedy="name the folder that it was given")
         return cls(folder, reading.read_file(folder / PROGRAM, Note))
+
+    @property
+    def note(self) -> Note:
+        """Of its present life, if it has a keeper."""
+        path = self.folder / PROGRAM
+        return reading.read_file(path, Note) if not self._note.began and path.exists() else self._note
+
+    @property
+    def life(self) -> Life:
+        return life_in(self.folder)
+
+    def arrived(self) -> float | None:
+        """When the first batches of the present life were done; None of the first life."""
+        path = self.folder / ARRIVED
+        return reading.read_file(path, Arrived).at if path.exists() else None
+
+    def prepare(self, following: Next) -> None:
+        """Before it is asked to leave. It has no effect as long as nobody does."""
+        write_whole(self.folder / NEXT, json.dumps(asdict(following)))
+
+    def withdraw(self) -> None:
+        (self.folder / NEXT).unlink(missing_ok=True)
 
     @property
     def name(self) -> str:
@@ -145,7 +214,9 @@ class Program:
 
     def send(self, number: int) -> None:
         """To the program itself, as Ctrl-C or a supervisor would. Ctrl-C is Python's to answer: spark-submit, whose JVM
-        would be gone before the program knew, ends with it."""
+        would be gone before the program knew, ends with it. It has no other life after it."""
+        if not self._note.began:
+            write_whole(self.folder / TOLD, json.dumps({"signal": number}))
         pid = (self._python() if number == signal.SIGINT else None) or self.note.program
         with contextlib.suppress(ProcessLookupError):
             if self._is_of_it(pid):
@@ -200,6 +271,11 @@ class Program:
             named = process.environ().get(FOLDER)
             return bool(process.status() != psutil.STATUS_ZOMBIE and named == str(self.folder))
         return False
+
+
+def life_in(folder: Path) -> Life:
+    path = folder / LIFE
+    return reading.read_file(path, Life) if path.exists() else Life()
 
 
 def _environment(

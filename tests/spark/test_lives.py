@@ -1,0 +1,154 @@
+"""The lives of one program, as its keeper has them: one at a time, and one to go on with whatever dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from autotrascale.execute.spark.adopted.keeper import ARRIVED, LEAVING, NEXT
+from autotrascale.execute.spark.adopted.program import Next, Program
+
+SECONDS = 60.0
+# Each life says its number and its settings, and that nobody else is there; then what its number tells it.
+SCRIPT = """
+    import json, os, pathlib, subprocess, sys, time
+    folder, log = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    path = folder / "life.json"
+    life = json.loads(path.read_text()) if path.exists() else {"number": 1, "settings": {}}
+    with log.open("a") as file:
+        file.write(json.dumps([life["number"], life["settings"].get("size", ""), os.getpid()]) + "\\n")
+    def leave():
+        (folder / "leaving.json").write_text(json.dumps({"life": life["number"], "at": 5.0}))
+    def arrive():
+        (folder / "arrived.json").write_text(json.dumps({"at": 7.0}))
+    exec(sys.argv[2 + life["number"]])
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "app.py"
+    path.write_text(textwrap.dedent(SCRIPT))
+    (tmp_path / "p").mkdir()
+    return path
+
+
+def started(script: Path, *lives: str, following: Next | None = None) -> Program:
+    folder = script.parent / "p"
+    keeper = [sys.executable, "-m", "autotrascale.execute.spark.adopted.keeper", str(folder)]
+    if following is not None:
+        (folder / NEXT).write_text(json.dumps(vars(following)))
+    program = [sys.executable, str(script), str(folder), str(script.parent / "log"), *lives]
+    child = subprocess.Popen([*keeper, *program], start_new_session=True,
+                             env={**os.environ, "AUTOTRASCALE_PROGRAM": str(folder)})  # fmt: skip
+    _await(folder / "program.json")
+    return Program(folder, Program.find(folder).note, child)
+
+
+def lived(script: Path) -> list[tuple[int, str]]:
+    lines = (script.parent / "log").read_text().splitlines()
+    return [(number, size) for number, size, _ in map(json.loads, lines)]
+
+
+SMALL = Next(3, {"size": "small"}, 30.0, 30.0)
+
+
+def test_a_life_that_leaves_makes_room_for_the_next(script: Path) -> None:
+    program = started(script, "leave()", "arrive(); sys.exit(0)", following=SMALL)
+    assert program.wait(SECONDS) == 0
+    assert lived(script) == [(1, ""), (2, "small")]
+    life = program.life
+    assert (life.number, life.action, life.settings, life.former, life.left_at) == (2, 3, {"size": "small"}, {}, 5.0)
+    assert not (program.folder / NEXT).exists()
+    assert not (program.folder / LEAVING).exists()
+
+
+@pytest.mark.parametrize("end", ["sys.exit(3)", "os.kill(os.getpid(), 9)", "arrive(); time.sleep(1); sys.exit(3)"])
+def test_one_that_fails_on_trial_is_followed_by_the_sizes_of_before(script: Path, end: str) -> None:
+    program = started(script, "leave()", end, "sys.exit(4)", following=SMALL)
+    assert program.wait(SECONDS) == 4  # the third is no trial: its end is the program's
+    assert lived(script) == [(1, ""), (2, "small"), (3, "")]
+    assert program.life.why == f"it ended with exit code {137 if 'kill' in end else 3}"
+    assert (program.life.action, program.life.former) == (3, None)
+
+
+def test_one_that_does_not_come_up_is_followed_by_the_sizes_of_before(script: Path) -> None:
+    late = Next(3, {"size": "huge"}, 1.0, 30.0)
+    program = started(script, "leave()", "time.sleep(600)", "sys.exit(0)", following=late)
+    assert program.wait(SECONDS) == 0
+    assert lived(script) == [(1, ""), (2, "huge"), (3, "")]
+    assert program.life.why == "it had no batch done within 1 s"
+
+
+@pytest.mark.parametrize(
+    ("first", "code"),
+    [("sys.exit(0)", 0), ("sys.exit(3)", 3)],  # written, and nobody asked it to leave
+)
+def test_settings_that_were_only_written_have_no_effect(script: Path, first: str, code: int) -> None:
+    program = started(script, first, "sys.exit(9)", following=SMALL)
+    assert program.wait(SECONDS) == code
+    assert lived(script) == [(1, "")]
+
+
+def test_one_that_is_killed_while_it_leaves_is_started_all_the_same(script: Path) -> None:
+    program = started(script, "leave(); os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
+    assert program.wait(SECONDS) == 0
+    assert lived(script) == [(1, ""), (2, "small")]
+
+
+def test_settings_that_got_lost_leave_the_program_as_it_was(script: Path) -> None:
+    program = started(script, "leave()", "sys.exit(0)")
+    assert program.wait(SECONDS) == 0
+    assert lived(script) == [(1, ""), (2, "")]
+
+
+@pytest.mark.parametrize("life", [1, 2])
+def test_who_is_told_to_end_has_no_other_life(script: Path, life: int) -> None:
+    """Also one that is leaving, or on trial."""
+    first = "leave(); time.sleep(600)" if life == 1 else "leave()"
+    program = started(script, first, "time.sleep(600)", "sys.exit(9)", following=SMALL)
+    until = time.monotonic() + SECONDS
+    while not (script.parent / "log").exists() or len(lived(script)) < life:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    time.sleep(0.3)  # it says so before it leaves
+    program.send(signal.SIGTERM)
+    assert program.wait(SECONDS) == 143
+    assert len(lived(script)) == life
+
+
+def test_nothing_of_a_life_goes_on_beside_the_next(script: Path) -> None:
+    left = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); leave()"
+    alone = (
+        "import psutil; kin = [p for p in psutil.process_iter() if os.getsid(p.pid) == os.getsid(0)"
+        " and p.status() != 'zombie']; sys.exit(len(kin))"
+    )
+    program = started(script, left, alone, "sys.exit(9)", following=SMALL)
+    assert program.wait(SECONDS) == 9  # two: the keeper and itself; it failed by that, and the next one ended
+    assert program.life.why == "it ended with exit code 2"
+
+
+def test_a_controller_that_comes_later_reads_what_became_of_it(script: Path) -> None:
+    program = started(script, "leave()", "arrive(); time.sleep(600)", following=SMALL)
+    _await(program.folder / ARRIVED)
+    later = Program.find(program.folder)
+    assert later.arrived() == 7.0
+    assert later.life.action == 3
+    assert later.exit_code() is None
+    assert later.note.program == json.loads((script.parent / "log").read_text().splitlines()[-1])[2]
+    program.kill()
+
+
+def _await(sign: Path) -> None:
+    until = time.monotonic() + SECONDS
+    while not sign.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
