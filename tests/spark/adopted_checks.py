@@ -441,8 +441,7 @@ def another_query_takes_over_while_the_first_runs_on() -> None:
             assert batches[before_it - 1 :] == list(range(since, since + len(batches) - before_it + 1)), batches
         assert place.is_symlink()
     query.stop()
-    until(lambda: not place.is_symlink())
-    assert not place.with_name(".overlapped.generations").exists()
+    until(lambda: not place.is_symlink() and not place.with_name(".overlapped.generations").exists())
     attached.adoption.rescale = "in-place"
     again, seen = started("overlapped", function=upsert), len(batches)
     until(lambda: len(batches) > seen + 2)
@@ -472,8 +471,7 @@ def a_query_that_is_stopped_takes_the_one_that_is_made_ready_along() -> None:
     attached.adoption.rescale = "in-place"
     assert query.awaitTermination(int(SECONDS)), answer
     assert query.exception() is None
-    until(lambda: not place.is_symlink())
-    assert not place.with_name(".stopped.generations").exists()
+    until(lambda: not place.is_symlink() and not place.with_name(".stopped.generations").exists())
     assert [active.id for active in spark.streams.active if active.id != before.id] == []
 
 
