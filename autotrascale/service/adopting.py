@@ -33,7 +33,8 @@ from autotrascale.service.keeping import Around, Kept
 from autotrascale.service.output import emit, note, say
 from autotrascale.service.programfile import ExecutorBounds, ProgramFile, written
 from autotrascale.service.relaunching import Relaunching
-from autotrascale.service.sizing import SizesSection, WhileItRuns
+from autotrascale.service.sizes_section import SizesSection
+from autotrascale.service.sizing import WhileItRuns
 from autotrascale.service.together import Together, keep
 
 _START_SECONDS = 60.0  # a Python that loads PySpark, on a busy machine

@@ -22,7 +22,7 @@ from autotrascale.plan.migration.choice import Rescale
 from autotrascale.service.autoscaling import Autoscale, TraceOf, filled_in
 from autotrascale.service.environment import read_with_environment
 from autotrascale.service.notifying import Notification
-from autotrascale.service.sizing import SizesSection
+from autotrascale.service.sizes_section import SizesSection
 from autotrascale.tuning import Tuning
 
 # Executors come and go without a standstill: a program is changed more often and for less than a job that stops.

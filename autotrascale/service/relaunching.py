@@ -21,7 +21,8 @@ from autotrascale.plan.executor_size.relaunch import Now, why_not_now
 from autotrascale.plan.words import listing
 from autotrascale.plan.words import seconds as in_words
 from autotrascale.service.output import note
-from autotrascale.service.sizing import SizesSection, Sizing, WhileItRuns, to_paste
+from autotrascale.service.sizes_section import SizesSection
+from autotrascale.service.sizing import Sizing, WhileItRuns, to_paste
 
 UP_SECONDS = 300.0  # from a start to the first batches, on a busy cluster
 TRIAL_SECONDS = 600.0  # after them, in which the keeper starts it with the sizes of before should it fail

@@ -134,7 +134,7 @@ def _wishes(
     from dataclasses import replace
 
     from autotrascale.service.programfile import ExecutorBounds, ProgramFile, ProgramSettings, read_program_file
-    from autotrascale.service.sizing import SizesSection
+    from autotrascale.service.sizes_section import SizesSection
 
     if job_file is not None:
         file = read_program_file(job_file)

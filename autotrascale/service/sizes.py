@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from autotrascale.analyze.archive.use import ApplicationUse
     from autotrascale.knowledge.decisions.journal import Decisions
     from autotrascale.monitor.services import Latencies, Service
-    from autotrascale.service.sizing import How, Standing
+    from autotrascale.service.sizes_section import How
+    from autotrascale.service.sizing import Standing
 
 
 def sizes(
@@ -85,7 +86,7 @@ def _how(
     from autotrascale.plan.executor_size.evidence import Rules
     from autotrascale.plan.executor_size.fitting import Limits
     from autotrascale.plan.executor_size.steps import Quota
-    from autotrascale.service.sizing import HOUR, How, size_in_mb
+    from autotrascale.service.sizes_section import HOUR, How, size_in_mb
 
     limits = Limits(
         host_memory_mb=size_in_mb("--host-memory", host_memory), host_cores=host_cores, most_executors=executors,

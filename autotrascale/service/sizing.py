@@ -7,83 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from autotrascale.analyze.executor_sizes import Conf, megabytes
+from autotrascale.analyze.executor_sizes import Conf
 from autotrascale.analyze.executor_use import ExecutorUse
-from autotrascale.domain import checks
-from autotrascale.domain.errors import InputError
 from autotrascale.domain.executor_window import ExecutorWindow, Sizes
 from autotrascale.knowledge.decisions import sizes as action_log
 from autotrascale.knowledge.decisions.journal import Decisions
 from autotrascale.monitor.services import Latencies, Service
 from autotrascale.plan.control.looks.signals import Services
 from autotrascale.plan.executor_size import steps
-from autotrascale.plan.executor_size.evidence import Rules, Verdict
+from autotrascale.plan.executor_size.evidence import Verdict
 from autotrascale.plan.executor_size.fitting import Limits
-from autotrascale.plan.executor_size.relaunch import Between, settings
-from autotrascale.plan.executor_size.steps import Action, Quota, State
+from autotrascale.plan.executor_size.relaunch import settings
+from autotrascale.plan.executor_size.steps import Action, State
 from autotrascale.service.output import note
+from autotrascale.service.sizes_section import HOUR, How
 from autotrascale.views import sizes as sizes_in_words
 
 if TYPE_CHECKING:
     from autotrascale.service.keeping import Around
-
-HOUR = 3600.0
-WINDOW_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class How:
-    """Everything that may be set about it."""
-
-    rules: Rules = field(default_factory=Rules)
-    limits: Limits = field(default_factory=Limits)
-    quota: Quota = field(default_factory=Quota)
-    window_seconds: float = WINDOW_SECONDS
-
-
-@dataclass(frozen=True)
-class SizesSection:
-    """The `sizes:` section of a program's job file. `between`: the part of the day in which it may be relaunched, by
-    this machine's clock; at any time where that is empty. The rest is as the options of `sizes` say it."""
-
-    between: str = ""
-    window_seconds: float = WINDOW_SECONDS
-    evidence_hours: float = 24.0
-    host_memory: str = ""
-    host_cores: int | None = None
-    job_memory: str = ""
-    memory_step: str = "1m"
-    a_day: int = 6
-
-    def __post_init__(self) -> None:
-        checks.positive("window_seconds", self.window_seconds)
-        checks.positive("evidence_hours", self.evidence_hours)
-        if self.between:
-            Between.read(self.between)
-        self.how()
-
-    def how(self, most_executors: int | None = None) -> How:
-        limits = Limits(
-            host_memory_mb=size_in_mb("host_memory", self.host_memory), host_cores=self.host_cores,
-            most_executors=most_executors, most_memory_mb=size_in_mb("job_memory", self.job_memory),
-            memory_step_mb=size_in_mb("memory_step", self.memory_step) or 1,
-        )  # fmt: skip
-        rules = Rules(evidence_seconds=self.evidence_hours * HOUR)
-        return How(rules, limits, Quota(a_day=self.a_day), self.window_seconds)
-
-    @property
-    def part_of_day(self) -> Between | None:
-        return Between.read(self.between) if self.between else None
-
-
-def size_in_mb(place: str, text: str) -> int | None:
-    """`64g`; None of an empty text."""
-    if not text:
-        return None
-    found = megabytes(text)
-    if not found:
-        raise InputError(place, "is no size", seen=text, remedy="write 64g or 512m")
-    return found
 
 
 @dataclass(frozen=True)

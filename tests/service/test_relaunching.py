@@ -26,7 +26,8 @@ from autotrascale.service.keeping import Around
 from autotrascale.service.metering import UNMETERED
 from autotrascale.service.output import Format
 from autotrascale.service.relaunching import Relaunching
-from autotrascale.service.sizing import How, SizesSection, Sizing, WhileItRuns
+from autotrascale.service.sizes_section import How, SizesSection
+from autotrascale.service.sizing import Sizing, WhileItRuns
 
 NOW = 1_790_000_000.0
 ASKED = Action(
