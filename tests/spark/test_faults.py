@@ -146,7 +146,7 @@ def test_nothing_outlives_the_parent_however_it_ends(ending: str, tmp_path: Path
     parent.send_signal(getattr(signal, ending.split()[0]))
     if ending == "SIGKILL both":
         os.kill(leader, signal.SIGKILL)
-    _, errors = parent.communicate(timeout=30)
+    _, errors = parent.communicate(timeout=90)
     assert eventually(lambda: not members(leader)), members(leader)
     if ending != "SIGKILL both":
         assert eventually(lambda: not Path(work).exists())
