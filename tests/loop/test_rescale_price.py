@@ -106,6 +106,15 @@ def test_more_comes_no_later_however_dear_it_is(step_at: float, height: float) -
     assert all(sum((each.wanted or {}).values()) > sum((each.running or {}).values()) for each in first)
 
 
+@pytest.mark.parametrize("minutes", [40, 60, 90])
+def test_a_load_that_swings_steeply_is_not_chased(minutes: int) -> None:
+    """However cheap a rescale is: what is given back in a trough is missed on the way up, and that is remembered."""
+    told = kept(lambda t: 350.0 - 250.0 * math.cos(2 * math.pi * t / (60.0 * minutes)), 0.2, hours=8.0)
+    totals = told.state.totals
+    assert totals.within / totals.seconds > 0.97
+    assert len(told.moves) < 20
+
+
 def test_at_a_steady_rate_a_job_is_only_given_less_however_free_rescales_are() -> None:
     """What is learned lets it take less, a step at a time; jitter moves nothing up and down again."""
     rng = np.random.default_rng(3)

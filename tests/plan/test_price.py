@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.look import RescaleTime
+from autotrascale.plan.control.autoscaling.memory import Memory
 from autotrascale.plan.control.autoscaling.price import MOST_SURE, Price, Saving, instance_time
 
 SECONDS = st.floats(0.0, 1000.0)
@@ -39,6 +40,30 @@ def test_the_price_grows_with_how_busy_the_job_is_left_and_is_never_less_than_th
     assert taken.standstill_seconds <= idle.late_seconds <= busy.late_seconds
     least = price.late_worth * taken.standstill_seconds + taken.both_seconds
     assert least <= idle.job_seconds <= busy.job_seconds
+
+
+@given(PRICES, SECONDS, SECONDS)
+def test_less_costs_what_records_were_late_after_it_too(price: Price, one: float, other: float) -> None:
+    seldom, often = (price.of_less(each) for each in sorted((one, other)))
+    assert price.job_seconds == price.of_less(0.0).job_seconds <= seldom.job_seconds <= often.job_seconds
+    added = often.job_seconds - price.job_seconds
+    assert added == pytest.approx(price.late_worth * max(one, other), rel=1e-6, abs=1e-6)
+    assert often.at(price.busy) == often
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0.0, 3600.0))))
+def test_what_followed_scale_downs_is_remembered_and_fades(history: list[tuple[bool, float]]) -> None:
+    memory, most = Memory(), 0.0
+    for down, late in history:
+        memory = replace(memory, late=memory.late + late)
+        most, before = max(most, memory.late), memory
+        memory = memory.rescaled((4,), (3,) if down else (5,), 0.0)
+        assert 0.0 <= memory.late_after <= most
+        if down:
+            assert (memory.late_after - before.late_after) * (before.late - before.late_after) >= 0
+        assert (memory.late, memory.late_after) == (
+            (0.0, memory.late_after) if down else (before.late, before.late_after)
+        )
 
 
 @given(st.floats(0.0, 100.0), st.floats(0.0, 0.98), st.floats(1.0, 1e4))
@@ -147,6 +172,7 @@ def test_what_a_change_costs_is_told_in_words() -> None:
     )
     little = replace(saving, stays=((60.0,),)).weighed((1,)).text
     assert little.endswith("1 less save 1 instance-minutes before the load is expected back: too little")
+    assert ", after it records were late for 40.00 s, worth 6.8 instance-hours" in price.of_less(40.0).said(10)
     assert "for 20 min ahead" in price.ahead(1200.0, 10).text
 
 

@@ -23,6 +23,7 @@ from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
 
 MISSES = 2  # looks in a row above the target before it is no noise …
 FAR = 1.3  # … or one that is this far above
+LATEST = 0.2  # weight of what followed the newest scale-down
 SMOOTH = 0.3  # weight of the newest capacity
 FORGET = 2 * 86_400.0  # seconds in which the largest allocation fades
 PREDICTIONS = 16
@@ -58,6 +59,8 @@ class Memory:
     predictions: tuple[Prediction, ...] = ()  # made from what is known now
     reviewed_at: float | None = None  # when it was last asked what the least would be
     ahead: float = 0.0  # seconds that the last plan looked ahead
+    late: float = 0.0  # seconds out of target since the last scale-down
+    late_after: float = 0.0  # … that followed each of those before it, on average, the newest most
     spare_at: float | None = None  # from when on what runs may be too much: when it was last given more, it was ahead
 
     @property
@@ -72,9 +75,12 @@ class Memory:
     def rescaled(self, before: Point, k: Point, now: float) -> Memory:
         """A rescale to `k` was carried out: what it was planned for, and what ran before if it is a step down."""
         fits = [plan.rate for plan in self.predictions if all(low <= own for low, own in zip(plan.k, k, strict=True))]
-        tried = Tried(before, self.sized_for) if sum(k) < sum(before) else None
+        down = sum(k) < sum(before)
+        tried = Tried(before, self.sized_for) if down else None
+        late_after = self.late_after + LATEST * (self.late - self.late_after) if down else self.late_after
         sized_for = max(fits, default=self.sized_for)
         return replace(self.at_another(), sized_for=sized_for, tried=tried, reviewed_at=now,
+                       late=0.0 if down else self.late, late_after=late_after,
                        spare_at=now + self.ahead if sum(k) > sum(before) else self.spare_at)  # fmt: skip
 
 
@@ -104,6 +110,8 @@ def learned(
         return replace(memory, good=0)
     memory = _with_capacity(memory, sized, snapshot, k, shows)
     latency = snapshot.latency_seconds.of(settings.target.statistic)
+    if shows.behind or (latency is not None and latency > FAR * settings.target.latency_seconds):
+        memory = replace(memory, late=memory.late + snapshot.window_seconds)
     if latency is None and not shows.behind:  # not known is not good
         return replace(memory, good=0)
     if not (shows.calm or shows.behind) or memory.rates.jumped:

@@ -95,6 +95,7 @@ class _Planning:
         self.extra = max(0.0, snapshot.target_rate - newest)  # what the adjustments added, and a rise within the window
         self.need = rates.need(now, self.planning.headroom) + self.extra
         self.price, self.growth, self.horizon = policy.price, rates.growth, self.planning.horizon_seconds
+        self.less = None if self.price is None else self.price.of_less(self.memory.late_after)
         if self.price is not None:
             self.horizon = self.price.horizon(self.growth, SOONEST, self.planning.horizon_seconds)
         self.ahead = rates.ahead(now, self.horizon, self.planning.headroom, FARTHEST) + self.extra
@@ -225,14 +226,14 @@ class _Planning:
         """Whether it can be worth asking: as if such a share of all instances were enough."""
         n = sum(self.running)
         left = math.ceil(n * share)
-        return self.price is None or Saving.of(self.price, (n,), (left,), rate, self._lasts).pays((n - left,))
+        return self.less is None or Saving.of(self.less, (n,), (left,), rate, self._lasts).pays((n - left,))
 
     def _saving(self, wanted: Point, rate: float) -> Saving | None:
         """What is left has to work off what comes in during the standstill."""
-        if self.price is None:
+        if self.less is None:
             return None
         sized = self._sized(self.memory.rates.line.at(self.policy.now))
-        price = self.price.at(sized.busy(wanted)) if sized.measured else self.price
+        price = self.less.at(sized.busy(wanted)) if sized.measured else self.less
         return Saving.of(price, self.running, wanted, rate, self._lasts)
 
     def _lasts(self, rate: float) -> float:

@@ -4,13 +4,16 @@
     s, b     what a rescale takes: standstill, and time in which the job runs twice          s
     ρ        busy: the share of each second that the job needs after the change             [0, 1)
     w        what a second of late records is worth, in seconds of the whole job
-    p        price of a change: w · s/(1 − ρ) + b                                           s of the whole job
+    l        how long records were late after those that gave instances back, on average    s
+    p        price of a change: w · (s/(1 − ρ) + l) + b, of one to more without l           s of the whole job
     n        instances that run
     g        growth of the rate, relative to its level                                       1/s
     T_j      how long the j-th instance that is given back is expected not to be needed      s
     H        how far ahead a rising rate is sized for                                        s
 
 Late: what came in during a standstill is worked off with what capacity is spare, so records are late for s/(1 − ρ).
+What is given back is missed when the load comes back, for as long as it takes to see that and to act: l, which is no
+more than a look or so where the rate rises slowly, and most of the price where it swings steeply.
 Down: a change is worth it where ΣT_j ≥ n · p. An instance is expected not to be needed for as long as it was not needed
 already: whoever waits until what could have been saved is the price pays at most twice what a clairvoyant would. Each
 has its own time: while the rate falls, the first was too much long before the last.
@@ -41,10 +44,16 @@ class Price:
     expected: RescaleTime
     late_worth: float
     busy: float = USUALLY_BUSY
+    afterwards: float = 0.0
 
     def __post_init__(self) -> None:
         checks.non_negative("late_worth", self.late_worth)
         checks.non_negative("busy", self.busy)
+        checks.non_negative("afterwards", self.afterwards)
+
+    def of_less(self, late_after: float) -> Self:
+        """The price of giving instances back, after which records are late for so long."""
+        return replace(self, afterwards=late_after)
 
     def at(self, busy: float) -> Self:
         """The price of a change after which the job is so busy."""
@@ -57,7 +66,7 @@ class Price:
     @property
     def job_seconds(self) -> float:
         """p"""
-        return self.late_worth * self.late_seconds + self.expected.both_seconds
+        return self.late_worth * (self.late_seconds + self.afterwards) + self.expected.both_seconds
 
     def instance_seconds(self, running: int) -> float:
         return running * self.job_seconds
@@ -87,12 +96,13 @@ class Price:
         stop, both = self.expected.standstill_seconds, self.expected.both_seconds
         late = f" ({seconds(self.late_seconds)} late)" if stop else ""
         twice = f" and {seconds(both)} of running twice" if both else ""
+        missed = f", after it records were late for {seconds(self.afterwards)}" if self.afterwards >= 1 else ""
         worth = instance_time(self.instance_seconds(running))
-        return f"a change costs about {seconds(stop)} of standstill{late}{twice}, worth {worth}"
+        return f"a change costs about {seconds(stop)} of standstill{late}{twice}{missed}, worth {worth}"
 
     def numbers(self, running: int) -> dict[str, Number]:
         return {"standstill_seconds": self.expected.standstill_seconds, "both_seconds": self.expected.both_seconds,
-                "late_seconds": self.late_seconds,
+                "late_seconds": self.late_seconds, "late_after_seconds": self.afterwards,
                 "price_instance_seconds": self.instance_seconds(running)}  # fmt: skip
 
 
