@@ -132,7 +132,8 @@ def test_nothing_outlives_the_parent_however_it_ends(ending: str, tmp_path: Path
     }
     (tmp_path / "flavour.json").write_text("{}")
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, json.dumps(section)],
+        # Where the tests run in the background of a shell that has no job control, an interrupt is ignored.
+        ["env", "--default-signal=INT", sys.executable, "-c", PARENT, json.dumps(section)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
