@@ -21,7 +21,7 @@ Rescale = Literal["overlap", "in-place", "auto"]
 # As `python -m benchmarks.handover_bench` measured them on two cores that others wanted too, with --keys of 10000,
 # 100000 and 1000000 (docs/rescaling.md), and as it fits them with --fit.
 MEASURED = Costs(in_place=Line(0.65, 3.4e-6), hand_over=Line(0.38, 1.4e-7), preparing=Line(3.25, 5.3e-6))
-_ONE_BY_ONE = 1.5  # times as long is made ready what is led through batches one by one (2.8 s instead of 2.0, --windowed)
+_ONE_BY_ONE = 1.5  # times as long is made ready what is led through batches (--windowed: 2.8 s instead of 2.0)
 ORDINARY_KEYS = 100_000.0  # of state, where nobody knows how many there are
 
 _WORTH_SECONDS = 0.5  # of standstill that `auto` runs two queries for
