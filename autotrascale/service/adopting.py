@@ -151,6 +151,7 @@ class Controller:
     def run(self, seconds: float | None = None) -> None:
         """Until the program ends, or for so long."""
         until = None if seconds is None else self._clock() + seconds
+        self._keep_its_keeper()
         try:
             self._client = self._program.client(_START_SECONDS)
         except EngineError as error:
@@ -163,12 +164,18 @@ class Controller:
             while self._program.exit_code() is None and (until is None or self._clock() < until):
                 self._turn_if_it_answers()
                 self._sleep(_GLANCE_SECONDS)
+                self._keep_its_keeper()
             ended = "finished"
         finally:
             self._tell_of_unknown(0.0)
             self._end_all(ended)
             self._sum_up()
             self._client.close()
+
+    def _keep_its_keeper(self) -> None:
+        """A program that is to have more than one life is never without one."""
+        if self._relaunching is not None and self._program.ensure_kept():
+            note("the program's keeper had been killed: another one has taken its place")
 
     def _turn_if_it_answers(self) -> None:
         """A program that is just beginning or ending does not; nor does one whose driver hangs, which is said. Whatever

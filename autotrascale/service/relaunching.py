@@ -16,7 +16,8 @@ from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.adopted.application import AdoptedApplication
 from autotrascale.execute.spark.adopted.client import AgentAwayError
 from autotrascale.execute.spark.adopted.messages import Leave
-from autotrascale.execute.spark.adopted.program import Life, Next, Program
+from autotrascale.execute.spark.adopted.program import Program
+from autotrascale.execute.spark.lives import Life, Next
 from autotrascale.plan.executor_size.relaunch import Now, why_not_now
 from autotrascale.plan.words import listing
 from autotrascale.plan.words import seconds as in_words
