@@ -1,5 +1,5 @@
-"""What a keeper that was killed leaves: a program that is nobody's child, and what belongs to it. A number may be another
-process's by now; those of the program carry the name of its folder."""
+"""What a keeper that was killed leaves: a program that is nobody's child, and what belongs to it. A number may be
+another process's by now; those of the program carry the name of its folder."""
 
 from __future__ import annotations
 
