@@ -52,6 +52,9 @@ def series(kills: list[Kill], work: Path, seed: int) -> Iterator[Outcome]:
             standalone(folder / "cluster", cores=1, memory="1500m") as cluster,
             Fire(cluster, folder / "job", chance) as at,
         ):
+            if not at.up():
+                yield Outcome(Kill("starting", "nobody"), down=True)
+                continue
             for kill in kills[number : number + _ONE_HOME]:
                 outcome = at.under_fire(kill)
                 yield outcome
@@ -85,11 +88,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=24)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--after", type=int, default=0, help="go on after so many kills of an earlier run")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # and takes all that it started along
     outcomes = list[Outcome]()
     with tempfile.TemporaryDirectory(prefix="relaunch-kills-", ignore_cleanup_errors=True) as work:
-        for outcome in series(drawn(given.kills, given.seed), Path(work), given.seed):
+        for outcome in series(drawn(given.after + given.kills, given.seed)[given.after :], Path(work), given.seed):
             outcomes.append(outcome)
             print(f"{time.strftime('%H:%M:%S')} {'right' if outcome.right else 'WRONG'} {outcome}", file=sys.stderr,
                   flush=True)  # fmt: skip

@@ -103,18 +103,14 @@ class Fire:
             words += ["--conf", f"{name}={value}"]
         words += [script.__file__, str(self.folder / "checkpoint"), str(self.out)]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-        with (self.folder / "program.log").open("wb") as log:
-            before = os.dup(2), os.dup(1)
-            os.dup2(log.fileno(), 2), os.dup2(log.fileno(), 1)
-            try:
-                self.program = Program.start(
-                    understood(words), self.folder / "p", apply=True, environment=environment, measured=True
-                )
-            finally:
-                os.dup2(before[0], 2), os.dup2(before[1], 1)
-                os.close(before[0]), os.close(before[1])
-        self._await(lambda: self._batches() > 3, _UP_SECONDS)
+        self.program = Program.start(
+            understood(words), self.folder / "p", apply=True, environment=environment, measured=True,
+            all_to_stderr=True,
+        )  # fmt: skip
         return self
+
+    def up(self) -> bool:
+        return self._await(lambda: self._batches() > 3, _UP_SECONDS)
 
     @property
     def out(self) -> Path:
