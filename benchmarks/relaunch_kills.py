@@ -7,7 +7,11 @@ that its driver, its JVM, its keeper, the controller or its executor is killed w
 again, as whoever runs it would; nobody helps otherwise. Then one life must run, the action log must say what became of
 the action, the counts must be what the input gives, and no process may be left.
 
+With `--ours` it is a job of ours, of two states, that is relaunched by the process that keeps it; its host, the host's
+JVM, that process or the executor is killed.
+
     python -m benchmarks.relaunch_kills --kills 24 --seed 1
+    python -m benchmarks.relaunch_kills --kills 24 --seed 1 --ours
 """
 
 from __future__ import annotations
@@ -22,10 +26,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
-from autotrascale.testing.standalone import standalone
+from autotrascale.testing.standalone import conf, standalone
+from benchmarks.kills.run import RELAUNCH_PHASES
+from benchmarks.kills.run import VICTIMS as OURS
+from benchmarks.kills.run import Fire as FireOnOurs
+from benchmarks.kills.run import Kill as KillOfOurs
+from benchmarks.kills.run import Outcome as OfOurs
 from benchmarks.relaunches.fire import PHASES, VICTIMS, Fire, Kill, Outcome
 
+_Outcome = TypeVar("_Outcome", Outcome, OfOurs)
 _ONE_HOME = 8  # kills; then the program begins anew
 # By then there is nobody of this name: the old one has ended, and the next one has not begun.
 _NOBODY = {("ended", "driver"), ("ended", "JVM"), ("ended", "executor"), ("begun", "driver"), ("begun", "executor")}
@@ -64,6 +75,51 @@ def series(kills: list[Kill], work: Path, seed: int) -> Iterator[Outcome]:
                 yield Outcome(Kill("closing", "nobody"), left=left)
 
 
+def kills_of_ours(count: int, seed: int) -> list[KillOfOurs]:
+    every = [KillOfOurs("two-states", phase, victim) for phase in RELAUNCH_PHASES for victim in OURS]
+    nobody = [each for each in every if each.victim == "executor" and each.phase in ("begun", "going back")]
+    chance, kills = random.Random(seed), list[KillOfOurs]()
+    while len(kills) < count:
+        kills += chance.sample([each for each in every if each not in nobody], len(every) - len(nobody))
+    return kills[:count]
+
+
+def series_of_ours(kills: list[KillOfOurs], work: Path, seed: int) -> Iterator[OfOurs]:
+    chance = random.Random(seed)
+    for number in range(0, len(kills), _ONE_HOME):
+        folder = work / str(number)
+        with standalone(folder / "cluster", cores=2, memory="1500m") as cluster:
+            of_one = {**conf(2, "512m"), "spark.cores.max": "2"}
+            at = FireOnOurs("two-states", folder / "job", chance, cluster.url, of_one, executors=cluster.executors,
+                            sized=True)  # fmt: skip
+            try:
+                if at.up().running is None:
+                    yield OfOurs(KillOfOurs("two-states", "starting", "nobody"), down=True)
+                    continue
+                for kill in kills[number : number + _ONE_HOME]:
+                    outcome = at.relaunched_under_fire(kill)
+                    yield outcome
+                    if outcome.down or outcome.lost or outcome.doubled:
+                        break
+            finally:
+                left = at.close()
+            if left:
+                yield OfOurs(KillOfOurs("two-states", "closing", "nobody"), left=left)
+
+
+def figures_of_ours(outcomes: list[OfOurs], seed: int) -> dict[str, object]:
+    return {
+        "seed": seed,
+        "kills": sum(each.kills for each in outcomes),
+        "phase_not_met": sum(each.missed for each in outcomes),
+        "down": sum(each.down for each in outcomes),
+        "lost": sum(each.lost for each in outcomes),
+        "doubled": sum(each.doubled for each in outcomes),
+        "processes_left": sum(each.left for each in outcomes),
+        "each": [[each.kill.phase, each.kill.victim, each.records, each.detail] for each in outcomes],
+    }
+
+
 def figures(outcomes: list[Outcome], seed: int) -> dict[str, object]:
     met = [each for each in outcomes if each.killed]
     return {
@@ -89,15 +145,22 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=24)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--after", type=int, default=0, help="go on after so many kills of an earlier run")
+    parser.add_argument("--ours", action="store_true")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # and takes all that it started along
-    outcomes = list[Outcome]()
+    count, seed = given.after + given.kills, given.seed
     with tempfile.TemporaryDirectory(prefix="relaunch-kills-", ignore_cleanup_errors=True) as work:
-        for outcome in series(drawn(given.after + given.kills, given.seed)[given.after :], Path(work), given.seed):
-            outcomes.append(outcome)
-            print(f"{time.strftime('%H:%M:%S')} {'right' if outcome.right else 'WRONG'} {outcome}", file=sys.stderr,
-                  flush=True)  # fmt: skip
-    print(json.dumps(figures(outcomes, given.seed), indent=2))
+        if given.ours:
+            kills = kills_of_ours(count, seed)[given.after :]
+            found = figures_of_ours([_said(each) for each in series_of_ours(kills, Path(work), seed)], seed)
+        else:
+            found = figures([_said(each) for each in series(drawn(count, seed)[given.after :], Path(work), seed)], seed)
+    print(json.dumps(found, indent=2))
+
+
+def _said(outcome: _Outcome) -> _Outcome:
+    print(f"{time.strftime('%H:%M:%S')} {outcome}", file=sys.stderr, flush=True)
+    return outcome
 
 
 if __name__ == "__main__":

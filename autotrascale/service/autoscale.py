@@ -81,7 +81,10 @@ def _sized(live: LiveJob, file: JobFile, around: Around, lease: Lease | None) ->
     from autotrascale.service.sized_job import SizedJob
 
     assert isinstance(live, SizedSpark | ReadOnlySparkJob)
-    return SizedJob(live, file.sizes, file.services, around, check_of(lease))
+    sized = live if isinstance(live, SizedSpark) and not live.settings.local else None
+    if isinstance(live, SizedSpark) and sized is None:
+        note(f"sizes: its driver runs all tasks on {live.settings.master}, and is not relaunched: what to set is said")
+    return SizedJob(live, sized, file.sizes, file.services, around, check_of(lease))
 
 
 def register(app: typer.Typer) -> None:

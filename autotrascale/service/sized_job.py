@@ -15,12 +15,11 @@ from autotrascale.analyze.executor_use import ExecutorUse
 from autotrascale.domain.errors import AuTraScaleError, RunLostError
 from autotrascale.domain.topology import Topology
 from autotrascale.execute.live import LiveJob, Look, Rescaled
-from autotrascale.execute.spark.lives import Life, Next
-from autotrascale.execute.spark.sized import Rested, SizedSpark
+from autotrascale.execute.spark.lives import Next
 from autotrascale.monitor.services import Service
 from autotrascale.service.keeping import Around
 from autotrascale.service.output import note
-from autotrascale.service.relaunching import Relaunching
+from autotrascale.service.relaunching import Lives, Relaunching, Stopped
 from autotrascale.service.sizes_section import SizesSection
 from autotrascale.service.sizing import WhileItRuns
 
@@ -35,24 +34,26 @@ class Measured(LiveJob, Protocol):
         ...
 
 
+class Relaunchable(Measured, Lives, Protocol):
+    def relaunch(self, following: Next) -> Stopped:
+        """Returns when it runs again, with these settings or those of before, or does not."""
+        ...
+
+
 class SizedJob:
     def __init__(
-        self, live: Measured, section: SizesSection, services: Mapping[str, Service], around: Around,
-        check_ours: Callable[[bool], None], tell: Callable[[str], None] = note,
+        self, live: Measured, sized: Relaunchable | None, section: SizesSection, services: Mapping[str, Service],
+        around: Around, check_ours: Callable[[bool], None], tell: Callable[[str], None] = note,
     ) -> None:  # fmt: skip
-        """`check_ours` raises when another process keeps the job."""
+        """`sized`: the same job, where it may be relaunched; `check_ours` raises when another process keeps it."""
         self.live, self.simulated, self.moves, self.executors = live, live.simulated, 0, 0
         self.held: Callable[[], str] = str  # why people want it left alone, if they do
         self._check_ours, self._tell, self._told = check_ours, tell, ""
-        sized = live if isinstance(live, SizedSpark) and not live.settings.local and not around.advise else None
         self._sized = sized
         self._sizes = WhileItRuns(around, services, tell, section.how(), acts=sized is not None, setting=in_job_file)
         self._relaunching = None
         if sized is not None:
             self._relaunching = Relaunching(sized, section, self._sizes, tell, held=lambda: self.held())
-        elif isinstance(live, SizedSpark):
-            tell(f"sizes: its driver runs all tasks on {live.settings.master}, so it is not relaunched for its size:"
-                 " what to set is said")  # fmt: skip
 
     @property
     def name(self) -> str:
@@ -101,12 +102,7 @@ class SizedJob:
     def conf(self) -> Conf:
         return self.live.use.conf
 
-    @property
-    def life(self) -> Life:
-        assert self._sized is not None
-        return self._sized.life
-
-    def relaunch(self, following: Next) -> Rested:
+    def relaunch(self, following: Next) -> Stopped:
         assert self._sized is not None
         self._check_ours(True)
         return self._sized.relaunch(following)

@@ -19,9 +19,10 @@ from typing import Any
 import psutil
 
 from autotrascale.execute.spark.connection.processes import session_members
+from autotrascale.execute.spark.lives import Lives, Next
 from autotrascale.execute.spark.settings import Patience, SparkSettings
 from benchmarks.kills.archive import JAVA
-from benchmarks.kills.controller import Reached, Rescale, Up, control
+from benchmarks.kills.controller import Reached, Relaunch, Rescale, Up, control
 from benchmarks.kills.jobs import FENCED, JOBS, Job
 
 PATIENCE = Patience(start=150.0, command=90.0, first_batch=120.0)
@@ -48,6 +49,16 @@ OVERLAP_PHASES: dict[str, tuple[str, ...]] = {
     "handing over": ("before HandOver", "in HandOver"),
     "before the rename": ("after HandOver",),
     "after the rename": ("before LetWrite", "in LetWrite", "after LetWrite"),
+}
+# … and of a relaunch with executors of another size.
+GOING_BACK = "going back"
+RELAUNCH_PHASES: dict[str, tuple[str, ...]] = {
+    "settings written": ("written",),
+    "stopping": ("before finish", "in finish", "before StopQuery", "in StopQuery"),
+    "stopped": ("left", "before Shutdown", "in Shutdown"),
+    "begun": ("in Boot",),
+    "before its first batch": ("before ReadCheckpoint", "in StartQuery", "after StartQuery"),
+    GOING_BACK: ("taken back",),
 }
 # Where the sink is fenced, a batch that was cut short is not run first, but taken along.
 _TAKEN_ALONG = {"in RunOpenBatch": ("in CopyCheckpoint", "before GiveBatch", "after GiveBatch")}
@@ -89,6 +100,7 @@ class Fire:
     first: int = _RECORDS  # in the first file
     fenced: bool = False  # also where Spark would write by itself: its rescales may be overlapped
     executors: Callable[[], list[int]] = list
+    sized: bool = False  # it may be relaunched
 
     def __post_init__(self) -> None:
         for part in ("in", "work"):
@@ -107,7 +119,7 @@ class Fire:
             rescale="overlap" if self.fenced else "in-place",
             work_dir=str(self.folder / "work"),
         )
-        self.host, self.hosts = 0, set[int]()
+        self.host, self.hosts, self.relaunches = 0, set[int](), 0
         self.parallelism = self.drawn({})
         self.process: Any = None
         self.pipe: Pipe
@@ -177,6 +189,23 @@ class Fire:
         first = self.chance.choice(("before finish", "after StopQuery", "before StartQuery")) if back else point
         self.pipe.send(Rescale(self.drawn(self.parallelism), patience, first, how))
         up = self._hit(kill, first, outcome, then=point if back else "")
+        return self._judged(outcome, up, began)
+
+    def relaunched_under_fire(self, kill: Kill) -> Outcome:
+        """With a heap that is another each time; to go back, with one with which Spark does not start."""
+        began, outcome = time.monotonic(), Outcome(kill)
+        point, self.relaunches = self.chance.choice(RELAUNCH_PHASES[kill.phase]), self.relaunches + 1
+        heap = 100 if kill.phase == GOING_BACK else 600 + 20 * (self.relaunches % 5)
+        following = Next(self.relaunches, {"spark.executor.memory": f"{heap}m"}, PATIENCE.start, 600.0)
+        self.pipe.send(Relaunch(following, point))
+        self._judged(outcome, self._hit(kill, point, outcome, then=""), began)
+        lives = Lives(self.folder / "home", self.settings.conf)
+        if not outcome.down and lives.life.former is not None and lives.arrived is None:
+            outcome.down, outcome.detail = True, f"{lives.life} never came up"
+        outcome.detail = outcome.detail or lives.life.why
+        return outcome
+
+    def _judged(self, outcome: Outcome, up: Up, began: float) -> Outcome:
         outcome.missed = outcome.kills == 0
         outcome.down = up.running is None
         outcome.detail = up.detail
@@ -259,7 +288,7 @@ class Fire:
         """A forked controller has its libraries loaded: it is there at once."""
         fork = get_context("fork")
         ours, theirs = fork.Pipe()
-        arguments = (theirs, self.settings, self.folder / "home", self.parallelism, pause)
+        arguments = (theirs, self.settings, self.folder / "home", self.parallelism, pause, self.sized)
         self.process = fork.Process(target=control, args=arguments, daemon=True)
         self.process.start()
         theirs.close()

@@ -11,15 +11,15 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import PATIENCE
 
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.lives import Life, Lives, Next
-from autotrascale.execute.spark.settings import SparkSettings
+from autotrascale.execute.spark.settings import Patience, SparkSettings
 from autotrascale.execute.spark.sized import SizedSpark
 from autotrascale.testing import standalone
 from benchmarks.kills.jobs import TwoStates
 
+PATIENCE = Patience(start=300.0, command=120.0, first_batch=120.0, finish_batch=20.0)  # of a crowded machine
 K = {"source": 1, "first": 1, "count": 1}
 HEAP = "spark.executor.memory"
 
