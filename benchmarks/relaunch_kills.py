@@ -93,8 +93,8 @@ def series_of_ours(kills: list[KillOfOurs], work: Path, seed: int) -> Iterator[O
             at = FireOnOurs("two-states", folder / "job", chance, cluster.url, of_one, executors=cluster.executors,
                             sized=True)  # fmt: skip
             try:
-                if at.up().running is None:
-                    yield OfOurs(KillOfOurs("two-states", "starting", "nobody"), down=True)
+                if (first := at.up()).running is None:
+                    yield OfOurs(KillOfOurs("two-states", "starting", "nobody"), down=True, detail=first.detail)
                     continue
                 for kill in kills[number : number + _ONE_HOME]:
                     outcome = at.relaunched_under_fire(kill)

@@ -115,6 +115,7 @@ class Fire:
             conf={"spark.driver.extraJavaOptions": self.java, **self.conf},
             driver_memory="700m",
             prime_batches=2,
+            p_max=4 if self.sized else None,
             patience=PATIENCE,
             rescale="overlap" if self.fenced else "in-place",
             work_dir=str(self.folder / "work"),
