@@ -20,6 +20,7 @@ from autotrascale.execute.spark.query.rescaling import Changes
 from autotrascale.execute.spark.settings import SparkSettings
 from autotrascale.execute.spark.sized import SizedSpark
 
+BACK = "back: "  # a phase of the life that has the settings of before again
 _STARTS = 5  # in a row that fail: then the job is down for good, as it is for the control loop
 
 
@@ -146,8 +147,9 @@ class _Hooks:
         def written(lives: Lives, life: Life, arrived: float | None = None) -> None:
             write(lives, life, arrived)
             if arrived is None and connections:
-                phase = "taken back" if life.why else "left" if life.left_at else "written"
-                self._reach(phase, connections[0])
+                if life.why:
+                    self._phase = self._phase.removeprefix(BACK)
+                self._reach("taken back" if life.why else "left" if life.left_at else "written", connections[0])
 
         patched: list[tuple[Any, str, Callable[..., Any]]] = [
             (Connection, "ask", asked),

@@ -22,7 +22,7 @@ from autotrascale.execute.spark.connection.processes import session_members
 from autotrascale.execute.spark.lives import Lives, Next
 from autotrascale.execute.spark.settings import Patience, SparkSettings
 from benchmarks.kills.archive import JAVA
-from benchmarks.kills.controller import Reached, Relaunch, Rescale, Up, control
+from benchmarks.kills.controller import BACK, Reached, Relaunch, Rescale, Up, control
 from benchmarks.kills.jobs import FENCED, JOBS, Job
 
 PATIENCE = Patience(start=150.0, command=90.0, first_batch=120.0)
@@ -58,7 +58,7 @@ RELAUNCH_PHASES: dict[str, tuple[str, ...]] = {
     "stopped": ("left", "before Shutdown", "in Shutdown"),
     "begun": ("in Boot",),
     "before its first batch": ("before ReadCheckpoint", "in StartQuery", "after StartQuery"),
-    GOING_BACK: ("taken back",),
+    GOING_BACK: tuple(f"{BACK}{phase}" for phase in ("in Boot", "before ReadCheckpoint", "in StartQuery")),
 }
 # Where the sink is fenced, a batch that was cut short is not run first, but taken along.
 _TAKEN_ALONG = {"in RunOpenBatch": ("in CopyCheckpoint", "before GiveBatch", "after GiveBatch")}
@@ -242,7 +242,7 @@ class Fire:
         if isinstance(said, Reached):
             self.host = said.host
             self.hosts.add(said.host)
-        waits = isinstance(said, Reached) and not point.startswith("in ")
+        waits = isinstance(said, Reached) and not said.phase.startswith("in ")
         if not waits and point:
             time.sleep(self.chance.uniform(0.0, 1.5))
         self._strike(kill.victim, outcome)
