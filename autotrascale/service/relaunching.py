@@ -18,7 +18,7 @@ from typing import Protocol
 from autotrascale.analyze.executor_sizes import Conf
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.execute.spark.adopted.application import AdoptedApplication
-from autotrascale.execute.spark.adopted.client import AgentAwayError
+from autotrascale.execute.spark.adopted.client import AgentAwayError, AgentBrokenError
 from autotrascale.execute.spark.adopted.messages import Leave, Left
 from autotrascale.execute.spark.adopted.program import Program
 from autotrascale.execute.spark.lives import Life, Next
@@ -31,6 +31,7 @@ from autotrascale.service.sizing import Sizing, WhileItRuns, to_paste
 
 UP_SECONDS = 300.0  # from a start to the first batches, on a busy cluster
 TRIAL_SECONDS = 600.0  # after them, in which the keeper starts it with the sizes of before should it fail
+UNKNOWN = (AgentAwayError, AgentBrokenError)  # what became of what was asked for
 FINISH_SECONDS = 120.0  # for the batches in flight
 
 
@@ -71,7 +72,7 @@ class Host(Protocol):
         ...
 
     def relaunch(self, following: Next) -> Stopped:
-        """Raises `EngineError` or `InputError` where it is refused, and `AgentAwayError` where nobody knows."""
+        """Raises `EngineError` or `InputError` where it is refused, and one of `UNKNOWN` where nobody knows."""
         ...
 
     def bring_to(self, executors: int) -> None: ...
@@ -100,7 +101,7 @@ class ProgramHost:
         self.program.prepare(following)
         try:
             return self.application.client.leave(Leave(FINISH_SECONDS))
-        except AgentAwayError:  # it may have heard: its folder says what comes of it
+        except UNKNOWN:  # it may have heard: its folder says what comes of it
             raise
         except EngineError:
             self.program.withdraw()
@@ -121,7 +122,7 @@ class Relaunching:
         self._left: int | None = None  # the life that was asked to leave
         self._executors = 0  # that it had then
         self._moves = 0
-        self._refused: set[int] = set()  # actions
+        self._refused: set[tuple[int, int]] = set()  # actions, by which life
         self._told = ""
 
     def under_way(self) -> bool:
@@ -139,9 +140,10 @@ class Relaunching:
             return False
         self._follow(sizing, host)
         action, wall = sizing.in_flight, self._wall()
-        if action is None or action.number in self._refused:
+        life = self._lives.life
+        if action is None or (action.number, life.number) in self._refused:
             return False
-        local, life = time.localtime(wall), self._lives.life
+        local = time.localtime(wall)
         now = Now(wall, 60 * local.tm_hour + local.tm_min, self._is_coming(life), just_moved)
         why = why_not_now(action, self._section.part_of_day, self._section.a_day, sizing.history, now) or self._held()
         if why:
@@ -155,24 +157,28 @@ class Relaunching:
         assert action is not None
         changed = to_paste(action.before, action.after, conf)
         if conf.local:
-            return self._refuse(action.number, "its driver runs all tasks, and has its size from the command line")
+            return self._refuse(
+                action.number, life, "its driver runs all tasks, and has its size from the command line"
+            )
         self._executors = host.executors
         said = listing([f"{name}={value}" for name, value in changed.items()])
         self._tell(f"sizes, {action.policy}: relaunching it from its checkpoint with {said}")
         try:
             left = host.relaunch(Next(action.number, {**life.settings, **changed}, UP_SECONDS, TRIAL_SECONDS))
-        except AgentAwayError as problem:
+        except UNKNOWN as problem:
+            if isinstance(problem, AgentBrokenError):  # it answers, and would go on to
+                self._refused.add((action.number, life.number))
             self._tell(str(problem))
             return False
         except (EngineError, InputError) as problem:
-            return self._refuse(action.number, str(problem))
+            return self._refuse(action.number, life, str(problem))
         self._left, self._told = life.number, ""
         cut = "; a batch was cut off, and runs again" if left.cut_off else ""
         self._tell(f"  its batches ended within {in_words(left.finish_seconds)}{cut}")
         return True
 
-    def _refuse(self, action: int, why: str) -> bool:
-        self._refused.add(action)
+    def _refuse(self, action: int, life: Life, why: str) -> bool:
+        self._refused.add((action, life.number))
         self._tell(f"sizes: {why}; set at its next start instead")
         return False
 

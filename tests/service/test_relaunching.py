@@ -16,7 +16,7 @@ from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.executor_window import Sizes
 from autotrascale.execute.spark.adopted.application import AdoptedApplication
-from autotrascale.execute.spark.adopted.client import AgentAwayError
+from autotrascale.execute.spark.adopted.client import AgentAwayError, AgentBrokenError
 from autotrascale.execute.spark.adopted.messages import Leave, Left
 from autotrascale.execute.spark.adopted.program import Program
 from autotrascale.knowledge.decisions import sizes as action_log
@@ -171,9 +171,14 @@ def test_what_cannot_be_relaunched_is_said_once_and_goes_on(
     assert found.log() == ["asked"]
 
 
-def test_an_answer_that_is_lost_leaves_what_was_written(tmp_path: Path, decisions: Decisions) -> None:
-    found = setting(tmp_path, decisions, trouble=AgentAwayError("no program answers"))
+@pytest.mark.parametrize("trouble", [AgentAwayError("no program answers"), AgentBrokenError("BrokenPipeError")])
+def test_an_answer_that_is_lost_leaves_what_was_written(
+    tmp_path: Path, decisions: Decisions, trouble: EngineError
+) -> None:
+    found = setting(tmp_path, decisions, trouble=trouble)
     assert not found.turn()
+    assert not found.turn()
+    assert len(found.driver.prepared) == (1 if isinstance(trouble, AgentBrokenError) else 2)
     assert (tmp_path / "next.json").exists()  # the program may be leaving
     found.driver.lives_on(2, settings=LARGER, former={}, left_at=NOW)
     found.driver.arrives(NOW)
@@ -203,3 +208,12 @@ def test_one_that_fails_after_it_was_thought_good_is_taken_back_all_the_same(
     assert [(each.number, each.what) for each in action_log.actions(found.decisions, "orders")] == [
         (1, "asked"), (1, "kept"), (2, "asked"), (1, "taken-back"), (2, "given-up"),
     ]  # fmt: skip
+
+
+def test_what_one_life_refused_the_next_one_is_asked_again(tmp_path: Path, decisions: Decisions) -> None:
+    found = setting(tmp_path, decisions, trouble=EngineError("it has no query that runs"))
+    assert not found.turn()
+    found.driver.trouble = None
+    assert not found.turn()
+    found.driver.lives_on(2, settings={})  # its keeper had to start it again
+    assert found.turn()

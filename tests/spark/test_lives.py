@@ -209,6 +209,15 @@ def test_one_that_is_killed_while_it_is_asked_to_leave_has_left(script: Path) ->
     assert lived(script) == [(1, ""), (2, "small")]
 
 
+def test_one_that_is_killed_when_nobody_asks_it_any_more_has_ended(script: Path) -> None:
+    """The settings were taken away again, as it cannot be relaunched."""
+    program = started(script, f"{WAITS}os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
+    program.withdraw()
+    (program.folder / "go").touch()
+    assert program.wait(SECONDS) == 137
+    assert lived(script) == [(1, "")]
+
+
 def test_settings_that_were_written_long_ago_are_nobodys_wish(script: Path) -> None:
     program = started(script, f"{WAITS}os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
     os.utime(program.folder / NEXT, (1.0, 1.0))

@@ -160,11 +160,12 @@ def _following(folder: Path, life: Mapping[str, Any], code: int, trouble: str) -
     if (folder / TOLD).exists():
         return None
     number, left, killed = life["number"] + 1, _read(folder / LEAVING), code in _KILLED
-    leaves = left is not None and left["life"] == life["number"]
-    if leaves or (killed and _is_asked(folder, life)):
-        wanted = _read(folder / NEXT) or {"settings": life["settings"]}
-        at = left.get("at") if left is not None and leaves else None
-        return {**_USUAL, **wanted, "number": number, "former": life["settings"], "left_at": at}
+    wanted = _read(folder / NEXT)
+    if left is not None and left["life"] == life["number"]:
+        wanted = wanted or {"settings": life["settings"]}
+        return {**_USUAL, **wanted, "number": number, "former": life["settings"], "left_at": left.get("at")}
+    if killed and wanted is not None and _is_asked(folder, wanted, life):
+        return {**_USUAL, **wanted, "number": number, "former": life["settings"]}
     if trouble:
         return {"number": number, "action": life["action"], "settings": life["former"], "why": trouble}
     tries = life.get("tries", 1)
@@ -173,11 +174,11 @@ def _following(folder: Path, life: Mapping[str, Any], code: int, trouble: str) -
     return None
 
 
-def _is_asked(folder: Path, life: Mapping[str, Any]) -> bool:
+def _is_asked(folder: Path, wanted: Mapping[str, Any], life: Mapping[str, Any]) -> bool:
     """To leave, just now. What was written long ago nobody came to ask for."""
     with suppress(OSError):
         fresh = time.time() - (folder / NEXT).stat().st_mtime < _ASKED_SECONDS
-        return fresh and (_read(folder / NEXT) or {}).get("action") != life.get("action")
+        return fresh and wanted["action"] != life.get("action")
     return False
 
 
