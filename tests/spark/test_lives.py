@@ -65,6 +65,7 @@ SMALL = Next(3, {"size": "small"}, 30.0, 30.0)
 def test_a_life_that_leaves_makes_room_for_the_next(script: Path) -> None:
     program = started(script, "leave()", "arrive(); sys.exit(0)", following=SMALL)
     assert program.wait(SECONDS) == 0
+    assert not program.ensure_kept()
     assert lived(script) == [(1, ""), (2, "small")]
     life = program.life
     assert (life.number, life.action, life.settings, life.former, life.left_at) == (2, 3, {"size": "small"}, {}, 5.0)

@@ -188,7 +188,7 @@ class Program:
     def ensure_kept(self) -> bool:
         """A keeper that was killed has another one take its place, which finds in the folder what it was about: also
         where the program has ended to make room for its next life. Whether that was so."""
-        if self._note.began or (self.folder / EXIT).exists() or self._keeper_lives():
+        if self._note.began or self._keeper_lives() or (self.folder / EXIT).exists():  # it says so before it goes
             return False
         note, path = self.note, self.folder / _STARTED
         started = reading.read_file(path, Started) if path.exists() else Started("", {FOLDER: str(self.folder)})
