@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
@@ -54,7 +56,7 @@ def drawn(count: int, seed: int) -> list[Kill]:
     return kills[:count]
 
 
-def series(kills: list[Kill], work: Path, seed: int) -> Iterator[Outcome]:
+def series(kills: list[Kill], work: Path, seed: int) -> Generator[Outcome, None, None]:
     """One after the other, several of one program."""
     chance = random.Random(seed)
     for number in range(0, len(kills), _ONE_HOME):
@@ -84,7 +86,7 @@ def kills_of_ours(count: int, seed: int) -> list[KillOfOurs]:
     return kills[:count]
 
 
-def series_of_ours(kills: list[KillOfOurs], work: Path, seed: int) -> Iterator[OfOurs]:
+def series_of_ours(kills: list[KillOfOurs], work: Path, seed: int) -> Generator[OfOurs, None, None]:
     chance = random.Random(seed)
     for number in range(0, len(kills), _ONE_HOME):
         folder = work / str(number)
@@ -146,21 +148,27 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--after", type=int, default=0, help="go on after so many kills of an earlier run")
     parser.add_argument("--ours", action="store_true")
+    parser.add_argument("--minutes", type=float, help="stop after so long, whatever is left to do")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # and takes all that it started along
     count, seed = given.after + given.kills, given.seed
+    until = math.inf if given.minutes is None else time.time() + 60 * given.minutes
     with tempfile.TemporaryDirectory(prefix="relaunch-kills-", ignore_cleanup_errors=True) as work:
         if given.ours:
-            kills = kills_of_ours(count, seed)[given.after :]
-            found = figures_of_ours([_said(each) for each in series_of_ours(kills, Path(work), seed)], seed)
+            ours = series_of_ours(kills_of_ours(count, seed)[given.after :], Path(work), seed)
+            found = figures_of_ours(list(_said(ours, until)), seed)
         else:
-            found = figures([_said(each) for each in series(drawn(count, seed)[given.after :], Path(work), seed)], seed)
+            found = figures(list(_said(series(drawn(count, seed)[given.after :], Path(work), seed), until)), seed)
     print(json.dumps(found, indent=2))
 
 
-def _said(outcome: _Outcome) -> _Outcome:
-    print(f"{time.strftime('%H:%M:%S')} {outcome}", file=sys.stderr, flush=True)
-    return outcome
+def _said(outcomes: Generator[_Outcome, None, None], until: float) -> Iterator[_Outcome]:
+    with closing(outcomes):
+        for outcome in outcomes:
+            print(f"{time.strftime('%H:%M:%S')} {outcome}", file=sys.stderr, flush=True)
+            yield outcome
+            if time.time() > until:
+                return
 
 
 if __name__ == "__main__":
