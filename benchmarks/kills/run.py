@@ -162,7 +162,13 @@ class Fire:
     def check(self, outcome: Outcome) -> None:
         """Gives it no more records until it has taken all there are, and compares. A record is lost when nothing has
         come of any for a while, however long the job takes for all of them."""
-        outcome.records = outcome.lost = records = self.feeder.pause()
+        try:
+            self._compare(outcome, self.feeder.pause())
+        finally:
+            self.feeder.go_on()
+
+    def _compare(self, outcome: Outcome, records: int) -> None:
+        outcome.records = outcome.lost = records
         until = time.monotonic() + _NOTHING_FOR
         while not outcome.down:
             before = outcome.lost
@@ -176,7 +182,6 @@ class Fire:
             self.pipe.send("look")
             up = self.up()
             outcome.down, outcome.detail = up.running is None, up.detail or outcome.detail
-        self.feeder.go_on()
 
     def under_fire(self, kill: Kill) -> Outcome:
         began, outcome = time.monotonic(), Outcome(kill)
