@@ -43,6 +43,7 @@ PHASES = (
 )  # fmt: skip
 _UP_SECONDS, _PHASE_SECONDS, _DONE_SECONDS, _GONE_SECONDS = 300.0, 180.0, 300.0, 30.0
 _LOOK_SECONDS = 0.002
+_ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable}
 _JOB = """
 job: counts
 program: {executors: {minimum: 1, maximum: 1}}
@@ -102,9 +103,8 @@ class Fire:
         for name, value in settings.items():
             words += ["--conf", f"{name}={value}"]
         words += [script.__file__, str(self.folder / "checkpoint"), str(self.out)]
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         self.program = Program.start(
-            understood(words), self.folder / "p", apply=True, environment=environment, measured=True,
+            understood(words), self.folder / "p", apply=True, environment=_ENVIRONMENT, measured=True,
             all_to_stderr=True,
         )  # fmt: skip
         return self
@@ -173,7 +173,7 @@ class Fire:
         with (self.folder / "controllers.log").open("ab") as log:
             found = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.relaunches.controller", *words], stdout=log, stderr=log,
-                cwd=self.folder, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+                cwd=self.folder, env={**_ENVIRONMENT, "PYTHONPATH": str(Path(__file__).parents[2])},
             )  # fmt: skip
         self.controllers.append(found)
         return found

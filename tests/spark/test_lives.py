@@ -192,6 +192,8 @@ def test_a_keeper_that_is_killed_between_two_lives_has_the_next_one_started_once
     program = started(script, LONG, f"arrive(); {LONG}", following=SMALL)
     note = program.note
     _await(script.parent / "log")
+    while not lived(script):
+        time.sleep(0.02)
     os.kill(note.keeper, signal.SIGSTOP)
     os.kill(note.program, signal.SIGKILL)
     (program.folder / "life.json").write_text(json.dumps({"number": 2, "action": 3, "settings": {"size": "small"},

@@ -195,7 +195,7 @@ class Program:
         self._child = subprocess.Popen(
             [*_KEEPER, str(self.folder)],
             cwd=started.directory or None,
-            env={**os.environ, **started.environment},
+            env={**(self._environment() or os.environ), **started.environment},
             stdout=self._stdout,
             start_new_session=True,
         )
@@ -259,6 +259,13 @@ class Program:
         path = self.folder / PYTHON
         pid = reading.read_file(path, Python).pid if path.exists() else None
         return pid if pid is not None and self._is_of_it(pid) else None
+
+    def _environment(self) -> dict[str, str]:
+        """The program's own, as long as it lives: whoever comes later may have another."""
+        with contextlib.suppress(psutil.Error, OSError):
+            if self._program_lives():
+                return dict(psutil.Process(self.note.program).environ())
+        return {}
 
     def _keeper_lives(self) -> bool:
         return self._child.poll() is None if self._child is not None else self._is_of_it(self.note.keeper)
