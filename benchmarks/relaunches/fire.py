@@ -42,7 +42,7 @@ PHASES = (
     "on trial", BACK,
 )  # fmt: skip
 _UP_SECONDS, _PHASE_SECONDS, _DONE_SECONDS, _GONE_SECONDS = 300.0, 180.0, 300.0, 30.0
-_LOOK_SECONDS = 0.002
+_LOOK_SECONDS = 0.01  # for a phase, which may be short
 _ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable}
 _JOB = """
 job: counts
@@ -130,7 +130,7 @@ class Fire:
             (self.program.folder / sign).unlink(missing_ok=True)
         now = self._control(kill.phase)
         life = self.program.life.number
-        if self._await(lambda: self._in(kill.phase, life, number), _PHASE_SECONDS):
+        if self._await(lambda: self._in(kill.phase, life, number), _PHASE_SECONDS, _LOOK_SECONDS):
             outcome.killed = self._strike(kill.victim, now)
         (self.program.folder / controller.GO).touch()
         if kill.victim == "controller":
@@ -220,7 +220,7 @@ class Fire:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
                     return True
-            time.sleep(0.01)
+            time.sleep(0.05)
         return False
 
     def _pid(self, victim: str) -> int | None:
@@ -263,13 +263,13 @@ class Fire:
                 if belongs(process.pid, self.program.folder) and os.getsid(process.pid) not in ours:
                     yield process
 
-    def _await(self, sign: Callable[[], bool], seconds: float) -> bool:
+    def _await(self, sign: Callable[[], bool], seconds: float, every: float = 0.3) -> bool:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             with suppress(InputError, FileNotFoundError):  # a file that is just being taken away
                 if sign():
                     return True
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(every)
         return False
 
 
