@@ -266,7 +266,8 @@ def _worse(
     if down and shares and statistics.mean(shares) >= rules.gc_most:
         text = f"collections take {percent(statistics.mean(shares))} of the tasks' time after it: taken back"
         return Reason("worse-collections", text, {"gc_share": statistics.mean(shares)})
-    was, now = _effort(before[-MOST_WINDOWS:], recent), _effort(recent, recent)
+    # What grew too small did so by and by: more of it is no worse for what a record took when there still was enough.
+    was, now = _effort(before[-MOST_WINDOWS if down else -rules.recent :], recent), _effort(recent, recent)
     if was is not None and now is not None and now > _MUCH_WORSE * was:
         text = f"a record takes {now / was:.1f} times the work that it took before: taken back"
         return Reason("worse-effort", text, {"before": was, "after": now})
