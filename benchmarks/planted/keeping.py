@@ -74,14 +74,16 @@ def kept(
 ) -> Lived:  # fmt: skip
     """`settled`: it need not be looked at any longer, by its action log and the time."""
     with _job(job, sizes, folder) as (cluster, words, given), prometheus(lambda at: latency(folder, at)) as url:
-        (folder / "job.yaml").write_text(job_file(job.fault, short, url if job.fault == "service" else ""))
+        (folder / "job.yaml").write_text(job_file(job.application, short, url if job.fault == "service" else ""))
         command = [sys.executable, "-m", "autotrascale.service.cli", "run", "--apply", "--metrics", "none",
                    "--store", f"sqlite:///{folder}/mlflow.db", str(folder / "job.yaml"), "--"]  # fmt: skip
         process = _started([*command, *words], folder)
         try:
             with Guard(cluster, beside_of(given, folder), time.time) as guard:
-                _await(folder, process, seconds, lambda: settled(_actions(folder, job.fault), time.time()))
-                return Lived(_windows(folder, short.window), guard.killed, _actions(folder, job.fault), process.poll())
+                _await(folder, process, seconds, lambda: settled(_actions(folder, job.application), time.time()))
+                return Lived(
+                    _windows(folder, short.window), guard.killed, _actions(folder, job.application), process.poll()
+                )
         finally:
             _end(process, folder)
 
@@ -142,7 +144,7 @@ def _job(job: Planted, sizes: Sizes, folder: Path) -> Iterator[tuple[Cluster, li
         for name, value in given.items():
             words += ["--conf", f"{name}={value}"]
         program = Path(__file__).with_name("sized_program.py")
-        yield cluster, [*words, str(program), job.fault, str(folder)], given
+        yield cluster, [*words, str(program), job.application, str(folder)], given
 
 
 def _started(words: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:

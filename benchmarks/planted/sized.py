@@ -53,9 +53,16 @@ class Planted:
     make: Callable[[SparkSession, Path], DataFrame]
     ready: float = 15.0
     mode: str = "append"
+    name: str = ""  # else its fault is
+    every: str = ""  # batch, by the clock; else as soon as there is something
+
+    @property
+    def application(self) -> str:
+        return self.name or self.fault
 
     def writer(self, spark: SparkSession, folder: Path) -> DataStreamWriter:
         writer = self.make(spark, folder).writeStream.format("noop").outputMode(self.mode)
+        writer = writer.trigger(processingTime=self.every) if self.every else writer
         return writer.option("checkpointLocation", str(folder / "checkpoint"))
 
 
@@ -140,12 +147,12 @@ def _asked(spark: SparkSession, folder: Path) -> DataFrame:
     return _mapped(30, ask)(spark, folder)
 
 
-_RESIDENT = {"spark.executor.extraJavaOptions": f"{JAVA} -Xms512m -XX:+AlwaysPreTouch"}
+RESIDENT = {"spark.executor.extraJavaOptions": f"{JAVA} -Xms512m -XX:+AlwaysPreTouch"}
 PLANTED: tuple[Planted, ...] = (
     Planted("heap", conf(1, "512m"), _state, mode="update"),
-    Planted("memory", {**conf(1, "512m"), **_RESIDENT}, _mapped(50, _keeps(HELD_AT_ONCE, HELD_MB))),
+    Planted("memory", {**conf(1, "512m"), **RESIDENT}, _mapped(50, _keeps(HELD_AT_ONCE, HELD_MB))),
     Planted("cpu", conf(1, "1g"), _hashed_too_much, ready=5.0),
-    Planted("leak", {**conf(1, "512m"), **_RESIDENT, "spark.executor.memoryOverhead": "1400m"},
+    Planted("leak", {**conf(1, "512m"), **RESIDENT, "spark.executor.memoryOverhead": "1400m"},
             _mapped(50, _keeps(LEAK_MB, 1 << 20))),
     Planted("too-much", {**conf(2, "1400m"), "spark.executor.memoryOverhead": "1000m", "spark.cores.max": "2"},
             _held_and_counted, mode="update"),

@@ -342,6 +342,28 @@ def test_an_end_after_giving_back_is_taken_back_at_once_and_kept_from_then_on() 
     assert all(action.after.heap_mb > small.heap_mb for action in asked[1:])
 
 
+@given(st.integers(7, 12), st.floats(1.0, 1.4), st.floats(1.3, 3.0))
+def test_more_of_what_grew_too_small_is_no_worse_than_when_there_was_enough(
+    most: int, grew: float, then: float
+) -> None:
+    """A state fills the heap, so that a record takes more and more: as before is not what it took at the beginning."""
+    state, done = State(), list[Action]()
+
+    def turn(sizes: Sizes, at: int, busy: float, gc: float) -> None:
+        nonlocal state
+        state, _, actions = step(Rules(), Limits(), Quota(), state, a_window(sizes, at, busy=busy, gc_share=gc))
+        done.extend(actions)
+
+    for at in range(most):
+        turn(SIZES, at, 0.2, 0.02)
+    for at in range(most, most + 3):
+        turn(SIZES, at, 0.2 * then, 0.5)
+    assert [(action.what, action.policy) for action in done] == [("asked", "P1")]
+    for at in range(most + 3, most + 8):
+        turn(done[0].after, at, 0.2 * then * grew, 0.05)
+    assert [action.what for action in done] == ["asked", "seen", "kept"]
+
+
 def test_windows_that_were_judged_are_evidence() -> None:
     windows = [a_window(at=at, heap_touched_mb=900.0) for at in range(6)]
     state = seeing(State(), windows[:5])
