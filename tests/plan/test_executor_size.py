@@ -124,6 +124,27 @@ def test_a_leak_is_named_and_raised_twice_at_the_most() -> None:
     assert judge(RULES, evidence(*python)).fault == "leak"
 
 
+@given(st.lists(st.integers(6, 20), min_size=1, max_size=12))
+def test_a_leak_that_ends_its_executors_is_raised_twice_at_the_most(lives: list[int]) -> None:
+    """Each window after an end it is small again, and nothing of the window of the end says that it grew."""
+    state, sizes, done = State(), SIZES, list[Action]()
+    at = 0
+    for life in lives:
+        for number in range(life):
+            ends = number == life - 1
+            python = 200.0 if ends else 200.0 + 60 * number
+            lost = (Lost("1", "memory"),) if ends else ()
+            window = a_window(sizes, at, python_mb=python, lost=lost)
+            state, verdict, actions = step(Rules(), Limits(), Quota(a_day=100), state, window)
+            assert verdict is None or number < 7 or verdict.fault == "leak"
+            done += actions
+            at += 1
+            if state.in_flight is not None and state.in_flight.what == "asked":
+                sizes = state.in_flight.after
+                break
+    assert sum(action.what == "asked" for action in done) <= 2 + sum(life == 6 for life in lives)
+
+
 @pytest.mark.parametrize(
     "said",
     [

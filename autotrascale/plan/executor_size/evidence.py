@@ -102,12 +102,14 @@ class Peaks:
 @dataclass(frozen=True)
 class Evidence:
     """What there is to judge by: the latest of W, and the peaks of all. `raised`: how often the heap and the memory
-    beside it were raised at this load. `elastic`: executors come and go with the load, so slots are not judged."""
+    beside it were raised at this load. `leaked`: a leak was named in recent windows. `elastic`: executors come and go
+    with the load, so slots are not judged."""
 
     windows: tuple[ExecutorWindow, ...]
     peaks: Peaks
     services: Services = field(default_factory=Services)
     raised: int = 0
+    leaked: bool = False
     elastic: bool = False
 
     @property

@@ -39,6 +39,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from autotrascale.domain.decision import Number, Reason
@@ -67,7 +68,7 @@ def judge(rules: Rules, evidence: Evidence) -> Verdict:
         if (buffered and policy in MEMORY_UP) or (evidence.elastic and policy in SLOTS):
             continue
         if (found := policy(rules, evidence)) is not None:
-            return found
+            return _leaked(evidence, found) if policy in MEMORY_UP else found
     return Verdict("none", Reason("hold-sizes-fit", _fit(rules, evidence)))
 
 
@@ -129,6 +130,16 @@ def _leaking(rules: Rules, evidence: Evidence, what: str, series: Sequence[float
     return Verdict("leak", reason, pressed.policy, pressed.resource, pressed.wanted)
 
 
+def _leaked(evidence: Evidence, found: Verdict) -> Verdict:
+    """What ends an executor that leaks makes it small again: for some windows nothing grows."""
+    if not evidence.leaked:
+        return found
+    if evidence.raised < _RAISES_OF_A_LEAK:
+        return replace(found, fault="leak")
+    text = f"{found.reason.text}; but it leaked before, and has been raised {evidence.raised} times: no size is right"
+    return Verdict("leak", Reason("hold-leak", text, found.reason.numbers))
+
+
 def buffering(rules: Rules, evidence: Evidence) -> bool:
     """Short of CPU: memory fills because the backlog does, while all slots compute. Nobody has died of it."""
     recent = _recent(rules, evidence)
@@ -176,7 +187,8 @@ def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     least = rules.factor if killed else 1 + 2 * rules.worth
     wanted = math.ceil(max(rules.margin * outside, least * sizes.beside_mb))
     wanted = min(wanted, math.ceil(rules.factor**2 * sizes.beside_mb))
-    why = f"{killed} executors were killed for their memory" if killed else f"executors use {amount(used)} MB"
+    dead = "an executor was" if killed == 1 else f"{killed} executors were"
+    why = f"{dead} killed for want of memory" if killed else f"executors use {amount(used)} MB"
     text = (
         f"{why}, of {amount(sizes.memory_mb)} MB with heap and all: beside the heap"
         f" {amount(sizes.beside_mb)} → {amount(wanted)} MB"

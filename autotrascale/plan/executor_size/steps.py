@@ -95,11 +95,13 @@ class Bound:
 @dataclass(frozen=True)
 class State:
     """The latest `windows` since the sizes last changed and the `peaks` of all of them; `before` are some of those that
-    came before the change on trial. `seen`: how many there are."""
+    came before the change on trial. `seen`: how many there are; for `leaked` more
+    windows it is known that one was named."""
 
     windows: tuple[ExecutorWindow, ...] = ()
     peaks: Peaks = field(default_factory=Peaks)
     seen: int = 0
+    leaked: int = 0
     before: tuple[ExecutorWindow, ...] = ()
     services: Services = field(default_factory=Services)
     in_flight: Action | None = None
@@ -122,6 +124,8 @@ def step(
     if state.in_flight is not None:
         return _following(rules, quota, state, window)
     verdict = judge(rules, _evidence(rules, state))
+    if verdict.fault == "leak":
+        state = replace(state, leaked=rules.recent)
     if verdict.resource is None:
         return state, verdict, ()
     wished = _wished(rules, state, verdict)
@@ -195,6 +199,7 @@ def _seeing(state: State, window: ExecutorWindow, services: dict[str, float]) ->
         windows=windows,
         peaks=peaks,
         seen=state.seen + 1 if same else 1,
+        leaked=max(0, state.leaked - 1) if same else 0,
         before=before,
         services=state.services.adding(backlog, services),
     )
@@ -204,7 +209,7 @@ def _evidence(rules: Rules, state: State) -> Evidence:
     raised = [bound for bound in state.bounds if bound.too_small and bound.resource in ("heap", "beside")]
     load = _load(state.windows[-rules.recent :])
     count = sum(_same(bound.load, load) for bound in raised)
-    return Evidence(state.windows, state.peaks, state.services, count, elastic=state.elastic)
+    return Evidence(state.windows, state.peaks, state.services, count, leaked=state.leaked > 0, elastic=state.elastic)
 
 
 def _following(
