@@ -47,7 +47,7 @@ NO_ACTION: Mapping[str, float] = {
 }  # seconds to look at what shall not be resized in vain
 SHARES = (0.95, 0.90, 0.85, 0.80, 0.75)  # of what it ended with, by hand
 HAND_SECONDS = 75.0
-UP = ("P1", "P2", "P3", "P4")
+_LONG = ("log", "windows")
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class Cured:
     said_at_last: str
     killed_at_last: int  # executors, with the sizes that it ended with
     ended_by_itself: int | None
+    log: list[Action]
+    windows: list[ExecutorWindow]
 
 
 def cured(fault: str) -> Cured:
@@ -75,7 +77,7 @@ def cured(fault: str) -> Cured:
         return Cured(
             fault, BEGUN[fault], last, [_in_words(action) for action in asked], ups[-1] if ups else 0,
             *(sum(each.what == what for each in lived.actions) for what in ("kept", "taken-back")),
-            _said(fault, lived, folder), _killed_with(lived, last), lived.ended,
+            _said(fault, lived, folder), _killed_with(lived, last), lived.ended, lived.actions, lived.windows,
         )  # fmt: skip
 
 
@@ -194,7 +196,7 @@ def main() -> None:
             faults = [fault for fault in group if not given.only or fault in given.only]
             found += _at_once([["--one", fault] for fault in faults])
             given.kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
-        print(json.dumps(found, indent=1))
+        print(json.dumps([{name: it for name, it in each.items() if name not in _LONG} for each in found], indent=1))
     elif given.hand is not None:
         for each in json.loads(given.hand.read_text(encoding="utf-8")):
             if each["fault"] not in SWEPT or (given.only and each["fault"] not in given.only):

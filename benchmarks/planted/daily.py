@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TIMES = 10  # records of a job for each of a file
-KEPT_SECONDS = 20
+KEPT_SECONDS = 30
 FILES_A_BATCH = 8
 RECORD_MB = 0.5  # in a Python worker
 LOADS: Mapping[str, tuple[float, float]] = {"orders": (150.0, 500.0), "prices": (120.0, 400.0), "clicks": (75.0, 250.0)}
