@@ -36,7 +36,8 @@ LEAK_MB, HELD_MB, HELD_AT_ONCE = 12, 500, 50
 _TAKES = 0.3  # seconds of each batch: Spark looks at the memory of executors while tasks run
 SETTINGS: Mapping[str, str] = {
     "spark.cores.max": "1", "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false",
-    "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "700m", "spark.eventLog.enabled": "true",
+    "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "700m", "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "true",
     # On the heap, where `heap` wants its state.
     "spark.sql.streaming.stateStore.providerClass":
