@@ -169,10 +169,11 @@ SWEPT: Mapping[str, tuple[Resource, ...]] = {"heap": ("heap",), "memory": ("besi
 
 
 def _at_once(commands: Sequence[Sequence[str]]) -> list[Any]:
-    """This module, once for each, all at the same time; the last line of each as JSON."""
+    """This module, once for each, all at the same time; the last line of each as JSON. One that failed has said so."""
     words = [sys.executable, "-m", "benchmarks.cured_sizes"]
     started = [subprocess.Popen([*words, *each], stdout=subprocess.PIPE, text=True) for each in commands]
-    return [json.loads(process.communicate()[0].splitlines()[-1]) for process in started]
+    said = [process.communicate()[0].splitlines() for process in started]
+    return [json.loads(lines[-1]) if lines else None for lines in said]
 
 
 def main() -> None:
@@ -194,7 +195,7 @@ def main() -> None:
         found: list[Any] = []
         for group in GROUPS:
             faults = [fault for fault in group if not given.only or fault in given.only]
-            found += _at_once([["--one", fault] for fault in faults])
+            found += [each for each in _at_once([["--one", fault] for fault in faults]) if each is not None]
             given.kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
         print(json.dumps([{name: it for name, it in each.items() if name not in _LONG} for each in found], indent=1))
     elif given.hand is not None:

@@ -108,7 +108,7 @@ def main() -> None:
         for each in given.only
     ]
     for process in started:
-        print(process.communicate()[0].splitlines()[-1], flush=True)
+        print(process.communicate()[0].strip(), flush=True)
     print(json.dumps({"load": round(os.getloadavg()[0], 1), "times": round(24 * 60 / given.minutes)}))
 
 
