@@ -31,7 +31,7 @@ from benchmarks.planted.containers import Guard, Killed, beside_of
 from benchmarks.planted.sized import SETTINGS, Planted, latency
 
 _ROOT = Path(__file__).parents[2]
-_UP_SECONDS = 180.0
+_UP_SECONDS = 300.0
 _PATIENCE_SECONDS = 30.0  # for what is killed to be gone
 # As short as windows and batches are: with the usual five seconds a window of five would see one look at memory.
 MEASURED = {**NEEDED, "spark.executor.metrics.pollingInterval": "200ms"}
