@@ -2,7 +2,7 @@
 
 heap          a state of 240 MB or so in a heap of 512 MB
 memory        a Python worker that comes to hold 500 MB, in an executor with 384 MB beside a heap that is all resident
-cpu           a fifth more records than a core of this machine hashes at that hour
+cpu           a tenth more records than a core of this machine hashes at that hour
 leak          a Python worker that keeps 12 MB of each batch for ever
 too-much      a Python worker that comes to hold 300 MB, and a small state: half of what there is would do
 service       a service that is asked for each record, and becomes eight times as slow after a while
@@ -103,7 +103,7 @@ def _hashed_too_much(spark: SparkSession, folder: Path) -> DataFrame:
     """In two tasks, so that two cores would be of use."""
     rows = folder / "rows"
     if not rows.exists():
-        rows.write_text(f"{1.2 * _of_a_core(spark):.0f}")
+        rows.write_text(f"{1.1 * _of_a_core(spark):.0f}")
     return _rate(spark, float(rows.read_text()), 2).selectExpr(_HASH)
 
 
@@ -152,7 +152,7 @@ RESIDENT = {"spark.executor.extraJavaOptions": f"{JAVA} -Xms512m -XX:+AlwaysPreT
 PLANTED: tuple[Planted, ...] = (
     Planted("heap", conf(1, "512m"), _state, mode="update"),
     Planted("memory", {**conf(1, "512m"), **RESIDENT}, _mapped(50, _keeps(HELD_AT_ONCE, HELD_MB))),
-    Planted("cpu", conf(1, "1g"), _hashed_too_much, ready=5.0),
+    Planted("cpu", conf(1, "512m"), _hashed_too_much),
     Planted("leak", {**conf(1, "512m"), **RESIDENT, "spark.executor.memoryOverhead": "1400m"},
             _mapped(50, _keeps(LEAK_MB, 1 << 20))),
     Planted("too-much", {**conf(2, "1400m"), "spark.executor.memoryOverhead": "1000m", "spark.cores.max": "2"},
