@@ -203,6 +203,25 @@ def test_who_answers_is_the_first_that_has_an_answer(seen: Evidence) -> None:
         assert found.policy not in ("P1", "P2")
 
 
+@given(st.floats(0.0, 0.6), st.floats(0.0, 0.4))
+def test_a_heap_that_is_collected_often_is_given_back_as_far_as_it_is_not_full(touched: float, gc: float) -> None:
+    seen = repeated(heap_touched_mb=touched * SIZES.heap_mb, heap_used_mb=touched * SIZES.heap_mb, gc_share=gc)
+    found = judge(RULES, seen)
+    assert (found.fault, found.policy) == ("too-much", "P6")
+    after = replace(SIZES, heap_mb=max(found.wanted, 512))
+    again = [replace(window, sizes=after) for window in seen.windows]
+    assert judge(RULES, evidence(*again)).policy != "P1"
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 3.0), st.floats(0.0, 0.9)), min_size=3, max_size=3))
+def test_what_a_start_costs_is_no_peak(starts: list[tuple[float, float]]) -> None:
+    windows = [a_window(at=at, busy=busy, gc_share=gc) for at, (busy, gc) in enumerate(starts)]
+    calm = [a_window(at=at, busy=0.2) for at in range(3, 9)]
+    peaks = seeing(State(), [*windows, *calm]).peaks
+    assert (peaks.busy, peaks.gc_share) == (calm[0].busy, calm[0].gc_share)
+    assert peaks.heap_touched_mb == Peaks.of(windows + calm).heap_touched_mb
+
+
 @given(evidences())
 def test_nothing_is_given_back_below_what_was_used(seen: Evidence) -> None:
     found, sizes = judge(RULES, seen), seen.sizes

@@ -258,12 +258,14 @@ def parallelism_down(rules: Rules, evidence: Evidence) -> Verdict | None:
 
 def heap_down(rules: Rules, evidence: Evidence) -> Verdict | None:
     """P6. "By bounding the heap-allocation using heap-committed": what was touched stays, with a margin. Where what is
-    outside has taken room of the heap's, that stays too."""
+    outside has taken room of the heap's, that stays too. A JVM collects young objects however large its heap is; where
+    it did so for long, as much is left as P1 calls not full."""
     now, peaks = evidence.sizes.heap_mb, evidence.peaks
     most, outside, share = peaks.heap_touched_mb, peaks.outside_mb, peaks.gc_share
-    if not _calm(rules, evidence) or not peaks.memory_known or share is None or share > rules.gc_little:
+    if not _calm(rules, evidence) or not peaks.memory_known or share is None:
         return None
-    wanted = math.ceil(max(rules.margin * most, rules.margin * (most + outside) - evidence.sizes.beside_mb))
+    room = rules.margin if share <= rules.gc_little else max(rules.margin, 1 / rules.heap_full)
+    wanted = math.ceil(max(room * most, rules.margin * (most + outside) - evidence.sizes.beside_mb))
     if wanted > (1 - rules.worth) * now:
         return None
     text = f"{amount(most)} MB of a heap of {amount(now)} MB were ever touched: {amount(now)} → {amount(wanted)} MB"

@@ -36,6 +36,7 @@ from autotrascale.plan.words import amount, percent, seconds
 What = Literal["asked", "relaunched", "seen", "kept", "taken-back", "given-up"]
 DAY = 86_400.0
 SAME = 0.25
+STARTING = 3  # windows, after sizes changed
 MOST_WINDOWS = 288  # that are kept as they are; of all others their peaks
 
 
@@ -190,7 +191,8 @@ def recalled(actions: Iterable[Action], *, elastic: bool = False) -> State:
 def _seeing(state: State, window: ExecutorWindow, services: dict[str, float]) -> State:
     same = not state.windows or state.alike(state.windows[-1].sizes, window.sizes)
     windows = (*state.windows[-MOST_WINDOWS + 1 :], window) if same else (window,)
-    peaks = (state.peaks if same else Peaks()).adding(window)
+    seen = state.seen if same else 0
+    peaks = (state.peaks if same else Peaks()).adding(window, starting=seen < STARTING)
     before = state.before if same else state.windows
     # Services are told of with the newest backlog, as in the control loop.
     backlog = max(window.behind) if window.behind else None
@@ -198,7 +200,7 @@ def _seeing(state: State, window: ExecutorWindow, services: dict[str, float]) ->
         state,
         windows=windows,
         peaks=peaks,
-        seen=state.seen + 1 if same else 1,
+        seen=seen + 1,
         leaked=max(0, state.leaked - 1) if same else 0,
         before=before,
         services=state.services.adding(backlog, services),
