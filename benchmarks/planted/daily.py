@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-TIMES = 10  # records of a job for each of a file
+TIMES = 2  # records of a job for each of a file
 KEPT_SECONDS = 30
 FILES_A_BATCH = 8
 RECORD_MB = 0.5  # in a Python worker
@@ -49,7 +49,7 @@ def _state(records: DataFrame) -> DataFrame:
     """Of the last one or two spans of time."""
     each = records.selectExpr(
         "timestamp_millis(cast(arrival * 1000 AS long)) AS at",
-        f"explode(sequence({TIMES} * n, {TIMES} * n + 9)) AS key",
+        f"explode(sequence({TIMES} * n, {TIMES} * n + {TIMES - 1})) AS key",
     )
     kept = each.selectExpr("at", "key", f"repeat(md5(cast(key AS string)), {ROW_BYTES // 32}) AS kept")
     spans = kept.withWatermark("at", "1 second").groupBy(_span(), "key")

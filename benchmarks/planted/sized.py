@@ -1,6 +1,6 @@
 """Streaming jobs whose executors have a wrong size, each with a fault planted in it.
 
-heap          a state of 240 MB or so in a heap of 512 MB
+heap          a state of 260 MB or so in a heap of 512 MB
 memory        a Python worker that comes to hold 500 MB, in an executor with 384 MB beside a heap that is all resident
 cpu           a tenth more records than a core of this machine hashes at that hour
 leak          a Python worker that keeps 12 MB of each batch for ever
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FAST, SLOW = 0.005, 0.040  # seconds of an answer of the service
 SLOW_AFTER = 60.0  # seconds from the first batch until it becomes slow
-KEYS, FEW_KEYS, ROW_BYTES = 400_000, 60_000, 14 * 32  # of the state
+KEYS, ROW_BYTES, SMALL_ROW_BYTES = 60_000, 4480, 448  # of the state
 LEAK_MB, HELD_MB, HELD_AT_ONCE = 12, 500, 50
 _TAKES = 0.3  # seconds of each batch: Spark looks at the memory of executors while tasks run
 SETTINGS: Mapping[str, str] = {
@@ -81,18 +81,18 @@ def _rate(spark: SparkSession, rows: float, partitions: int = 1) -> DataFrame:
 
 def _state(spark: SparkSession, _: Path) -> DataFrame:
     """So many rows are in each batch, however long it lasts."""
-    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 25_000).option("numPartitions", 1)
-    return _counted(source.load(), KEYS)
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", KEYS // 10).option("numPartitions", 1)
+    return _counted(source.load(), ROW_BYTES)
 
 
-def _counted(values: DataFrame, keys: int) -> DataFrame:
-    """With a state of so many keys, in a map on the heap, as Spark's own provider keeps it."""
-    kept = f"repeat(md5(cast(value as string)), {ROW_BYTES // 32}) AS kept"
-    return values.selectExpr(f"value % {keys} AS key", kept).groupBy("key").agg({"kept": "max"})
+def _counted(values: DataFrame, row_bytes: int) -> DataFrame:
+    """With a state of so much for each key, in a map on the heap, as Spark's own provider keeps it."""
+    kept = f"repeat(md5(cast(value as string)), {row_bytes // 32}) AS kept"
+    return values.selectExpr(f"value % {KEYS} AS key", kept).groupBy("key").agg({"kept": "max"})
 
 
 def _held_and_counted(spark: SparkSession, folder: Path) -> DataFrame:
-    return _counted(_mapped(FEW_KEYS / 20, _keeps(HELD_AT_ONCE, 300))(spark, folder), FEW_KEYS)
+    return _counted(_mapped(KEYS / 20, _keeps(HELD_AT_ONCE, 300))(spark, folder), SMALL_ROW_BYTES)
 
 
 _TEXT = "repeat(cast(value as string), 20000)"
