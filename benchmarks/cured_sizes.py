@@ -93,7 +93,7 @@ def _said(fault: str, lived: Lived, folder: Path) -> str:
     said = [verdict(windows[: number + 1]) for number in range(len(windows))]
     if fault == "service":
         slow = [latency(folder, window.began) > FAST for window in windows]
-        return f"{said[-1]}; slow in {sum(slow)} windows"
+        return f"slow in {sum(slow)} of {len(slow)} windows"
     if fault == "leak":
         return f"{said[-1]}; leak in {said.count('leak')} of {len(said)} windows of the last life"
     return said[-1]

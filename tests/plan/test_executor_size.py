@@ -382,25 +382,22 @@ def test_an_end_after_giving_back_is_taken_back_at_once_and_kept_from_then_on() 
     assert all(action.after.heap_mb > small.heap_mb for action in asked[1:])
 
 
-@given(st.integers(7, 12), st.floats(1.0, 1.4), st.floats(1.3, 3.0))
-def test_more_of_what_grew_too_small_is_no_worse_than_when_there_was_enough(
-    most: int, grew: float, then: float
-) -> None:
-    """A state fills the heap, so that a record takes more and more: as before is not what it took at the beginning."""
+@given(st.sampled_from(["heap", "beside"]), st.integers(1, 12), st.floats(1.0, 20.0))
+def test_more_memory_is_not_taken_back_for_what_a_record_takes(which: str, most: int, times: float) -> None:
+    """A state fills the heap, or what is caught up comes in large batches: before it a record may have been cheap."""
     state, done = State(), list[Action]()
 
-    def turn(sizes: Sizes, at: int, busy: float, gc: float) -> None:
+    def turn(sizes: Sizes, at: int, busy: float, **said: Any) -> None:
         nonlocal state
-        state, _, actions = step(Rules(), Limits(), Quota(), state, a_window(sizes, at, busy=busy, gc_share=gc))
+        state, _, actions = step(Rules(), Limits(), Quota(), state, a_window(sizes, at, busy=busy, **said))
         done.extend(actions)
 
     for at in range(most):
-        turn(SIZES, at, 0.2, 0.02)
-    for at in range(most, most + 3):
-        turn(SIZES, at, 0.2 * then, 0.5)
-    assert [(action.what, action.policy) for action in done] == [("asked", "P1")]
-    for at in range(most + 3, most + 8):
-        turn(done[0].after, at, 0.2 * then * grew, 0.05)
+        turn(SIZES, at, 0.05)
+    turn(SIZES, most, 0.05, lost=(Lost("1", "heap" if which == "heap" else "memory"),))
+    assert [(action.what, action.resource) for action in done] == [("asked", which)]
+    for at in range(most + 1, most + 6):
+        turn(done[0].after, at, 0.05 * times)
     assert [action.what for action in done] == ["asked", "seen", "kept"]
 
 

@@ -16,6 +16,7 @@ Processing Applications at LinkedIn", HotCloud 2020, §4 and Table 1).
     W        windows since the sizes last changed, oldest first; the last n are recent
     g        share of the tasks' time in which their JVM collected garbage              [0, 1]
     h, o     heap touched, memory outside the heap; H, B what was given of each         MB
+    L        heap that lives: the least that was seen of it in use                      MB
     m, M     resident memory of an executor; H + B                                      MB
     u        share of the slots' time in which a task ran                               [0, 1]
     c        share of the tasks' time, less g, in which a core computed for them        [0, 1]
@@ -156,20 +157,31 @@ def heap_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     so that a full heap alone says nothing."""
     now, last = evidence.sizes.heap_mb, evidence.last
     wanted = math.ceil(rules.factor * now)
-    numbers: dict[str, Number] = {"heap_mb": now, "wanted_mb": wanted}
     dead = sum(each.why == "heap" for each in last.lost) + last.out_of_heap
     if dead:
         text = f"{dead} executors or tasks ended for want of heap: {amount(now)} → {amount(wanted)} MB"
-        return Verdict("heap", Reason("P1-out-of-heap", text, {**numbers, "ended": dead}), "P1", "heap", wanted)
+        numbers: dict[str, Number] = {"heap_mb": now, "wanted_mb": wanted, "ended": dead}
+        return Verdict("heap", Reason("P1-out-of-heap", text, numbers), "P1", "heap", wanted)
     recent = _recent(rules, evidence)
     if recent is None or not all(_collects(rules, window) for window in recent):
         return None
     share = statistics.mean(window.gc_share or 0.0 for window in recent)
+    wanted = _heap_for(rules, now, share, recent)
     text = (
         f"tasks stand still for {percent(share)} of their time while garbage is collected{_how_often(recent)}, in a"
         f" heap that is full to {percent(max(_fill(window) for window in recent))}: {amount(now)} → {amount(wanted)} MB"
     )
-    return Verdict("heap", Reason("P1-heap", text, {**numbers, "gc_share": share}), "P1", "heap", wanted)
+    numbers = {"heap_mb": now, "wanted_mb": wanted, "gc_share": share}
+    return Verdict("heap", Reason("P1-heap", text, numbers), "P1", "heap", wanted)
+
+
+def _heap_for(rules: Rules, now: int, share: float, recent: Sequence[ExecutorWindow]) -> int:
+    """In which collections would take little: they take g / (1 − g) of the rest of the time, which falls as what is
+    free rises, H − L. By at most one step, and by at least what is worth a restart."""
+    known = [window.heap_least_mb for window in recent if window.heap_least_mb is not None]
+    alive = min([*known, float(now)]) if known else 0.0
+    times = min(share, 0.99) / (1 - min(share, 0.99)) * (1 - rules.gc_little) / rules.gc_little
+    return math.ceil(min(max(alive + (now - alive) * times, (1 + 2 * rules.worth) * now), rules.factor * now))
 
 
 def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:

@@ -261,8 +261,11 @@ def _ended(state: State, action: Action) -> State:
 def _worse(
     rules: Rules, action: Action, before: Sequence[ExecutorWindow], after: Sequence[ExecutorWindow]
 ) -> Reason | None:
-    """An end for want of memory, at once; else collections, or time for each record, over windows at the same load."""
+    """An end for want of memory, at once; else collections, or time for each record, over windows at the same load.
+    More memory makes no record dearer: what took longer after it had a state that grew, or batches that were small."""
     down = not action.up
+    if action.up and action.resource in ("heap", "beside"):
+        return None
     if down and (dead := sum(map(died, after))):
         text = "executors or tasks ended for want of memory after it: taken back"
         return Reason("worse-out-of-memory", text, {"windows": dead})
@@ -273,8 +276,7 @@ def _worse(
     if down and shares and statistics.mean(shares) >= rules.gc_most:
         text = f"collections take {percent(statistics.mean(shares))} of the tasks' time after it: taken back"
         return Reason("worse-collections", text, {"gc_share": statistics.mean(shares)})
-    # What grew too small did so by and by: more of it is no worse for what a record took when there still was enough.
-    was, now = _effort(before[-MOST_WINDOWS if down else -rules.recent :], recent), _effort(recent, recent)
+    was, now = _effort(before[-MOST_WINDOWS:], recent), _effort(recent, recent)
     if was is not None and now is not None and now > _MUCH_WORSE * was:
         text = f"a record takes {now / was:.1f} times the work that it took before: taken back"
         return Reason("worse-effort", text, {"before": was, "after": now})
