@@ -45,8 +45,8 @@ NO_ACTION: Mapping[str, float] = {
     "service": 210.0,
     "leak": 400.0,
 }  # seconds to look at what shall not be resized in vain
-SHARES = (0.95, 0.90, 0.85, 0.80, 0.75)  # of what it ended with, by hand
-HAND_SECONDS = 75.0
+SHARES = (0.95, 0.90, 0.85, 0.80)  # of what it ended with, by hand
+HAND_SECONDS = 70.0
 _LONG = ("log", "windows")
 
 

@@ -44,7 +44,7 @@ MEASURED = {
 }
 QUIET = ("heap", "memory", "leak", "too-much", "service", "service")  # at once
 GROUPS: tuple[tuple[str, ...], ...] = (QUIET, ("cpu", "cpu"), ("cpu", "cpu"))
-SECONDS: Mapping[str, float] = {"cpu": 150.0}
+SECONDS: Mapping[str, float] = {"cpu": 110.0}
 
 
 @dataclass
