@@ -62,6 +62,20 @@ def saved(result: Result) -> str:
     return table(("job", "", "against", "Σk saved", "slots saved", "QoS: ours, theirs"), rows)
 
 
+def summary(result: Result) -> str:
+    """Where each ended, by Σk; with an asterisk, where that misses the target."""
+    return "; ".join(
+        f"{kind}, " + ", ".join(_ended(result, kind, policy) for policy in POLICIES) for kind in ("up", "down")
+    )
+
+
+def _ended(result: Result, kind: str, policy: str) -> str:
+    found = [result["cases"].get(f"{name} {kind} {policy}") for name in BENCHES]
+    return f"{policy} " + " and ".join(
+        f"{each['tasks']}{'' if each['qos'] else '*'}" if each else "–" for each in found
+    )
+
+
 def _share(ours: Result, theirs: Result, what: str) -> str:
     return f"{100 * (1 - ours[what] / theirs[what]):.0f} %"
 
@@ -92,6 +106,7 @@ def _number(value: float | None, form: str, unit: str) -> str:
 
 
 FIGURES: Mapping[str, Callable[[Result], str]] = {
+    "summary": summary,
     "elasticity": elasticity,
     "saved": saved,
     "sweep": sweep,

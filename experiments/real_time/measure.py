@@ -1,11 +1,12 @@
-"""What is run on the query: p tasks of each operator in either mode, as AuTraScale's Figs. 1 and 2 have it; and in
-real-time mode the search for the floor, and policies from too little and from too much."""
+"""What is run on the query: p tasks of each operator in either mode (AuTraScale's Fig. 2); and in real-time mode two
+tasks of each while the rate rises (Fig. 1), the search for the floor (Fig. 5), and policies from too little and from
+too much (Figs. 6 and 7)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,10 @@ from experiments.shared.trials import SameStart, find_floor, told
 
 PARALLELISMS = (1, 2, 3, 4, 5, 6)
 LOAD = Load()
+FIXED, RISING = 2, (150, 300, 450, 600)  # tasks of each operator, and records/s
 # For policies: two operators that need different numbers of tasks.
 UNEVEN = Load(count=0.009, seconds=10, window_seconds=5)
-TARGET_SECONDS = 0.12
+TARGET_SECONDS = 0.1
 MOST_TRIALS = 6
 POLICIES = ("none", "ds2", "drs-true", "drs-observed", "threshold", "queueing", "queueing-path", "autrascale")
 STARTS = {"up": {"source": 1, "split": 1, "count": 1}, "down": {"source": 1, "split": P_MAX, "count": P_MAX}}
@@ -32,6 +34,7 @@ STARTS = {"up": {"source": 1, "split": 1, "count": 1}, "down": {"source": 1, "sp
 def cases() -> list[Case]:
     return [
         *(Case(mode, str(p)) for mode in MODES for p in PARALLELISMS),
+        Case("real-time", "rates"),
         Case("real-time", "floor"),
         *(Case("real-time", kind, policy) for kind in STARTS for policy in POLICIES),
     ]
@@ -53,8 +56,15 @@ def measure(case: Case, job: Job, engine: SameStart, running: Queries, seed: int
     if case.kind == "floor":
         engine.begin()
         return {"load": asdict(UNEVEN), **find_floor(job, engine)}
+    if case.kind == "rates":
+        return {"points": [_offered(rate, running) for rate in RISING]}
     p, mode = int(case.kind), next(each for each in MODES if each == case.bench)
     return {"load": asdict(LOAD), "p": p, **arrivals(running.run(mode, (p, p), LOAD), LOAD)}
+
+
+def _offered(rate: int, running: Queries) -> dict[str, Any]:
+    load = replace(LOAD, rate=rate, seconds=UNEVEN.seconds, window_seconds=UNEVEN.window_seconds)
+    return {"load": asdict(load), **arrivals(running.run("real-time", (FIXED, FIXED), load), load)}
 
 
 def arrivals(times: Any, load: Load) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from experiments.shared.trials import line
 
 
 def _line(found: Result) -> str:
+    if "points" in found:
+        return f"{len(found['points'])} points"
     return line(found) if "trials" in found else f"{found['throughput']}/s, {found['latency']}"
 
 

@@ -36,6 +36,15 @@ def _row(each: Result | None) -> tuple[str, ...]:
             f"{each['load_before']:.0f}")  # fmt: skip
 
 
+def rates(result: Result) -> str:
+    found = result["cases"].get("real-time rates")
+    if found is None:
+        return "Not measured yet."
+    rows = [(f"{each['load']['rate']:,.0f}/s", f"{each['throughput']:,.0f}/s{'' if _holds(each) else ', falls behind'}",
+             milliseconds(each["latency"] and each["latency"]["mean"])) for each in found["points"]]  # fmt: skip
+    return table(("offered", "throughput", "mean latency"), rows)
+
+
 def summary(result: Result) -> str:
     return "; ".join(_told(result, mode) for mode in MODES)
 
@@ -129,5 +138,5 @@ def plots(result: Result) -> list[Plot]:
 
 FIGURES: Mapping[str, Callable[[Result], str]] = {
     "summary": summary, "points": points, "circumstances": circumstances, "floor": floor, "policies": policies,
-    "saved": saved,
+    "rates": rates, "saved": saved,
 }  # fmt: skip
