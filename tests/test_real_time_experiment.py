@@ -49,19 +49,19 @@ def test_throughput_is_of_all_that_arrived_and_latency_of_the_window_alone() -> 
 
 @pytest.mark.parametrize("p", [(1, 1), (2, 3), (2, 4), (8, 8)])
 def test_loads_are_those_of_the_operators_whatever_runs(p: tuple[int, int]) -> None:
-    found = trial(FluidQueries().run("real-time", p, UNEVEN), {"source": 1, "split": p[0], "count": p[1]}, UNEVEN)
+    found = trial(FluidQueries().run("real-time", p, UNEVEN), {"split": p[0], "count": p[1]}, UNEVEN)
     assert found.snapshot is not None
     sized = size(found.snapshot)
     assert isinstance(sized, Sizing)
-    assert sized.load[1:] == pytest.approx([UNEVEN.rate * UNEVEN.split, UNEVEN.rate * UNEVEN.count], rel=1e-3)
-    assert sized.floor == (1, 2, 4)
-    carries = all(k >= floor for k, floor in zip(p, sized.floor[1:], strict=True))
+    assert sized.load == pytest.approx([UNEVEN.rate * UNEVEN.split, UNEVEN.rate * UNEVEN.count], rel=1e-3)
+    assert sized.floor == (2, 4)
+    carries = all(k >= floor for k, floor in zip(p, sized.floor, strict=True))
     assert found.verdict is (Verdict.STABLE if carries else Verdict.CANNOT_KEEP_UP)
 
 
 def test_what_waits_follows_from_how_long() -> None:
     load = replace(UNEVEN, rate=100)
-    found = trial(FluidQueries().run("real-time", (8, 8), load), {"source": 1, "split": 8, "count": 8}, load)
+    found = trial(FluidQueries().run("real-time", (8, 8), load), {"split": 8, "count": 8}, load)
     assert found.snapshot is not None
     count, split = found.snapshot.operators["count"], found.snapshot.operators["split"]
     assert count.backlog_records == pytest.approx(load.rate * QUEUED, rel=0.05)
@@ -69,12 +69,12 @@ def test_what_waits_follows_from_how_long() -> None:
 
 
 def test_every_case_can_be_run_and_what_comes_of_it_is_plain_data() -> None:
-    job = Job("real-time", TOPOLOGY, P_MAX, {"source": float(UNEVEN.rate)}, Target(TARGET_SECONDS, "mean", 0.05))
+    job = Job("real-time", TOPOLOGY, P_MAX, {"split": float(UNEVEN.rate)}, Target(TARGET_SECONDS, "mean", 0.05))
     queries: Any = FluidQueries()
     engine = SameStart(RealTimeEngine(queries, UNEVEN))
     found = {case.name: measure(case, job, engine, queries, seed=0) for case in cases()}
     assert set(POLICIES) <= set(known())
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert found["real-time floor"]["floor"] == [1, 2, 4]
-    assert all(found[f"real-time {kind} ds2"]["k"] == [1, 2, 4] for kind in STARTS)
+    assert found["real-time floor"]["floor"] == [2, 4]
+    assert all(found[f"real-time {kind} ds2"]["k"] == [2, 4] for kind in STARTS)
     assert found["micro-batch 6"]["throughput"] == pytest.approx(LOAD.rate, rel=0.02)

@@ -26,11 +26,13 @@ from autotrascale.domain.topology import Operator, Topology
 from autotrascale.domain.trial import Trial, Verdict
 from experiments.real_time.query import HELD, P_MAX, Load, Queries
 
-TOPOLOGY = Topology({"source": Operator(maximum=1), "split": Operator(("source",)), "count": Operator(("split",))})
+# The task that reads the topic is no operator: it is one whatever is asked for, as the topic has one partition, and how
+# long it works nobody knows. A policy that is told of an operator without useful time gives nothing back.
+TOPOLOGY = Topology({"split": Operator(), "count": Operator(("split",))})
 
 
 class RealTimeEngine:
-    """The source reads a topic of one partition: it is one task, and nobody knows how long it works."""
+    """A trial is a query of its own, with the rate of `split` put into its topic."""
 
     simulated = False
 
@@ -38,7 +40,7 @@ class RealTimeEngine:
         self._queries, self._load = queries, load
 
     def run(self, parallelism: Mapping[str, int], source_rates: Mapping[str, float]) -> Trial:
-        load = replace(self._load, rate=round(source_rates["source"]))
+        load = replace(self._load, rate=round(source_rates["split"]))
         times = self._queries.run("real-time", (parallelism["split"], parallelism["count"]), load)
         return trial(times, parallelism, load)
 
@@ -71,24 +73,22 @@ def _snapshot(within: Any, arrived: int, parallelism: Mapping[str, int], load: L
     s0, s1, c0, c1 = (within[:, i] / 1e9 for i in range(2, 6))
     rate = len(within) / load.window_seconds
     p50, p95, p99 = (float(each) for each in np.quantile(late, [0.5, 0.95, 0.99]))
-    n = float(len(within))
     operators = {
-        "source": OperatorMetrics(parallelism=parallelism["source"], records_in=n, records_out=n, maximum=1),
-        "split": _operator("source", parallelism["split"], s1 - s0, rate * (late - (c1 - s0)).mean(), load),
-        "count": _operator("split", parallelism["count"], c1 - c0, rate * (c0 - s1).mean(), load),
+        "split": _operator((), parallelism["split"], s1 - s0, rate * (late - (c1 - s0)).mean(), load),
+        "count": _operator(("split",), parallelism["count"], c1 - c0, rate * (c0 - s1).mean(), load),
     }
     return Snapshot(
-        "real-time", load.window_seconds, P_MAX, {"source": float(load.rate)}, operators, execution="pipelined",
+        "real-time", load.window_seconds, P_MAX, {"split": float(load.rate)}, operators, execution="pipelined",
         throughput=rate, latency_seconds=Latency(float(late.mean()), p50, p95, p99),
         backlog_records=float(load.rate * load.seconds - arrived),
     )  # fmt: skip
 
 
-def _operator(upstream: str, k: int, took: Any, waits: float, load: Load) -> OperatorMetrics:
+def _operator(upstream: tuple[str, ...], k: int, took: Any, waits: float, load: Load) -> OperatorMetrics:
     """`took`: for each record of the window."""
     useful = float(took.sum())
     return OperatorMetrics(
-        parallelism=k, upstream=(upstream,), records_in=float(len(took)), records_out=float(len(took)),
+        parallelism=k, upstream=upstream, records_in=float(len(took)), records_out=float(len(took)),
         useful_seconds=useful, waiting_seconds=max(0.0, k * load.window_seconds - useful),
         backlog_records=max(0.0, float(waits)), service_cv2=float(took.var() / took.mean() ** 2),
     )  # fmt: skip

@@ -30,7 +30,7 @@ MOST_TRIALS = 6
 POLICIES = ("none", "ds2", "drs-true", "drs-observed", "threshold", "queueing", "queueing-path", "autrascale")
 # Down, those that move by one task at a time would not get there within the trials.
 POLICIES_DOWN = tuple(each for each in POLICIES if each not in ("threshold", "queueing-path"))
-STARTS = {"up": {"source": 1, "split": 1, "count": 1}, "down": {"source": 1, "split": P_MAX, "count": P_MAX}}
+STARTS = {"up": {"split": 1, "count": 1}, "down": {"split": P_MAX, "count": P_MAX}}
 
 
 def cases() -> list[Case]:
@@ -45,7 +45,7 @@ def cases() -> list[Case]:
 
 @contextmanager
 def measuring(sitting: Sitting) -> Iterator[Measure]:
-    job = Job("real-time", TOPOLOGY, P_MAX, {"source": float(UNEVEN.rate)}, Target(TARGET_SECONDS, "mean", 0.05))
+    job = Job("real-time", TOPOLOGY, P_MAX, {"split": float(UNEVEN.rate)}, Target(TARGET_SECONDS, "mean", 0.05))
     with queries() as running:
         engine = SameStart(RealTimeEngine(running, UNEVEN))
         yield lambda case: measure(case, job, engine, running, sitting.seed)
