@@ -103,10 +103,11 @@ def _looks(*good: bool) -> list[dict[str, Any]]:
 
 
 def test_a_phase_is_settled_from_where_on_the_target_is_met() -> None:
-    phases = [True] * 5 + [False, True, False, True, True, True] + [True, True, True, False, False]
+    """Of looks every ten seconds: four, five and four in the three phases."""
+    phases = [True] * 4 + [False, True, False, True, True] + [True, True, True, False]
     found = live.judged(_looks(*phases), 1.0)
     assert found["settled"] == [10.0, 40.0, None]
-    assert (found["measured"], found["within"]) == (16, 12)
+    assert (found["measured"], found["within"]) == (13, 10)
     assert found["instances"] == 3.0
 
 

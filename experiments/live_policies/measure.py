@@ -20,10 +20,10 @@ from experiments.shared.spark_jobs import SLOTS
 
 # `queueing` has no counterpart in batches and would hold throughout; `queueing-path` looks at the batch's latency.
 POLICIES = ("threshold", "queueing-path", "ds2", "autrascale")
-SECONDS = 160.0
+SECONDS = 130.0
 TARGET_SECONDS = 4.0
 # Since when, and how many records for each second.
-PHASES = ((0.0, 500.0), (50.0, 1200.0), (110.0, 500.0))
+PHASES = ((0.0, 500.0), (40.0, 1200.0), (90.0, 500.0))
 START = {"source": 1, "flatmap": 4, "count": 3, "sink": 1}
 # The paper's 50 and 150 records are for queues in front of each function. Here what comes during a batch waits for the
 # next: as many seconds of input as a batch takes.

@@ -86,6 +86,16 @@ def policies(result: Result) -> str:
     return table(head, rows) if rows else "Not measured yet."
 
 
+def ended(result: Result) -> str:
+    """Where each ended, by Σk; with an asterisk, where that misses the target."""
+    return "; ".join(f"{kind}, {', '.join(_ended(result, kind))}" for kind in STARTS)
+
+
+def _ended(result: Result, kind: str) -> list[str]:
+    found = {policy: result["cases"].get(f"real-time {kind} {policy}") for policy in POLICIES}
+    return [f"{policy} {each['tasks']}{'' if each['qos'] else '*'}" for policy, each in found.items() if each]
+
+
 def _late(found: Result) -> str:
     return "falls behind" if found["latency"] is None else milliseconds(found["latency"])
 
@@ -138,5 +148,5 @@ def plots(result: Result) -> list[Plot]:
 
 FIGURES: Mapping[str, Callable[[Result], str]] = {
     "summary": summary, "points": points, "circumstances": circumstances, "floor": floor, "policies": policies,
-    "rates": rates, "saved": saved,
+    "rates": rates, "saved": saved, "ended": ended,
 }  # fmt: skip
