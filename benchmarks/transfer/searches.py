@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from statistics import NormalDist
 from typing import Any
@@ -17,11 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from autotrascale.domain.snapshot import Latency
 from autotrascale.domain.target import Target
 from autotrascale.execute.simulator import descent
 from autotrascale.execute.simulator.case import Case, Optimum
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.execute.simulator.lattice import Ints
+from autotrascale.execute.simulator.readings import Windows
+from autotrascale.execute.simulator.window import Window, snapshot
 from autotrascale.plan.search.study import SearchSettings, Study
 from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.tuning.run import SECOND_LOOKS
@@ -77,7 +80,14 @@ def known(case: Case, seed: int) -> Sizing | None:
     with SimulatorEngine(case.job, case.topology, p_max=case.p_max, seed=seed) as engine:
         snapshot = engine.run(case.topology.named(case.floor), case.source_rates).snapshot
     sized = None if snapshot is None else size(snapshot, Target(case.latency_target))
+    if isinstance(sized, Sizing) and case.job.execution == "micro-batch":
+        sized = lasting(case, sized, case.compiled.steady(case.floor).utilisation[0], case.floor, case.job.noise, np.random.default_rng([seed, 9]))
     return sized.above(case.floor) if isinstance(sized, Sizing) else None
+
+
+def lasting(case, sizing, stage, k, noise, rng):
+    L = stage * np.asarray(k) * np.exp(noise * rng.standard_normal(len(k)))
+    return replace(sizing, load=tuple(float(x) for x in L), skew=(1.0,) * len(k), slots=case.job.batch.slots)
 
 
 def study_of(case: Case, seed: int, **options: Any) -> Study:
@@ -87,7 +97,7 @@ def study_of(case: Case, seed: int, **options: Any) -> Study:
     )  # fmt: skip
 
 
-def tuned(study: Study, measure: Measure) -> tuple[float, int]:
+def tuned(study: Study, measure: Read) -> tuple[float, int]:
     """Runs `study` as a tuning run does. Runs until one was accepted, and in all."""
     stop, looks = math.inf, 0
     for run in range(1, BUDGET + 1):
@@ -111,15 +121,38 @@ def _next(study: Study) -> tuple[int, ...]:
     return study.ask()
 
 
-def tell(study: Study, k: tuple[int, ...], measure: Measure) -> None:
-    latency = measure(k)
-    if math.isfinite(latency):
-        study.tell(k, latency=latency)
-    else:
-        study.tell(k, failed=True)
+def tell(study: Study, k: tuple[int, ...], read: Read) -> None:
+    latency, sizing = read(k)
+    study.tell(k, latency=latency if math.isfinite(latency) else None, failed=not math.isfinite(latency), sizing=sizing)
 
 
-def trace_of(study: Study, judge: Judge, measure: Measure, *, later: bool = False) -> Trace:
+Read = Callable[[tuple[int, ...]], tuple[float, Sizing | None]]
+
+
+def reading(case: Case, windows: Windows, scale: float = 1.0) -> Read:
+    """What a tuning run sees of each window: its latency, and how it sizes the job."""
+
+    def read(k: tuple[int, ...]) -> tuple[float, Sizing | None]:
+        latency, compiled, rng = windows.read(k)
+        state = compiled.steady(k)
+        share = min(1.0, float(state.capacity[0]))
+        window = Window(60.0, case.source_rates, share, compiled.offered * (1 - share) * 60.0, Latency())
+        seen = snapshot(case.family, case.topology, compiled, k, window, case.p_max, rng)
+        if seen.overhead_share is not None:
+            noisy = seen.overhead_share * math.exp(case.job.noise * float(rng.standard_normal()))
+            seen = replace(seen, overhead_share=min(1.0, noisy))
+        sized = size(seen)
+        sizing = sized if isinstance(sized, Sizing) else None
+        if sizing is not None and case.job.execution == "micro-batch":
+            sizing = lasting(case, sizing, state.utilisation[0], k, case.job.noise, rng)
+        if sizing is not None and sizing.fixed_seconds is not None:
+            sizing = replace(sizing, fixed_seconds=scale * sizing.fixed_seconds)
+        return scale * latency, sizing
+
+    return read
+
+
+def trace_of(study: Study, judge: Judge, measure: Read, *, later: bool = False) -> Trace:
     """`later`: goes on until ten runs are told, where it stopped before."""
     stop, ended = tuned(study, measure)
     answer, reason = study.answer.parallelism, study.stop_reason
@@ -130,7 +163,7 @@ def trace_of(study: Study, judge: Judge, measure: Measure, *, later: bool = Fals
     return Trace(stop, ended, reason, missed, at_stop, judge.regret(study.best.parallelism) if later else None)
 
 
-def go_on(study: Study, measure: Measure, runs: int) -> None:
+def go_on(study: Study, measure: Read, runs: int) -> None:
     """Asks for more than it takes to stop, until ten runs are told."""
     for _ in range(runs, GOES_ON):
         if len(study.runs) < study.lattice.size:

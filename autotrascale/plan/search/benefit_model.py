@@ -33,7 +33,7 @@ from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.search import score_process, surrogate
 from autotrascale.plan.search.acquisition import benefit_moments
 from autotrascale.plan.search.lattice import Lattice, Point
-from autotrascale.plan.search.runs import Run
+from autotrascale.plan.search.runs import Measured, Run
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.search.surrogate import Posterior, Readings
 from autotrascale.plan.sizing.sizing import Sizing
@@ -58,6 +58,7 @@ class Sample:
     latency: float | None
     score: float
     windows: int = 1
+    measured: Measured | None = None
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class BenefitModel(Displayed):
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        return tuple(Run(sample.k, sample.latency, windows=sample.windows) for sample in self.samples)
+        return tuple(Run(s.k, s.latency, windows=s.windows, measured=s.measured) for s in self.samples)
 
     @cached_property
     def readings(self) -> Readings:
@@ -217,13 +218,16 @@ def readings_of(samples: Sequence[Sample], latency_target: float, sizing: Sizing
         log_ratio=tuple(failed if each is None else each for each in y),
         weight=tuple(FAILED_WEIGHT if s.latency is None else 1 / s.windows for s in samples),
         failed=tuple(s.latency is None for s in samples),
+        measured=tuple(s.measured for s in samples),
+        latency_target=latency_target,
     )
 
 
 def samples_of(runs: Sequence[Run], benefit: Benefit) -> tuple[Sample, ...]:
     return tuple(
         Sample(
-            run.parallelism, run.latency, float(benefit.score(run.parallelism, run.latency or math.inf)), run.windows
+            run.parallelism, run.latency, float(benefit.score(run.parallelism, run.latency or math.inf)), run.windows,
+            run.measured,
         )
         for run in runs
     )

@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 
 SOFT = 0.03  # how close to saturation 1 − ρ begins to bend
 SATURATED = 12.0  # from so many times SOFT beyond it, softplus is e to the power of its argument, to six digits
-MEASURED, GUESSED = 0.06, 0.35  # spread of e: of loads that a window measured, of loads guessed from a floor
+MEASURED, GUESSED = 0.15, 0.35  # spread of e: of loads that a window measured, of loads guessed from a floor
 LEAST_LOAD = 1e-3
 LEAST_OVERHEAD, MOST_OVERHEAD = 0.05, 0.95  # a batch whose overhead nobody measured has some, and does some work
 
@@ -52,12 +52,13 @@ LEAST_OVERHEAD, MOST_OVERHEAD = 0.05, 0.95  # a batch whose overhead nobody meas
 # `experiments/search_choices/priors.py` finds on many simulated jobs. Where they are narrower (crowding, rate), wider
 # ones made starts from a model of another rate worse (`benchmarks/transfer_bench.py`).
 Prior = tuple[float, float]
-EACH: Mapping[str, Prior] = {"load": (0.0, MEASURED), "growth": (-2.4, 1.1), "share": (0.0, 0.7)}
-ONCE: Mapping[str, Prior] = {"crowding": (-4.0, 1.5), "level": (0.0, 1.5), "rate": (0.0, 0.1)}
+EACH: Mapping[str, Prior] = {"load": (0.0, MEASURED), "growth": (0.0, 0.8), "share": (0.0, 0.7)}
+ONCE: Mapping[str, Prior] = {"contention": (-2.4, 1.3), "crowding": (-3.2, 1.7), "level": (0.0, 1.5), "rate": (0.0, 0.1)}
 PIPELINED: Mapping[str, Prior] = {
     "always": (1.0, 1.1), "tasks": (-2.9, 0.8), "pairs": (-3.5, 1.4), "waiting": (0.4, 1.2), "apart": (-0.8, 1.5),
+    "straggling": (-4.0, 1.5),
 }  # fmt: skip
-BATCHES: Mapping[str, Prior] = {"fixed": (1.0, 1.0)}
+BATCHES: Mapping[str, Prior] = {"fixed": (1.0, 1.0), "ratio": (0.405, 0.1)}
 MIXED: Prior = (0.5, 0.35)  # weight of the pipelined picture where nobody knows which one holds
 
 
@@ -71,6 +72,7 @@ class Physics:
     loads: tuple[float, ...]
     turns: tuple[float, ...]
     measured: bool
+    slots: int | None = None
 
     @classmethod
     def of(cls, sizing: Sizing) -> Physics:
@@ -82,7 +84,7 @@ class Physics:
             execution = "micro-batch" if busy <= 1 else "pipelined"
         if execution == "micro-batch" and not sizing.measured:
             loads = turns
-        return cls(execution, sizing.floor, loads, turns, sizing.measured)
+        return cls(execution, sizing.floor, loads, turns, sizing.measured, sizing.slots)
 
     # -- β ------------------------------------------------------------------------------------------------------------
 
@@ -115,7 +117,7 @@ class Physics:
     def busier(self) -> NDArray[np.bool_]:
         """Which numbers of β make operators busier, the larger they are, and so only ever add to the latency."""
         found = np.zeros(len(self.centre), dtype=bool)
-        for name in ("load", "growth", "crowding"):
+        for name in ("load", "growth", "contention", "crowding", *(("straggling",) if "straggling" in self.places else ())):
             found[self.places[name]] = True
         return found
 
@@ -129,13 +131,18 @@ class Physics:
         """ln(q · load_i · g_i) (n, N), and its derivatives (n, N, P)."""
         own, total = self._relative(ks)
         at, operators = self.places, np.arange(len(self.floor))
-        grown, by_growth = _grown(own, beta[at["growth"]])
+        grown, by_growth = _grown(own, beta[at["growth"]] + beta[at["contention"]])
         crowded, by_crowding = _grown(total, beta[at["crowding"]])
         rows = np.zeros((len(ks), len(self.floor), len(beta)))
         rows[:, operators, at["load"].start + operators] = 1.0
         rows[:, operators, at["growth"].start + operators] = by_growth
+        rows[:, :, at["contention"].start] = by_growth
         rows[:, :, at["crowding"].start] = by_crowding
-        return self._loaded(log_q, beta, grown + crowded), rows
+        return self._loaded(log_q, beta, grown + crowded + self._waves(ks)), rows
+
+    def _waves(self, ks: Floats) -> Floats | float:
+        """ln of the rounds in which a stage of so many tasks runs."""
+        return 0.0 if self.slots is None or self.execution != "micro-batch" else np.log(np.ceil(ks / self.slots))
 
     def _loaded(self, log_q: Floats, beta: Floats, grown: Floats) -> Floats:
         return np.asarray(np.log(self.loads) + log_q[:, None] + beta[self.places["load"]] + grown)
@@ -147,29 +154,32 @@ class Physics:
 
     # -- latency ------------------------------------------------------------------------------------------------------
 
-    def latency(self, ks: ArrayLike, log_q: ArrayLike, beta: Floats) -> tuple[Floats, Floats]:
-        """m (n,) and ∂m/∂β (n, P)."""
+    def latency(self, ks: ArrayLike, log_q: ArrayLike, beta: Floats, beyond: Floats | float = 0.0) -> tuple[Floats, Floats, Floats]:
+        """m (n,), ∂m/∂β (n, P), and ∂m/∂ log load (n, N). `beyond`: log of what loads are over what the numbers say."""
         k, q = np.asarray(ks, dtype=float), np.asarray(log_q, dtype=float)
         at = self.places
         if self.execution == "micro-batch":
-            value, slope = self._batches(k, q, beta)
+            value, slope, by_load = self._batches(k, q, beta, beyond)
         elif self.execution == "pipelined":
-            value, slope = self._pipelined(k, q, beta)
+            value, slope, by_load = self._pipelined(k, q, beta, beyond)
         else:
-            (one, by_one), (two, by_two) = self._pipelined(k, q, beta), self._batches(k, q, beta)
+            (one, by_one, load_one), (two, by_two, load_two) = self._pipelined(k, q, beta, beyond), self._batches(k, q, beta, beyond)
             weight = float(beta[at["mixed"]][0])
             value, slope = weight * one + (1 - weight) * two, weight * by_one + (1 - weight) * by_two
+            by_load = weight * load_one + (1 - weight) * load_two
             slope[:, at["mixed"].start] = one - two
         slope[:, at["level"].start] = 1.0
         slope[:, at["rate"].start] = q
-        return value + beta[at["level"]] + beta[at["rate"]] * q, slope
+        return value + beta[at["level"]] + beta[at["rate"]] * q, slope, by_load
 
-    def _pipelined(self, k: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    def _pipelined(self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float) -> tuple[Floats, Floats, Floats]:
         at, (own, total) = self.places, self._relative(k)
-        always, tasks, pairs, waiting, logit = (float(beta[at[name]][0]) for name in PIPELINED)
+        always, tasks, pairs, waiting, logit, straggling = (float(beta[at[name]][0]) for name in PIPELINED)
         apart = float(expit(logit))
         (grown, by_growth), (crowded, by_crowding) = self._growth(own, total, beta)
-        log_rho = self._loaded(log_q, beta, grown + crowded) - np.log(k)
+        grown = grown + beyond
+        slower = np.exp(straggling) * np.log(k)
+        log_rho = self._loaded(log_q, beta, grown + crowded) - np.log(k) + np.log1p(slower)
         spare, steepness = _spare(np.exp(log_rho))
         pooled = np.sqrt(2 * (k + 1)) - 1
         wait = waiting + (1 - apart) * (pooled * log_rho - np.log(k)) + apart * log_rho - spare
@@ -187,17 +197,20 @@ class Physics:
         slope = np.zeros((len(k), len(beta)))
         slope[:, at["load"]] = busier
         slope[:, at["growth"]] = (busier + both) * by_growth
+        slope[:, at["contention"].start] = ((busier + both) * by_growth).sum(axis=1)
         slope[:, at["crowding"].start] = ((busier + both) * by_crowding).sum(axis=1)
         slope[:, at["share"]] = both
         slope[:, at["always"].start : at["pairs"].stop] = parts
         slope[:, at["waiting"].start] = waited.sum(axis=1)
+        slope[:, at["straggling"].start] = (busier * slower / (1 + slower)).sum(axis=1)
         by_apart = (waited * ((1 - pooled) * log_rho + np.log(k))).sum(axis=1)
         slope[:, at["apart"].start] = apart * (1 - apart) * by_apart
-        return value, slope
+        return value, slope, busier + both
 
-    def _batches(self, k: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    def _batches(self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float) -> tuple[Floats, Floats, Floats]:
         at, (own, total) = self.places, self._relative(k)
         (grown, by_growth), (crowded, by_crowding) = self._growth(own, total, beta)
+        grown = grown + beyond + self._waves(k)
         load = self._loaded(log_q, beta, grown + crowded)
         if self.execution is None:
             load = load + np.log(self.turns) - np.log(self.loads)
@@ -210,13 +223,27 @@ class Physics:
         slope = np.zeros((len(k), len(beta)))
         slope[:, at["load"]] = busier
         slope[:, at["growth"]] = busier * by_growth
+        slope[:, at["contention"].start] = (busier * by_growth).sum(axis=1)
         slope[:, at["crowding"].start] = (busier * by_crowding).sum(axis=1)
         slope[:, at["share"]] = each / whole[:, None]
         slope[:, at["fixed"].start] = fixed / whole
-        return np.log(whole) - spare, slope
+        return np.log(whole) - spare, slope, busier
+
+    def fixed_part(self, ks: Floats, beta: Floats) -> tuple[Floats, Floats]:
+        """ln(o / l_t), what a batch costs beside its operators, and its derivatives."""
+        at, (own, _) = self.places, self._relative(ks)
+        fixed = np.exp(float(beta[at["fixed"]][0]))
+        each = np.exp(beta[at["share"]]) * own / len(self.floor)
+        whole = fixed + each.sum(axis=1)
+        slope = np.zeros((len(ks), len(beta)))
+        slope[:, at["level"].start] = 1.0
+        slope[:, at["share"]] = each / whole[:, None]
+        slope[:, at["fixed"].start] = fixed / whole
+        slope[:, at["ratio"].start] = -1.0
+        return np.log(whole) + beta[at["level"]] - beta[at["ratio"]], slope
 
     def _growth(self, own: Floats, total: Floats, beta: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        return _grown(own, beta[self.places["growth"]]), _grown(total, beta[self.places["crowding"]])
+        return _grown(own, beta[self.places["growth"]] + beta[self.places["contention"]]), _grown(total, beta[self.places["crowding"]])
 
 
 def batch_loads(floor: tuple[int, ...], overhead: float) -> tuple[float, ...]:

@@ -35,16 +35,20 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
 from autotrascale.plan.search.lattice import Point
+from autotrascale.plan.search.measured_loads import ERROR, SPEED, MeasuredLoads, Row
 from autotrascale.plan.search.one_thread import on_one_thread
-from autotrascale.plan.search.physics import LEAST_LOAD, Physics
+from autotrascale.plan.search.runs import Measured
+from autotrascale.plan.search.physics import LEAST_LOAD, MEASURED, Physics
 from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
 
 AMPLITUDE, LENGTH = 0.15, 1.5  # A, L
+AMPLITUDE_BATCHES = 0.06
+STEEPEST = 5.0
 # d: without it 57 % of 118 warm starts were accepted at their first run, with it 59 % (`search_choices.run --jobs 4`).
 FAR = 0.1
-NOISE_OF_LOADS, SPEED = 0.06, 0.15  # v, S
+NOISE_OF_FIXED = 0.05
 
 # Readings this far above the target, or above the best of them where none is near it, only have to say "far off":
 # without a bound one saturated run bends the whole surface.
@@ -60,6 +64,7 @@ Doubt = float | None
 DOUBTS: tuple[tuple[Doubt, float], ...] = ((0.0, 0.0), (0.15, 1.5), (None, 2.5))
 
 STEPS = 25  # towards β̂, at most
+OTHER = 1.0  # spread of the log loads of another job
 SETTLED = 1e-4  # a step that gains less is the last
 
 
@@ -74,6 +79,8 @@ class Readings:
     weight: tuple[float, ...] = ()  # variance of a reading in units of ν²: 1/windows, more for a failed run
     failed: tuple[bool, ...] = ()
     rates: tuple[float, ...] = ()
+    measured: tuple[Measured | None, ...] = ()
+    latency_target: float = 1.0
 
     @property
     def floor(self) -> Point:
@@ -90,15 +97,9 @@ class Data:
     weight: Floats
     at_least: NDArray[np.bool_]  # readings that only say "so much or more"
     session: NDArray[np.int64]  # 0: the present one
-    loads_at: Floats  # (S, N) the floors at which sources measured loads
-    loads_log_q: Floats
-    log_loads: Floats  # (S, N)
-
-    @cached_property
-    def loads_chol(self) -> Floats:
-        """Of the covariance of one source's measured loads: v² 1[i = j] + S²."""
-        operators = self.ks.shape[1]
-        return _cholesky(NOISE_OF_LOADS**2 * np.eye(operators) + SPEED**2)
+    loads: MeasuredLoads
+    fixed_at: Floats
+    log_fixed: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +116,20 @@ class Posterior:
     evidence: float
     noise: float
     doubts: tuple[Doubt, ...]
+    most: int
+    by_load: Floats
+    amplitude: float
 
     @on_one_thread
     def log_ratio(self, ks: ArrayLike, log_q: float = 0.0) -> tuple[Floats, Floats]:
         """μ and σ of y."""
         ks = np.atleast_2d(np.asarray(ks, dtype=float))
         rates = np.full(len(ks), log_q)
-        mean, h = self.physics.latency(ks, rates, self.beta)
-        variance = np.full(len(ks), AMPLITUDE**2)
+        mean, h, by_load, unsure = _latency(self.physics, self._beyond, ks, rates, self.beta)
+        variance = np.full(len(ks), self.amplitude**2) + unsure
         if len(self.data.y):
-            cross = AMPLITUDE**2 * _matern(features(self.physics, ks, rates), self._phi)
+            cross = self.amplitude**2 * _matern(features(self.physics, ks, rates), self._phi)
+            cross += np.einsum("ni,ti,nit->nt", by_load, self.by_load, _at(self._left, ks))
             half = solve_triangular(self.chol, cross.T, lower=True, check_finite=False)
             mean = mean + half.T @ self.residual
             variance = np.maximum(variance - np.einsum("ij,ij->j", half, half), 0.0)
@@ -143,12 +148,27 @@ class Posterior:
 
     def _overstated(self, ks: Floats, log_q: Floats) -> Floats:
         """By how much ∂m/∂β is steeper than the fall of m to where all that makes operators busy is less."""
-        value, slope = self.physics.latency(ks, log_q, self.beta)
-        lowered = np.where(self.physics.busier, FALL * self._spread_of_beta, 0.0)
-        least, _ = self.physics.latency(ks, log_q, self.beta - lowered)
+        busier = np.concatenate([self.physics.busier, np.zeros(self.data.loads.speeds, dtype=bool)])
+        beyond = _at(self._beyond[0], ks)
+        value, slope, _ = self.physics.latency(ks, log_q, self._own, beyond)
+        slope = np.column_stack([slope, np.zeros((len(ks), self.data.loads.speeds))])
+        lowered = np.where(busier, FALL * self._spread_of_beta, 0.0)
+        least, _, _ = self.physics.latency(ks, log_q, self._own - lowered[: len(self._own)], beyond)
         promised = slope @ lowered
         kept = np.divide(value - least, promised, out=np.ones(len(ks)), where=promised > 0)
-        return np.where(self.physics.busier, slope * (1 - np.clip(kept, 0.0, 1.0))[:, None], 0.0)
+        return np.where(busier, slope * (1 - np.clip(kept, 0.0, 1.0))[:, None], 0.0)
+
+    @property
+    def _own(self) -> Floats:
+        return self.beta[: len(self.physics.centre)]
+
+    @cached_property
+    def _left(self) -> Floats:
+        return self.data.loads.left(self.most, self.data.ks)
+
+    @cached_property
+    def _beyond(self) -> Table:
+        return _table(self.physics, self.data.loads, self.beta, self.most)
 
     @cached_property
     def _spread_of_beta(self) -> Floats:
@@ -168,8 +188,8 @@ class Posterior:
 @on_one_thread
 def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0.05) -> Posterior:
     """The posterior after the runs, each source in turn with the doubt that the evidence gives it."""
-    physics = Physics.of(present.sizing)
     parts = [present, *sources]
+    physics = Physics.of(present.sizing)
     doubts: list[Doubt] = [0.0] * len(sources)
     best = _fit(physics, parts, doubts, noise)
     for s, source in enumerate(sources):
@@ -186,37 +206,87 @@ def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0
 @lru_cache(maxsize=64)
 def _evidence_alone(source: Readings, noise: float) -> float:
     """Of a source as a job of its own."""
-    return _fit(Physics.of(source.sizing), [source], [], noise).evidence
+    # Its first loads are where its physics starts from, and no evidence for it: those of another job may be any.
+    operators = len(source.floor) if source.sizing.measured else 0
+    known = float(np.hypot(MEASURED, ERROR))
+    return _fit(Physics.of(source.sizing), [source], [], noise).evidence - operators * np.log(OTHER / known)
 
 
 def _fit(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt], noise: float) -> Posterior:
     data = _gathered(physics, parts, [0.0, *doubts])
     phi = features(physics, data.ks, data.log_q)
-    covariance = AMPLITUDE**2 * _matern(phi, phi) + np.diag(noise**2 * data.weight)
+    amplitude = AMPLITUDE_BATCHES if physics.execution == "micro-batch" and len(data.log_fixed) else AMPLITUDE
+    covariance = amplitude**2 * _matern(phi, phi) + np.diag(noise**2 * data.weight)
     for s, doubt in enumerate(doubts, start=1):
         same = data.session == s
         far = FAR * float(data.log_q[same].mean()) if same.any() else 0.0
         covariance += ((doubt or 0.0) ** 2 + far**2) * np.outer(same, same)
-    chol = _cholesky(covariance)
-    beta, errors, slopes = _highest(physics, data, chol)
+    beta = np.concatenate([physics.centre, np.zeros(data.loads.speeds)])
+    by_load = np.zeros_like(data.ks)
+    if len(data.y) and data.loads.spread:
+        most = int(data.ks.max())
+        left = _at(data.loads.left(most, data.ks), data.ks)
+        for _ in range(2):
+            by_load = np.minimum(_latency(physics, _table(physics, data.loads, beta, most), data.ks, data.log_q, beta)[2], STEEPEST)
+            chol = _cholesky(covariance + np.einsum("ti,ui,tiu->tu", by_load, by_load, left))
+            beta, errors, slopes = _highest(physics, data, chol, beta)
+    else:
+        chol = _cholesky(covariance)
+        beta, errors, slopes = _highest(physics, data, chol, beta)
     curvature = _root(slopes)
     evidence = -0.5 * errors @ errors - sum(
-        np.log(np.abs(each)).sum() for each in (np.diag(chol), np.diag(curvature), physics.spread)
-    ) - len(data.log_loads) * np.log(np.diag(data.loads_chol)).sum()  # fmt: skip
+        np.log(np.abs(each)).sum() for each in (np.diag(chol), np.diag(curvature), _spread(physics, data))
+    ) - data.loads.log_determinant - len(data.log_fixed) * np.log(NOISE_OF_FIXED)# fmt: skip
     runs = len(data.y)
     return Posterior(
-        physics, data, beta, curvature, chol, errors[:runs], slopes[:runs], float(evidence), noise, tuple(doubts)
+        physics, data, beta, curvature, chol, errors[:runs], slopes[:runs], float(evidence), noise, tuple(doubts),
+        max(max(parts[0].sizing.upper), int(data.ks.max(initial=1))), by_load, amplitude,
     )
 
 
-def _highest(physics: Physics, data: Data, chol: Floats) -> tuple[Floats, Floats, Floats]:
+Table = tuple[Floats, Floats, Floats]
+
+
+def _table(physics: Physics, loads: MeasuredLoads, beta: Floats, most: int) -> Table:
+    """δ at every parallelism, where the physics' numbers are β."""
+    return loads.table(most, *_expected(physics, loads, beta))
+
+
+def _expected(physics: Physics, loads: MeasuredLoads, beta: Floats) -> tuple[Floats, Floats]:
+    """What the rows should hold but for δ, and its derivatives; the machine's speed in other sessions last."""
+    own = len(physics.centre)
+    expected, rows = physics.log_loads(loads.ks, loads.log_q, beta[:own])
+    by_speed = np.repeat(loads.of_session[:, None, :], expected.shape[1], axis=1)
+    return expected + (loads.of_session @ beta[own:])[:, None], np.concatenate([rows, by_speed], axis=2)
+
+
+def _at(table: Floats, ks: Floats) -> Floats:
+    """(n, N …): of each operator at its own parallelism."""
+    return np.asarray(table[np.arange(table.shape[0]), ks.astype(np.int64)])
+
+
+def _latency(physics: Physics, table: Table, ks: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """m, ∂m/∂β with what follows from it for δ, and the variance that δ leaves."""
+    beyond, variance, by_beta = (_at(each, ks) for each in table)
+    value, slope, by_load = physics.latency(ks, log_q, beta[: len(physics.centre)], beyond)
+    slope = np.column_stack([slope, np.zeros((len(ks), len(beta) - len(physics.centre)))])
+    unsure = (by_load**2 * variance).sum(axis=1)
+    return value, slope + np.einsum("ni,nip->np", by_load, by_beta), by_load, unsure
+
+
+def _spread(physics: Physics, data: Data) -> Floats:
+    return np.concatenate([physics.spread, np.full(data.loads.speeds, SPEED)])
+
+
+def _highest(physics: Physics, data: Data, chol: Floats, beta: Floats) -> tuple[Floats, Floats, Floats]:
     """β̂ by Levenberg and Marquardt's steps, with the errors and slopes there."""
-    beta, damping = physics.centre, 0.0
+    damping = 0.0
+    spread = _spread(physics, data)
     errors, slopes = _errors(physics, data, chol, beta)
     for _ in range(STEPS):
-        root = _root(np.concatenate([slopes, np.sqrt(damping) * np.diag(1 / physics.spread)]))
+        root = _root(np.concatenate([slopes, np.sqrt(damping) * np.diag(1 / spread)]))
         step = -cho_solve((root, True), slopes.T @ errors, check_finite=False)
-        tried = beta + np.clip(step, -2 * physics.spread, 2 * physics.spread)
+        tried = beta + np.clip(step, -2 * spread, 2 * spread)
         found = _errors(physics, data, chol, tried)
         gain = 0.5 * float(errors @ errors - found[0] @ found[0])
         if gain <= 0:
@@ -230,15 +300,20 @@ def _highest(physics: Physics, data: Data, chol: Floats) -> tuple[Floats, Floats
 
 def _errors(physics: Physics, data: Data, chol: Floats, beta: Floats) -> tuple[Floats, Floats]:
     """What β leaves unexplained, in standard deviations: of latencies, of loads, of β itself. And ∂/∂β of it."""
-    mean, slope = physics.latency(data.ks, data.log_q, beta)
+    table = _table(physics, data.loads, beta, int(data.ks.max(initial=1)))
+    mean, slope, _, _ = _latency(physics, table, data.ks, data.log_q, beta)
     residual = data.y - mean
     white = np.column_stack([np.where(data.at_least & (residual < 0), 0.0, residual), -slope])
     if len(chol):
         white = solve_triangular(chol, white, lower=True, check_finite=False)
-    expected, rows = physics.log_loads(data.loads_at, data.loads_log_q, beta)
-    loads = np.concatenate([(data.log_loads - expected)[:, :, None], -rows], axis=2)
-    loads = np.linalg.solve(data.loads_chol, loads).reshape(-1, 1 + len(beta))
-    own = np.column_stack([(beta - physics.centre) / physics.spread, np.diag(1 / physics.spread)])
+    loads = data.loads.whitened(*_expected(physics, data.loads, beta))
+    if len(data.log_fixed):
+        fixed, by = physics.fixed_part(data.fixed_at, beta[: len(physics.centre)])
+        by = np.column_stack([by, np.zeros((len(by), data.loads.speeds))])
+        loads = np.concatenate([loads, np.column_stack([data.log_fixed - fixed, -by]) / NOISE_OF_FIXED])
+    spread = _spread(physics, data)
+    centre = np.concatenate([physics.centre, np.zeros(data.loads.speeds)])
+    own = np.column_stack([(beta - centre) / spread, np.diag(1 / spread)])
     every = np.concatenate([white, loads, own])
     return every[:, 0], every[:, 1:]
 
@@ -246,14 +321,11 @@ def _errors(physics: Physics, data: Data, chol: Floats, beta: Floats) -> tuple[F
 def _gathered(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt]) -> Data:
     present, n = parts[0].sizing, len(physics.floor)
     kept = [(s, part) for s, part in enumerate(parts) if doubts[s] is not None]
-    # A source at this rate with these loads speaks of the very window that the present ones were measured in.
-    loaded = [part.sizing for s, part in kept if s > 0 and part.sizing.measured
-              and (part.sizing.rate, part.sizing.hottest) != (present.rate, present.hottest)]  # fmt: skip
     y = np.array([each for _, part in kept for each in part.log_ratio], dtype=float)
     failed = [bad for _, part in kept for bad in part.failed or (False,) * len(part.ks)]
     log_q = [_log_rate(part.sizing, present, rate) for _, part in kept
              for rate in part.rates or (part.sizing.rate,) * len(part.ks)]  # fmt: skip
-    loads = np.array([each.hottest for each in loaded], dtype=float).reshape(-1, n)
+    rows, fixed = _measured(physics, kept, present)
     farthest = FARTHEST + max(0.0, float(y.min()) if len(y) else 0.0)
     return Data(
         ks=np.array([k for _, part in kept for k in part.ks], dtype=float).reshape(-1, n),
@@ -262,10 +334,34 @@ def _gathered(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doub
         weight=np.array([each for _, part in kept for each in part.weight], dtype=float),
         at_least=np.array(failed, dtype=bool) | (y >= farthest),
         session=np.array([s for s, part in kept for _ in part.ks], dtype=np.int64),
-        loads_at=np.array([each.floor for each in loaded], dtype=float).reshape(-1, n),
-        loads_log_q=np.array([_log_rate(each, present, each.rate) for each in loaded], dtype=float),
-        log_loads=np.log(np.maximum(loads, LEAST_LOAD)),
+        loads=MeasuredLoads(rows, n, LEAST_LOAD, any(any(part.measured) for _, part in kept)),
+        fixed_at=np.array([row[0] for row in fixed], dtype=float).reshape(-1, n),
+        log_fixed=np.array([row[1] for row in fixed], dtype=float),
     )
+
+
+def _measured(
+    physics: Physics, kept: Sequence[tuple[int, Readings]], present: Sizing
+) -> tuple[list[Row], list[tuple[Point, float]]]:
+    """What windows measured of the loads, and of what a batch costs beside them; no window twice."""
+    rows: dict[tuple[object, ...], Row] = {}
+    fixed: dict[tuple[object, ...], tuple[Point, float]] = {}
+
+    def take(k: Point, rate: float, said: Measured, session: int, part: Readings) -> None:
+        key = (k, rate, said.loads)
+        rows.setdefault(key, Row(k, _log_rate(part.sizing, present, rate), said.loads, session))
+        if said.fixed is not None and physics.execution == "micro-batch":
+            fixed.setdefault(key, (k, float(np.log(said.fixed / part.latency_target))))
+
+    for number, part in kept:
+        # A source at this rate with these loads was made in the very session that the present runs are made in.
+        s = 0 if (part.sizing.rate, part.sizing.hottest) == (present.rate, present.hottest) else number
+        if part.sizing.measured:
+            take(part.sizing.floor, part.sizing.rate, Measured(part.sizing.hottest, part.sizing.fixed_seconds or None), s, part)
+        for k, said, rate in zip(part.ks, part.measured, part.rates or (part.sizing.rate,) * len(part.ks), strict=False):
+            if said is not None:
+                take(k, rate, said, s, part)
+    return list(rows.values()), list(fixed.values())
 
 
 def _log_rate(sizing: Sizing, present: Sizing, rate: float) -> float:

@@ -61,6 +61,7 @@ class Sizing:
     hot: tuple[float, ...] = ()  # s_i; none where no operator was measured instance by instance
     narrow: tuple[Narrow | None, ...] = ()  # what so many instances share at most; none where nobody has such a part
     reach: float = MOST_REACH
+    slots: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("floor", "lower", "upper", "demand", "capacity", "load", "skew"):
@@ -145,9 +146,9 @@ class Sizing:
     def in_short(self, rate: float) -> Sizing:
         """What a stored model keeps of it: the points that were searched, and what latency was expected to follow."""
         loads = self.hottest if self.measured else None
-        return Sizing.of_loads(
+        return replace(Sizing.of_loads(
             self.floor, self.upper, loads, rate=rate, execution=self.execution, overhead=self.overhead
-        )
+        ), slots=self.slots)
 
     def above(self, floor: Sequence[int]) -> Sizing:
         """The same measurements over a floor that was found by running it."""
