@@ -5,6 +5,7 @@
 | x | records processed, over those that the compiled job's rates would have brought | |
 | R_in, R_out, T_u | records in and out and useful time of one instance | records, s |
 | H | load of the hottest instance over the mean | |
+| z | standard normal deviates, the last that are drawn: the other figures of a seed stay what they were | |
 
 Counts are exact, as a monitor's are: offered = processed + backlog. Times carry the noise. What no window can hold is
 cut off: no instance is useful for longer than the window.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -62,6 +63,7 @@ def snapshot(
         throughput=compiled.offered * window.share,
         latency_seconds=window.latency_seconds,
         backlog_records=window.backlog_records,
+        slots=batch.slots if micro else None,
     )
 
 
@@ -96,7 +98,20 @@ def _operators(
             arrival_cv2=simulated.arrival_cv2,
             service_cv2=simulated.service_cv2,
         )
-    return operators
+    lasted = _stage_seconds(compiled, state, window, rng)
+    return {name: replace(each, stage_seconds=lasted[i]) for i, (name, each) in enumerate(operators.items())}
+
+
+def _stage_seconds(
+    compiled: Compiled, state: SteadyState, window: Window, rng: np.random.Generator
+) -> list[float | None]:
+    """Of each operator, where the job runs in batches: its stages take turns, so no two share an instant."""
+    n = len(compiled.demand)
+    if compiled.job.execution != "micro-batch":
+        return [None] * n
+    noise = np.exp(compiled.job.noise * rng.standard_normal(n))
+    lasted = np.minimum(state.utilisation[0] * window.share * window.seconds * noise, window.seconds)
+    return [float(each) for each in lasted]
 
 
 def _work(records_in: float, records_out: float, useful: float, window: float) -> Work:

@@ -262,6 +262,7 @@ def _as_data(model: BenefitModel) -> dict[str, Any]:
         "loads": sizing.hottest if sizing.measured else None,
         "execution": sizing.execution,
         "overhead": sizing.overhead,
+        "slots": sizing.slots,
         "correlation": model.correlation,
         "ancestors": [_as_data(ancestor) for ancestor in model.ancestors],
         "version": model.version,
@@ -272,7 +273,7 @@ def _as_data(model: BenefitModel) -> dict[str, Any]:
 # Models are read inside the planning core, which knows no schema library; a model is flat enough to do without.
 
 
-_FLAT = {"floor", "p_max", "loads", "execution", "overhead"}  # what stands for the sizing in JSON
+_FLAT = {"floor", "p_max", "loads", "execution", "overhead", "slots"}  # what stands for the sizing in JSON
 
 
 def _model(data: Any, place: str) -> BenefitModel:
@@ -294,10 +295,11 @@ def _sizing(values: dict[str, Any]) -> Sizing:
     """Taken out of the flat keys."""
     floor, upper, loads = values.pop("floor"), values.pop("p_max"), values.pop("loads", None)
     execution, overhead = values.pop("execution", None), values.pop("overhead", 0.0)
+    slots = values.pop("slots", None)
     lattice = Lattice.between(floor, upper)
     _check_loads(loads, len(floor))
     return Sizing.of_loads(
-        lattice.lower, lattice.upper, loads, rate=values["rate"], execution=execution, overhead=overhead
+        lattice.lower, lattice.upper, loads, rate=values["rate"], execution=execution, overhead=overhead, slots=slots
     )
 
 
