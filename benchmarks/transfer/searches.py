@@ -80,14 +80,7 @@ def known(case: Case, seed: int) -> Sizing | None:
     with SimulatorEngine(case.job, case.topology, p_max=case.p_max, seed=seed) as engine:
         snapshot = engine.run(case.topology.named(case.floor), case.source_rates).snapshot
     sized = None if snapshot is None else size(snapshot, Target(case.latency_target))
-    if isinstance(sized, Sizing) and case.job.execution == "micro-batch":
-        sized = lasting(case, sized, case.compiled.steady(case.floor).utilisation[0], case.floor, case.job.noise, np.random.default_rng([seed, 9]))
     return sized.above(case.floor) if isinstance(sized, Sizing) else None
-
-
-def lasting(case, sizing, stage, k, noise, rng):
-    L = stage * np.asarray(k) * np.exp(noise * rng.standard_normal(len(k)))
-    return replace(sizing, load=tuple(float(x) for x in L), skew=(1.0,) * len(k), slots=case.job.batch.slots)
 
 
 def study_of(case: Case, seed: int, **options: Any) -> Study:
@@ -143,8 +136,6 @@ def reading(case: Case, windows: Windows, scale: float = 1.0) -> Read:
             seen = replace(seen, overhead_share=min(1.0, noisy))
         sized = size(seen)
         sizing = sized if isinstance(sized, Sizing) else None
-        if sizing is not None and case.job.execution == "micro-batch":
-            sizing = lasting(case, sizing, state.utilisation[0], k, case.job.noise, rng)
         if sizing is not None and sizing.fixed_seconds is not None:
             sizing = replace(sizing, fixed_seconds=scale * sizing.fixed_seconds)
         return scale * latency, sizing

@@ -1,17 +1,19 @@
-"""What windows measured of the operators' loads, and what they leave open about loads elsewhere.
+"""What windows measured of the operators' loads, and what that says of loads elsewhere.
 
-    symbol   meaning                                                                            shape
-    k_ri, ℓ_ri  parallelism and log load of operator i in row r, one for each window that was sized    (R, N)
-    p_r(β)   what the physics expects there                                                     (R, N)
-    δ_i(k)   what it leaves, a function of the operator's own parallelism                       table (N, most k)
-    D, ℓ     spread of δ, and the length, in ln k, over which it changes
-    v        relative error of a measured load
-    s        log speed of the machine in another session, over the present one
+    symbol      meaning                                                                         shape
+    k_r, ℓ_r    parallelism and log loads of row r: a window that was sized                     (R, N)
+    p_r         what the physics expects there, given its numbers β                             (R, N)
+    δ_i(k)      what the physics leaves: a function of the operator's own parallelism
+    D, L        spread of δ, and the length, in ln k, over which it changes
+    v           relative error of a measured load
+    s           log speed of the machine in another session, over that in the present one
+    C_i         covariance of the rows of operator i: D² M(|ln k − ln k'| / L) + v²             (R, R)
 
-    ℓ_ri = p_ri + δ_i(k_ri) + s + error,     δ_i a Gaussian process of Matérn 3/2 in ln k_i
+    ℓ_ri = p_ri + δ_i(k_ri) + s + error,    δ_i(k) | rows = c_i(k)ᵀ C_i⁻¹ (ℓ_i − p_i − s)
 
-A load that jumps where an operator's state fits, or where its tasks need a second wave, is no growth that a smooth law
-could foretell; but it is seen at once where it was measured, and most likely holds beside it too.
+A load that jumps, where the state of an operator no longer fits or a stage needs a second round of tasks, follows no
+smooth law that could foretell it. It is seen where it was measured, and most likely holds beside it too. As δ depends
+on one operator's parallelism, it is a table, whatever the number of configurations that are asked about.
 """
 
 from __future__ import annotations
@@ -25,13 +27,14 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 ERROR = 0.05  # v
-SPREAD, LENGTH = 0.2, 0.35  # D, ℓ
-SPEED = 0.1  # of s
+SPREAD, LENGTH = 0.2, 0.35  # D, L
+SPEED = 0.1  # standard deviation of s
+LEAST_LOAD = 1e-3
 
 
 @dataclass(frozen=True)
 class Row:
-    """One window of one session: where it ran, at which log rate over the present one, and its loads."""
+    """One window: where it ran, at which log rate over the present one, its loads, and the session it is of."""
 
     k: tuple[int, ...]
     log_q: float
@@ -39,63 +42,85 @@ class Row:
     session: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class Beyond:
+    """δ at every parallelism: tables over k = 0 … most."""
+
+    mean: Floats  # (N, most + 1)
+    variance: Floats
+    slopes: Floats  # (N, most + 1, P) of the mean, by β
+
+    def at(self, ks: Floats) -> tuple[Floats, Floats, Floats]:
+        """(n, N …): of each operator at its own parallelism."""
+        return at(self.mean, ks), at(self.variance, ks), at(self.slopes, ks)
+
+
 class MeasuredLoads:
-    def __init__(self, rows: Sequence[Row], operators: int, least: float, open_: bool) -> None:
+    """`beyond`: whether any run was measured. Where none was, nothing speaks of δ, and the physics is left alone."""
+
+    def __init__(self, rows: Sequence[Row], operators: int, *, beyond: bool) -> None:
         self.ks = np.array([row.k for row in rows], dtype=float).reshape(-1, operators)
         self.log_q = np.array([row.log_q for row in rows], dtype=float)
         loads = np.array([row.loads for row in rows], dtype=float).reshape(-1, operators)
-        self.logs = np.log(np.maximum(loads, least))
+        self.logs = np.log(np.maximum(loads, LEAST_LOAD))
         sessions = np.array([row.session for row in rows], dtype=np.int64)
-        others = sorted(set(sessions.tolist()) - {0})
-        self.of_session = (sessions[:, None] == np.array(others, dtype=np.int64)[None, :]).astype(float)  # (R, s)
-        self.spread = SPREAD if open_ else 0.0
-        log_k = np.log(self.ks)
-        kernel = self.spread**2 * _matern(log_k.T[:, :, None] - log_k.T[:, None, :])
-        self._chol = np.linalg.cholesky(kernel + ERROR**2 * np.eye(len(rows))) if len(rows) else kernel
+        others = np.unique(sessions[sessions != 0])
+        self.of_session = (sessions[:, None] == others[None, :]).astype(float)  # (R, sessions beside the present)
+        self.spread = SPREAD if beyond else 0.0
+        own = self._kernel(np.log(self.ks).T, np.log(self.ks).T)
+        self._chol = np.linalg.cholesky(own + ERROR**2 * np.eye(len(rows)))  # (N, R, R)
 
     @property
     def speeds(self) -> int:
+        """How many numbers s there are."""
         return int(self.of_session.shape[1])
 
     @property
-    def log_determinant(self) -> float:
-        """Half of it."""
-        return float(np.log(np.diagonal(self._chol, axis1=1, axis2=2)).sum()) if len(self.ks) else 0.0
+    def log_root(self) -> float:
+        """Σ_i ln √det C_i."""
+        return float(np.log(np.diagonal(self._chol, axis1=1, axis2=2)).sum())
 
     def whitened(self, expected: Floats, slopes: Floats) -> Floats:
-        """(R·N, 1 + P): what is unexplained, and its derivatives, in standard deviations."""
-        errors = np.concatenate([(self.logs - expected)[:, :, None], -slopes], axis=2)  # (R, N, 1 + P)
-        white = np.linalg.solve(self._chol, errors.transpose(1, 0, 2)) if len(self.ks) else errors
-        return np.asarray(white).reshape(-1, errors.shape[2])
+        """(N·R, 1 + P): what p + s leaves unexplained, in standard deviations, and its derivatives."""
+        errors = np.concatenate([(self.logs - expected)[:, :, None], -slopes], axis=2)
+        return self._solved(errors.transpose(1, 0, 2)).reshape(-1, errors.shape[2])
 
-    def table(self, most: int, expected: Floats, slopes: Floats) -> tuple[Floats, Floats, Floats]:
-        """δ_i at k = 0 … most: its mean (N, most + 1), its variance, and the mean's derivatives (N, most + 1, P)."""
-        operators = self.logs.shape[1]
-        grid = np.log(np.maximum(np.arange(most + 1), 1))
-        if not len(self.ks) or self.spread == 0:
-            shape = (operators, most + 1)
-            return np.zeros(shape), np.zeros(shape), np.zeros((*shape, slopes.shape[2]))
-        cross = self.spread**2 * _matern(grid[None, :, None] - np.log(self.ks).T[:, None, :])  # (N, K, R)
-        half = np.linalg.solve(self._chol, cross.transpose(0, 2, 1))  # (N, R, K)
+    def beyond(self, most: int, expected: Floats, slopes: Floats) -> Beyond:
+        operators, grid = self.logs.shape[1], _grid(most)
+        if not self.spread:
+            flat = np.zeros((operators, most + 1))
+            return Beyond(flat, flat, np.zeros((*flat.shape, slopes.shape[2])))
+        half = self._half(np.broadcast_to(grid, (operators, len(grid))))
         white = self.whitened(expected, slopes).reshape(operators, len(self.ks), -1)
-        known = half.transpose(0, 2, 1) @ white  # (N, K, 1 + P)
+        known = half.transpose(0, 2, 1) @ white
         variance = np.maximum(self.spread**2 - (half**2).sum(axis=1), 0.0)
-        return known[:, :, 0], variance, known[:, :, 1:]
-
+        return Beyond(known[:, :, 0], variance, known[:, :, 1:])
 
     def left(self, most: int, runs: Floats) -> Floats:
-        """What stays unknown of δ: covariance (N, most + 1, T) between k = 0 … most and the runs at `runs` (T, N)."""
-        operators = runs.shape[1]
-        if not len(self.ks) or self.spread == 0:
-            return np.zeros((operators, most + 1, len(runs)))
-        grid, there = np.log(np.maximum(np.arange(most + 1), 1)), np.log(runs).T
-        own = np.log(self.ks).T
-        prior = _matern(grid[None, :, None] - there[:, None, :])
-        by_grid, by_runs = (np.linalg.solve(self._chol, self.spread**2 * _matern(own[:, :, None] - each[:, None, :]))
-                            for each in (np.broadcast_to(grid, (operators, len(grid))), there))
-        return np.asarray(self.spread**2 * prior - by_grid.transpose(0, 2, 1) @ by_runs)
+        """What stays unknown of δ: its covariance (N, most + 1, T) between k = 0 … most and the runs at `runs`."""
+        operators, grid, there = self.logs.shape[1], _grid(most), np.log(runs).T
+        everywhere = np.broadcast_to(grid, (operators, len(grid)))
+        prior = self._kernel(everywhere, there)
+        return prior - self._half(everywhere).transpose(0, 2, 1) @ self._half(there) if self.spread else prior
+
+    def _half(self, log_k: Floats) -> Floats:
+        """The rows' Cholesky root solved for their covariance with δ at log_k (N, K): (N, R, K)."""
+        return self._solved(self._kernel(np.log(self.ks).T, log_k))
+
+    def _solved(self, right: Floats) -> Floats:
+        return np.asarray(np.linalg.solve(self._chol, right))
+
+    def _kernel(self, a: Floats, b: Floats) -> Floats:
+        """D² M, of each operator's a (N, A) and b (N, B); M(r) = (1 + √3 r) e^{−√3 r}."""
+        r = np.sqrt(3.0) * np.abs(a[:, :, None] - b[:, None, :]) / LENGTH
+        return np.asarray(self.spread**2 * (1 + r) * np.exp(-r))
 
 
-def _matern(distance: Floats) -> Floats:
-    r = np.sqrt(3.0) * np.abs(distance) / LENGTH
-    return np.asarray((1 + r) * np.exp(-r))
+def at(table: Floats, ks: Floats) -> Floats:
+    """The rows (n, N …) of a table (N, most + 1 …), each operator's at its own parallelism."""
+    return np.asarray(table[np.arange(table.shape[0]), ks.astype(np.int64)])
+
+
+def _grid(most: int) -> Floats:
+    """ln k; nothing runs with none, so what stands there is not asked for."""
+    return np.asarray(np.log(np.maximum(np.arange(most + 1), 1)))

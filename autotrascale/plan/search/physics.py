@@ -38,6 +38,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from autotrascale.domain.snapshot import Execution
+from autotrascale.plan.search.measured_loads import LEAST_LOAD
 from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
@@ -45,7 +46,6 @@ Floats = NDArray[np.float64]
 SOFT = 0.03  # how close to saturation 1 − ρ begins to bend
 SATURATED = 12.0  # from so many times SOFT beyond it, softplus is e to the power of its argument, to six digits
 MEASURED, GUESSED = 0.15, 0.35  # spread of e: of loads that a window measured, of loads guessed from a floor
-LEAST_LOAD = 1e-3
 LEAST_OVERHEAD, MOST_OVERHEAD = 0.05, 0.95  # a batch whose overhead nobody measured has some, and does some work
 
 # Median and spread of the numbers in β, those that come once for each operator first. They are near to what
@@ -53,7 +53,12 @@ LEAST_OVERHEAD, MOST_OVERHEAD = 0.05, 0.95  # a batch whose overhead nobody meas
 # ones made starts from a model of another rate worse (`benchmarks/transfer_bench.py`).
 Prior = tuple[float, float]
 EACH: Mapping[str, Prior] = {"load": (0.0, MEASURED), "growth": (0.0, 0.8), "share": (0.0, 0.7)}
-ONCE: Mapping[str, Prior] = {"contention": (-2.4, 1.3), "crowding": (-3.2, 1.7), "level": (0.0, 1.5), "rate": (0.0, 0.1)}
+ONCE: Mapping[str, Prior] = {
+    "contention": (-2.4, 1.3),
+    "crowding": (-3.2, 1.7),
+    "level": (0.0, 1.5),
+    "rate": (0.0, 0.1),
+}
 PIPELINED: Mapping[str, Prior] = {
     "always": (1.0, 1.1), "tasks": (-2.9, 0.8), "pairs": (-3.5, 1.4), "waiting": (0.4, 1.2), "apart": (-0.8, 1.5),
     "straggling": (-4.0, 1.5),
@@ -117,7 +122,13 @@ class Physics:
     def busier(self) -> NDArray[np.bool_]:
         """Which numbers of β make operators busier, the larger they are, and so only ever add to the latency."""
         found = np.zeros(len(self.centre), dtype=bool)
-        for name in ("load", "growth", "contention", "crowding", *(("straggling",) if "straggling" in self.places else ())):
+        for name in (
+            "load",
+            "growth",
+            "contention",
+            "crowding",
+            *(("straggling",) if "straggling" in self.places else ()),
+        ):
             found[self.places[name]] = True
         return found
 
@@ -154,7 +165,9 @@ class Physics:
 
     # -- latency ------------------------------------------------------------------------------------------------------
 
-    def latency(self, ks: ArrayLike, log_q: ArrayLike, beta: Floats, beyond: Floats | float = 0.0) -> tuple[Floats, Floats, Floats]:
+    def latency(
+        self, ks: ArrayLike, log_q: ArrayLike, beta: Floats, beyond: Floats | float = 0.0
+    ) -> tuple[Floats, Floats, Floats]:
         """m (n,), ∂m/∂β (n, P), and ∂m/∂ log load (n, N). `beyond`: log of what loads are over what the numbers say."""
         k, q = np.asarray(ks, dtype=float), np.asarray(log_q, dtype=float)
         at = self.places
@@ -163,7 +176,10 @@ class Physics:
         elif self.execution == "pipelined":
             value, slope, by_load = self._pipelined(k, q, beta, beyond)
         else:
-            (one, by_one, load_one), (two, by_two, load_two) = self._pipelined(k, q, beta, beyond), self._batches(k, q, beta, beyond)
+            (one, by_one, load_one), (two, by_two, load_two) = (
+                self._pipelined(k, q, beta, beyond),
+                self._batches(k, q, beta, beyond),
+            )
             weight = float(beta[at["mixed"]][0])
             value, slope = weight * one + (1 - weight) * two, weight * by_one + (1 - weight) * by_two
             by_load = weight * load_one + (1 - weight) * load_two
@@ -172,7 +188,9 @@ class Physics:
         slope[:, at["rate"].start] = q
         return value + beta[at["level"]] + beta[at["rate"]] * q, slope, by_load
 
-    def _pipelined(self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float) -> tuple[Floats, Floats, Floats]:
+    def _pipelined(
+        self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float
+    ) -> tuple[Floats, Floats, Floats]:
         at, (own, total) = self.places, self._relative(k)
         always, tasks, pairs, waiting, logit, straggling = (float(beta[at[name]][0]) for name in PIPELINED)
         apart = float(expit(logit))
@@ -229,7 +247,7 @@ class Physics:
         slope[:, at["fixed"].start] = fixed / whole
         return np.log(whole) - spare, slope, busier
 
-    def fixed_part(self, ks: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    def fixed_cost(self, ks: Floats, beta: Floats) -> tuple[Floats, Floats]:
         """ln(o / l_t), what a batch costs beside its operators, and its derivatives."""
         at, (own, _) = self.places, self._relative(ks)
         fixed = np.exp(float(beta[at["fixed"]][0]))
@@ -243,7 +261,9 @@ class Physics:
         return np.log(whole) + beta[at["level"]] - beta[at["ratio"]], slope
 
     def _growth(self, own: Floats, total: Floats, beta: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        return _grown(own, beta[self.places["growth"]] + beta[self.places["contention"]]), _grown(total, beta[self.places["crowding"]])
+        return _grown(own, beta[self.places["growth"]] + beta[self.places["contention"]]), _grown(
+            total, beta[self.places["crowding"]]
+        )
 
 
 def batch_loads(floor: tuple[int, ...], overhead: float) -> tuple[float, ...]:

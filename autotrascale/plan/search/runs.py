@@ -17,8 +17,8 @@ LEAST_LATENCY = 1e-6
 
 @dataclass(frozen=True)
 class Measured:
-    """What a window says of the job beside its latency: the loads of its operators at that parallelism, and seconds that
-    a batch takes beside them, where it runs in batches."""
+    """What a window says of the job beside its latency: the loads of its operators at that parallelism and, where it
+    runs in batches, the seconds that a batch takes beside them."""
 
     loads: tuple[float, ...]
     fixed: float | None = None

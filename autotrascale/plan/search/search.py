@@ -45,6 +45,7 @@ from autotrascale.plan.search.benefit_model import (
     readings_of,
     samples_of,
 )
+from autotrascale.plan.search.data import FARTHEST
 from autotrascale.plan.search.lattice import Lattice, Point, Pool
 from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
@@ -92,7 +93,7 @@ class Search:
     def expected(self, runs: Sequence[Run], k: Point) -> Run:
         """Its mean, and at least a little over the target: what is not back yet is not to end the search."""
         mean = float(self._posterior(tuple(runs)).log_ratio([k])[0][0])
-        return Run(k, self.benefit.latency_target * math.exp(min(max(mean, LEAST_MISS), surrogate.FARTHEST)))
+        return Run(k, self.benefit.latency_target * math.exp(min(max(mean, LEAST_MISS), FARTHEST)))
 
     def accepted(self, runs: Sequence[Run]) -> Run | None:
         """The best run that meets the stop rule and whose true latency can be trusted to."""

@@ -2,15 +2,20 @@
 
     symbol  meaning                                                                        shape
     y       log(l_r / l_t): below zero the target is met                                   (T,)
-    m, β    the expected log latency and its numbers (see `physics`), β ~ N(β₀, Σ₀)
+    m, β    the expected log latency and its numbers (see `physics`), β ~ N(β₀, Σ₀);
+            with them the speed of the machine in each other session (see `measured_loads`)
+    δ       what measured loads are beyond the physics; e_i = ∂m/∂ log load_i              (T, N)
     φ       log(k_i / load_i) at the rate of the run, and the log of that rate             (T, N + 1)
-    κ       covariance of what m leaves: A² M(‖φ − φ'‖ / L), and D_s² + d² more within source s
+    κ       covariance of what m leaves: A² M(‖φ − φ'‖ / L), and D_s² + d² more within source s,
+            and Σ_i e_i e_i' cov(δ_i, δ_i')
     d       doubt that comes with distance: FAR for each e-fold between the rates
-    ν, v, S relative noise of a reading; of a measured load; how far the machine's speed may drift between sessions
+    ν, f    relative noise of a reading; of a measured cost of a batch beside its operators
     μ, σ    posterior of the true y, without the noise of a reading                        (n,)
 
-All that was run is one set of data, whatever the rate and whenever: y = m(k, q; β) + what m leaves + noise. β stands
-where the posterior is highest; m is taken as linear around it, so that doubt about β is doubt about latency:
+All that was run is one set of data, whatever the rate and whenever: y = m(k, q; β, δ) + what m leaves + noise. What
+windows measured of loads and costs is data too, and most of what a run says of runs elsewhere: latency is one number,
+loads are one for each operator. β stands where the posterior is highest; m is taken as linear around it, so that doubt
+about β is doubt about latency:
 
     μ(x) = m(x; β̂) + κ(x)ᵀ K⁻¹ (y − m),    σ² = κ − κᵀ K⁻¹ κ + h V hᵀ,    h = ∂m/∂β(x) − κ(x)ᵀ K⁻¹ ∂m/∂β
 
@@ -34,102 +39,62 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
-from autotrascale.plan.search.lattice import Point
-from autotrascale.plan.search.measured_loads import ERROR, SPEED, MeasuredLoads, Row
+from autotrascale.plan.search.data import Data, Doubt, Readings, gathered
+from autotrascale.plan.search.expectation import Expectation
+from autotrascale.plan.search.measured_loads import ERROR, Beyond, at
 from autotrascale.plan.search.one_thread import on_one_thread
-from autotrascale.plan.search.runs import Measured
-from autotrascale.plan.search.physics import LEAST_LOAD, MEASURED, Physics
-from autotrascale.plan.sizing.sizing import Sizing
+from autotrascale.plan.search.physics import MEASURED, Physics
 
 Floats = NDArray[np.float64]
 
 AMPLITUDE, LENGTH = 0.15, 1.5  # A, L
-AMPLITUDE_BATCHES = 0.06
-STEEPEST = 5.0
+# A, where it was measured how long stages last and what a batch costs beside them: then the physics is hardly more than
+# adding up.
+AMPLITUDE_OF_BATCHES = 0.06
 # d: without it 57 % of 118 warm starts were accepted at their first run, with it 59 % (`search_choices.run --jobs 4`).
 FAR = 0.1
-NOISE_OF_FIXED = 0.05
-
-# Readings this far above the target, or above the best of them where none is near it, only have to say "far off":
-# without a bound one saturated run bends the whole surface.
-FARTHEST = 3.0
+STEEPEST = 5.0  # e of a run, at most: beyond saturation it is a number that means little
 
 # A log ratio beyond which, either way, no clock could show the latency; a doubt that is none about which.
 LATEST, MOST_DOUBT = 50.0, 20.0
 
 FALL = 2.0  # how far the operators' busyness is followed down, to see how much latency can fall
 
-Doubt = float | None
 # D_s, and −log of what each is worth before any run has tested it: as one's own; somewhat different; another job.
 DOUBTS: tuple[tuple[Doubt, float], ...] = ((0.0, 0.0), (0.15, 1.5), (None, 2.5))
-
-STEPS = 25  # towards β̂, at most
 OTHER = 1.0  # spread of the log loads of another job
+
+STEPS, PASSES = 25, 2  # towards β̂, at most; with the covariance worked out anew
 SETTLED = 1e-4  # a step that gains less is the last
-
-
-@dataclass(frozen=True)
-class Readings:
-    """Runs of one session, with what places them: the job's sizing at the session's rate. `rates` where they were made
-    at several."""
-
-    sizing: Sizing
-    ks: tuple[Point, ...] = ()
-    log_ratio: tuple[float, ...] = ()  # y
-    weight: tuple[float, ...] = ()  # variance of a reading in units of ν²: 1/windows, more for a failed run
-    failed: tuple[bool, ...] = ()
-    rates: tuple[float, ...] = ()
-    measured: tuple[Measured | None, ...] = ()
-    latency_target: float = 1.0
-
-    @property
-    def floor(self) -> Point:
-        return self.sizing.floor
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """All runs that count, as arrays, for the physics of the present job."""
-
-    ks: Floats  # (T, N)
-    log_q: Floats
-    y: Floats
-    weight: Floats
-    at_least: NDArray[np.bool_]  # readings that only say "so much or more"
-    session: NDArray[np.int64]  # 0: the present one
-    loads: MeasuredLoads
-    fixed_at: Floats
-    log_fixed: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """What the runs say about the latency of any configuration, at the present rate or another."""
 
-    physics: Physics
-    data: Data
+    expectation: Expectation
     beta: Floats
     curvature: Floats  # R: V⁻¹ = R Rᵀ
     chol: Floats  # L: K = L Lᵀ
     residual: Floats  # L⁻¹ (y − m)
     slopes: Floats  # −L⁻¹ ∂m/∂β
+    by_load: Floats  # e of the runs
     evidence: float
+    amplitude: float
+    most: int  # instances that an operator may have
     noise: float
     doubts: tuple[Doubt, ...]
-    most: int
-    by_load: Floats
-    amplitude: float
 
     @on_one_thread
     def log_ratio(self, ks: ArrayLike, log_q: float = 0.0) -> tuple[Floats, Floats]:
         """μ and σ of y."""
         ks = np.atleast_2d(np.asarray(ks, dtype=float))
         rates = np.full(len(ks), log_q)
-        mean, h, by_load, unsure = _latency(self.physics, self._beyond, ks, rates, self.beta)
-        variance = np.full(len(ks), self.amplitude**2) + unsure
+        m = self.expectation.latency(ks, rates, self.beta, self._beyond)
+        mean, h, variance = m.value, m.slope, self.amplitude**2 + m.unsure
         if len(self.data.y):
             cross = self.amplitude**2 * _matern(features(self.physics, ks, rates), self._phi)
-            cross += np.einsum("ni,ti,nit->nt", by_load, self.by_load, _at(self._left, ks))
+            cross += np.einsum("ni,ti,nit->nt", m.by_load, self.by_load, at(self._left, ks))
             half = solve_triangular(self.chol, cross.T, lower=True, check_finite=False)
             mean = mean + half.T @ self.residual
             variance = np.maximum(variance - np.einsum("ij,ij->j", half, half), 0.0)
@@ -141,6 +106,19 @@ class Posterior:
         spread = np.sqrt(np.maximum(variance + doubt, 1e-10))
         return np.clip(mean, -LATEST, LATEST), np.minimum(spread, MOST_DOUBT)
 
+    @property
+    def physics(self) -> Physics:
+        return self.expectation.physics
+
+    @property
+    def data(self) -> Data:
+        return self.expectation.data
+
+    @property
+    def informed(self) -> bool:
+        """Whether any source counts."""
+        return any(doubt is not None for doubt in self.doubts)
+
     def _doubt(self, h: Floats) -> Floats:
         """h V hᵀ."""
         half = solve_triangular(self.curvature, h.T, lower=True, check_finite=False)
@@ -148,37 +126,29 @@ class Posterior:
 
     def _overstated(self, ks: Floats, log_q: Floats) -> Floats:
         """By how much ∂m/∂β is steeper than the fall of m to where all that makes operators busy is less."""
-        busier = np.concatenate([self.physics.busier, np.zeros(self.data.loads.speeds, dtype=bool)])
-        beyond = _at(self._beyond[0], ks)
-        value, slope, _ = self.physics.latency(ks, log_q, self._own, beyond)
-        slope = np.column_stack([slope, np.zeros((len(ks), self.data.loads.speeds))])
-        lowered = np.where(busier, FALL * self._spread_of_beta, 0.0)
-        least, _, _ = self.physics.latency(ks, log_q, self._own - lowered[: len(self._own)], beyond)
+        busier, numbers = self.expectation.busier, len(self.physics.centre)
+        beyond = at(self._beyond.mean, ks)
+        lowered = np.where(busier, FALL * self._spread_of_beta, 0.0)[:numbers]
+        value, slope, _ = self.physics.latency(ks, log_q, self.beta[:numbers], beyond)
+        least, _, _ = self.physics.latency(ks, log_q, self.beta[:numbers] - lowered, beyond)
         promised = slope @ lowered
         kept = np.divide(value - least, promised, out=np.ones(len(ks)), where=promised > 0)
-        return np.where(busier, slope * (1 - np.clip(kept, 0.0, 1.0))[:, None], 0.0)
+        overstated = np.zeros((len(ks), len(self.beta)))
+        overstated[:, :numbers] = np.where(busier[:numbers], slope * (1 - np.clip(kept, 0.0, 1.0))[:, None], 0.0)
+        return overstated
 
-    @property
-    def _own(self) -> Floats:
-        return self.beta[: len(self.physics.centre)]
+    @cached_property
+    def _beyond(self) -> Beyond:
+        return self.expectation.beyond(self.most, self.beta)
 
     @cached_property
     def _left(self) -> Floats:
         return self.data.loads.left(self.most, self.data.ks)
 
     @cached_property
-    def _beyond(self) -> Table:
-        return _table(self.physics, self.data.loads, self.beta, self.most)
-
-    @cached_property
     def _spread_of_beta(self) -> Floats:
         root = solve_triangular(self.curvature, np.eye(len(self.beta)), lower=True, check_finite=False)
         return np.asarray(np.sqrt((root**2).sum(axis=0)))
-
-    @property
-    def informed(self) -> bool:
-        """Whether any source counts."""
-        return any(doubt is not None for doubt in self.doubts)
 
     @cached_property
     def _phi(self) -> Floats:
@@ -205,89 +175,47 @@ def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0
 
 @lru_cache(maxsize=64)
 def _evidence_alone(source: Readings, noise: float) -> float:
-    """Of a source as a job of its own."""
-    # Its first loads are where its physics starts from, and no evidence for it: those of another job may be any.
-    operators = len(source.floor) if source.sizing.measured else 0
-    known = float(np.hypot(MEASURED, ERROR))
-    return _fit(Physics.of(source.sizing), [source], [], noise).evidence - operators * np.log(OTHER / known)
+    """Of a source as a job of its own. The loads that its physics starts from are no evidence for it: those of another
+    job may be any."""
+    found = _fit(Physics.of(source.sizing), [source], [], noise).evidence
+    return found - len(source.floor) * float(np.log(OTHER / np.hypot(MEASURED, ERROR))) * source.sizing.measured
 
 
 def _fit(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt], noise: float) -> Posterior:
-    data = _gathered(physics, parts, [0.0, *doubts])
+    expectation = Expectation(physics, gathered(physics, parts, [0.0, *doubts]))
+    data = expectation.data
+    amplitude = AMPLITUDE_OF_BATCHES if len(data.log_fixed) else AMPLITUDE
     phi = features(physics, data.ks, data.log_q)
-    amplitude = AMPLITUDE_BATCHES if physics.execution == "micro-batch" and len(data.log_fixed) else AMPLITUDE
     covariance = amplitude**2 * _matern(phi, phi) + np.diag(noise**2 * data.weight)
     for s, doubt in enumerate(doubts, start=1):
         same = data.session == s
         far = FAR * float(data.log_q[same].mean()) if same.any() else 0.0
         covariance += ((doubt or 0.0) ** 2 + far**2) * np.outer(same, same)
-    beta = np.concatenate([physics.centre, np.zeros(data.loads.speeds)])
-    by_load = np.zeros_like(data.ks)
-    if len(data.y) and data.loads.spread:
-        most = int(data.ks.max())
-        left = _at(data.loads.left(most, data.ks), data.ks)
-        for _ in range(2):
-            by_load = np.minimum(_latency(physics, _table(physics, data.loads, beta, most), data.ks, data.log_q, beta)[2], STEEPEST)
-            chol = _cholesky(covariance + np.einsum("ti,ui,tiu->tu", by_load, by_load, left))
-            beta, errors, slopes = _highest(physics, data, chol, beta)
-    else:
-        chol = _cholesky(covariance)
-        beta, errors, slopes = _highest(physics, data, chol, beta)
+    at_runs = int(data.ks.max(initial=1))
+    left = at(data.loads.left(at_runs, data.ks), data.ks)
+    beta = expectation.centre
+    for _ in range(PASSES if data.loads.spread else 1):  # what δ adds to the covariance follows from β
+        beyond = expectation.beyond(at_runs, beta)
+        by_load = np.minimum(expectation.latency(data.ks, data.log_q, beta, beyond).by_load, STEEPEST)
+        chol = _cholesky(covariance + np.einsum("ti,ui,tiu->tu", by_load, by_load, left))
+        beta, errors, slopes = _highest(expectation, chol, beta)
     curvature = _root(slopes)
-    evidence = -0.5 * errors @ errors - sum(
-        np.log(np.abs(each)).sum() for each in (np.diag(chol), np.diag(curvature), _spread(physics, data))
-    ) - data.loads.log_determinant - len(data.log_fixed) * np.log(NOISE_OF_FIXED)# fmt: skip
-    runs = len(data.y)
-    return Posterior(
-        physics, data, beta, curvature, chol, errors[:runs], slopes[:runs], float(evidence), noise, tuple(doubts),
-        max(max(parts[0].sizing.upper), int(data.ks.max(initial=1))), by_load, amplitude,
-    )
+    roots = (np.diag(chol), np.diag(curvature), expectation.spread)
+    evidence = -0.5 * errors @ errors - sum(np.log(np.abs(each)).sum() for each in roots) - expectation.log_root
+    runs, most = len(data.y), max(at_runs, *parts[0].sizing.upper)
+    return Posterior(expectation, beta, curvature, chol, errors[:runs], slopes[:runs], by_load, float(evidence),
+                     amplitude, most, noise, tuple(doubts))  # fmt: skip
 
 
-Table = tuple[Floats, Floats, Floats]
-
-
-def _table(physics: Physics, loads: MeasuredLoads, beta: Floats, most: int) -> Table:
-    """δ at every parallelism, where the physics' numbers are β."""
-    return loads.table(most, *_expected(physics, loads, beta))
-
-
-def _expected(physics: Physics, loads: MeasuredLoads, beta: Floats) -> tuple[Floats, Floats]:
-    """What the rows should hold but for δ, and its derivatives; the machine's speed in other sessions last."""
-    own = len(physics.centre)
-    expected, rows = physics.log_loads(loads.ks, loads.log_q, beta[:own])
-    by_speed = np.repeat(loads.of_session[:, None, :], expected.shape[1], axis=1)
-    return expected + (loads.of_session @ beta[own:])[:, None], np.concatenate([rows, by_speed], axis=2)
-
-
-def _at(table: Floats, ks: Floats) -> Floats:
-    """(n, N …): of each operator at its own parallelism."""
-    return np.asarray(table[np.arange(table.shape[0]), ks.astype(np.int64)])
-
-
-def _latency(physics: Physics, table: Table, ks: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """m, ∂m/∂β with what follows from it for δ, and the variance that δ leaves."""
-    beyond, variance, by_beta = (_at(each, ks) for each in table)
-    value, slope, by_load = physics.latency(ks, log_q, beta[: len(physics.centre)], beyond)
-    slope = np.column_stack([slope, np.zeros((len(ks), len(beta) - len(physics.centre)))])
-    unsure = (by_load**2 * variance).sum(axis=1)
-    return value, slope + np.einsum("ni,nip->np", by_load, by_beta), by_load, unsure
-
-
-def _spread(physics: Physics, data: Data) -> Floats:
-    return np.concatenate([physics.spread, np.full(data.loads.speeds, SPEED)])
-
-
-def _highest(physics: Physics, data: Data, chol: Floats, beta: Floats) -> tuple[Floats, Floats, Floats]:
-    """β̂ by Levenberg and Marquardt's steps, with the errors and slopes there."""
-    damping = 0.0
-    spread = _spread(physics, data)
-    errors, slopes = _errors(physics, data, chol, beta)
+def _highest(expectation: Expectation, chol: Floats, beta: Floats) -> tuple[Floats, Floats, Floats]:
+    """β̂ by Levenberg and Marquardt's steps from β, with the errors and slopes there."""
+    spread, damping = expectation.spread, 0.0
+    errors, slopes = _errors(expectation, chol, beta)
     for _ in range(STEPS):
         root = _root(np.concatenate([slopes, np.sqrt(damping) * np.diag(1 / spread)]))
         step = -cho_solve((root, True), slopes.T @ errors, check_finite=False)
         tried = beta + np.clip(step, -2 * spread, 2 * spread)
-        found = _errors(physics, data, chol, tried)
+        found = _errors(expectation, chol, tried)
         gain = 0.5 * float(errors @ errors - found[0] @ found[0])
         if gain <= 0:
             damping = max(4 * damping, 1.0)
@@ -298,79 +226,18 @@ def _highest(physics: Physics, data: Data, chol: Floats, beta: Floats) -> tuple[
     return beta, errors, slopes
 
 
-def _errors(physics: Physics, data: Data, chol: Floats, beta: Floats) -> tuple[Floats, Floats]:
-    """What β leaves unexplained, in standard deviations: of latencies, of loads, of β itself. And ∂/∂β of it."""
-    table = _table(physics, data.loads, beta, int(data.ks.max(initial=1)))
-    mean, slope, _, _ = _latency(physics, table, data.ks, data.log_q, beta)
-    residual = data.y - mean
-    white = np.column_stack([np.where(data.at_least & (residual < 0), 0.0, residual), -slope])
+def _errors(expectation: Expectation, chol: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    """What β leaves unexplained, in standard deviations: of latencies, of what was measured beside them, of β itself.
+    And ∂/∂β of it."""
+    data = expectation.data
+    m = expectation.latency(data.ks, data.log_q, beta, expectation.beyond(int(data.ks.max(initial=1)), beta))
+    residual = data.y - m.value
+    white = np.column_stack([np.where(data.at_least & (residual < 0), 0.0, residual), -m.slope])
     if len(chol):
         white = solve_triangular(chol, white, lower=True, check_finite=False)
-    loads = data.loads.whitened(*_expected(physics, data.loads, beta))
-    if len(data.log_fixed):
-        fixed, by = physics.fixed_part(data.fixed_at, beta[: len(physics.centre)])
-        by = np.column_stack([by, np.zeros((len(by), data.loads.speeds))])
-        loads = np.concatenate([loads, np.column_stack([data.log_fixed - fixed, -by]) / NOISE_OF_FIXED])
-    spread = _spread(physics, data)
-    centre = np.concatenate([physics.centre, np.zeros(data.loads.speeds)])
-    own = np.column_stack([(beta - centre) / spread, np.diag(1 / spread)])
-    every = np.concatenate([white, loads, own])
+    own = np.column_stack([beta - expectation.centre, np.eye(len(beta))]) / expectation.spread[:, None]
+    every = np.concatenate([white, expectation.measurements(beta), own])
     return every[:, 0], every[:, 1:]
-
-
-def _gathered(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt]) -> Data:
-    present, n = parts[0].sizing, len(physics.floor)
-    kept = [(s, part) for s, part in enumerate(parts) if doubts[s] is not None]
-    y = np.array([each for _, part in kept for each in part.log_ratio], dtype=float)
-    failed = [bad for _, part in kept for bad in part.failed or (False,) * len(part.ks)]
-    log_q = [_log_rate(part.sizing, present, rate) for _, part in kept
-             for rate in part.rates or (part.sizing.rate,) * len(part.ks)]  # fmt: skip
-    rows, fixed = _measured(physics, kept, present)
-    farthest = FARTHEST + max(0.0, float(y.min()) if len(y) else 0.0)
-    return Data(
-        ks=np.array([k for _, part in kept for k in part.ks], dtype=float).reshape(-1, n),
-        log_q=np.array(log_q, dtype=float),
-        y=np.clip(y, -FARTHEST, farthest),
-        weight=np.array([each for _, part in kept for each in part.weight], dtype=float),
-        at_least=np.array(failed, dtype=bool) | (y >= farthest),
-        session=np.array([s for s, part in kept for _ in part.ks], dtype=np.int64),
-        loads=MeasuredLoads(rows, n, LEAST_LOAD, any(any(part.measured) for _, part in kept)),
-        fixed_at=np.array([row[0] for row in fixed], dtype=float).reshape(-1, n),
-        log_fixed=np.array([row[1] for row in fixed], dtype=float),
-    )
-
-
-def _measured(
-    physics: Physics, kept: Sequence[tuple[int, Readings]], present: Sizing
-) -> tuple[list[Row], list[tuple[Point, float]]]:
-    """What windows measured of the loads, and of what a batch costs beside them; no window twice."""
-    rows: dict[tuple[object, ...], Row] = {}
-    fixed: dict[tuple[object, ...], tuple[Point, float]] = {}
-
-    def take(k: Point, rate: float, said: Measured, session: int, part: Readings) -> None:
-        key = (k, rate, said.loads)
-        rows.setdefault(key, Row(k, _log_rate(part.sizing, present, rate), said.loads, session))
-        if said.fixed is not None and physics.execution == "micro-batch":
-            fixed.setdefault(key, (k, float(np.log(said.fixed / part.latency_target))))
-
-    for number, part in kept:
-        # A source at this rate with these loads was made in the very session that the present runs are made in.
-        s = 0 if (part.sizing.rate, part.sizing.hottest) == (present.rate, present.hottest) else number
-        if part.sizing.measured:
-            take(part.sizing.floor, part.sizing.rate, Measured(part.sizing.hottest, part.sizing.fixed_seconds or None), s, part)
-        for k, said, rate in zip(part.ks, part.measured, part.rates or (part.sizing.rate,) * len(part.ks), strict=False):
-            if said is not None:
-                take(k, rate, said, s, part)
-    return list(rows.values()), list(fixed.values())
-
-
-def _log_rate(sizing: Sizing, present: Sizing, rate: float) -> float:
-    """ln q. Where a study was not told its rate, the floors say it roughly."""
-    if sizing is present or sizing.rate == present.rate:
-        return float(np.log(rate / present.rate)) if rate != present.rate else 0.0
-    if rate > 0 and present.rate > 0:
-        return float(np.log(rate / present.rate))
-    return float(np.median(np.log(np.asarray(sizing.floor) / np.asarray(present.floor))))
 
 
 def features(physics: Physics, ks: Floats, log_q: Floats) -> Floats:
