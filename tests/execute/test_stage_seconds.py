@@ -137,14 +137,15 @@ def test_nothing_else_of_a_sizing_follows_it(seed: int, data: st.DataObject) -> 
 def test_its_noise_is_drawn_last(seed: int) -> None:
     """So that all other figures of a seed are what they were before stages were timed."""
     case = in_batches(seed)
-    k, noise = case.floor, case.job.noise
-    snapshot, exact = observed(case, k, seed=seed, noise=noise), observed(case, k)
-    rng = np.random.default_rng([seed, 0])
-    rng.standard_normal(2 + sum(k))
-    for name, z in zip(case.topology, rng.standard_normal(len(k)), strict=True):
-        noisy, known = snapshot.operators[name].stage_seconds, exact.operators[name].stage_seconds
-        assert known is not None
-        assert noisy == pytest.approx(min(known * np.exp(noise * z), snapshot.window_seconds), rel=EXACT)
+    for k in points(case, np.random.default_rng(seed)):  # of one that falls behind, what it carries has noise too
+        snapshot, exact = observed(case, k, seed=seed, noise=case.job.noise), observed(case, k)
+        rng = np.random.default_rng([seed, 0])
+        rng.standard_normal(2 + sum(k))
+        for name, z in zip(case.topology, rng.standard_normal(len(k)), strict=True):
+            noisy, known = snapshot.operators[name].stage_seconds, exact.operators[name].stage_seconds
+            assert known is not None
+            noise = np.exp(case.job.noise * z)
+            assert noisy == pytest.approx(min(known * noise, snapshot.window_seconds), rel=EXACT)
 
 
 @settings(deadline=None, max_examples=20)
