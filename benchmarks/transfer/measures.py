@@ -157,13 +157,11 @@ class _Job:
         study, windows = study_of(turned, self.seed, sizing=sizing), self._windows(case, "first")
         read = reading(case, windows)
 
-        def turned_read(k):
+        def mistaken(k: tuple[int, ...]) -> tuple[float, Sizing | None]:
             latency, sized = read((*k[1:], k[0]))
-            if sized is not None:
-                sized = replace(sized, load=_turn(sized.load), skew=_turn(sized.skew))
-            return latency, sized
+            return latency, None if sized is None else _turned(sized)
 
-        tuned(study, turned_read)
+        tuned(study, mistaken)
         return study.model(case.rate)
 
     # -- the others ---------------------------------------------------------------------------------------------------
@@ -222,3 +220,8 @@ class _Job:
 
 def _turn(values: Sequence[Any]) -> tuple[Any, ...]:
     return (*values[-1:], *values[:-1])
+
+
+def _turned(sizing: Sizing) -> Sizing:
+    """The same measurements, each operator's taken for those of the one after it."""
+    return replace(sizing, load=_turn(sizing.load), skew=_turn(sizing.skew), lasting=_turn(sizing.lasting))

@@ -38,7 +38,9 @@ SOON, AT_MOST = 2, 5  # runs to the stop that are wanted: in the median, and in 
 
 FAR_OFF = 3.0  # log ratio that a window which fell behind counts as
 SERIES = 20_000  # of readings, to know how soon they show what is true
+WINDOW = 60.0  # seconds
 Measure = Callable[[tuple[int, ...]], float]  # one noisy reading, in seconds; infinite where the job falls behind
+Read = Callable[[tuple[int, ...]], tuple[float, Sizing | None]]  # … and how the window sizes the job
 
 
 @dataclass(frozen=True)
@@ -119,26 +121,20 @@ def tell(study: Study, k: tuple[int, ...], read: Read) -> None:
     study.tell(k, latency=latency if math.isfinite(latency) else None, failed=not math.isfinite(latency), sizing=sizing)
 
 
-Read = Callable[[tuple[int, ...]], tuple[float, Sizing | None]]
-
-
 def reading(case: Case, windows: Windows, scale: float = 1.0) -> Read:
-    """What a tuning run sees of each window: its latency, and how it sizes the job."""
+    """What a tuning run sees of each window. `scale`: how much slower a clock it is read by."""
 
     def read(k: tuple[int, ...]) -> tuple[float, Sizing | None]:
         latency, compiled, rng = windows.read(k)
-        state = compiled.steady(k)
-        share = min(1.0, float(state.capacity[0]))
-        window = Window(60.0, case.source_rates, share, compiled.offered * (1 - share) * 60.0, Latency())
-        seen = snapshot(case.family, case.topology, compiled, k, window, case.p_max, rng)
-        if seen.overhead_share is not None:
-            noisy = seen.overhead_share * math.exp(case.job.noise * float(rng.standard_normal()))
-            seen = replace(seen, overhead_share=min(1.0, noisy))
-        sized = size(seen)
-        sizing = sized if isinstance(sized, Sizing) else None
-        if sizing is not None and sizing.fixed_seconds is not None:
-            sizing = replace(sizing, fixed_seconds=scale * sizing.fixed_seconds)
-        return scale * latency, sizing
+        share = min(1.0, float(compiled.steady(k).capacity[0]))
+        window = Window(WINDOW, case.source_rates, share, compiled.offered * (1 - share) * WINDOW, Latency())
+        sized = size(snapshot(case.family, case.topology, compiled, k, window, case.p_max, rng))
+        if not isinstance(sized, Sizing) or sized.fixed_seconds is None:
+            return scale * latency, sized if isinstance(sized, Sizing) else None
+        noise = math.exp(
+            case.job.noise * float(rng.standard_normal())
+        )  # the simulator tells the cost of a batch exactly
+        return scale * latency, replace(sized, fixed_seconds=scale * noise * sized.fixed_seconds)
 
     return read
 

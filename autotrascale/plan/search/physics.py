@@ -56,7 +56,7 @@ EACH: Mapping[str, Prior] = {"load": (0.0, MEASURED), "growth": (0.0, 0.8), "sha
 ONCE: Mapping[str, Prior] = {
     "contention": (-2.4, 1.3),
     "crowding": (-3.2, 1.7),
-    "level": (0.0, 1.5),
+    "level": (0.0, 3.0),
     "rate": (0.0, 0.1),
 }
 PIPELINED: Mapping[str, Prior] = {
