@@ -132,20 +132,23 @@ def test_nothing_else_of_a_sizing_follows_it(seed: int, data: st.DataObject) -> 
         assert each == (plain if name in blind else timed)
 
 
-@settings(deadline=None, max_examples=30)
-@given(st.integers(0, 2**32))
-def test_its_noise_is_drawn_last(seed: int) -> None:
-    """So that all other figures of a seed are what they were before stages were timed."""
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000))
+def test_a_stage_lasts_as_much_longer_as_its_tasks_do(seed: int) -> None:
+    """Of tasks that are alike: the noise of the one is that of the others."""
     case = in_batches(seed)
-    for k in points(case, np.random.default_rng(seed)):  # of one that falls behind, what it carries has noise too
+    for k in points(case, np.random.default_rng(seed)):
         snapshot, exact = observed(case, k, seed=seed, noise=case.job.noise), observed(case, k)
-        rng = np.random.default_rng([seed, 0])
-        rng.standard_normal(2 + sum(k))
-        for name, z in zip(case.topology, rng.standard_normal(len(k)), strict=True):
-            noisy, known = snapshot.operators[name].stage_seconds, exact.operators[name].stage_seconds
+        for name, metrics in snapshot.operators.items():
+            known, noisy = exact.operators[name].stage_seconds, metrics.stage_seconds
             assert known is not None
-            noise = np.exp(case.job.noise * z)
-            assert noisy == pytest.approx(min(known * noise, snapshot.window_seconds), rel=EXACT)
+            assert noisy is not None
+            times = [(work.useful_seconds or 0.0) / (work.records_in or 1.0) for work in metrics.instances]
+            calm = [(work.useful_seconds or 0.0) / (work.records_in or 1.0) for work in exact.operators[name].instances]
+            cut = any(work.useful_seconds == snapshot.window_seconds for work in metrics.instances)
+            if not cut and noisy < snapshot.window_seconds and snapshot.throughput == exact.throughput:
+                noise = float(np.mean(np.array(times) / np.array(calm)))
+                assert noisy == pytest.approx(known * noise, rel=1e-6)
 
 
 @settings(deadline=None, max_examples=20)

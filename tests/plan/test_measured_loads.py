@@ -15,7 +15,7 @@ from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.data import Readings, gathered
 from autotrascale.plan.search.expectation import Expectation
-from autotrascale.plan.search.measured_loads import ERROR, SPREAD, MeasuredLoads, Row
+from autotrascale.plan.search.measured_loads import ERROR, FINEST, SPREAD, MeasuredLoads, Row, at, grid_to
 from autotrascale.plan.search.physics import Physics
 from autotrascale.plan.search.runs import Measured, Run
 from autotrascale.plan.search.study import Study
@@ -70,16 +70,25 @@ def test_latency_changes_with_the_numbers_as_its_slope_says_what_follows_for_mea
 @given(st.lists(st.tuples(st.integers(1, 40), st.floats(-0.5, 0.5)), min_size=1, max_size=8, unique_by=lambda r: r[0]))
 def test_what_was_measured_is_believed_where_it_was_measured_and_fades_beside_it(rows: list[tuple[int, float]]) -> None:
     loads = MeasuredLoads([Row((k,), 0.0, (math.exp(beyond),)) for k, beyond in rows], 1, beyond=True)
-    table = loads.beyond(400, np.zeros((len(rows), 1)), np.zeros((len(rows), 1, 2)))
+    table = loads.beyond(200, np.zeros((len(rows), 1)), np.zeros((len(rows), 1, 2)))
     assert (table.variance >= 0).all()
     assert (table.variance <= SPREAD**2 + 1e-12).all()
     for k, _ in rows:
-        assert table.variance[0, k] <= ERROR**2 + 1e-12
-    assert abs(table.mean[0, 400]) < 0.1
-    assert table.variance[0, 400] > 0.9 * SPREAD**2
-    left = loads.left(400, loads.ks)
-    at_rows = [left[0, k, r] for r, (k, _) in enumerate(rows)]
-    assert np.allclose(at_rows, [table.variance[0, k] for k, _ in rows], atol=1e-9)
+        assert table.variance[0, k - 1] <= ERROR**2 + 1e-12
+    assert abs(table.mean[0, 199]) < 0.1
+    assert table.variance[0, 199] > 0.9 * SPREAD**2
+    left = loads.left(200, loads.ks)
+    at_rows = [left[0, k - 1, r] for r, (k, _) in enumerate(rows)]
+    assert np.allclose(at_rows, [table.variance[0, k - 1] for k, _ in rows], atol=1e-9)
+
+
+@given(st.integers(1, 10**6), st.data())
+def test_a_table_is_read_at_the_parallelism_or_close_to_it_and_stays_small(most: int, data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, most))
+    grid = grid_to(most)
+    found = float(at(grid[None, :], np.array([[float(k)]]), most)[0, 0])
+    assert found == k if most <= FINEST else abs(math.log(found / k)) < 0.1 * math.log(most) / math.log(FINEST)
+    assert len(grid) <= max(FINEST, 1)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)

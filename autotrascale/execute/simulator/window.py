@@ -5,7 +5,6 @@
 | x | records processed, over those that the compiled job's rates would have brought | |
 | R_in, R_out, T_u | records in and out and useful time of one instance | records, s |
 | H | load of the hottest instance over the mean | |
-| z | standard normal deviates, the last that are drawn: the other figures of a seed stay what they were | |
 
 Counts are exact, as a monitor's are: offered = processed + backlog. Times carry the noise. What no window can hold is
 cut off: no instance is useful for longer than the window.
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -81,7 +80,8 @@ def _operators(
     for i, (name, declared) in enumerate(topology.operators.items()):
         simulated = compiled.job.operators[name]
         records = _spread(compiled.demand[i] * window.share * window.seconds, k[i], share[i])
-        useful = records * state.service[0, i] * np.exp(compiled.job.noise * rng.standard_normal(k[i]))
+        noise = np.exp(compiled.job.noise * rng.standard_normal(k[i]))
+        useful = records * state.service[0, i] * noise
         if compiled.external[i] * window.share >= BINDING:
             useful = np.full(k[i], window.seconds)  # the limit behind it keeps every instance waiting on a call
         useful = np.minimum(useful, window.seconds)
@@ -97,21 +97,17 @@ def _operators(
             backlog_records=_backlog(compiled, window, name),
             arrival_cv2=simulated.arrival_cv2,
             service_cv2=simulated.service_cv2,
+            stage_seconds=_stage_seconds(compiled, float(state.utilisation[0, i]), window, float(noise.mean())),
         )
-    lasted = _stage_seconds(compiled, state, window, rng)
-    return {name: replace(each, stage_seconds=lasted[i]) for i, (name, each) in enumerate(operators.items())}
+    return operators
 
 
-def _stage_seconds(
-    compiled: Compiled, state: SteadyState, window: Window, rng: np.random.Generator
-) -> list[float | None]:
-    """Of each operator, where the job runs in batches: its stages take turns, so no two share an instant."""
-    n = len(compiled.demand)
+def _stage_seconds(compiled: Compiled, utilisation: float, window: Window, noise: float) -> float | None:
+    """Where the job runs in batches, whose stages take turns. A stage lasts as its tasks do, and so their noise is its
+    own."""
     if compiled.job.execution != "micro-batch":
-        return [None] * n
-    noise = np.exp(compiled.job.noise * rng.standard_normal(n))
-    lasted = np.minimum(state.utilisation[0] * window.share * window.seconds * noise, window.seconds)
-    return [float(each) for each in lasted]
+        return None
+    return min(utilisation * window.share * window.seconds * noise, window.seconds)
 
 
 def _work(records_in: float, records_out: float, useful: float, window: float) -> Work:

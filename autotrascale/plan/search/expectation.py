@@ -5,7 +5,7 @@
             other session that measured loads
     δ       what loads are beyond the physics (see `measured_loads`)
     m       log(l / l_t), at parallelism k and log rate ln q                               (n,)
-    e_i     ∂m/∂ log load_i                                                                (n, N)
+    e_i     ∂m/∂ log load_i, for what is not known of δ no more than STEEPEST              (n, N)
     f       relative error of a measured cost of a batch beside its operators
 
 The measurements of loads and costs are evidence for β as latencies are; δ follows from β and the rows of loads.
@@ -26,6 +26,7 @@ from autotrascale.plan.search.physics import Physics
 Floats = NDArray[np.float64]
 
 ERROR_OF_COSTS = 0.05  # f
+STEEPEST = 5.0  # beyond saturation latency has no slope that means anything
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,8 @@ class Expectation:
         delta, variance, by_beta = beyond.at(ks)
         value, slope, by_load = self.physics.latency(ks, log_q, beta[: self._own], delta)
         slope = self._with_speeds(slope) + np.einsum("ni,nip->np", by_load, by_beta)
-        return Expected(value, slope, by_load, (by_load**2 * variance).sum(axis=1))
+        steep = np.minimum(by_load, STEEPEST)
+        return Expected(value, slope, steep, (steep**2 * variance).sum(axis=1))
 
     def measurements(self, beta: Floats) -> Floats:
         """(…, 1 + P): what β leaves unexplained of measured loads and costs, in standard deviations, and ∂/∂β of it."""

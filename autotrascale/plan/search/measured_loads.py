@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ ERROR = 0.05  # v
 SPREAD, LENGTH = 0.2, 0.35  # D, L
 SPEED = 0.1  # standard deviation of s
 LEAST_LOAD = 1e-3
+FINEST = 256  # parallelisms that a table has
 
 
 @dataclass(frozen=True)
@@ -44,15 +46,16 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Beyond:
-    """δ at every parallelism: tables over k = 0 … most."""
+    """δ at every parallelism up to `most`: tables over the grid of that."""
 
-    mean: Floats  # (N, most + 1)
+    most: int
+    mean: Floats  # (N, G)
     variance: Floats
-    slopes: Floats  # (N, most + 1, P) of the mean, by β
+    slopes: Floats  # (N, G, P) of the mean, by β
 
     def at(self, ks: Floats) -> tuple[Floats, Floats, Floats]:
         """(n, N …): of each operator at its own parallelism."""
-        return at(self.mean, ks), at(self.variance, ks), at(self.slopes, ks)
+        return at(self.mean, ks, self.most), at(self.variance, ks, self.most), at(self.slopes, ks, self.most)
 
 
 class MeasuredLoads:
@@ -86,19 +89,19 @@ class MeasuredLoads:
         return self._solved(errors.transpose(1, 0, 2)).reshape(-1, errors.shape[2])
 
     def beyond(self, most: int, expected: Floats, slopes: Floats) -> Beyond:
-        operators, grid = self.logs.shape[1], _grid(most)
+        operators, grid = self.logs.shape[1], np.log(grid_to(most))
         if not self.spread:
-            flat = np.zeros((operators, most + 1))
-            return Beyond(flat, flat, np.zeros((*flat.shape, slopes.shape[2])))
+            flat = np.zeros((operators, len(grid)))
+            return Beyond(most, flat, flat, np.zeros((*flat.shape, slopes.shape[2])))
         half = self._half(np.broadcast_to(grid, (operators, len(grid))))
         white = self.whitened(expected, slopes).reshape(operators, len(self.ks), -1)
         known = half.transpose(0, 2, 1) @ white
         variance = np.maximum(self.spread**2 - (half**2).sum(axis=1), 0.0)
-        return Beyond(known[:, :, 0], variance, known[:, :, 1:])
+        return Beyond(most, known[:, :, 0], variance, known[:, :, 1:])
 
     def left(self, most: int, runs: Floats) -> Floats:
-        """What stays unknown of δ: its covariance (N, most + 1, T) between k = 0 … most and the runs at `runs`."""
-        operators, grid, there = self.logs.shape[1], _grid(most), np.log(runs).T
+        """What stays unknown of δ: its covariance (N, G, T) between the grid to `most` and the runs at `runs`."""
+        operators, grid, there = self.logs.shape[1], np.log(grid_to(most)), np.log(runs).T
         everywhere = np.broadcast_to(grid, (operators, len(grid)))
         prior = self._kernel(everywhere, there)
         return prior - self._half(everywhere).transpose(0, 2, 1) @ self._half(there) if self.spread else prior
@@ -116,11 +119,16 @@ class MeasuredLoads:
         return np.asarray(self.spread**2 * (1 + r) * np.exp(-r))
 
 
-def at(table: Floats, ks: Floats) -> Floats:
-    """The rows (n, N …) of a table (N, most + 1 …), each operator's at its own parallelism."""
-    return np.asarray(table[np.arange(table.shape[0]), ks.astype(np.int64)])
+@lru_cache(maxsize=64)
+def grid_to(most: int) -> Floats:
+    """Every parallelism up to `most`; of more than FINEST, so many that lie evenly in ln k."""
+    if most <= FINEST:
+        return np.arange(1.0, most + 1)
+    return np.unique(np.rint(np.geomspace(1, most, FINEST)))
 
 
-def _grid(most: int) -> Floats:
-    """ln k; nothing runs with none, so what stands there is not asked for."""
-    return np.asarray(np.log(np.maximum(np.arange(most + 1), 1)))
+def at(table: Floats, ks: Floats, most: int) -> Floats:
+    """The rows (n, N …) of a table (N, G …) over the grid to `most`, each operator's at its own parallelism."""
+    grid = grid_to(most)
+    nearest = np.searchsorted((grid[1:] + grid[:-1]) / 2, ks)
+    return np.asarray(table[np.arange(table.shape[0]), nearest])

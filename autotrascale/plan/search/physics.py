@@ -8,9 +8,11 @@ other. With its derivatives it is the mean of the surrogate's process, and doubt
     q         the rate, over the present one
     load_i    instances that i needs at the floor and the present rate, times e^{e_i}            as measured
     g_i       what its useful time grows by: (1 − p_i + p_i k_i/k'_i) (1 − P + P K)               p, P small
+    δ_i, n    what is known of loads beyond that (`measured_loads`); slots, where known           measured
     ρ_i       q · load_i · g_i / k_i, the share of its time that an instance of i is busy
     c, κ      level of log latency; what it gains for each e-fold of the rate                     κ near 0
     f, t, s   what a record pays whatever k is; … that grows with K (tasks); … with K² (pairs)    weights e^f, e^t, e^s
+    o, a      what a batch costs beside its operators; latency over the time of a batch           a near 1.5
     a_i       log share of operator i in the latency, over its share in the work
     w, u      weight of waiting; u → 0: one queue for all instances of an operator, → 1: one for each
 
@@ -21,14 +23,17 @@ Pipelined (Sakasegawa's M/M/k where u = 0, k queues where u = 1):
 
 Micro-batches, whose stages take turns and whose partitions cost something each:
 
-    m = c + κ ln q + ln[ e^f + (1/N) Σ_i e^{a_i} k_i/k'_i ] − ln(1 − Σ_i ρ_i)
+    m = c + κ ln q + ln[ e^f + (1/N) Σ_i e^{a_i} k_i/k'_i ] − ln(1 − Σ_i ⌈k_i/n⌉ ρ_i)
+    o = e^{c − ln a} [ e^f + (1/N) Σ_i e^{a_i} k_i/k'_i ]
 
-p, P and u lie in (0, 1), and β holds their logits: more instances never make an operator's work less. Beyond saturation
+Everywhere load_i stands for load_i e^{δ_i}. The logit of p_i is a number of the whole job, as a machine that gets slower
+does so for all of it, and one of the operator. p, P and u lie in (0, 1), and β holds their logits: more instances never make an operator's work less. Beyond saturation
 1 − ρ is bent so that it stays above zero: what cannot keep up is very late, and the more so the more it lacks.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,16 +59,12 @@ LEAST_OVERHEAD, MOST_OVERHEAD = 0.05, 0.95  # a batch whose overhead nobody meas
 Prior = tuple[float, float]
 EACH: Mapping[str, Prior] = {"load": (0.0, MEASURED), "growth": (0.0, 0.8), "share": (0.0, 0.7)}
 ONCE: Mapping[str, Prior] = {
-    "contention": (-2.4, 1.3),
-    "crowding": (-3.2, 1.7),
-    "level": (0.0, 3.0),
-    "rate": (0.0, 0.1),
-}
+    "contention": (-2.4, 1.3), "crowding": (-4.0, 1.5), "level": (0.0, 3.0), "rate": (0.0, 0.1),
+}  # fmt: skip
 PIPELINED: Mapping[str, Prior] = {
     "always": (1.0, 1.1), "tasks": (-2.9, 0.8), "pairs": (-3.5, 1.4), "waiting": (0.4, 1.2), "apart": (-0.8, 1.5),
-    "straggling": (-4.0, 1.5),
 }  # fmt: skip
-BATCHES: Mapping[str, Prior] = {"fixed": (1.0, 1.0), "ratio": (0.405, 0.1)}
+BATCHES: Mapping[str, Prior] = {"fixed": (1.0, 1.0), "ratio": (math.log(1.5), 0.1)}
 MIXED: Prior = (0.5, 0.35)  # weight of the pipelined picture where nobody knows which one holds
 
 
@@ -122,13 +123,7 @@ class Physics:
     def busier(self) -> NDArray[np.bool_]:
         """Which numbers of β make operators busier, the larger they are, and so only ever add to the latency."""
         found = np.zeros(len(self.centre), dtype=bool)
-        for name in (
-            "load",
-            "growth",
-            "contention",
-            "crowding",
-            *(("straggling",) if "straggling" in self.places else ()),
-        ):
+        for name in ("load", "growth", "contention", "crowding"):
             found[self.places[name]] = True
         return found
 
@@ -176,10 +171,8 @@ class Physics:
         elif self.execution == "pipelined":
             value, slope, by_load = self._pipelined(k, q, beta, beyond)
         else:
-            (one, by_one, load_one), (two, by_two, load_two) = (
-                self._pipelined(k, q, beta, beyond),
-                self._batches(k, q, beta, beyond),
-            )
+            one, by_one, load_one = self._pipelined(k, q, beta, beyond)
+            two, by_two, load_two = self._batches(k, q, beta, beyond)
             weight = float(beta[at["mixed"]][0])
             value, slope = weight * one + (1 - weight) * two, weight * by_one + (1 - weight) * by_two
             by_load = weight * load_one + (1 - weight) * load_two
@@ -192,12 +185,11 @@ class Physics:
         self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float
     ) -> tuple[Floats, Floats, Floats]:
         at, (own, total) = self.places, self._relative(k)
-        always, tasks, pairs, waiting, logit, straggling = (float(beta[at[name]][0]) for name in PIPELINED)
+        always, tasks, pairs, waiting, logit = (float(beta[at[name]][0]) for name in PIPELINED)
         apart = float(expit(logit))
         (grown, by_growth), (crowded, by_crowding) = self._growth(own, total, beta)
         grown = grown + beyond
-        slower = np.exp(straggling) * np.log(k)
-        log_rho = self._loaded(log_q, beta, grown + crowded) - np.log(k) + np.log1p(slower)
+        log_rho = self._loaded(log_q, beta, grown + crowded) - np.log(k)
         spare, steepness = _spare(np.exp(log_rho))
         pooled = np.sqrt(2 * (k + 1)) - 1
         wait = waiting + (1 - apart) * (pooled * log_rho - np.log(k)) + apart * log_rho - spare
@@ -220,7 +212,6 @@ class Physics:
         slope[:, at["share"]] = both
         slope[:, at["always"].start : at["pairs"].stop] = parts
         slope[:, at["waiting"].start] = waited.sum(axis=1)
-        slope[:, at["straggling"].start] = (busier * slower / (1 + slower)).sum(axis=1)
         by_apart = (waited * ((1 - pooled) * log_rho + np.log(k))).sum(axis=1)
         slope[:, at["apart"].start] = apart * (1 - apart) * by_apart
         return value, slope, busier + both

@@ -53,7 +53,6 @@ AMPLITUDE, LENGTH = 0.15, 1.5  # A, L
 AMPLITUDE_OF_BATCHES = 0.06
 # d: without it 57 % of 118 warm starts were accepted at their first run, with it 59 % (`search_choices.run --jobs 4`).
 FAR = 0.1
-STEEPEST = 5.0  # e of a run, at most: beyond saturation it is a number that means little
 
 # A log ratio beyond which, either way, no clock could show the latency; a doubt that is none about which.
 LATEST, MOST_DOUBT = 50.0, 20.0
@@ -94,7 +93,7 @@ class Posterior:
         mean, h, variance = m.value, m.slope, self.amplitude**2 + m.unsure
         if len(self.data.y):
             cross = self.amplitude**2 * _matern(features(self.physics, ks, rates), self._phi)
-            cross += np.einsum("ni,ti,nit->nt", m.by_load, self.by_load, at(self._left, ks))
+            cross += np.einsum("ni,ti,nit->nt", m.by_load, self.by_load, at(self._left, ks, self.most))
             half = solve_triangular(self.chol, cross.T, lower=True, check_finite=False)
             mean = mean + half.T @ self.residual
             variance = np.maximum(variance - np.einsum("ij,ij->j", half, half), 0.0)
@@ -127,7 +126,7 @@ class Posterior:
     def _overstated(self, ks: Floats, log_q: Floats) -> Floats:
         """By how much ∂m/∂β is steeper than the fall of m to where all that makes operators busy is less."""
         busier, numbers = self.expectation.busier, len(self.physics.centre)
-        beyond = at(self._beyond.mean, ks)
+        beyond = at(self._beyond.mean, ks, self.most)
         lowered = np.where(busier, FALL * self._spread_of_beta, 0.0)[:numbers]
         value, slope, _ = self.physics.latency(ks, log_q, self.beta[:numbers], beyond)
         least, _, _ = self.physics.latency(ks, log_q, self.beta[:numbers] - lowered, beyond)
@@ -192,11 +191,11 @@ def _fit(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt], n
         far = FAR * float(data.log_q[same].mean()) if same.any() else 0.0
         covariance += ((doubt or 0.0) ** 2 + far**2) * np.outer(same, same)
     at_runs = int(data.ks.max(initial=1))
-    left = at(data.loads.left(at_runs, data.ks), data.ks)
+    left = at(data.loads.left(at_runs, data.ks), data.ks, at_runs)
     beta = expectation.centre
     for _ in range(PASSES if data.loads.spread else 1):  # what δ adds to the covariance follows from β
         beyond = expectation.beyond(at_runs, beta)
-        by_load = np.minimum(expectation.latency(data.ks, data.log_q, beta, beyond).by_load, STEEPEST)
+        by_load = expectation.latency(data.ks, data.log_q, beta, beyond).by_load
         chol = _cholesky(covariance + np.einsum("ti,ui,tiu->tu", by_load, by_load, left))
         beta, errors, slopes = _highest(expectation, chol, beta)
     curvature = _root(slopes)
