@@ -26,9 +26,10 @@ Micro-batches, whose stages take turns and whose partitions cost something each:
     m = c + κ ln q + ln[ e^f + (1/N) Σ_i e^{a_i} k_i/k'_i ] − ln(1 − Σ_i ⌈k_i/n⌉ ρ_i)
     o = e^{c − ln a} [ e^f + (1/N) Σ_i e^{a_i} k_i/k'_i ]
 
-Everywhere load_i stands for load_i e^{δ_i}. The logit of p_i is a number of the whole job, as a machine that gets slower
-does so for all of it, and one of the operator. p, P and u lie in (0, 1), and β holds their logits: more instances never make an operator's work less. Beyond saturation
-1 − ρ is bent so that it stays above zero: what cannot keep up is very late, and the more so the more it lacks.
+Everywhere load_i stands for load_i e^{δ_i}. The logit of p_i is a number of the whole job, for a machine that gets
+slower does so for all of it, and one of the operator. p, P and u lie in (0, 1), and β holds their logits: more of them
+never make an operator's work less. Beyond saturation 1 − ρ is bent so that it stays above zero: what cannot keep up is
+very late, and the more so the more it lacks.
 """
 
 from __future__ import annotations
