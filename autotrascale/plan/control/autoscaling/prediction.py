@@ -147,7 +147,7 @@ class _Known:
         settings, sized = self.settings, self.sized
         here = self._of(self.runs, sized)
         ks, y, weight, failed = [*here.ks], [*here.log_ratio], [*here.weight], [*here.failed]
-        rates = [sized.rate] * len(ks)
+        rates, measured = [sized.rate] * len(ks), [*here.measured]
         for cell in self.cells:
             there = self._of(cell.runs, cell.sizing)
             doubt = (DRIFT * math.log(sized.rate / cell.sizing.rate) / settings.noise) ** 2  # in variances of a reading
@@ -155,9 +155,10 @@ class _Known:
             y += there.log_ratio
             weight += [each + doubt for each in there.weight]
             failed += there.failed
+            measured += there.measured
             rates += [cell.sizing.rate] * len(there.ks)
         return replace(here, ks=tuple(ks), log_ratio=tuple(y), weight=tuple(weight), failed=tuple(failed),
-                       rates=tuple(rates))  # fmt: skip
+                       rates=tuple(rates), measured=tuple(measured))  # fmt: skip
 
     def _of(self, runs: Sequence[Run], sizing: Sizing) -> Readings:
         return readings_of(_samples(runs), self.settings.target.latency_seconds, sizing)
