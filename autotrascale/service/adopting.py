@@ -215,6 +215,8 @@ class Controller:
             if query.live.ended:
                 self._end(number, "finished")
         self._together.saw(self._clock(), application.executors, application.cores)
+        if self._relaunching is not None:
+            self._relaunching.follow(ProgramHost(self._program, application))
         self._sizes.saw(application.watched.use, elastic=application.elastic and not self._around.advise)
         if self._relaunching is not None and self._relaunching.turn(ProgramHost(self._program, application)):
             self._let_go("relaunched")

@@ -132,6 +132,11 @@ class Relaunching:
         life = self._lives.life
         return life.number == self._left or self._is_coming(life)
 
+    def follow(self, host: Host) -> None:
+        """What became of the last relaunch, before a window is judged that comes after it."""
+        if self._sizes.sizing is not None:
+            self._follow(self._sizes.sizing, host)
+
     def turn(self, host: Host) -> bool:
         """What became of the last relaunch is written down; whether there is another one now."""
         sizing = self._sizes.sizing

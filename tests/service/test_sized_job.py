@@ -31,7 +31,6 @@ from tests.knowledge.mlflow_stores import CONTENT
 from tests.service.test_sizes import CONF, a_log, run
 
 K = {"source": 1, "count": 1}
-LARGER = {"spark.executor.memory": "1536m", "spark.executor.memoryOverhead": "512m"}
 
 
 @dataclass
@@ -103,10 +102,12 @@ def not_now() -> str:
 def test_what_is_asked_for_is_done_between_two_looks_and_judged_by_what_comes_after(decisions: Decisions) -> None:
     found = kept(decisions)
     assert found.sized.look().running == K
-    assert [each.settings for each in found.job.relaunches] == [LARGER]
+    (asked,) = found.job.relaunches
+    assert set(asked.settings) == set(CONF)
+    assert asked.settings["spark.executor.memory"] == f"{actions(found.decisions, 'orders')[0].after.heap_mb}m"
     assert found.log() == ["asked", "relaunched"]
     assert "relaunched from its checkpoint as life 2; it stood still for 10.00 s" in found.said[-1]
-    found.job.seen(CONF | LARGER, gc=20, begin=400_000)
+    found.job.seen({**CONF, **asked.settings}, gc=20, begin=400_000)
     found.sized.look()
     assert found.log() == ["asked", "relaunched", "seen", "kept"]
     assert len(found.job.relaunches) == 1
@@ -153,8 +154,9 @@ def test_what_cannot_be_relaunched_is_told_with_the_lines_of_its_job_file(decisi
     found = kept(decisions, relaunched=False)
     for _ in range(3):
         found.sized.look()
+    heap = actions(found.decisions, "orders")[0].after.heap_mb
     assert found.said[-1] == (
-        "  at its next start, from the same checkpoint: spark.conf.spark.executor.memory=1536m"
+        f"  at its next start, from the same checkpoint: spark.conf.spark.executor.memory={heap}m"
         " spark.conf.spark.executor.memoryOverhead=512m"
     )
     found.job.seen(
