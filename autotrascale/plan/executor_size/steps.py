@@ -164,15 +164,23 @@ def relaunched(state: State, life: int, still_seconds: float, at: float) -> tupl
     return replace(state, in_flight=action), (action,)
 
 
-def went_back(state: State, life: int, why: str, at: float) -> tuple[State, tuple[Action, ...]]:
-    """The program did not do with the sizes that are in flight, and was started with the old ones again."""
-    action = state.in_flight
+def went_back(
+    state: State, life: int, why: str, at: float, action: Action | None = None
+) -> tuple[State, tuple[Action, ...]]:
+    """The program did not do with the sizes that are in flight, or with those of an earlier `action`, and was started
+    with the old ones again. What grew from them has nothing left to grow from."""
+    flying = state.in_flight
+    action = action or flying
     if action is None:
         return state, ()
     text = f"{why}: started again with the sizes of before, as life {life}"
     reason = Reason("worse-start", text, {"life": life})
     taken = replace(action, what="taken-back", at=at, reason=reason, load=_load(state.before or state.windows))
-    return replace(_ended(state, taken), in_flight=None), (taken,)
+    said: tuple[Action, ...] = (taken,)
+    if flying is not None and flying.number != action.number:
+        gone = Reason("given-up", "the sizes that it grew from were taken back")
+        said = (taken, replace(flying, what="given-up", at=at, reason=gone))
+    return replace(_ended(state, taken), in_flight=None), said
 
 
 def recalled(actions: Iterable[Action], *, elastic: bool = False) -> State:
