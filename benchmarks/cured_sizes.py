@@ -127,7 +127,7 @@ class ByHand:
     fault: str
     resource: Resource
     ended: int
-    found: dict[int, str]
+    found: dict[int, str | None]
     least: int
     above: float  # memory of an executor that it ended with, over that with the least
 
@@ -149,7 +149,7 @@ def tried(fault: str, sizes: Sizes, seconds: float) -> str:
 def _swept(fault: str, ended: Sizes, resource: Resource, at_once: int, seconds: float) -> ByHand:
     values = [max(_LEAST[resource], round(share * ended.of(resource))) for share in (1.0, *SHARES)]
     values = sorted(set(values), reverse=True)
-    found: dict[int, str] = {}
+    found: dict[int, str | None] = {}
     for begin in range(0, len(values), at_once):
         some = values[begin : begin + at_once]
         sizes = [json.dumps(asdict(ended.with_(resource, each))) for each in some]
@@ -157,7 +157,9 @@ def _swept(fault: str, ended: Sizes, resource: Resource, at_once: int, seconds: 
         found |= dict(zip(some, _at_once(wanted), strict=True))
     least = ended.of(resource)
     for value in values:
-        if not str(found[value]).startswith("none"):
+        if found[value] is None:  # it did not come up: nothing is known
+            continue
+        if not found[value].startswith("none"):
             break
         least = value
     above = ended.memory_mb / ended.with_(resource, least).memory_mb - 1
