@@ -74,9 +74,10 @@ def cured(fault: str) -> Cured:
         asked = [action for action in lived.actions if action.what == "asked"]
         last = lived.windows[-1].sizes
         ups = [number for number, action in enumerate(asked, 1) if action.up]
+        whats = [action.what for action in lived.actions]
         return Cured(
             fault, BEGUN[fault], last, [_in_words(action) for action in asked], ups[-1] if ups else 0,
-            *(sum(each.what == what for each in lived.actions) for what in ("kept", "taken-back")),
+            whats.count("kept"), whats.count("taken-back"),
             _said(fault, lived, folder), _killed_with(lived, last), lived.ended, lived.actions, lived.windows,
         )  # fmt: skip
 
@@ -157,9 +158,10 @@ def _swept(fault: str, ended: Sizes, resource: Resource, at_once: int, seconds: 
         found |= dict(zip(some, _at_once(wanted), strict=True))
     least = ended.of(resource)
     for value in values:
-        if found[value] is None:  # it did not come up: nothing is known
+        said = found[value]
+        if said is None:  # it did not come up: nothing is known
             continue
-        if not found[value].startswith("none"):
+        if not said.startswith("none"):
             break
         least = value
     above = ended.memory_mb / ended.with_(resource, least).memory_mb - 1
