@@ -74,9 +74,10 @@ def cured(fault: str) -> Cured:
         asked = [action for action in lived.actions if action.what == "asked"]
         last = lived.windows[-1].sizes
         ups = [number for number, action in enumerate(asked, 1) if action.up]
+        whats = [action.what for action in lived.actions]
         return Cured(
             fault, BEGUN[fault], last, [_in_words(action) for action in asked], ups[-1] if ups else 0,
-            *(sum(each.what == what for each in lived.actions) for what in ("kept", "taken-back")),
+            whats.count("kept"), whats.count("taken-back"),
             _said(fault, lived, folder), _killed_with(lived, last), lived.ended, lived.actions, lived.windows,
         )  # fmt: skip
 
@@ -127,7 +128,7 @@ class ByHand:
     fault: str
     resource: Resource
     ended: int
-    found: dict[int, str]
+    found: dict[int, str | None]
     least: int
     above: float  # memory of an executor that it ended with, over that with the least
 
@@ -149,7 +150,7 @@ def tried(fault: str, sizes: Sizes, seconds: float) -> str:
 def _swept(fault: str, ended: Sizes, resource: Resource, at_once: int, seconds: float) -> ByHand:
     values = [max(_LEAST[resource], round(share * ended.of(resource))) for share in (1.0, *SHARES)]
     values = sorted(set(values), reverse=True)
-    found: dict[int, str] = {}
+    found: dict[int, str | None] = {}
     for begin in range(0, len(values), at_once):
         some = values[begin : begin + at_once]
         sizes = [json.dumps(asdict(ended.with_(resource, each))) for each in some]
@@ -157,7 +158,10 @@ def _swept(fault: str, ended: Sizes, resource: Resource, at_once: int, seconds: 
         found |= dict(zip(some, _at_once(wanted), strict=True))
     least = ended.of(resource)
     for value in values:
-        if not str(found[value]).startswith("none"):
+        said = found[value]
+        if said is None:  # it did not come up: nothing is known
+            continue
+        if not said.startswith("none"):
             break
         least = value
     above = ended.memory_mb / ended.with_(resource, least).memory_mb - 1
