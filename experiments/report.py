@@ -28,6 +28,10 @@ NAME = "experiments"
 _IMAGE = re.compile(r'<img src="([^"]+)"')
 _LINK = re.compile(r'<a href="(?!#|https?:)[^"]*">(.*?)</a>', re.DOTALL)
 _MARKER = re.compile(r"<!-- (?:figures: [a-z0-9_]+/[a-z0-9_]+|measured: [a-z_]+|end) -->")
+# What a table cell must not be broken in: a number and its unit, a vector, an interval.
+_NUMBER = r"(?:\d[\d.]*|never)"
+_WHOLE = re.compile(rf"[\d–] (?:%|ms|s|min)(?!\w)|(?:{_NUMBER} )?[(\[]{_NUMBER}(?:, {_NUMBER}){{1,4}}[)\]]")
+_CELL = re.compile(r"<td>.*?</td>", re.DOTALL)
 _STYLE = """
 body { font: 15px/1.5 "DejaVu Sans", sans-serif; color: #1c2430; background: #fff; max-width: 62rem; margin: 2rem auto;
        padding: 0 1rem; }
@@ -39,7 +43,7 @@ th { background: #f1f4f8; } img { max-width: 100%; height: auto; }
 code, pre { font: .9em "DejaVu Sans Mono", monospace; }
 pre { background: #f1f4f8; padding: .5rem .8rem; overflow-x: auto; } nav li { margin: .2rem 0; }
 @media print { body { font-size: 10px; max-width: none; margin: 0; } section { break-before: page; }
-  table { font-size: 8px; } tr, img { break-inside: avoid; } }
+  table { font-size: 8px; } tr, img { break-inside: avoid; } h1, h2 { break-after: avoid; } }
 """
 
 
@@ -67,8 +71,13 @@ def _section(name: str) -> tuple[str, str]:
     title = text.splitlines()[0].lstrip("# ").strip()
     html = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     html = _LINK.sub(r"\1", html)  # to files that are not beside the page
-    html = html.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
+    html = whole(html).replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
     return title, _IMAGE.sub(lambda found: f'<img src="{_inlined(folder / found[1])}"', html)
+
+
+def whole(html: str) -> str:
+    """With cells of tables broken between what belongs together only."""
+    return _CELL.sub(lambda cell: _WHOLE.sub(lambda found: found[0].replace(" ", "\u00a0"), cell[0]), html)
 
 
 def _inlined(path: Path) -> str:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autotrascale.views.plots.plot import Axis, Plot, Series
+from autotrascale.views.plots.plot import Axis, Level, Plot, Series
 from experiments.days.measure import JOBS, POLICIES, cases, measure
 from experiments.shared.claim import Claim, Pair, Result
 from experiments.shared.documents import percent, table
@@ -94,26 +94,32 @@ def _summary(found: Result) -> str:
 def _plots(found: Result) -> list[Plot]:
     panels = []
     names = tuple(SHORT[policy] for policy in POLICIES)
+    knows = Level(1.0, "who knows the day")
     for name, day in found["diurnal"].items():
         least = day["clairvoyant"]["of_peak"]
         costs = tuple(day[policy]["of_peak"] / least for policy in POLICIES)
         panels.append(Plot(f"{name}-cost", f"{name}: instance-hours — simulated", "", Axis("", "names"),
                            Axis("over who knows the day", "log"),
-                           (Series("all day", names, costs, "bars"),)))  # fmt: skip
-        missed = tuple(100 * (1 - day[policy]["in_target"]) for policy in POLICIES)
-        panels.append(Plot(f"{name}-missed", f"{name}: out of target — simulated", "", Axis("", "names"),
-                           Axis("% of the day", "log"), (Series("missed", names, missed, "bars", "bad"),)))  # fmt: skip
+                           (Series("a policy", names, costs, "points"),), (knows,)))  # fmt: skip
+        missed = tuple(100 * (1 - day[policy]["in_target"]) or None for policy in POLICIES)
+        panels.append(Plot(f"{name}-missed", f"{name}: out of target; no point: never — simulated", "",
+                           Axis("", "names"), Axis("% of the day", "log"),
+                           (Series("missed", names, missed, "points", "bad"),)))  # fmt: skip
         hours = tuple(i / 2 for i in range(48))
         panels.append(Plot(
             f"{name}-day", f"{name}: one day — simulated", "", Axis("hour"), Axis("Σk"),
             tuple(Series(TITLES[p], hours, tuple(day[p]["hourly"]), "steps", role)
                   for p, role in (("autotrascale", "main"), ("ds2", "second"), ("dhalion", "third"))),
         ))  # fmt: skip
-        times = tuple((found["steps"][name][p]["median_seconds"] or 0) / 60 for p in POLICIES)
-        panels.append(Plot(f"{name}-settling", f"{name}: settling — simulated", "", Axis("", "names"),
-                           Axis("minutes, median; no bar: at once, or never"),
-                           (Series("minutes", names, times, "bars", "third"),)))  # fmt: skip
+        times = tuple(_median_minutes(found["steps"][name][policy]) for policy in POLICIES)
+        panels.append(Plot(f"{name}-settling", f"{name}: settling; no point: never — simulated", "", Axis("", "names"),
+                           Axis("minutes, median of those that settle"),
+                           (Series("minutes", names, times, "points", "third"),)))  # fmt: skip
     return panels
+
+
+def _median_minutes(each: Result) -> float | None:
+    return None if each["median_seconds"] is None else each["median_seconds"] / 60
 
 
 CLAIM = Claim(

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autotrascale.views.plots.plot import Axis, Plot, Series
-from experiments.rate_changes.measure import FACTORS, FAMILIES, RATIO, USUAL, cases, measure
+from autotrascale.views.plots.plot import Axis, Level, Plot, Series
+from experiments.rate_changes.measure import BUSY, EXAMPLE, FACTORS, FAMILIES, RATIO, USUAL, cases, measure
 from experiments.shared.claim import Claim, Pair, Result
 from experiments.shared.documents import milliseconds, percent, spread, table, vector
 from experiments.shared.driving import quartiles
@@ -17,18 +17,20 @@ METHODS = {
     "ds2": "DS2", "ds2-ratio": f"DS2, target rate ratio {RATIO:.1f}",
     "ds2-headroom": "DS2, headroom of the rate before",
     "ds2-usual": f"DS2, {percent(USUAL, 0)} utilisation", "ds2-hindsight": "DS2, least headroom that holds QoS",
-    "algorithm-2": "Algorithm 2", "transfer": "our default, from a model", "cold": "our default, cold",
+    "algorithm-2": "Algorithm 2", "transfer": "our default, from a model",
+    "transfer-on": "our default, from a model, as many runs as DS2", "cold": "our default, cold",
 }  # fmt: skip
 SHORT = {"ds2": "DS2", "ds2-ratio": "DS2, ratio", "ds2-headroom": "DS2 + headroom", "ds2-usual": f"DS2 at {USUAL:.0%}",
          "ds2-hindsight": "DS2, hindsight", "algorithm-2": "Alg. 2", "transfer": "ours, warm",
-         "cold": "ours, cold"}  # fmt: skip
+         "transfer-on": "ours, warm, on", "cold": "ours, cold"}  # fmt: skip
 RIVALS = ("ds2", "ds2-ratio", "ds2-headroom", "ds2-usual", "ds2-hindsight")
-OURS = ("algorithm-2", "transfer", "cold")
+OURS = ("algorithm-2", "transfer", "transfer-on", "cold")
+OFFLINE = ("ds2-offline", "transfer", "transfer-on")
 QUERIES = {"q5": "Q5, 20k → 30k/s, 500 ms", "q11": "Q11, 80k → 100k/s, 150 ms"}
 
 
 def result(pairs: Sequence[Pair]) -> Result:
-    known = [(case, found) for case, found in pairs if found]
+    known = [(case, found) for case, found in pairs if found and "busy" not in case]
     queries = {name: [found for case, found in known if case["job"] == name] for name in QUERIES}
     drawn = [found for case, found in known if "/" in case["job"]]
     return {
@@ -40,6 +42,19 @@ def result(pairs: Sequence[Pair]) -> Result:
             "methods": {method: _shares([(each[method], each["ds2"]) for each in drawn]) for method in METHODS},
         },
         "saved": {ours: {rival: _saved(queries, drawn, ours, rival) for rival in RIVALS} for ours in OURS},
+        "offline": [_offline(pairs, busy) for busy in BUSY],
+    }  # fmt: skip
+
+
+def _offline(pairs: Sequence[Pair], busy: float) -> Result:
+    """DS2 offline and ours, on the queries with sources that are so busy."""
+    queries = {name: [found for case, found in pairs if case.get("busy") == busy and case["job"] == name]
+               for name in QUERIES}  # fmt: skip
+    return {
+        "busy": busy,
+        "queries": {name: {method: _row([each[method] for each in found]) for method in OFFLINE}
+                    for name, found in queries.items()},
+        "saved": {ours: _saved(queries, [], ours, "ds2-offline") for ours in OFFLINE[1:]},
     }  # fmt: skip
 
 
@@ -76,6 +91,7 @@ def _saved(queries: Mapping[str, Any], drawn: Sequence[Any], ours: str, rival: s
     return {
         "queries": _mean([share for found in queries.values() if (share := _mean(shares(found))) is not None]),
         "queries_where_both_hold": _mean(known) if len(known) == len(both) else None,
+        "each": {name: _mean(shares(found)) for name, found in queries.items()},
         "each_where_both_hold": both,
         "drawn": _mean(shares(drawn)),
         "drawn_where_both_hold": _mean(shares(drawn, where_both_hold=True)),
@@ -130,19 +146,53 @@ def _saved_table(found: Result) -> str:
     )
 
 
+def _offline_table(found: Result) -> str:
+    rows = []
+    for each in found["offline"]:
+        told = f"{percent(each['busy'], 0)}{', as in the example' * (each['busy'] == EXAMPLE)}"
+        for name, methods in each["queries"].items():
+            rows.append((told, name.upper(), *(_ended(methods[method]) for method in OFFLINE),
+                         percent(each["saved"]["transfer"]["each"][name]),
+                         percent(each["saved"]["transfer-on"]["each"][name])))  # fmt: skip
+            told = ""
+        saved = (percent(each["saved"][ours]["queries"]) for ours in OFFLINE[1:])
+        rows.append(("", "both", "", "", "", *saved))
+    head = ("source busy", "query", "DS2, offline: Σk, QoS, runs", "ours, from a model", "ours, as many runs as DS2",
+            "saved", "saved, as many runs")  # fmt: skip
+    return table(head, rows)
+
+
+def _ended(row: Result) -> str:
+    return f"{spread(row['instances'])}, {percent(row['qos_share'], 0)}, {row['runs'][1]:.0f}"
+
+
+def _example(found: Result) -> Result:
+    saved: Result = next(each for each in found["offline"] if each["busy"] == EXAMPLE)["saved"]
+    return saved
+
+
 def _summary(found: Result) -> str:
     ours, theirs = found["saved"]["transfer"], found["queries"]
     plain, ratio, usual = (_signed(ours[rival]["queries"]) for rival in ("ds2", "ds2-ratio", "ds2-usual"))
-    equal = ours["ds2-hindsight"]
-    each = " and ".join(f"{_signed(equal['each_where_both_hold'][name])} on {name.upper()}" for name in QUERIES)
+    each, on = (
+        " and ".join(
+            f"{_signed(found['saved'][method]['ds2-hindsight']['each_where_both_hold'][name])} on {name.upper()}"
+            for name in QUERIES
+        )
+        for method in ("transfer", "transfer-on")
+    )
     held = {method: " and ".join(percent(theirs[name][method]["qos_share"], 0) for name in QUERIES)
             for method in ("ds2", "ds2-ratio", "transfer")}  # fmt: skip
     paper = percent(published("rate_changes/saved"))
+    offline = _example(found)
     return (
+        f"DS2 offline, as its authors' program runs, with sources as busy as in its example: from a model our default "
+        f"takes {_signed(offline['transfer']['queries'])} instances than it, and in as many runs "
+        f"{_signed(offline['transfer-on']['queries'])} (paper: {paper} fewer than DS2). DS2 told what is offered: "
         f"from a model our default takes {ratio} instances than DS2 with its own target rate ratio, and {plain} than "
         f"DS2 without; they hold QoS in {held['ds2-ratio']} and in {held['ds2']} of the seeds on Q5 and Q11, ours in "
         f"{held['transfer']}. At equal QoS it takes {each} than DS2 with the least headroom that holds, which is known "
-        f"afterwards only; {usual} than DS2 at {percent(USUAL, 0)} utilisation (paper: {paper} fewer than DS2)"
+        f"afterwards only, and in as many runs as DS2 {on}; {usual} than DS2 at {percent(USUAL, 0)} utilisation"
     )
 
 
@@ -167,15 +217,39 @@ def _plots(found: Result) -> list[Plot]:
             (Series("held", names, tuple(100 * row["qos_share"] for row in methods.values()), "bars", "good"),),
         )
         for name, methods in found["queries"].items()
-    ]  # fmt: skip
+    ] + _offline_plots(found)  # fmt: skip
+
+
+def _offline_plots(found: Result) -> list[Plot]:
+    busy = tuple(100 * each["busy"] for each in found["offline"])
+    across = Axis("% of its time that the source is busy")
+    named = (("ds2-offline", "DS2, offline", "third"), ("transfer", "ours, warm", "main"),
+             ("transfer-on", "ours, warm, on", "second"))  # fmt: skip
+    instances = tuple(
+        Series(name, busy, tuple(_together(each, method) for each in found["offline"]), "line", role)  # type: ignore[arg-type]
+        for method, name, role in named
+    )
+    saved = tuple(
+        Series(name, busy, tuple(100 * each["saved"][method]["queries"] for each in found["offline"]), "line", role)  # type: ignore[arg-type]
+        for method, name, role in named[1:]
+    )
+    paper = Level(100 * published("rate_changes/saved"), "the paper")
+    return [
+        Plot("offline", "Q5 and Q11, DS2 offline — simulated", "", across, Axis("Σk of both, medians"), instances),
+        Plot("saved", "Q5 and Q11, DS2 offline — simulated", "", across, Axis("instances saved, %"), saved, (paper,)),
+    ]
+
+
+def _together(each: Result, method: str) -> float:
+    return float(sum(methods[method]["instances"][1] for methods in each["queries"].values()))
 
 
 CLAIM = Claim(
     "rate_changes", cases, measure, result,
     figures={
-        "summary": _summary, "queries": _queries, "drawn": _drawn, "saved": _saved_table,
+        "summary": _summary, "queries": _queries, "offline": _offline_table, "drawn": _drawn, "saved": _saved_table,
         "inputs": lambda _: inputs("q5/floor", "q11/floor", "q5/change", "q11/change", "elasticity/score",
-                                   "ds2/target-ratio"),
+                                   "ds2/target-ratio", "ds2/offline/source"),
     },
     plots={"rate_changes.svg": _plots},
 )  # fmt: skip

@@ -22,16 +22,9 @@ SHORT = {OURS: "ours", PAPER: "Alg. 1", "random": "random", "skopt-gp-ei": "skop
 
 
 def result(pairs: Sequence[Pair]) -> Result:
-    measured = [method for method in METHODS if any(case["method"] == method for case, _ in pairs)]
     return {
         "simulated": True,
-        "cold": {
-            method: {
-                "all": _row(_of(pairs, method, "cold", FAMILIES)),
-                **{family: _row(_of(pairs, method, "cold", (family,))) for family in FAMILIES},
-            }
-            for method in measured
-        },
+        "cold": _searches(pairs, _before()),
         "changed": {
             method: {
                 start: _row([row for row in _of(pairs, method, "warm", FAMILIES) if row["start"] == start])
@@ -41,6 +34,24 @@ def result(pairs: Sequence[Pair]) -> Result:
         },
         "choices": _choices(pairs),
     }
+
+
+def _searches(pairs: Sequence[Pair], before: Result) -> Result:
+    """A search whose package is not installed here keeps the row of where it was: it depends on the jobs alone."""
+    found = {}
+    for method in METHODS:
+        if any(case["method"] == method for case, _ in pairs):
+            found[method] = {
+                "all": _row(_of(pairs, method, "cold", FAMILIES)),
+                **{family: _row(_of(pairs, method, "cold", (family,))) for family in FAMILIES},
+            }
+        elif method in before:
+            found[method] = before[method]
+    return found
+
+
+def _before() -> Result:
+    return dict(CLAIM.read_result()["cold"]) if CLAIM.result_file.exists() else {}
 
 
 def _choices(pairs: Sequence[Pair]) -> Result:

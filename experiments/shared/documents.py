@@ -85,7 +85,7 @@ def vector(k: Sequence[int]) -> str:
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    return "–" if share is None else f"{100 * share:.{digits}f} %"
+    return "–" if share is None else f"{round(100 * share, digits) + 0.0:.{digits}f} %"  # no -0.0
 
 
 def milliseconds(seconds: float | None) -> str:

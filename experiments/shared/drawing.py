@@ -68,7 +68,8 @@ def _panel(panel: Any, plot: Plot) -> None:
     if plot.y.kind == "log":
         panel.set_ylim(low, high * (high / low) ** (0.15 if named > 1 else 0.0))
     else:
-        panel.set_ylim(0, high * (1.12 if named > 1 else 1.0))
+        below = any(y is not None and y < 0 for series in plot.series for y in series.y)
+        panel.set_ylim(low if below else 0, high * (1.12 if named > 1 else 1.0))
     if named > 1:
         panel.legend(loc="upper right", ncols=min(named, 4), columnspacing=1.0, handlelength=1.4)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -15,10 +16,14 @@ from autotrascale.files import write_whole
 from experiments.shared.claim import EXPERIMENTS, ROOT, Case, Claim, Measured
 
 KEPT = ROOT / "out" / "experiments"
-# What simulated measurements depend on, for every claim.
+# What simulated measurements depend on, for every claim. Sizes of executors are no part of any.
 CODE = (
     "autotrascale/domain",
-    "autotrascale/plan",
+    "autotrascale/plan/control",
+    "autotrascale/plan/migration",
+    "autotrascale/plan/policies",
+    "autotrascale/plan/search",
+    "autotrascale/plan/sizing",
     "autotrascale/execute/simulator",
     "autotrascale/tuning",
     "autotrascale/loop.py",
@@ -62,10 +67,17 @@ def recall(claim: Claim, case: Case, folder: Path = KEPT) -> Measured | None:
     return found
 
 
-def keep(claim: Claim, case: Case, measured: Measured, folder: Path = KEPT) -> None:
+def keep(claim: Claim, case: Case, measured: Measured, folder: Path = KEPT, seconds: float = 0.0) -> None:
+    """`seconds`: of CPU, that measuring took."""
     path = _path(claim, case, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps({"case": case, "measured": measured}, allow_nan=False))
+    write_whole(path, json.dumps({"case": case, "measured": measured, "cpu_seconds": seconds}, allow_nan=False))
+
+
+def took(claim: Claim, cases: Sequence[Case], folder: Path = KEPT) -> float:
+    """Seconds of CPU that all these took, whenever they were measured."""
+    told = (json.loads(_path(claim, case, folder).read_text(encoding="utf-8")) for case in cases)
+    return sum(float(each.get("cpu_seconds", 0.0)) for each in told)
 
 
 def _path(claim: Claim, case: Case, folder: Path) -> Path:

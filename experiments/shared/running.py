@@ -22,12 +22,16 @@ from experiments.shared.drawing import draw
 PROCESSES = 2
 
 
-def run(name: str, processes: int = PROCESSES, folder: Path = kept.KEPT) -> None:
-    """Measures what is not kept yet, and writes everything that follows from it."""
+def run(name: str, processes: int = PROCESSES, folder: Path = kept.KEPT) -> float:
+    """Measures what is not kept yet, and writes everything that follows from it. Seconds of CPU that all cases took, of
+    earlier runs too."""
     chosen, began = claim(name), time.perf_counter()
     pairs = measured(chosen, processes, folder)
     write(chosen, pairs)
-    print(f"{name}: {len(pairs)} cases, {time.perf_counter() - began:.0f} s", file=sys.stderr)
+    cpu = kept.took(chosen, [case for case, _ in pairs], folder)
+    seconds = time.perf_counter() - began
+    print(f"{name}: {len(pairs)} cases, {seconds:.0f} s; measuring all took {cpu:.0f} s of CPU", file=sys.stderr)
+    return cpu
 
 
 def measured(chosen: Claim, processes: int = PROCESSES, folder: Path = kept.KEPT) -> list[Pair]:
@@ -56,11 +60,11 @@ def write(chosen: Claim, pairs: Sequence[Pair]) -> None:
 
 
 def _one(name: str, i: int, case: Case, folder: Path) -> tuple[int, Measured]:
-    chosen = claim(name)
+    chosen, began = claim(name), time.process_time()
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")  # of the libraries that are measured beside ours
         found = chosen.measure(case)
-    kept.keep(chosen, case, found, folder)
+    kept.keep(chosen, case, found, folder, time.process_time() - began)
     return i, found
 
 
@@ -80,11 +84,13 @@ def main(names: Sequence[str] | None = None) -> None:
     chosen = list(names or arguments.names) or existing()
     if unknown := sorted(set(chosen) - set(NAMES)):
         parser.error(f"no such claim: {', '.join(unknown)}; there are {', '.join(NAMES)}")
-    for name in chosen:
-        if arguments.write_only:
+    if arguments.write_only:
+        for name in chosen:
             write_again(claim(name))
-        else:
-            run(name, arguments.processes)
+        return
+    cpu = sum(run(name, arguments.processes) for name in chosen)
+    if len(chosen) > 1:
+        print(f"{len(chosen)} claims: measuring all took {cpu / 60:.0f} minutes of CPU", file=sys.stderr)
 
 
 def write_again(chosen: Claim) -> None:

@@ -15,8 +15,10 @@ from experiments.elastic_pulsar.functions import Function
 from experiments.elastic_pulsar.measure import run as run_functions
 from experiments.elasticity.measure import measure as scale
 from experiments.floors.measure import measure as find
+from experiments.rate_changes.measure import EXAMPLE
 from experiments.rate_changes.measure import measure as change
 from experiments.rate_changes.run import METHODS
+from experiments.shared.jobs import job
 from experiments.shared.published import published
 from experiments.throughput_and_latency.measure import measure as look
 
@@ -52,6 +54,23 @@ def test_a_change_of_rate_is_measured_of_every_method_with_the_same_job() -> Non
     assert found["ds2-hindsight"]["qos"]
     for other in ("ds2", "ds2-usual", "ds2-headroom"):
         assert not found[other]["qos"] or found["ds2-hindsight"]["instances"] <= found[other]["instances"]
+    assert found["transfer-on"]["runs"] == max(found["ds2-ratio"]["runs"], found["transfer"]["runs"])
+    assert found["transfer-on"]["instances"] <= found["transfer"]["instances"]
+
+
+def test_ds2_offline_sizes_for_what_its_source_could_put_out() -> None:
+    """A source that is busy for a share of its time could put out its rate over that share."""
+    ended = {busy: change({"job": "q11", "busy": busy, "seed": 0})["ds2-offline"] for busy in (0.5, EXAMPLE, 0.9)}
+    assert pytest.approx(0.706) == EXAMPLE
+    for busy, found in ended.items():
+        source, window = found["k"]
+        assert source == 1
+        assert found["qos"]
+        load = job("q11").compiled.steady(found["k"]).load[0, 1]
+        assert load / busy == pytest.approx(window, rel=0.1)
+    assert [found["instances"] for found in ended.values()] == sorted(
+        (found["instances"] for found in ended.values()), reverse=True
+    )
 
 
 def test_ds2_needs_one_decision_where_speed_does_not_depend_on_the_number() -> None:

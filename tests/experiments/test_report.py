@@ -35,6 +35,20 @@ def test_the_page_is_self_contained(html: str) -> None:
     assert "<script" not in html
 
 
+@pytest.mark.parametrize(
+    ("cell", "kept"),
+    [
+        ("36.7 % of", "36.7~% of"),
+        ("18 [18, 19]", "18~[18,~19]"),
+        ("(4, 2, 1, 1, 40) (27 %)", "(4,~2,~1,~1,~40) (27~%)"),
+        ("never [11, never]", "never~[11,~never]"),
+        ("one or two, and more", "one or two, and more"),
+    ],
+)
+def test_numbers_are_not_torn_from_what_they_belong_to(cell: str, kept: str) -> None:
+    assert report.whole(f"<td>{cell}</td><p>{cell}</p>").replace("\u00a0", "~") == f"<td>{kept}</td><p>{cell}</p>"
+
+
 def test_without_a_browser_it_says_so_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHROMIUM", str(tmp_path / "nothing"))
     (tmp_path / "page.html").write_text("<p>")

@@ -81,3 +81,16 @@ def test_a_plot_of_every_kind_is_drawn_and_says_the_same_each_time(tmp_path: Pat
     first, second = ((tmp_path / name).read_text() for name in ("first.svg", "second.svg"))
     assert first == second
     assert "title &lt;1&gt;" in first
+
+
+def test_a_search_that_is_not_installed_here_keeps_its_row() -> None:
+    row = {"stop": 3, "missed": False, "regret_at_stop": 0.1, "of_floor": 1.5}
+    rows = [{**row, "start": "cold"}, {**row, "start": "warm"}]
+    chosen = claim("search_quality")
+    known = chosen.read_result()["cold"]
+    pairs = [(case, {"rows": rows}) for case in chosen.cases() if case["method"] not in ("optuna-tpe", "optuna-gp")]
+    found = chosen.result(pairs)["cold"]
+    assert set(found) >= set(known)
+    for method in ("optuna-tpe", "optuna-gp"):
+        assert found.get(method) == known.get(method)
+    assert found["random"]["all"]["runs"] == [3, 3, 3]
