@@ -43,7 +43,10 @@ def grid(result: Result) -> str:
                      found["stop_reason"], f"{found['load_before']:.0f}"))  # fmt: skip
         last = query
     head = ("query", "from", "way", "decisions", "… until within one", "of the rate", "latency", "why", "load")
-    return table(head, rows) if rows else "Not measured yet."
+    names = [f"{query} from {start} ds2" for query in QUERIES for start in STARTS]
+    missing = [name for name in names if name not in result["cases"]]
+    left = f"Not measured yet: {', '.join(missing)}." if missing else ""
+    return "\n\n".join(filter(None, (table(head, rows) if rows else "", left)))
 
 
 def summary(result: Result) -> str:
