@@ -92,7 +92,7 @@ def followed(seed: int, days: float = 25.0, *, more: float = 1.0, rules: Rules |
         state, _, actions = step(rules, limits, quota, state, window)
         done += actions
         ends += len(window.lost)
-        after_giving_back += len(window.lost) if _given_back(done, window.sizes) else 0
+        after_giving_back += len(window.lost) if given_back(done, window.sizes) else 0
         for action in actions:
             if action.what == "asked":
                 waiting.append((number + int(random.integers(1, MOST_DELAY)), action.after))
@@ -102,7 +102,7 @@ def followed(seed: int, days: float = 25.0, *, more: float = 1.0, rules: Rules |
             waiting.remove((due, sizes))
     return Outcome(
         seed, begun, lives.sizes, _best(lives.job, lives.sizes), sum(each.what == "asked" for each in done),
-        sum(each.what == "taken-back" for each in done), _oscillations(done, changes), after_giving_back, ends, settled,
+        sum(each.what == "taken-back" for each in done), oscillations(done, changes), after_giving_back, ends, settled,
     )  # fmt: skip
 
 
@@ -134,13 +134,13 @@ def _best(job: SizedJob, sizes: Sizes) -> Sizes:
     return replace(found, heap_mb=max(LEAST_HEAP_MB, memory.heap_mb), beside_mb=max(LEAST_BESIDE_MB, memory.beside_mb))
 
 
-def _given_back(done: list[Action], sizes: Sizes) -> bool:
+def given_back(done: list[Action], sizes: Sizes) -> bool:
     """The last that was asked for in memory was less, and this is it."""
     memory = [action for action in done if action.what == "asked" and action.resource in ("heap", "beside")]
     return bool(memory) and not memory[-1].up and memory[-1].after == sizes
 
 
-def _oscillations(done: list[Action], changes: float) -> int:
+def oscillations(done: list[Action], changes: float) -> int:
     """Up after down of one thing, or down to what had been raised for being too small, with the same daily peak: both
     before the load changes or both after it. Memory is compared for executors of as many cores, as many of them; cores
     and executors as slots."""

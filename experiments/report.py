@@ -21,11 +21,10 @@ from markdown_it import MarkdownIt
 
 from autotrascale.files import write_whole
 from experiments.shared.claim import EXPERIMENTS, ROOT, existing
+from experiments.shared.record import NAMES as RECORDS
 
 OUT = ROOT / "out"
 NAME = "experiments"
-# Told as they are written: records of runs on real Spark, whose figures no marker holds.
-RECORDS = ("elasticity_spark", "real_time")
 _IMAGE = re.compile(r'<img src="([^"]+)"')
 _LINK = re.compile(r'<a href="(?!#|https?:)[^"]*">(.*?)</a>', re.DOTALL)
 _MARKER = re.compile(r"<!-- (?:figures: [a-z0-9_]+/[a-z0-9_]+|measured: [a-z_]+|end) -->")

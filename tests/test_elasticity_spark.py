@@ -1,4 +1,4 @@
-"""The experiment on real Spark without Spark: what it runs can be run, and its README says what its result says."""
+"""The elasticity experiment on real Spark, without Spark: all policies begin alike, and its tables can be told."""
 
 from __future__ import annotations
 
@@ -16,27 +16,22 @@ from autotrascale.reading import validate
 from autotrascale.service.jobfile import JobFile
 from autotrascale.testing.scripted_engine import ScriptedEngine
 from autotrascale.tuning import starting_point
-from experiments.elasticity_spark.cases import BENCHES, POLICIES, WORDCOUNT, Case, all_cases
-from experiments.elasticity_spark.measure import SameStart, measure
-from experiments.elasticity_spark.run import README, RESULT, read, without
-from experiments.elasticity_spark.tables import FIGURES, rewritten
+from experiments.elasticity_spark.cases import POLICIES, all_cases
+from experiments.elasticity_spark.measure import measure
+from experiments.elasticity_spark.run import RECORD
+from experiments.shared.record import Case, without
+from experiments.shared.spark_jobs import BENCHES, WORDCOUNT, content
+from experiments.shared.trials import SameStart
 
 TOPOLOGIES: dict[str, Topology] = {"wordcount": WordCount.topology, "yahoo": Yahoo.topology}
 CAPACITY = {"source": 5000.0, "flatmap": 250.0, "count": 300.0, "sink": 5000.0}
 
 
-def test_the_readme_says_what_the_result_says() -> None:
-    text = README.read_text(encoding="utf-8")
-    assert rewritten(text, read(RESULT)) == text, "python -m experiments.elasticity_spark.run --tables"
-    assert all(f"<!-- measured: {name} -->" in text for name in FIGURES)
-    assert "real Spark" in text.splitlines()[0]
-
-
 def test_a_case_is_measured_again_alone_and_another_machine_measures_all_again() -> None:
     result = {"slow": 1.0, "cases": {case.name: {} for case in all_cases()}}
-    left = without(result, [Case("yahoo", "up", "ds2")], 1.0)
+    left = without(RECORD, result, [Case("yahoo", "up", "ds2")], 1.0)
     assert result["cases"].keys() - left["cases"].keys() == {"yahoo up ds2"}  # type: ignore[attr-defined]
-    assert without(result, [], 4.0)["cases"] == {}
+    assert without(RECORD, result, [], 4.0)["cases"] == {}
 
 
 def test_every_case_can_be_run_and_is_of_a_policy_that_is_known() -> None:
@@ -44,7 +39,7 @@ def test_every_case_can_be_run_and_is_of_a_policy_that_is_known() -> None:
     assert len(set(names)) == len(names) == 2 + len(BENCHES) * 2 * len(POLICIES)
     assert set(POLICIES) <= set(known())
     for bench in BENCHES.values():
-        file = validate(bench.content(), JobFile, place=bench.name)
+        file = validate(content(bench.name), JobFile, place=bench.name)
         job = Job(bench.name, TOPOLOGIES[bench.name], file.p_max, file.source_rates, file.target)
         for start in (bench.up, bench.down):
             assert starting_point(job, start) == start
@@ -69,18 +64,19 @@ def test_all_policies_begin_with_the_same_reading(engine: ScriptedEngine) -> Non
     assert [point["p"] for point in swept["points"]] == [1, 2, 3, 4, 5, 6]
     raised = measure(Case("wordcount", "rates"), job, same, seed=0)
     assert [point["rate"] for point in raised["points"]] == [200, 300, 400, 500, 600]
-    cases = {f"wordcount up {policy}": {**row, "load_before": 1.0} for policy, row in rows.items()}
+    cases = {f"wordcount up {policy}": {**row, "load_before": 1.0, "seconds": 1.0} for policy, row in rows.items()}
     result = {
+        "engine": "Spark, micro-batch",
         "machine": {"cores": 2, "python": "3"},
         "slow": 1.0,
         "cases": {
             **cases,
-            "wordcount sweep": {**swept, "load_before": 1},
-            "wordcount rates": {**raised, "load_before": 1},
+            "wordcount sweep": {**swept, "load_before": 1, "seconds": 1.0},
+            "wordcount rates": {**raised, "load_before": 1, "seconds": 1.0},
         },
     }
     assert json.loads(json.dumps(result, allow_nan=False)) == result
-    for name, told in FIGURES.items():
+    for name, told in RECORD.figures.items():
         block = f"<!-- measured: {name} -->\n<!-- end -->"
-        assert told(result) in rewritten(block, result)
-    assert "| ds2 | (1, 4, 3, 1) | 9 | 4 |" in FIGURES["elasticity"](result)
+        assert told(result) in RECORD.rewritten(block, result)
+    assert "| ds2 | (1, 4, 3, 1) | 9 | 4 |" in RECORD.figures["elasticity"](result)

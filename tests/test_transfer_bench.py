@@ -14,6 +14,7 @@ import pytest
 from autotrascale.execute.simulator import descent
 from autotrascale.execute.simulator.problems import kept_apart, sustains
 from autotrascale.plan.search.study import Study
+from autotrascale.plan.sizing.sizing import Sizing
 from benchmarks import transfer_bench
 from benchmarks.transfer import jobs, searches
 from benchmarks.transfer.figures import POOLED, figures_of
@@ -60,14 +61,14 @@ class TestSearches:
         """Every window counts, second ones too, and it ends where the study does."""
         case = jobs.draw(*TOTAL).case
         study, told = searches.study_of(case, 0, sizing=searches.known(case, 0)), 0
-        windows = case.windows(0)
+        read = searches.reading(case, case.windows(0))
 
-        def reading(k: tuple[int, ...]) -> float:
+        def counted(k: tuple[int, ...]) -> tuple[float, Sizing | None]:
             nonlocal told
             told += 1
-            return windows.measure(k)
+            return read(k)
 
-        stop, ended = searches.tuned(study, reading)
+        stop, ended = searches.tuned(study, counted)
         assert told == ended >= stop or math.isinf(stop)
         assert sum(run.windows for run in study.runs) == ended
         assert study.finished == math.isfinite(stop)
@@ -80,7 +81,7 @@ class TestSearches:
     def test_a_study_never_accepting_stops_at_the_budget(self) -> None:
         case = jobs.draw(*TOTAL).case
         study = Study(case.floor, case.p_max, case.latency_target)
-        stop, ended = searches.tuned(study, lambda _: 10 * case.latency_target)
+        stop, ended = searches.tuned(study, lambda _: (10 * case.latency_target, None))
         assert math.isinf(stop)
         assert ended <= searches.BUDGET
 

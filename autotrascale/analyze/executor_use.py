@@ -34,6 +34,7 @@ from autotrascale.monitor.eventlog.events import UNKNOWN, ExecutorMemory
 MB = 2**20
 DRIVER = "driver"
 _LONGEST = 60  # times the length of a window, after which one without a batch is over all the same
+_ALIKE = 0.1  # of its size: the JVM, and what it has just started
 _MOST_KEPT = 10_000
 _MOST_FACTS = 1_000_000  # of one window, whatever a log says: those beyond are not counted
 _NO_HEAP = re.compile(r"OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY")
@@ -256,7 +257,7 @@ def _memory(before: Sequence[MemoryUse], inside: Sequence[MemoryUse], heap_mb: i
     seen = [fact.memory for fact in inside]
     trees = [each for each in seen if each.jvm]
     heaps = [min(max(0, each.jvm - each.not_heap - each.direct), heap_mb * MB) for each in trees]
-    wholes = [each.jvm + each.python + each.other for each in trees]
+    wholes = [each.jvm + each.python + _others(each) for each in trees]
     return {
         "heap_used_mb": _most(each.heap for each in seen),
         "heap_least_mb": _most(_least_by_executor(inside)),
@@ -268,6 +269,12 @@ def _memory(before: Sequence[MemoryUse], inside: Sequence[MemoryUse], heap_mb: i
         "young_collections": _collections(before, inside, "young"),
         "full_collections": _collections(before, inside, "full"),
     }
+
+
+def _others(memory: ExecutorMemory) -> int:
+    """Processes that are neither. To look at its processes an executor starts one, and is there twice for a moment: as
+    large as its JVM, of whose pages it has none of its own."""
+    return max(0, memory.other - memory.jvm) if abs(memory.other - memory.jvm) <= _ALIKE * memory.jvm else memory.other
 
 
 def _least_by_executor(inside: Iterable[MemoryUse]) -> list[int]:

@@ -44,7 +44,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -96,14 +96,16 @@ def snapshot(
     did = work_of(work)
     k = share or len(executors) or len(did) or 1
     rates = {OPERATOR: rate}
+    overhead = _overhead_share(batches, beside / (k * (cores(executors) or 1.0)))
+    lasted = None if overhead is None else (1 - overhead) * sum(batch.seconds for batch in batches) or None
     return Snapshot(
         job=job,
         window_seconds=max(_CLOCK, metrics.window_seconds(batches)),
         p_max=max(p_max, k),
         source_rates=rates,
-        operators={OPERATOR: _operator(did, work, executors, k)},
+        operators={OPERATOR: replace(_operator(did, work, executors, k), stage_seconds=lasted)},
         execution="micro-batch",
-        overhead_share=_overhead_share(batches, beside / (k * (cores(executors) or 1.0))),
+        overhead_share=overhead,
         batch_seconds=metrics.batch_seconds(batches),
         throughput=metrics.throughput(batches),
         latency_seconds=latency(batches, rate),

@@ -115,6 +115,7 @@ class BatchFact:
     sources: tuple[str, ...] = ()  # as they describe themselves: KafkaV2[Subscribe[clicks]]
     sink: str = ""  # … as it does: ForeachBatchSink
     jobs_ms: tuple[int, ...] = ()  # when its jobs were submitted
+    slots: int | None = None  # tasks that could run at once (see `slots`)
 
     @property
     def committed_ms(self) -> float:

@@ -3,6 +3,7 @@
     symbol    meaning                                                              unit
     b         batch time, trigger to commit                                        s
     h         overhead: the share of batch time in which no stage ran
+    T_i       time in which stages of operator i ran: ΣT_i = (1 − h) · Σb               s
     λ_src     rate of a source, as it was seen                                     records/s
     x         a record's latency = commit of its batch − its arrival               s
 
@@ -14,7 +15,8 @@ Within a batch, arrivals are taken to be even between the first and the last one
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -89,6 +91,7 @@ def snapshot(
         throughput=throughput(batches),
         latency_seconds=latency(topology, batches),
         backlog_records=queues.backlog(source_rates, batches) if is_stream(batches) else None,
+        slots=slots(batches),
     )
 
 
@@ -114,6 +117,26 @@ def overhead_share(batches: Sequence[BatchFact]) -> float | None:
         return None
     busy = sum(min(_covered(batch.stages), batch.seconds) for batch in batches)
     return max(0.0, 1 - busy / total)
+
+
+def stage_seconds(batches: Sequence[BatchFact]) -> dict[str, float]:
+    """T_i, by operator. An instant in which stages of several ran is shared evenly among these. Who is not named did
+    not run for as long as a clock tells."""
+    lasted: dict[str, list[float]] = defaultdict(list)
+    for batch in batches:
+        # Stages that end after the batch: the clocks of two events. The batch is no longer than it says.
+        fits = min(1.0, batch.seconds / covered) if (covered := _covered(batch.stages)) else 0.0
+        for milliseconds, running in _stretches(batch.stages):
+            for name in running:
+                lasted[name].append(fits * milliseconds / 1000 / len(running))
+    sums = {name: math.fsum(parts) for name, parts in lasted.items()}
+    return {name: total for name, total in sums.items() if total > 0}
+
+
+def slots(batches: Sequence[BatchFact]) -> int | None:
+    """Tasks that could run at once, where it was as many in all batches."""
+    told = {batch.slots for batch in batches}
+    return told.pop() if len(told) == 1 else None
 
 
 def throughput(batches: Sequence[BatchFact]) -> float | None:
@@ -184,7 +207,11 @@ def latency_of(spread: Sequence[tuple[float, float, int]], mean: float | None = 
 def _operators(
     topology: Topology, p_max: int, rates: Mapping[str, float], batches: Sequence[BatchFact], marked: bool
 ) -> dict[str, OperatorMetrics]:
-    plain = {name: operator_metrics(name, topology, p_max, batches, marked=marked) for name in topology}
+    lasted = stage_seconds(batches)
+    plain = {
+        name: replace(operator_metrics(name, topology, p_max, batches, marked=marked), stage_seconds=lasted.get(name))
+        for name in topology
+    }
     if not is_stream(batches):
         return plain
     held_up = queues.backpressure(topology, batches)
@@ -224,11 +251,23 @@ def offered_rate(batches: Sequence[BatchFact]) -> float | None:
 
 def _covered(stages: Iterable[StageFact]) -> float:
     """Seconds in which at least one stage ran."""
-    covered, until = 0, 0
-    for begin, end in sorted((stage.submitted_ms, stage.completed_ms) for stage in stages):
-        covered += max(0, end - max(begin, until))
-        until = max(until, end)
-    return covered / 1000
+    return sum(milliseconds for milliseconds, _ in _stretches(stages)) / 1000
+
+
+def _stretches(stages: Iterable[StageFact]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The milliseconds in which stages ran, one after another, each with the operators whose stages they were."""
+    timed = [stage for stage in stages if stage.completed_ms > stage.submitted_ms]
+    begins = [(stage.submitted_ms, 1, stage.operator) for stage in timed]
+    ends = [(stage.completed_ms, -1, stage.operator) for stage in timed]
+    running: dict[str, int] = {}
+    before = 0
+    for at, change, name in sorted(begins + ends):
+        if running and at > before:
+            yield at - before, tuple(running)
+        before = at
+        running[name] = running.get(name, 0) + change
+        if not running[name]:
+            del running[name]
 
 
 def _mean_phases(batches: Sequence[BatchFact]) -> dict[str, float]:

@@ -85,13 +85,14 @@ class OperatorMetrics(Work):
     service_cv2: float | None = None  # … and of service times
     undivided: float | None = None  # share of its work that one instance does alone, where tasks tell it
     narrow: Narrow | None = None  # of what is divided
+    stage_seconds: float | None = None  # of batch time in which its stages ran; what several share counts once
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.count("parallelism", self.parallelism)
         for name in ("backpressure", "undivided"):
             checks.optional(checks.share, name, getattr(self, name))
-        for name in ("backlog_records", "arrival_cv2", "service_cv2"):
+        for name in ("backlog_records", "arrival_cv2", "service_cv2", "stage_seconds"):
             checks.optional(checks.non_negative, name, getattr(self, name))
         if not self.instances:
             return
@@ -188,6 +189,7 @@ class Snapshot:
     latency_seconds: Latency = field(default_factory=Latency)
     backlog_records: float | None = None
     critical: Critical | None = None  # of micro-batches, where their tasks' times are known
+    slots: int | None = None  # tasks that can run at once, the stages of micro-batches one after another
 
     def __post_init__(self) -> None:
         if not self.job:
@@ -198,6 +200,8 @@ class Snapshot:
         checks.optional(checks.positive, "batch_seconds", self.batch_seconds)
         checks.optional(checks.non_negative, "throughput", self.throughput)
         checks.optional(checks.non_negative, "backlog_records", self.backlog_records)
+        if self.slots is not None:
+            checks.count("slots", self.slots)
         check_source_rates(self.topology, self.source_rates)
         for name, metrics in self.operators.items():
             for bound in ("parallelism", "minimum"):

@@ -232,4 +232,5 @@ def alias(rate: float) -> str:
 
 
 def digest_of(model: BenefitModel) -> str:
-    return digest(json.loads(model.to_json()))
+    """Of what every program can read of it."""
+    return digest(json.loads(model.as_older().to_json()))

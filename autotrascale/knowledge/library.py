@@ -18,7 +18,7 @@ from autotrascale.domain.errors import InputError, RunStoreError
 from autotrascale.knowledge import asking, lineage, pyfunc, tags
 from autotrascale.knowledge.cards import Card, Choice, Stored, Wanted, choose, too_far
 from autotrascale.knowledge.json_forms import Source
-from autotrascale.knowledge.pyfunc import MODEL_FILE
+from autotrascale.knowledge.pyfunc import MODEL_FILE, WHOLE_FILE
 from autotrascale.knowledge.store import PAGE, Store, quiet_warnings, quoted
 from autotrascale.plan.search.benefit_model import BenefitModel
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 PREFIX = "autotrascale."
 FOLDER = "model"  # in the artefacts of a run that leaves one model; of several, each has a folder that begins so
 WHERE = "artefacts"  # tag of a version whose folder has another name
+WHOLE = "whole"  # tag of a version that has more to say than older programs can read: the file that has it all
 DEPRECATED, DEPRECATED_BY = "deprecated", "deprecated_by"  # tags of a version, beside its card
 
 _URI = re.compile(r"models:/(?P<name>[^/@]+)(?:/(?P<version>\d+)|@(?P<alias>[\w-]+))")
@@ -62,8 +63,8 @@ class Library:
             raise RunStoreError(
                 f"{stored.uri}: it was not put there by this program, so where its artefact is is not known"
             )
-        folder = version.tags.get(WHERE, FOLDER)
-        data = self.store.read_json(version.run_id, f"{folder}/data/{MODEL_FILE}")
+        folder, file = version.tags.get(WHERE, FOLDER), version.tags.get(WHOLE, MODEL_FILE)
+        data = self.store.read_json(version.run_id, f"{folder}/data/{file}")
         try:
             model = BenefitModel.from_json(json.dumps(data))
             if isinstance(stored.card, Card):
@@ -134,6 +135,7 @@ class Library:
             **card.as_tags(),
             lineage.LOGGED: logged.model_id,
             **({} if folder == FOLDER else {WHERE: folder}),
+            **({WHOLE: WHOLE_FILE} if model != model.as_older() else {}),
         }
         version = self.store.call(
             client.create_model_version, name, logged.artifact_location, run_id, version_tags,
@@ -243,7 +245,8 @@ def _stored(version: ModelVersion, aliases: tuple[str, ...]) -> Stored:
 def _save(model: BenefitModel, card: Card, folder: Path) -> Path:
     """The artefact that MLflow loads by way of `pyfunc`, and where. Named requirements spare it a search of seconds."""
     data, to = folder / MODEL_FILE, folder / FOLDER
-    data.write_text(model.to_json(), encoding="utf-8")
+    older = model.as_older()
+    data.write_text(older.to_json(), encoding="utf-8")
     with quiet_warnings():
         from mlflow import pyfunc as flavour
 
@@ -252,4 +255,6 @@ def _save(model: BenefitModel, card: Card, folder: Path) -> Path:
             pip_requirements=[f"autotrascale=={__version__}"], signature=pyfunc.signature(model, card.operators),
             metadata=pyfunc.metadata(model, card.operators),
         )  # fmt: skip
+    if model != older:
+        (to / "data" / WHOLE_FILE).write_text(model.to_json(), encoding="utf-8")
     return to

@@ -32,7 +32,7 @@ from autotrascale.service.advice import QueryAdvice, Told, advice_on
 from autotrascale.service.keeping import Around, Kept
 from autotrascale.service.output import emit, note, say
 from autotrascale.service.programfile import ExecutorBounds, ProgramFile, written
-from autotrascale.service.relaunching import Relaunching
+from autotrascale.service.relaunching import ProgramHost, Relaunching
 from autotrascale.service.sizes_section import SizesSection
 from autotrascale.service.sizing import WhileItRuns
 from autotrascale.service.together import Together, keep
@@ -146,11 +146,12 @@ class Controller:
         self._sizes = WhileItRuns(
             around, file.services, how=section.how(file.program.executors.maximum if acts else None), acts=acts
         )
-        self._relaunching = Relaunching(program, section, self._sizes) if acts else None
+        self._relaunching = Relaunching(program, section, self._sizes, held=self._paused) if acts else None
 
     def run(self, seconds: float | None = None) -> None:
         """Until the program ends, or for so long."""
         until = None if seconds is None else self._clock() + seconds
+        self._keep_its_keeper()
         try:
             self._client = self._program.client(_START_SECONDS)
         except EngineError as error:
@@ -163,12 +164,23 @@ class Controller:
             while self._program.exit_code() is None and (until is None or self._clock() < until):
                 self._turn_if_it_answers()
                 self._sleep(_GLANCE_SECONDS)
+                self._keep_its_keeper()
             ended = "finished"
         finally:
             self._tell_of_unknown(0.0)
             self._end_all(ended)
             self._sum_up()
             self._client.close()
+
+    def _paused(self) -> str:
+        """Why people want the program left alone, if they do."""
+        loops = ((query.name, query.kept.loop) for query in self._queries.values() if query.kept is not None)
+        return next((f"{name} is paused" for name, loop in loops if loop.state.orders.paused), "")
+
+    def _keep_its_keeper(self) -> None:
+        """A program that is to have more than one life is never without one."""
+        if self._relaunching is not None and self._program.ensure_kept():
+            note("the program's keeper had been killed: another one has taken its place")
 
     def _turn_if_it_answers(self) -> None:
         """A program that is just beginning or ending does not; nor does one whose driver hangs, which is said. Whatever
@@ -204,7 +216,7 @@ class Controller:
                 self._end(number, "finished")
         self._together.saw(self._clock(), application.executors, application.cores)
         self._sizes.saw(application.watched.use, elastic=application.elastic and not self._around.advise)
-        if self._relaunching is not None and self._relaunching.turn(application):
+        if self._relaunching is not None and self._relaunching.turn(ProgramHost(self._program, application)):
             self._let_go("relaunched")
         self._tell_of_unknown(_NAMED_SECONDS)
 

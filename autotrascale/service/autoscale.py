@@ -15,10 +15,14 @@ from autotrascale.service.tune import EngineChoice
 from autotrascale.service.tuning_output import TARGET_NOT_MET
 
 if TYPE_CHECKING:
+    from autotrascale.execute.live import LiveJob
+    from autotrascale.knowledge.lease import Lease
     from autotrascale.knowledge.store import Store
     from autotrascale.plan.control.loop_state import State
     from autotrascale.plan.policies import PolicyChoice
     from autotrascale.service.jobfile import EngineName, JobFile
+    from autotrascale.service.keeping import Around
+    from autotrascale.service.sized_job import SizedJob
 
 A_DAY = 86_400.0
 
@@ -41,6 +45,9 @@ def autoscale(
         Path | None,
         typer.Option("--event-log", metavar="FOLDER", help="With --advise: of a Spark job that somebody else runs."),
     ] = None,
+    sizes: Annotated[
+        bool, typer.Option("--sizes", help="Judge the memory of its executors too, and relaunch it when that pays.")
+    ] = False,
     store: StoreOption = None,
     metrics: MetricsOption = None,
     form: FormatOption = Format.table,
@@ -55,12 +62,29 @@ def autoscale(
     notifying.check(file.notify or notifying.of_the_environment())
     name = file.engine_name(None if engine is None else engine.value)
     _check_event_log(event_log, advise, name)
+    file = _with_sizes(file, name, asked=sizes)
     chosen = file.policy_named(policy)
     limit = A_DAY if seconds is None and name == "simulator" else seconds
     with tuning_output.ending_cleanly():
         state = _keep(file, job_file, name, open_store(store), advise, event_log, limit, form, metrics, chosen)
     if state.memory.missed:
         raise typer.Exit(TARGET_NOT_MET)
+
+
+def _sized(live: LiveJob, file: JobFile, around: Around, lease: Lease | None) -> SizedJob | None:
+    """With the sizes of its executors judged, where that is asked for."""
+    if file.sizes is None:
+        return None
+    from autotrascale.execute.spark.read_only import ReadOnlySparkJob
+    from autotrascale.execute.spark.sized import SizedSpark
+    from autotrascale.service.keeping import check_of
+    from autotrascale.service.sized_job import SizedJob
+
+    assert isinstance(live, SizedSpark | ReadOnlySparkJob)
+    sized = live if isinstance(live, SizedSpark) and not live.settings.local else None
+    if isinstance(live, SizedSpark) and sized is None:
+        note(f"sizes: its driver runs all tasks on {live.settings.master}, and is not relaunched: what to set is said")
+    return SizedJob(live, sized, file.sizes, file.services, around, check_of(lease))
 
 
 def register(app: typer.Typer) -> None:
@@ -76,6 +100,18 @@ def _check_event_log(event_log: Path | None, advise: bool, engine: str) -> None:
     if event_log is None and advise and engine == "spark":
         raise InputError("--advise", "changes nothing, so it does not start a Spark job either",
                          remedy="name the event log of one that runs, with --event-log FOLDER")  # fmt: skip
+
+
+def _with_sizes(file: JobFile, engine: str, *, asked: bool) -> JobFile:
+    """A simulated job has no executors; its file may be for both."""
+    from autotrascale.domain.errors import InputError
+    from autotrascale.service.sizes_section import SizesSection
+
+    if engine == "spark":
+        return replace(file, sizes=SizesSection()) if asked and file.sizes is None else file
+    if asked:
+        raise InputError("--sizes", "is for a job on Spark: a simulated one has no executors", remedy="leave it out")
+    return replace(file, sizes=None)
 
 
 def _keep(
@@ -102,10 +138,13 @@ def _keep(
         job, live = opened
         stack.callback(live.close)
         around = keeping.Around(store, decisions, meter, form, advise, policy)
+        sized = _sized(live, file, around, lease)
         wanted = wanted_by(file, engine, job, faithful=False)
         initial = starting_point(job, file.tuning.initial)
         sections = file if policy else replace(file, autoscale=file.autoscale.weighing())
-        kept = keeping.Kept(around, sections, job, live, engine, wanted, initial, lease, home)
+        kept = keeping.Kept(around, sections, job, sized or live, engine, wanted, initial, lease, home)
+        if sized is not None:
+            sized.held = lambda: f"{job.name} is paused" if kept.loop.state.orders.paused else ""
         ended = "interrupted"
         try:
             kept.loop.run(limit)

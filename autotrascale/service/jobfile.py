@@ -23,6 +23,7 @@ from autotrascale.service.autoscaling import Autoscale
 from autotrascale.service.environment import read_with_environment
 from autotrascale.service.notifying import Notification
 from autotrascale.service.programfile import read_program_file
+from autotrascale.service.sizes_section import SizesSection
 from autotrascale.tuning import Tuning, starting_point
 
 EngineName = Literal["spark", "simulator"]
@@ -47,6 +48,9 @@ class JobFile:
     policy: str = OURS
     policy_options: Mapping[str, bool | int | float | str] = field(default_factory=dict)
     services: Mapping[str, Service] = field(default_factory=dict)
+    sizes: SizesSection | None = (
+        None  # given: its executors are judged, and it is relaunched when they are of a wrong size
+    )
     version: Literal[1] = 1
 
     def __post_init__(self) -> None:
@@ -117,8 +121,14 @@ class JobFile:
         the job file's own."""
         if name == "spark" and self.spark is not None:
             from autotrascale.execute.spark.live import LiveSpark
+            from autotrascale.execute.spark.sized import SizedSpark
 
-            running = LiveSpark(replace(self.spark, p_max=self.p_max), self.source_rates, home or Path("mlruns"))
+            settings, home = replace(self.spark, p_max=self.p_max), home or Path("mlruns")
+            running = (
+                LiveSpark(settings, self.source_rates, home)
+                if self.sizes is None
+                else SizedSpark(self.job, settings, self.source_rates, home)
+            )
             topology = Topology(self.operators) if self.operators else running.topology
             return self._job(topology.at_least(running.floors, self.p_max)), running
         if self.simulator is None:
@@ -139,7 +149,7 @@ class JobFile:
 
         declared = Topology(self.operators) if self.operators else load_job(self.spark.job, self.spark.options).topology
         job = self._job(declared)
-        return job, ReadOnlySparkJob(self.job, job.topology, self.p_max, log)
+        return job, ReadOnlySparkJob(self.job, job.topology, self.p_max, log, measured=self.sizes is not None)
 
     def _on_spark(self) -> tuple[Job, Engine]:
         if self.spark is None:

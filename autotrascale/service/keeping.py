@@ -125,7 +125,7 @@ class Kept:
             report=_reports(told, self._notifier, job, live.simulated),
             services=_services(sections, around.meter, simulated=live.simulated),
             slots_left=_slots_left(sections, job, around.decisions), seen=around.meter.of(live),
-            check_ours=_check_of(lease), orders=(lambda _: ()) if self._session is None else self._session.orders_after,
+            check_ours=check_of(lease), orders=(lambda _: ()) if self._session is None else self._session.orders_after,
             rescaling=_rescaling(around, job),
         )  # fmt: skip
 
@@ -150,7 +150,7 @@ def _session(decisions: Decisions, sections: Sections, opening: Opening, home: P
     return session
 
 
-def _check_of(lease: Lease | None) -> Callable[[bool], None]:
+def check_of(lease: Lease | None) -> Callable[[bool], None]:
     """Whether the job is still this process' to keep: asked before it is touched, and now and then else. While the
     store is away nobody can say, and the job is kept."""
     looked = [time.monotonic()]

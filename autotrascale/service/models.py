@@ -78,6 +78,7 @@ def export(
     names: Annotated[list[str] | None, typer.Argument(metavar="[MODEL…]", help="Which; else the newest of each rate.")]
     = None,
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to put the files.")] = Path("models"),
+    older: Annotated[bool, typer.Option("--older", help="As programs can read them that only kept latencies.")] = False,
     job: JobOption = None,
     store: StoreOption = None,
     form: FormatOption = Format.table,
@@ -95,7 +96,8 @@ def export(
     for stored in chosen:
         if not isinstance(stored.card, Card):
             raise InputError(stored.uri, f"cannot be exported: {stored.card}", remedy="name the others one by one")
-        files.append(str(write_model(to, library.load(stored), stored.card)))
+        model = library.load(stored)
+        files.append(str(write_model(to, model.as_older() if older else model, stored.card)))
     emit(form, {"files": files}, lambda: say("\n".join(files or ["there is no model to export"])))
 
 

@@ -12,7 +12,7 @@ from autotrascale.knowledge.history import Record
 from autotrascale.plan.control.loop_state import State
 from autotrascale.plan.search.score import Benefit
 from autotrascale.tuning import Outcome
-from autotrascale.views.plots import batch, critical, search
+from autotrascale.views.plots import batch, critical, search, services
 from autotrascale.views.plots import job as job_plots
 from autotrascale.views.plots import run as run_plots
 from autotrascale.views.plots.job import Kept, Seen, in_order
@@ -42,6 +42,11 @@ OF_A_LOOP = (
 )
 
 
+def titles(state: State) -> tuple[tuple[str, str], ...]:
+    """Of all plots of a loop: services are not drawn where none is known."""
+    return (*OF_A_LOOP, (services.NAME, services.TITLE)) if state.services.latency else OF_A_LOOP
+
+
 def of_run(record: Record, outcome: Outcome) -> list[Plot]:
     settings, target = record.opening.settings, outcome.job.target.latency_seconds
     floor = outcome.job.topology.vector(outcome.floor)
@@ -61,7 +66,8 @@ def of_loop(kept: Kept, state: State, looks: Sequence[Seen], measured: Snapshot 
     old = "No window was measured in the last looks, or their looks are not kept any more."
     window = batch.of(measured, simulated=kept.simulated, why_not=old)
     paths = critical.of_looks(looks, simulated=kept.simulated)
-    return [*job_plots.plots(kept, looks), job_plots.predictions(checked), window, paths]
+    followed = [services.of(state.services)] if state.services.latency else []
+    return [*job_plots.plots(kept, looks), job_plots.predictions(checked), window, paths, *followed]
 
 
 def of_session(decisions: Decisions, past: Past) -> list[Plot]:

@@ -78,8 +78,12 @@ class Sizing:
         self._state, actions = steps.relaunched(self._state, life, still_seconds, at)
         return self._kept(actions)
 
-    def went_back(self, life: int, why: str, at: float) -> tuple[Action, ...]:
-        self._state, actions = steps.went_back(self._state, life, why, at)
+    def went_back(self, action: int, life: int, why: str, at: float) -> tuple[Action, ...]:
+        """Also from what was thought good: it is on trial for longer than its first windows."""
+        last = next((each for each in reversed(self.history) if each.number == action), None)
+        if last is None or last.what in ("taken-back", "given-up"):
+            return ()
+        self._state, actions = steps.went_back(self._state, life, why, at, last)
         return self._kept(actions)
 
     def _kept(self, actions: tuple[Action, ...]) -> tuple[Action, ...]:
@@ -112,8 +116,11 @@ class WhileItRuns:
         how: How | None = None,
         *,
         acts: bool = False,
+        setting: Callable[[str], str] = str,
     ) -> None:
+        """`setting`: where somebody writes one of Spark's names down, if it is not on a command line."""
         self._around, self._tell, self._how, self._acts = around, tell, how or How(), acts
+        self._setting = setting
         self._latencies = Latencies(services, around.meter.store, tell)
         self.sizing: Sizing | None = None
 
@@ -134,7 +141,7 @@ class WhileItRuns:
         self._tell(f"sizes, {action.policy}: {action.what}: {action.reason.text}")
         if action.what == "asked":
             changed = to_paste(action.before, action.after, conf)
-            pasted = " ".join(f"{name}={value}" for name, value in changed.items())
+            pasted = " ".join(f"{self._setting(name)}={value}" for name, value in changed.items())
             when = "by a relaunch" if self._acts else "at its next start"
             self._tell(f"  {when}, from the same checkpoint: {pasted}")
 

@@ -79,6 +79,7 @@ class _Run:
         self._fixed: float | None = None  # the least of what a batch takes beside its operators
         self._slowdowns = Slowdowns()
         self._steps: list[Step] = []  # what each trial carried
+        self._sizings: dict[int, Sizing | None] = {}  # of each trial, by its number
         self._broken = _while_broken(trials.past)
         self._second_looks = 0
 
@@ -173,7 +174,8 @@ class _Run:
             return
         failed = evaluation.verdict is not Verdict.STABLE or evaluation.latency_seconds is None
         latency = None if failed else evaluation.latency_seconds
-        study.tell(k, latency=latency, throughput=evaluation.throughput, failed=failed)
+        sizing = self._sizings.get(evaluation.number)
+        study.tell(k, latency=latency, throughput=evaluation.throughput, failed=failed, sizing=sizing)
 
     # -- what a trial teaches -----------------------------------------------------------------------------------------
 
@@ -183,9 +185,10 @@ class _Run:
         self._tell(done.evaluation)
 
     def _measured(self, evaluation: Evaluation, snapshot: Snapshot) -> None:
-        """What a miss may be put down to."""
+        """What a miss may be put down to, and what the study learns of it beside its latency."""
         sized = size(snapshot, self.job.target)
         sizing = sized if isinstance(sized, Sizing) else None
+        self._sizings[evaluation.number] = sizing
         steady = evaluation.verdict is Verdict.STABLE
         self._steps.append(Step(evaluation.parallelism, evaluation.throughput, steady, sizing))
         fixed = fixed_seconds(snapshot)

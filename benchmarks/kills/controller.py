@@ -14,10 +14,13 @@ from autotrascale.domain.errors import AuTraScaleError
 from autotrascale.execute.spark.connection.connection import Connection
 from autotrascale.execute.spark.connection.messages import Message
 from autotrascale.execute.spark.live import LiveSpark
+from autotrascale.execute.spark.lives import Life, Lives, Next
 from autotrascale.execute.spark.query.query import Query
 from autotrascale.execute.spark.query.rescaling import Changes
 from autotrascale.execute.spark.settings import SparkSettings
+from autotrascale.execute.spark.sized import SizedSpark
 
+BACK = "back: "  # a phase of the life that has the settings of before again
 _STARTS = 5  # in a row that fail: then the job is down for good, as it is for the control loop
 
 
@@ -30,6 +33,14 @@ class Rescale:
     patience: float = 10.0
     pause: str = ""
     how: str = "in-place"
+
+
+@dataclass(frozen=True)
+class Relaunch:
+    """With executors of another size."""
+
+    following: Next
+    pause: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,11 +63,14 @@ class Reached:
     host: int
 
 
-def control(pipe: Pipe, settings: SparkSettings, home: Path, k: dict[str, int], pause: str) -> None:
-    """Starts the job, and does what it is told until the pipe breaks. `pause` is a phase of coming up."""
+def control(
+    pipe: Pipe, settings: SparkSettings, home: Path, k: dict[str, int], pause: str, sized: bool = False
+) -> None:
+    """Starts the job, and does what it is told until the pipe breaks. `pause` is a phase of coming up; `sized`: it may
+    be relaunched."""
     os.setpgid(0, 0)
-    hooks = _Hooks(pipe)
-    with LiveSpark(settings, {"source": 1.0}, home) as live:
+    hooks, rates = _Hooks(pipe), {"source": 1.0}
+    with SizedSpark("killed", settings, rates, home) if sized else LiveSpark(settings, rates, home) as live:
         hooks.pause(pause)
         hooks.install()
         pipe.send(_up(live, k))
@@ -70,6 +84,11 @@ def control(pipe: Pipe, settings: SparkSettings, home: Path, k: dict[str, int], 
                     hooks.pause("")
                     up = _up(live, k, done.detail, done.downtime_seconds, dict(done.phases or {}))
                     pipe.send(replace(up, how=done.how))
+                case Relaunch(following, phase) if isinstance(live, SizedSpark):
+                    hooks.pause(phase)
+                    live.relaunch(following)
+                    hooks.pause("")
+                    pipe.send(_up(live, k))
                 case "look":
                     pipe.send(_up(live, k))
                 case "close":
@@ -109,10 +128,11 @@ class _Hooks:
         self._phase = phase
 
     def install(self) -> None:
-        ask, rest = Connection.ask, Changes.come_to_rest
+        ask, rest, write = Connection.ask, Changes.come_to_rest, Lives._write
+        connections = list[Connection]()  # the last one that was asked something
 
         def asked(connection: Connection, message: Message, seconds: float) -> Message:
-            name = type(message).__name__
+            name, connections[:] = type(message).__name__, [connection]
             self._reach(f"before {name}", connection)
             self._reach(f"in {name}", connection)
             answer = ask(connection, message, seconds)
@@ -124,9 +144,17 @@ class _Hooks:
             self._reach("in finish", changes.connection)
             return rest(changes, query, then)
 
+        def written(lives: Lives, life: Life, arrived: float | None = None) -> None:
+            write(lives, life, arrived)
+            if arrived is None and connections:
+                if life.why:
+                    self._phase = self._phase.removeprefix(BACK)
+                self._reach("taken back" if life.why else "left" if life.left_at else "written", connections[0])
+
         patched: list[tuple[Any, str, Callable[..., Any]]] = [
             (Connection, "ask", asked),
             (Changes, "come_to_rest", rested),
+            (Lives, "_write", written),
         ]
         for owner, name, hook in patched:
             setattr(owner, name, hook)

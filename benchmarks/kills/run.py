@@ -19,9 +19,10 @@ from typing import Any
 import psutil
 
 from autotrascale.execute.spark.connection.processes import session_members
+from autotrascale.execute.spark.lives import Lives, Next
 from autotrascale.execute.spark.settings import Patience, SparkSettings
 from benchmarks.kills.archive import JAVA
-from benchmarks.kills.controller import Reached, Rescale, Up, control
+from benchmarks.kills.controller import BACK, Reached, Relaunch, Rescale, Up, control
 from benchmarks.kills.jobs import FENCED, JOBS, Job
 
 PATIENCE = Patience(start=150.0, command=90.0, first_batch=120.0)
@@ -48,6 +49,16 @@ OVERLAP_PHASES: dict[str, tuple[str, ...]] = {
     "handing over": ("before HandOver", "in HandOver"),
     "before the rename": ("after HandOver",),
     "after the rename": ("before LetWrite", "in LetWrite", "after LetWrite"),
+}
+# … and of a relaunch with executors of another size.
+GOING_BACK = "going back"
+RELAUNCH_PHASES: dict[str, tuple[str, ...]] = {
+    "settings written": ("written",),
+    "stopping": ("before finish", "in finish", "before StopQuery", "in StopQuery"),
+    "stopped": ("left", "before Shutdown", "in Shutdown"),
+    "begun": ("in Boot",),
+    "before its first batch": ("before ReadCheckpoint", "in StartQuery", "after StartQuery"),
+    GOING_BACK: tuple(f"{BACK}{phase}" for phase in ("in Boot", "before ReadCheckpoint", "in StartQuery")),
 }
 # Where the sink is fenced, a batch that was cut short is not run first, but taken along.
 _TAKEN_ALONG = {"in RunOpenBatch": ("in CopyCheckpoint", "before GiveBatch", "after GiveBatch")}
@@ -89,6 +100,7 @@ class Fire:
     first: int = _RECORDS  # in the first file
     fenced: bool = False  # also where Spark would write by itself: its rescales may be overlapped
     executors: Callable[[], list[int]] = list
+    sized: bool = False  # it may be relaunched
 
     def __post_init__(self) -> None:
         for part in ("in", "work"):
@@ -103,11 +115,12 @@ class Fire:
             conf={"spark.driver.extraJavaOptions": self.java, **self.conf},
             driver_memory="700m",
             prime_batches=2,
+            p_max=4 if self.sized else None,
             patience=PATIENCE,
             rescale="overlap" if self.fenced else "in-place",
             work_dir=str(self.folder / "work"),
         )
-        self.host, self.hosts = 0, set[int]()
+        self.host, self.hosts, self.relaunches = 0, set[int](), 0
         self.parallelism = self.drawn({})
         self.process: Any = None
         self.pipe: Pipe
@@ -149,7 +162,13 @@ class Fire:
     def check(self, outcome: Outcome) -> None:
         """Gives it no more records until it has taken all there are, and compares. A record is lost when nothing has
         come of any for a while, however long the job takes for all of them."""
-        outcome.records = outcome.lost = records = self.feeder.pause()
+        try:
+            self._compare(outcome, self.feeder.pause())
+        finally:
+            self.feeder.go_on()
+
+    def _compare(self, outcome: Outcome, records: int) -> None:
+        outcome.records = outcome.lost = records
         until = time.monotonic() + _NOTHING_FOR
         while not outcome.down:
             before = outcome.lost
@@ -163,7 +182,6 @@ class Fire:
             self.pipe.send("look")
             up = self.up()
             outcome.down, outcome.detail = up.running is None, up.detail or outcome.detail
-        self.feeder.go_on()
 
     def under_fire(self, kill: Kill) -> Outcome:
         began, outcome = time.monotonic(), Outcome(kill)
@@ -177,6 +195,23 @@ class Fire:
         first = self.chance.choice(("before finish", "after StopQuery", "before StartQuery")) if back else point
         self.pipe.send(Rescale(self.drawn(self.parallelism), patience, first, how))
         up = self._hit(kill, first, outcome, then=point if back else "")
+        return self._judged(outcome, up, began)
+
+    def relaunched_under_fire(self, kill: Kill) -> Outcome:
+        """With a heap that is another each time; to go back, with one with which Spark does not start."""
+        began, outcome = time.monotonic(), Outcome(kill)
+        point, self.relaunches = self.chance.choice(RELAUNCH_PHASES[kill.phase]), self.relaunches + 1
+        heap = 100 if kill.phase == GOING_BACK else 600 + 20 * (self.relaunches % 5)
+        following = Next(self.relaunches, {"spark.executor.memory": f"{heap}m"}, PATIENCE.start, 600.0)
+        self.pipe.send(Relaunch(following, point))
+        self._judged(outcome, self._hit(kill, point, outcome, then=""), began)
+        lives = Lives(self.folder / "home", self.settings.conf)
+        if not outcome.down and lives.life.former is not None and lives.arrived is None:
+            outcome.down, outcome.detail = True, f"{lives.life} never came up"
+        outcome.detail = outcome.detail or lives.life.why
+        return outcome
+
+    def _judged(self, outcome: Outcome, up: Up, began: float) -> Outcome:
         outcome.missed = outcome.kills == 0
         outcome.down = up.running is None
         outcome.detail = up.detail
@@ -212,7 +247,7 @@ class Fire:
         if isinstance(said, Reached):
             self.host = said.host
             self.hosts.add(said.host)
-        waits = isinstance(said, Reached) and not point.startswith("in ")
+        waits = isinstance(said, Reached) and not said.phase.startswith("in ")
         if not waits and point:
             time.sleep(self.chance.uniform(0.0, 1.5))
         self._strike(kill.victim, outcome)
@@ -259,7 +294,7 @@ class Fire:
         """A forked controller has its libraries loaded: it is there at once."""
         fork = get_context("fork")
         ours, theirs = fork.Pipe()
-        arguments = (theirs, self.settings, self.folder / "home", self.parallelism, pause)
+        arguments = (theirs, self.settings, self.folder / "home", self.parallelism, pause, self.sized)
         self.process = fork.Process(target=control, args=arguments, daemon=True)
         self.process.start()
         theirs.close()

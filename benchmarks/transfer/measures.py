@@ -29,7 +29,9 @@ from benchmarks.transfer.searches import (
     errors_of,
     go_on,
     known,
+    reading,
     study_of,
+    tell,
     trace_of,
     trace_of_informed,
     trace_of_lean,
@@ -83,7 +85,7 @@ class _Job:
     # -- the first study, and what follows from it --------------------------------------------------------------------
 
     def _first(self, study: Study, windows: Windows) -> Iterator[Row]:
-        trace = trace_of(study, self.judge, windows.measure)
+        trace = trace_of(study, self.judge, reading(self.case, windows))
         model, stopped = study.model(self.case.rate), math.isfinite(trace.stop)
         if "law" in self.parts and stopped:
             yield self._law(study, windows, model)
@@ -91,7 +93,7 @@ class _Job:
             yield from self._changed_rates(model)
         if "cold" not in self.parts:
             return
-        go_on(study, windows.measure, windows.count)
+        go_on(study, reading(self.case, windows), windows.count)
         later = self.judge.regret(study.best.parallelism)
         yield {"part": "cold", "method": OURS} | asdict(replace(trace, regret_later=later))
         if "law" in self.parts and stopped:
@@ -102,9 +104,9 @@ class _Job:
         one more window of what the new one asks for."""
         warm, on = study_of(self.case, self.seed, sizing=self.sizing, source=model), deepcopy(first)
         accepted, k = on.answer.parallelism, warm.ask()
-        latency = deepcopy(windows).measure(k)
+        read = reading(self.case, deepcopy(windows))(k)
         for study in (warm, on):
-            study.tell(k, latency=latency) if math.isfinite(latency) else study.tell(k, failed=True)
+            tell(study, k, lambda _: read)
         return {
             "part": "law",
             "method": OURS,
@@ -127,7 +129,7 @@ class _Job:
             judge, sizing = Judge(case), known(case, self._of(f"sizing at {factor}"))
             for start, source in starts.items():
                 study = study_of(case, self.seed, sizing=sizing, source=source)
-                trace = trace_of(study, judge, self._windows(case, f"at {factor}").measure)
+                trace = trace_of(study, judge, reading(case, self._windows(case, f"at {factor}")))
                 yield {"part": "changed", "method": OURS, "start": start, "factor": factor} | asdict(trace)
             if INFORMED in self.methods:
                 trace = trace_of_informed(judge, self._windows(case, f"at {factor}").measure)
@@ -140,7 +142,7 @@ class _Job:
             replace(other, latency_target=self.case.latency_target), self.seed, sizing=known(other, self._of("other"))
         )
         windows, scale = self._windows(other, "other"), self.case.latency_target / other.latency_target
-        tuned(study, lambda k: scale * windows.measure(k))
+        tuned(study, reading(other, windows, scale))
         return study.model(self.case.rate)
 
     def _of_shuffled_operators(self) -> BenefitModel:
@@ -153,7 +155,13 @@ class _Job:
             turned.floor, [case.p_max] * len(case.floor), loads, execution=case.job.execution, overhead=overhead
         )
         study, windows = study_of(turned, self.seed, sizing=sizing), self._windows(case, "first")
-        tuned(study, lambda k: windows.measure((*k[1:], k[0])))
+        read = reading(case, windows)
+
+        def mistaken(k: tuple[int, ...]) -> tuple[float, Sizing | None]:
+            latency, sized = read((*k[1:], k[0]))
+            return latency, None if sized is None else _turned(sized)
+
+        tuned(study, mistaken)
         return study.model(case.rate)
 
     # -- the others ---------------------------------------------------------------------------------------------------
@@ -161,7 +169,7 @@ class _Job:
     def _cold_others(self) -> Iterator[Row]:
         if PAPER in self.methods:
             study = study_of(self.case, self.seed, faithful=True)
-            trace = trace_of(study, self.judge, self._windows(self.case, "first").measure, later=True)
+            trace = trace_of(study, self.judge, reading(self.case, self._windows(self.case, "first")), later=True)
             yield {"part": "cold", "method": PAPER} | asdict(trace)
         if INFORMED in self.methods:
             trace = trace_of_informed(self.judge, self._windows(self.case, "first").measure)
@@ -174,7 +182,7 @@ class _Job:
     def _warm_paper(self) -> Iterator[Row]:
         """Algorithm 2 from the model of Algorithm 1."""
         first = study_of(self.case, self.seed, faithful=True)
-        tuned(first, self._windows(self.case, "first").measure)
+        tuned(first, reading(self.case, self._windows(self.case, "first")))
         model = first.model(self.case.rate)
         for factor in PAPER_FACTORS:
             case = self.problem.at_rate(factor)
@@ -182,7 +190,7 @@ class _Job:
                 continue
             for start, source in (("cold", None), ("warm", model)):
                 study = study_of(case, self.seed, faithful=True, source=source)
-                trace = trace_of(study, Judge(case), self._windows(case, f"at {factor}").measure)
+                trace = trace_of(study, Judge(case), reading(case, self._windows(case, f"at {factor}")))
                 yield {"part": "changed", "method": PAPER, "start": start, "factor": factor} | asdict(trace)
 
     # -- what no search can better -------------------------------------------------------------------------------------
@@ -192,7 +200,7 @@ class _Job:
         lean = trace_of_lean(self.judge, self._windows(self.case, "first").measure)
         yield {"part": "bounds", "method": LEAN, "factor": 1.0} | asdict(lean)
         first = study_of(self.case, self.seed, sizing=self.sizing)
-        tuned(first, self._windows(self.case, "first").measure)
+        tuned(first, reading(self.case, self._windows(self.case, "first")))
         errors = errors_of(first, self.case)
         for factor in FACTORS:
             if (case := self.problem.at_rate(factor)) is None:
@@ -212,3 +220,8 @@ class _Job:
 
 def _turn(values: Sequence[Any]) -> tuple[Any, ...]:
     return (*values[-1:], *values[:-1])
+
+
+def _turned(sizing: Sizing) -> Sizing:
+    """The same measurements, each operator's taken for those of the one after it."""
+    return replace(sizing, load=_turn(sizing.load), skew=_turn(sizing.skew), lasting=_turn(sizing.lasting))

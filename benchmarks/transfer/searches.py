@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from statistics import NormalDist
 from typing import Any
@@ -17,11 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from autotrascale.domain.snapshot import Latency
 from autotrascale.domain.target import Target
 from autotrascale.execute.simulator import descent
 from autotrascale.execute.simulator.case import Case, Optimum
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.execute.simulator.lattice import Ints
+from autotrascale.execute.simulator.readings import Windows
+from autotrascale.execute.simulator.window import Window, snapshot
 from autotrascale.plan.search.study import SearchSettings, Study
 from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.tuning.run import SECOND_LOOKS
@@ -35,7 +38,9 @@ SOON, AT_MOST = 2, 5  # runs to the stop that are wanted: in the median, and in 
 
 FAR_OFF = 3.0  # log ratio that a window which fell behind counts as
 SERIES = 20_000  # of readings, to know how soon they show what is true
+WINDOW = 60.0  # seconds
 Measure = Callable[[tuple[int, ...]], float]  # one noisy reading, in seconds; infinite where the job falls behind
+Read = Callable[[tuple[int, ...]], tuple[float, Sizing | None]]  # … and how the window sizes the job
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ def study_of(case: Case, seed: int, **options: Any) -> Study:
     )  # fmt: skip
 
 
-def tuned(study: Study, measure: Measure) -> tuple[float, int]:
+def tuned(study: Study, measure: Read) -> tuple[float, int]:
     """Runs `study` as a tuning run does. Runs until one was accepted, and in all."""
     stop, looks = math.inf, 0
     for run in range(1, BUDGET + 1):
@@ -111,15 +116,30 @@ def _next(study: Study) -> tuple[int, ...]:
     return study.ask()
 
 
-def tell(study: Study, k: tuple[int, ...], measure: Measure) -> None:
-    latency = measure(k)
-    if math.isfinite(latency):
-        study.tell(k, latency=latency)
-    else:
-        study.tell(k, failed=True)
+def tell(study: Study, k: tuple[int, ...], read: Read) -> None:
+    latency, sizing = read(k)
+    study.tell(k, latency=latency if math.isfinite(latency) else None, failed=not math.isfinite(latency), sizing=sizing)
 
 
-def trace_of(study: Study, judge: Judge, measure: Measure, *, later: bool = False) -> Trace:
+def reading(case: Case, windows: Windows, scale: float = 1.0) -> Read:
+    """What a tuning run sees of each window. `scale`: how much slower a clock it is read by."""
+
+    def read(k: tuple[int, ...]) -> tuple[float, Sizing | None]:
+        latency, compiled, rng = windows.read(k)
+        share = min(1.0, float(compiled.steady(k).capacity[0]))
+        window = Window(WINDOW, case.source_rates, share, compiled.offered * (1 - share) * WINDOW, Latency())
+        sized = size(snapshot(case.family, case.topology, compiled, k, window, case.p_max, rng))
+        if not isinstance(sized, Sizing) or sized.fixed_seconds is None:
+            return scale * latency, sized if isinstance(sized, Sizing) else None
+        noise = math.exp(
+            case.job.noise * float(rng.standard_normal())
+        )  # the simulator tells the cost of a batch exactly
+        return scale * latency, replace(sized, fixed_seconds=scale * noise * sized.fixed_seconds)
+
+    return read
+
+
+def trace_of(study: Study, judge: Judge, measure: Read, *, later: bool = False) -> Trace:
     """`later`: goes on until ten runs are told, where it stopped before."""
     stop, ended = tuned(study, measure)
     answer, reason = study.answer.parallelism, study.stop_reason
@@ -130,7 +150,7 @@ def trace_of(study: Study, judge: Judge, measure: Measure, *, later: bool = Fals
     return Trace(stop, ended, reason, missed, at_stop, judge.regret(study.best.parallelism) if later else None)
 
 
-def go_on(study: Study, measure: Measure, runs: int) -> None:
+def go_on(study: Study, measure: Read, runs: int) -> None:
     """Asks for more than it takes to stop, until ten runs are told."""
     for _ in range(runs, GOES_ON):
         if len(study.runs) < study.lattice.size:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from statistics import median
-from typing import Any
 
-from experiments.elasticity_spark.cases import BENCHES, POLICIES
-from experiments.shared.documents import measured, table, vector
+from experiments.elasticity_spark.cases import POLICIES
+from experiments.shared.claim import Result
+from experiments.shared.documents import table, vector
+from experiments.shared.spark_jobs import BENCHES
+from experiments.shared.trials import carried, circumstances, held, latency
 
-Result = Mapping[str, Any]
 NOT_YET = "–"
-
-
-def rewritten(text: str, result: Result) -> str:
-    return measured(text, FIGURES, result)
 
 
 def elasticity(result: Result) -> str:
@@ -47,11 +43,8 @@ def elasticity(result: Result) -> str:
 
 
 def _row(found: Result) -> tuple[object, ...]:
-    carried = NOT_YET if found["throughput"] is None else f"{100 * found['throughput'] / found['rate']:.0f} %"
-    latency = "falls behind" if found["latency"] is None else f"{found['latency']:.2f} s"
-    held = "held" if found["qos"] else "missed"
-    return (vector(found["k"]), found["tasks"], found["slots"], latency, carried, held, len(found["trials"]),
-            found["stop_reason"], f"{found['load_before']:.0f}")  # fmt: skip
+    return (vector(found["k"]), found["tasks"], found["slots"], latency(found), carried(found), held(found),
+            len(found["trials"]), found["stop_reason"], f"{found['load_before']:.0f}")  # fmt: skip
 
 
 def saved(result: Result) -> str:
@@ -69,12 +62,26 @@ def saved(result: Result) -> str:
     return table(("job", "", "against", "Σk saved", "slots saved", "QoS: ours, theirs"), rows)
 
 
+def summary(result: Result) -> str:
+    """Where each ended, by Σk; with an asterisk, where that misses the target."""
+    return "; ".join(
+        f"{kind}, " + ", ".join(_ended(result, kind, policy) for policy in POLICIES) for kind in ("up", "down")
+    )
+
+
+def _ended(result: Result, kind: str, policy: str) -> str:
+    found = [result["cases"].get(f"{name} {kind} {policy}") for name in BENCHES]
+    return f"{policy} " + " and ".join(
+        f"{each['tasks']}{'' if each['qos'] else '*'}" if each else "–" for each in found
+    )
+
+
 def _share(ours: Result, theirs: Result, what: str) -> str:
     return f"{100 * (1 - ours[what] / theirs[what]):.0f} %"
 
 
 def _both(ours: Result, theirs: Result) -> str:
-    return ", ".join("held" if each["qos"] else "missed" for each in (ours, theirs))
+    return ", ".join(held(each) for each in (ours, theirs))
 
 
 def sweep(result: Result) -> str:
@@ -94,33 +101,12 @@ def _points(result: Result, name: str, head: str, first: Callable[[Result], str]
     return table((head, "throughput", "latency", "longest batch", "verdict"), rows)
 
 
-def circumstances(result: Result) -> str:
-    """The machine, and what else it did."""
-    cases, machine = result["cases"].values(), result["machine"]
-    if not cases:
-        return "Not measured yet."
-    loads = sorted(each["load_before"] for each in cases)
-    trials = [each for case in cases for each in case.get("trials", case.get("points", ()))]
-    starved = sum(each["starved"] for each in trials)
-    slow = result["slow"]
-    crowded = (
-        ""
-        if slow == 1
-        else f" So it was measured with --slow {slow:g}: rates divided by it, stalls, targets and windows longer by it."
-    )
-    return (
-        f"Real Spark, micro-batch, {machine['cores']} cores, Python {machine['python']}, {len(cases)} cases, "
-        f"{sum(each['seconds'] for each in cases) / 60:.0f} minutes. The machine's load before a case was"
-        f" {median(loads):.0f} in the median ({loads[0]:.0f} to {loads[-1]:.0f}); in {starved} of {len(trials)}"
-        f" trials the job was short of cores.{crowded}"
-    )
-
-
 def _number(value: float | None, form: str, unit: str) -> str:
     return NOT_YET if value is None else f"{value:{form}}{unit}"
 
 
 FIGURES: Mapping[str, Callable[[Result], str]] = {
+    "summary": summary,
     "elasticity": elasticity,
     "saved": saved,
     "sweep": sweep,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -24,6 +23,7 @@ import yaml
 from autotrascale.execute.spark.load import load
 from autotrascale.jobs.wordcount import WordCount, read_results
 from benchmarks.run import machine
+from experiments.shared.live import autoscaled
 
 HERE = Path(__file__).parent
 JOB_FILE = HERE.parent.parent / "configs" / "wordcount-live.yaml"
@@ -47,22 +47,12 @@ def main() -> None:
 
 
 def run(folder: Path, seconds: float) -> tuple[list[dict[str, Any]], str]:
-    """As a user would: one entry a line on stdout, the sentence at the end of stderr."""
     (folder / "counts").mkdir()
     content = yaml.safe_load(JOB_FILE.read_text(encoding="utf-8"))
     content["spark"]["options"]["results"] = str(folder / "counts")
-    job_file = folder / "job.yaml"
-    job_file.write_text(yaml.safe_dump(content), encoding="utf-8")
-    command = [
-        sys.executable, "-m", "autotrascale.service.cli", "autoscale", str(job_file), "--for", str(seconds),
-        "--store", f"sqlite:///{folder}/mlflow.db", "--format", "json",
-    ]  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        out, told = process.communicate()
-    print(told, file=sys.stderr)
-    if process.returncode not in (0, 3):
-        sys.exit(f"autotrascale autoscale ended with {process.returncode}")
-    return [json.loads(line) for line in out.splitlines()], told.strip().splitlines()[-1]
+    entries, sentence = autoscaled(content, seconds, folder)
+    print(sentence, file=sys.stderr)
+    return entries, sentence
 
 
 def compare(folder: Path) -> dict[str, Any]:

@@ -1,115 +1,73 @@
-"""One query on real Spark, run in real-time mode and in micro-batches: what it carries, and how late.
-
-    topic ─▶ source (1 task) ─▶ split (p tasks) ─▶ count (p tasks) ─▶ topic
-
-Both operators park for each record, as a blocking call would: that takes time and no CPU. A record carries the time at
-which it was put into the first topic, and the second topic says when it arrived there.
-"""
+"""What is run on the query: p tasks of each operator in either mode (AuTraScale's Fig. 2); and in real-time mode two
+tasks of each while the rate rises (Fig. 1), the search for the floor (Fig. 5), and policies from too little and from
+too much (Figs. 6 and 7)."""
 
 from __future__ import annotations
 
-import subprocess
-import time
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
-from benchmarks.kafka_broker import SCRIPT, Broker, connector_jars
+from autotrascale.domain.job import Job
+from autotrascale.domain.target import Target
+from autotrascale.plan.policies import PolicyChoice
+from autotrascale.tuning import Tuning, tune
+from experiments.real_time.engine import TOPOLOGY, RealTimeEngine
+from experiments.real_time.query import MODES, P_MAX, Load, Queries, queries
+from experiments.shared.record import Case, Measure, Sitting
+from experiments.shared.trials import SameStart, find_floor, told
 
-Mode = Literal["real-time", "micro-batch"]
-MODES: tuple[Mode, ...] = ("real-time", "micro-batch")
-PARALLELISMS = (1, 2, 3, 4, 5)
-# In real-time mode all tasks run at once, and what arrived is read beside them, which needs a slot too.
-SLOTS = 3 + 2 * max(PARALLELISMS)
-UP_WITHIN = 120.0  # s
-BATCH = "1 minute"  # of real-time mode: what is committed at a time, no time that a record waits
-
-
-@dataclass(frozen=True)
-class Load:
-    """`stall`: of each operator for each record. Two operators of load `rate * stall` each."""
-
-    rate: int = 400  # records/s
-    stall: float = 0.004  # s
-    seconds: int = 30  # of input
-    window_seconds: int = 15  # the last of them, from which latencies are read
-
-    @property
-    def load(self) -> float:
-        return self.rate * self.stall
+PARALLELISMS = (1, 2, 3, 4, 5, 6)
+LOAD = Load()
+FIXED, RISING = 2, (150, 300, 450, 600)  # tasks of each operator, and records/s
+# For policies: two operators that need different numbers of tasks.
+UNEVEN = Load(count=0.009, seconds=10, window_seconds=5)
+TARGET_SECONDS = 0.1
+MOST_TRIALS = 6
+POLICIES = ("none", "ds2", "drs-true", "drs-observed", "threshold", "queueing", "queueing-path", "autrascale")
+# Down, those that move by one task at a time would not get there within the trials.
+POLICIES_DOWN = tuple(each for each in POLICIES if each not in ("threshold", "queueing-path"))
+STARTS = {"up": {"split": 1, "count": 1}, "down": {"split": P_MAX, "count": P_MAX}}
 
 
-def session() -> SparkSession:
-    builder = SparkSession.builder.master(f"local[{SLOTS}]").appName("real-time")
-    settings = {
-        "spark.jars": connector_jars(), "spark.ui.enabled": "false", "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": "1", "spark.driver.memory": "1g",
-    }  # fmt: skip
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
+def cases() -> list[Case]:
+    return [
+        *(Case(mode, str(p)) for mode in MODES for p in PARALLELISMS),
+        Case("real-time", "rates"),
+        Case("real-time", "floor"),
+        *(Case("real-time", "up", policy) for policy in POLICIES),
+        *(Case("real-time", "down", policy) for policy in POLICIES_DOWN),
+    ]
 
 
-def point(spark: SparkSession, broker: Broker, folder: Path, mode: Mode, p: int, load: Load) -> dict[str, Any]:
-    """One query from its start to its end, on topics of its own. The input begins once a first record is through."""
-    name = f"{mode}-{p}"
-    came, went = f"{name}-in", f"{name}-out"
-    for topic in (came, went):
-        broker.create(topic, 1)
-    writer = _query(_records(spark, broker, came), p, load).writeStream.format("kafka").outputMode("update")
-    writer = writer.option("kafka.bootstrap.servers", broker.servers).option("topic", went)
-    writer = writer.option("checkpointLocation", str(folder / name))
-    query = (writer.trigger(realTime=BATCH) if mode == "real-time" else writer).start()
-    try:
-        broker.send(came, ["first"])
-        until = time.monotonic() + UP_WITHIN
-        while not len(_arrived(spark, broker, went)):
-            if error := query.exception():
-                raise error
-            if time.monotonic() > until:
-                raise RuntimeError(f"{name}: nothing came through within {UP_WITHIN:.0f} s")
-            time.sleep(0.5)
-        _produce(broker, came, load)
-    finally:
-        query.stop()
-    return {"mode": mode, "p": p, **arrivals(_arrived(spark, broker, went)[1:], load)}
+@contextmanager
+def measuring(sitting: Sitting) -> Iterator[Measure]:
+    job = Job("real-time", TOPOLOGY, P_MAX, {"split": float(UNEVEN.rate)}, Target(TARGET_SECONDS, "mean", 0.05))
+    with queries() as running:
+        engine = SameStart(RealTimeEngine(running, UNEVEN))
+        yield lambda case: measure(case, job, engine, running, sitting.seed)
 
 
-def _records(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
-    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", broker.servers)
-    return reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
+def measure(case: Case, job: Job, engine: SameStart, running: Queries, seed: int) -> dict[str, Any]:
+    if case.policy:
+        engine.begin()
+        settings = Tuning(total_trials=MOST_TRIALS, noise=0.1, seed=seed, initial=STARTS[case.kind])
+        return {"load": asdict(UNEVEN), **told(tune(job, engine, settings, policy=PolicyChoice(case.policy)))}
+    if case.kind == "floor":
+        engine.begin()
+        return {"load": asdict(UNEVEN), **find_floor(job, engine)}
+    if case.kind == "rates":
+        return {"points": [_offered(rate, running) for rate in RISING]}
+    p, mode = int(case.kind), next(each for each in MODES if each == case.bench)
+    return {"load": asdict(LOAD), "p": p, **arrivals(running.run(mode, (p, p), LOAD), LOAD)}
 
 
-def _query(records: DataFrame, p: int, load: Load) -> DataFrame:
-    """No Python: real-time mode takes no Python workers, so the JVM parks."""
-    parked = f.expr(
-        f"reflect('java.util.concurrent.locks.LockSupport', 'parkNanos', cast({round(load.stall * 1e9)} as bigint))"
-    )
-    split = records.repartition(p).select(f.unix_millis("timestamp").alias("put"), parked.alias("split"))
-    counted = split.repartition(p).select("put", "split", parked.alias("count"))
-    return counted.select(f.concat_ws(",", f.col("put").cast("string"), "split", "count").alias("value"))
-
-
-def _produce(broker: Broker, topic: str, load: Load) -> None:
-    """At a constant rate."""
-    told = ("--num-records", load.rate * load.seconds, "--throughput", load.rate, "--record-size", 20, "--topic", topic)
-    command = [SCRIPT, "tool", "org.apache.kafka.tools.ProducerPerformance", *told,
-               "--producer-props", f"bootstrap.servers={broker.servers}"]  # fmt: skip
-    subprocess.run([str(each) for each in command], capture_output=True, check=True)
-
-
-def _arrived(spark: SparkSession, broker: Broker, topic: str) -> Any:
-    """(when it was put, when it arrived) of every record, in ms since 1970."""
-    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", broker.servers)
-    rows = reader.option("subscribe", topic).load().orderBy("offset")
-    put = f.split(f.col("value").cast("string"), ",")[0].cast("bigint")
-    return np.array(rows.select(put, f.unix_millis("timestamp")).collect(), dtype=np.int64).reshape(-1, 2)
+def _offered(rate: int, running: Queries) -> dict[str, Any]:
+    load = replace(LOAD, rate=rate, seconds=UNEVEN.seconds, window_seconds=UNEVEN.window_seconds)
+    return {"load": asdict(load), **arrivals(running.run("real-time", (FIXED, FIXED), load), load)}
 
 
 def arrivals(times: Any, load: Load) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from autotrascale.execute.simulator.case import Case
 from autotrascale.execute.simulator.lattice import sample_frugal
 from autotrascale.plan.search import surrogate
-from autotrascale.plan.search.surrogate import Readings
+from autotrascale.plan.search.data import Readings
 from autotrascale.plan.sizing.sizing import Sizing
 from benchmarks.transfer.jobs import FAMILIES, JobId, chosen, draw
 from benchmarks.transfer.searches import known
@@ -42,7 +42,8 @@ def fitted(job: JobId) -> dict[str, Any] | None:
     with mock.patch.object(surrogate, "AMPLITUDE", AMPLITUDE), mock.patch.object(surrogate, "STEPS", 200), \
             mock.patch.object(surrogate, "DOUBTS", ((0.0, 0.0),)):  # fmt: skip
         posterior = surrogate.fit(parts[0], parts[1:], noise=NOISE)
-    expected, _ = posterior.physics.latency(posterior.data.ks, posterior.data.log_q, posterior.beta)
+    numbers_only = posterior.beta[: len(posterior.physics.centre)]
+    expected, _, _ = posterior.physics.latency(posterior.data.ks, posterior.data.log_q, numbers_only)
     numbers = {name: posterior.beta[place] for name, place in posterior.physics.places.items()}
     return {"family": job[0], "unexplained": float((posterior.data.y - expected).std()), "numbers": numbers}
 

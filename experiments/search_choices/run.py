@@ -21,10 +21,11 @@ from unittest import mock
 import numpy as np
 from joblib import Parallel, delayed
 
-from autotrascale.plan.search import physics, search, surrogate
+from autotrascale.plan.search import measured_loads, physics, search, surrogate
 from autotrascale.plan.search.acquisition import improvement_of_benefit
 from autotrascale.plan.search.bootstrap import bootstrap_set
 from autotrascale.plan.search.physics import Physics
+from autotrascale.plan.search.runs import Measured
 from autotrascale.plan.search.search import Search
 from benchmarks.transfer import measures
 from benchmarks.transfer.jobs import FAMILIES, JobId, chosen
@@ -35,13 +36,13 @@ BUDGET = 20
 _LATENCY, _PRIORS, _PROPOSE = Physics.latency, Physics.priors, Search.propose
 
 
-def _flat(self: Physics, ks: Any, log_q: Any, beta: Any) -> Any:
+def _flat(self: Physics, ks: Any, log_q: Any, beta: Any, beyond: Any = 0.0) -> Any:
     """A level, and nothing that follows from k."""
-    value, slope = _LATENCY(self, ks, log_q, beta)
+    value, slope, by_load = _LATENCY(self, ks, log_q, beta, beyond)
     at = self.places["level"]
     level = np.zeros_like(slope)
     level[:, at] = 1.0
-    return np.full(len(value), float(beta[at][0])), level
+    return np.full(len(value), float(beta[at][0])), level, np.zeros_like(by_load)
 
 
 def _without(numbers: Mapping[str, physics.Prior]) -> Any:
@@ -74,7 +75,13 @@ def _set(module: Any, name: str, value: Any) -> Any:
     return mock.patch.object(module, name, value)
 
 
-_NOTHING = {"growth": (-9.0, 0.01), "crowding": (-9.0, 0.01), "tasks": (-9.0, 0.01), "pairs": (-9.0, 0.01)}
+_NOTHING = {
+    "growth": (-9.0, 0.01),
+    "contention": (-9.0, 0.01),
+    "crowding": (-9.0, 0.01),
+    "tasks": (-9.0, 0.01),
+    "pairs": (-9.0, 0.01),
+}
 
 VARIANTS: dict[str, list[Any]] = {
     "kept": [],
@@ -88,7 +95,9 @@ VARIANTS: dict[str, list[Any]] = {
     "a process of twice the amplitude": [_set(surrogate, "AMPLITUDE", 0.3)],
     "effects fade twice as fast": [_set(surrogate, "LENGTH", 0.75)],
     "no doubt from distance in rate": [_set(surrogate, "FAR", 0.0)],
-    "loads of a source are no evidence": [_set(surrogate, "SPEED", 5.0), _set(surrogate, "NOISE_OF_LOADS", 5.0)],
+    "runs tell latencies alone": [_set(Measured, "of", lambda _: None)],
+    "loads as the physics has them": [_set(measured_loads, "SPREAD", 1e-9)],
+    "batches as unexplained as pipelines": [_set(surrogate, "AMPLITUDE_OF_BATCHES", 0.15)],
     "a source always counts": [_set(surrogate, "DOUBTS", ((0.0, 0.0),))],
     "a warm run as frugal as a cold one": [_set(search, "EPSILON_WARM", search.EPSILON)],
     "acceptance is worth half as much": [_set(search, "EPSILON", search.EPSILON / 2)],

@@ -21,7 +21,7 @@ from autotrascale.plan.search.physics import Physics
 from autotrascale.plan.search.study import SearchSettings, Study
 from autotrascale.plan.sizing.floor import pipelined
 from benchmarks.transfer.jobs import draw
-from benchmarks.transfer.searches import Judge, known, trace_of
+from benchmarks.transfer.searches import Judge, known, reading, trace_of
 from experiments.search_choices.run import VARIANTS
 
 HIGHER = 1.25  # times the floor
@@ -96,7 +96,7 @@ def search(name: str, family: str, number: int, seed: int) -> Mapping[str, Any]:
     with ExitStack() as stack:
         for patch in choice.patches:
             stack.enter_context(patch)
-        trace = trace_of(study, Judge(case), case.windows(seed + 2).measure)
+        trace = trace_of(study, Judge(case), reading(case, case.windows(seed + 2)))
     answer = study.answer.parallelism
     return {
         "stop": trace.stop, "ended": trace.ended, "reason": trace.reason, "missed": trace.missed,

@@ -137,7 +137,16 @@ def _counted(tables: dict[str, list[Row]], run: str | None, batch: int) -> list[
 
 def _window(run: str, tables: dict[str, list[Row]], told: Row) -> Row:
     cores = sum(row["cores"] or 0 for row in tables["executors"]) or None
-    return {"run": run, "job": told["query"] or "shop", "cores": cores, "marked": False, "batches": [], "roles": []}
+    window = {"run": run, "job": told["query"] or "shop", "cores": cores, "executors": _stays(tables)}
+    return {**window, "marked": False, "batches": [], "roles": []}
+
+
+def _stays(tables: dict[str, list[Row]]) -> list[Row] | None:
+    if not tables["applications"]:
+        return None
+    came = {row["executor"]: row for row in tables["executors"] if row["cores"] is not None}
+    gone = {row["executor"]: row["at"] for row in tables["executors"] if row["cores"] is None}
+    return [{"cores": row["cores"], "came_ms": row["at"], "gone_ms": gone.get(name)} for name, row in came.items()]
 
 
 def _into(window: Row, told: Row, stages: list[Row], role_of: list[StageRole]) -> None:

@@ -83,8 +83,7 @@ class Log:
         self._execution = self._job = self._stage = self._rdd = self._counter = 0
         self._shuffle = 100
         self._add("SparkListenerApplicationStart", {"App Name": "shop", "Timestamp": 1, "User": "user"})
-        info = {"Host": "h", "Total Cores": 8, "Log Urls": {}}
-        self._add("SparkListenerExecutorAdded", {"Timestamp": 1, "Executor ID": "1", "Executor Info": info})
+        self.executor_came("1", 8, 1)
 
     def since(self, *version: int) -> bool:
         return self.version >= version
@@ -99,6 +98,13 @@ class Log:
         """A report under the number of a batch that has not run yet."""
         told = {**self.progress(batch), "durationMs": {"latestOffset": 1, "triggerExecution": 1}, "observedMetrics": {}}
         self._add(_STREAMING + "QueryProgressEvent", {"progress": told})
+
+    def executor_came(self, name: str, cores: int, at: int) -> None:
+        info = {"Host": "h", "Total Cores": cores, "Log Urls": {}}
+        self._add("SparkListenerExecutorAdded", {"Timestamp": at, "Executor ID": name, "Executor Info": info})
+
+    def executor_gone(self, name: str, at: int) -> None:
+        self._add("SparkListenerExecutorRemoved", {"Timestamp": at, "Executor ID": name, "Removed Reason": "idle"})
 
     def ended(self, run: str) -> None:
         self._add(_STREAMING + "QueryTerminatedEvent", {"id": "q", "runId": run, "exception": None})

@@ -11,7 +11,7 @@ import pytest
 from gathering import batches, windows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from making import Log
+from making import Batch, Log
 from pyspark.sql import SparkSession
 from record import TOPOLOGY
 from streams import shape, stream
@@ -48,9 +48,11 @@ def several(seed: int, *, filters: bool | None = None) -> tuple[Log, dict[str, T
         by = (seed + number) % 2 == 0 if filters is None else filters
         queues.append([replace(each, filters=by) for each in stream(chance, of, run, chance.randint(1, 9))])
     drop = chance.choice(DROPS)
+    executors = _Executors(log, random.Random(seed + 1))
     while queues:
         queue = chance.choice(queues)
         batch = queue.pop(0)
+        executors.before(batch)
         if chance.random() < 0.2:
             stages = tuple(
                 replace(stage, tasks=tuple(replace(task, drop=drop) for task in stage.tasks)) for stage in batch.stages
@@ -64,6 +66,34 @@ def several(seed: int, *, filters: bool | None = None) -> tuple[Log, dict[str, T
         log.batch(batch)
         queues = [each for each in queues if each]
     return log, topologies
+
+
+class _Executors:
+    """Of half of the applications, executors come and go now and then, in a batch or between two, in order of time. Of
+    some others the log lacks its beginning."""
+
+    def __init__(self, log: Log, chance: random.Random) -> None:
+        self._log, self._chance, self._told_until = log, chance, 0
+        self._there, self._restless = ["1"], chance.random() < 0.5
+        if self._restless and chance.random() < 0.5:
+            log.executor_gone(self._there.pop(), 2)
+            log.executor_came("2", 3, 2)
+            self._there.append("2")
+        if chance.random() < 0.1:
+            log.lines[:] = [line for line in log.lines if "ApplicationStart" not in line]
+
+    def before(self, batch: Batch) -> None:
+        """Before the lines of this batch, and after the batches that were told before."""
+        commit = batch.started + round(1000 * batch.seconds)
+        at = max(self._told_until, self._chance.randint(batch.started - 500, commit + 500))
+        self._told_until = max(self._told_until, commit)
+        if not self._restless or self._chance.random() < 0.8:
+            return
+        if self._there and self._chance.random() < 0.5:
+            self._log.executor_gone(self._there.pop(), at)
+        else:
+            self._there.append(str(at))
+            self._log.executor_came(str(at), self._chance.randint(1, 4), at)
 
 
 def live(lines: list[str], run: str, topology: Topology) -> Snapshot | None:
@@ -114,6 +144,8 @@ def test_the_law_is_about_something() -> None:
     assert any(operator.arrival_cv2 is not None for operator in operators)
     assert {operator.total.records_in is None for operator in operators} == {True, False}
     assert {operator.total.useful_seconds is None for operator in operators} == {True, False}
+    assert all(operator.stage_seconds is not None for operator in operators if operator.total.useful_seconds)
+    assert {snapshot.slots for snapshot in found} > {None, 3, 8}
 
 
 @pytest.mark.parametrize(("job", "log"), [("counting", "marked"), ("filtered", "filters")])

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from autotrascale.analyze.archive.use import applications
 from autotrascale.analyze.executor_sizes import Conf, lost, megabytes
-from autotrascale.analyze.executor_use import ExecutorUse, QueuedUse
+from autotrascale.analyze.executor_use import MB, ExecutorUse, MemoryUse, Present, QueuedUse, TaskUse, window
 from autotrascale.analyze.live.application import Application
 from autotrascale.domain.executor_window import ExecutorWindow, Sizes
+from autotrascale.monitor.eventlog import events
 from autotrascale.monitor.eventlog.following import Follower
 from autotrascale.testing.executor_log import BEGAN, ExecutorLog, memory_of
 
@@ -55,6 +56,20 @@ def test_a_window_says_what_was_used(tmp_path: Path) -> None:
     assert (first.young_collections, first.full_collections) == (9, 1)
     assert (first.spilled_mb, first.state_mb) == (10, 50)
     assert first.behind[0] == 102
+
+
+@given(jvm=st.integers(450, 4000), python=st.integers(0, 2000), others=st.integers(0, 40))
+def test_a_jvm_that_is_seen_twice_while_it_starts_a_process_is_one(jvm: int, python: int, others: int) -> None:
+    def seen(other: int) -> ExecutorWindow:
+        memory = events.ExecutorMemory(heap=100 * MB, jvm=jvm * MB, python=python * MB, other=other * MB)
+        facts = [Present(0, 1, 1), TaskUse(1000, "1", 900), MemoryUse(1000, "1", memory)]
+        found = window("orders", facts, Conf(CONF), 0, 10_000)
+        assert found is not None
+        return found
+
+    once, twice = seen(others), seen(jvm + others)
+    assert twice.memory_mb == pytest.approx(once.memory_mb, abs=40)
+    assert twice.outside_mb == pytest.approx(once.outside_mb, abs=40)
 
 
 def test_a_log_that_is_followed_is_measured_as_its_archive(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ OPERATORS = [
 
 def row(**changes: Any) -> dict[str, Any]:
     batches = [batch(number) for number in range(10, 20)]
-    window = {"run": "r", "window": 0, "log": 0, "job": "shop", "marked": True, "cores": 8}
+    window = {"run": "r", "window": 0, "log": 0, "job": "shop", "marked": True, "cores": 8, "executors": None}
     return {**window, "batches": batches, "tasks": TASKS, "operators": OPERATORS, **changes}
 
 

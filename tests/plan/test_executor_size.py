@@ -124,6 +124,27 @@ def test_a_leak_is_named_and_raised_twice_at_the_most() -> None:
     assert judge(RULES, evidence(*python)).fault == "leak"
 
 
+@given(st.lists(st.integers(6, 20), min_size=1, max_size=12))
+def test_a_leak_that_ends_its_executors_is_raised_twice_at_the_most(lives: list[int]) -> None:
+    """Each window after an end it is small again, and nothing of the window of the end says that it grew."""
+    state, sizes, done = State(), SIZES, list[Action]()
+    at = 0
+    for life in lives:
+        for number in range(life):
+            ends = number == life - 1
+            python = 200.0 if ends else 200.0 + 60 * number
+            lost = (Lost("1", "memory"),) if ends else ()
+            window = a_window(sizes, at, python_mb=python, lost=lost)
+            state, verdict, actions = step(Rules(), Limits(), Quota(a_day=100), state, window)
+            assert verdict is None or number < 7 or verdict.fault == "leak"
+            done += actions
+            at += 1
+            if state.in_flight is not None and state.in_flight.what == "asked":
+                sizes = state.in_flight.after
+                break
+    assert sum(action.what == "asked" for action in done) <= 2 + sum(life == 6 for life in lives)
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -180,6 +201,25 @@ def test_who_answers_is_the_first_that_has_an_answer(seen: Evidence) -> None:
         assert bool(answers) or found.fault == "none"
     else:
         assert found.policy not in ("P1", "P2")
+
+
+@given(st.floats(0.0, 0.6), st.floats(0.0, 0.4))
+def test_a_heap_that_is_collected_often_is_given_back_as_far_as_it_is_not_full(touched: float, gc: float) -> None:
+    seen = repeated(heap_touched_mb=touched * SIZES.heap_mb, heap_used_mb=touched * SIZES.heap_mb, gc_share=gc)
+    found = judge(RULES, seen)
+    assert (found.fault, found.policy) == ("too-much", "P6")
+    after = replace(SIZES, heap_mb=max(found.wanted, 512))
+    again = [replace(window, sizes=after) for window in seen.windows]
+    assert judge(RULES, evidence(*again)).policy != "P1"
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 3.0), st.floats(0.0, 0.9)), min_size=3, max_size=3))
+def test_what_a_start_costs_is_no_peak(starts: list[tuple[float, float]]) -> None:
+    windows = [a_window(at=at, busy=busy, gc_share=gc) for at, (busy, gc) in enumerate(starts)]
+    calm = [a_window(at=at, busy=0.2) for at in range(3, 9)]
+    peaks = seeing(State(), [*windows, *calm]).peaks
+    assert (peaks.busy, peaks.gc_share) == (calm[0].busy, calm[0].gc_share)
+    assert peaks.heap_touched_mb == Peaks.of(windows + calm).heap_touched_mb
 
 
 @given(evidences())
@@ -340,6 +380,25 @@ def test_an_end_after_giving_back_is_taken_back_at_once_and_kept_from_then_on() 
         turn(a_window(at=at, heap_touched_mb=900.0))
     asked = [action for action in done if action.what == "asked" and not action.up]
     assert all(action.after.heap_mb > small.heap_mb for action in asked[1:])
+
+
+@given(st.sampled_from(["heap", "beside"]), st.integers(1, 12), st.floats(1.0, 20.0))
+def test_more_memory_is_not_taken_back_for_what_a_record_takes(which: str, most: int, times: float) -> None:
+    """A state fills the heap, or what is caught up comes in large batches: before it a record may have been cheap."""
+    state, done = State(), list[Action]()
+
+    def turn(sizes: Sizes, at: int, busy: float, **said: Any) -> None:
+        nonlocal state
+        state, _, actions = step(Rules(), Limits(), Quota(), state, a_window(sizes, at, busy=busy, **said))
+        done.extend(actions)
+
+    for at in range(most):
+        turn(SIZES, at, 0.05)
+    turn(SIZES, most, 0.05, lost=(Lost("1", "heap" if which == "heap" else "memory"),))
+    assert [(action.what, action.resource) for action in done] == [("asked", which)]
+    for at in range(most + 1, most + 6):
+        turn(done[0].after, at, 0.05 * times)
+    assert [action.what for action in done] == ["asked", "seen", "kept"]
 
 
 def test_windows_that_were_judged_are_evidence() -> None:

@@ -32,7 +32,7 @@ def test_the_derivatives_equal_finite_differences(
     job, rng = physics(floor, execution, seed, measured), np.random.default_rng(seed)
     ks = np.asarray(floor) * rng.uniform(0.8, 4.0, (4, len(floor)))
     log_q, beta = rng.normal(0, 0.4, 4), job.centre + 0.5 * job.spread * rng.standard_normal(len(job.centre))
-    value, slope = job.latency(ks, log_q, beta)
+    value, slope, _ = job.latency(ks, log_q, beta)
     step = 1e-6 * np.eye(len(beta))
     numeric = [(job.latency(ks, log_q, beta + e)[0] - job.latency(ks, log_q, beta - e)[0]) / 2e-6 for e in step]
     assert np.isfinite(value).all()
@@ -53,7 +53,7 @@ def test_more_input_is_never_faster_and_more_instances_never_less_work(
     beta[job.places["rate"]] = 0.0  # what latency gains with the rate beside waiting may be less than nothing
     if execution is not None:
         ks = np.repeat(np.asarray(floor)[None, :] * rng.uniform(1.0, 4.0, len(floor)), 5, axis=0)
-        value, _ = job.latency(ks, np.log([0.3, 0.7, 1.0, 1.3, 2.5]), beta)
+        value, _, _ = job.latency(ks, np.log([0.3, 0.7, 1.0, 1.3, 2.5]), beta)
         assert (np.diff(value) >= -1e-9).all()
     few = np.asarray(floor, dtype=float)[None, :] * rng.uniform(1.0, 4.0, (8, len(floor)))
     more = few * rng.uniform(1.0, 3.0, (8, len(floor)))
@@ -65,7 +65,7 @@ def test_more_input_is_never_faster_and_more_instances_never_less_work(
 def test_what_cannot_keep_up_is_very_late_and_the_more_so_the_more_it_lacks(execution: Execution) -> None:
     loads = [4.5, 2.0] if execution == "pipelined" else [2.0, 1.5]
     job = Physics.of(Sizing.of_loads((5, 3), (40, 40), loads, execution=execution))
-    value, _ = job.latency(np.full((4, 2), 3.0) * [[4], [1], [0.8], [0.5]], np.zeros(4), job.centre)
+    value, _, _ = job.latency(np.full((4, 2), 3.0) * [[4], [1], [0.8], [0.5]], np.zeros(4), job.centre)
     assert (np.diff(value) > 0).all()
     assert value[1] > value[0] + 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,7 +16,7 @@ from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.executor_window import Sizes
 from autotrascale.execute.spark.adopted.application import AdoptedApplication
-from autotrascale.execute.spark.adopted.client import AgentAwayError
+from autotrascale.execute.spark.adopted.client import AgentAwayError, AgentBrokenError
 from autotrascale.execute.spark.adopted.messages import Leave, Left
 from autotrascale.execute.spark.adopted.program import Program
 from autotrascale.knowledge.decisions import sizes as action_log
@@ -25,7 +25,7 @@ from autotrascale.plan.executor_size.steps import Action
 from autotrascale.service.keeping import Around
 from autotrascale.service.metering import UNMETERED
 from autotrascale.service.output import Format
-from autotrascale.service.relaunching import Relaunching
+from autotrascale.service.relaunching import ProgramHost, Relaunching
 from autotrascale.service.sizes_section import How, SizesSection
 from autotrascale.service.sizing import Sizing, WhileItRuns
 
@@ -67,13 +67,15 @@ class Driver:
 @dataclass
 class Setting:
     driver: Driver
+    program: Program
     relaunching: Relaunching
     application: Any
     decisions: Decisions
     said: list[str]
+    held: list[str]  # why people want it left alone
 
     def turn(self) -> bool:
-        return self.relaunching.turn(cast(AdoptedApplication, self.application))
+        return self.relaunching.turn(ProgramHost(self.program, cast(AdoptedApplication, self.application)))
 
     def log(self) -> list[str]:
         return [each.what for each in action_log.actions(self.decisions, "orders")]
@@ -88,23 +90,24 @@ def decisions(tmp_path: Path) -> Iterator[Decisions]:
 
 def setting(
     tmp_path: Path, decisions: Decisions, *, section: SizesSection | None = None, master: str = "spark://h:7077",
-    trouble: EngineError | None = None, elastic: bool = False,
+    trouble: EngineError | None = None, elastic: bool = False, also: tuple[Action, ...] = (),
 ) -> Setting:  # fmt: skip
-    action_log.append(decisions, "orders", [ASKED])
+    action_log.append(decisions, "orders", [ASKED, *also])
     around = Around(None, decisions, UNMETERED, Format.table, advise=False)
-    said = list[str]()
+    said, held = list[str](), [""]
     sizes = WhileItRuns(around, {}, said.append, acts=True)
     sizes.sizing = Sizing("orders", How(), decisions)
     driver = Driver(tmp_path, trouble)
     note = SimpleNamespace(began=0.0)
+    program = Program(tmp_path, cast(Any, note))
     relaunching = Relaunching(
-        Program(tmp_path, cast(Any, note)), section or SizesSection(), sizes, said.append, wall=lambda: NOW
+        program, section or SizesSection(), sizes, said.append, wall=lambda: NOW, held=lambda: held[0]
     )
     use = SimpleNamespace(conf=Conf({"spark.master": master}))
     application = SimpleNamespace(
         client=driver, watched=SimpleNamespace(use=use), moves=0, elastic=elastic, executors=3
     )
-    return Setting(driver, relaunching, application, decisions, said)
+    return Setting(driver, program, relaunching, application, decisions, said, held)
 
 
 def test_it_leaves_comes_up_and_is_in_the_log(tmp_path: Path, decisions: Decisions) -> None:
@@ -168,11 +171,49 @@ def test_what_cannot_be_relaunched_is_said_once_and_goes_on(
     assert found.log() == ["asked"]
 
 
-def test_an_answer_that_is_lost_leaves_what_was_written(tmp_path: Path, decisions: Decisions) -> None:
-    found = setting(tmp_path, decisions, trouble=AgentAwayError("no program answers"))
+@pytest.mark.parametrize("trouble", [AgentAwayError("no program answers"), AgentBrokenError("BrokenPipeError")])
+def test_an_answer_that_is_lost_leaves_what_was_written(
+    tmp_path: Path, decisions: Decisions, trouble: EngineError
+) -> None:
+    found = setting(tmp_path, decisions, trouble=trouble)
     assert not found.turn()
+    assert not found.turn()
+    assert len(found.driver.prepared) == (1 if isinstance(trouble, AgentBrokenError) else 2)
     assert (tmp_path / "next.json").exists()  # the program may be leaving
     found.driver.lives_on(2, settings=LARGER, former={}, left_at=NOW)
     found.driver.arrives(NOW)
     assert not found.turn()
     assert found.log() == ["asked", "relaunched"]
+
+
+def test_one_that_is_paused_is_left_alone_until_it_is_resumed(tmp_path: Path, decisions: Decisions) -> None:
+    found = setting(tmp_path, decisions)
+    found.held[0] = "orders is paused"
+    assert not found.turn()
+    assert found.said == ["sizes, P1: orders is paused"]
+    found.held[0] = ""
+    assert found.turn()
+
+
+def test_one_that_fails_after_it_was_thought_good_is_taken_back_all_the_same(
+    tmp_path: Path, decisions: Decisions
+) -> None:
+    """Its trial by its keeper is longer than its first windows; what was asked for meanwhile grew from what is gone."""
+    kept = replace(ASKED, what="kept", at=NOW)
+    more = replace(ASKED, number=2, at=NOW, before=ASKED.after, after=Sizes(1152, 384, 1, 1))
+    found = setting(tmp_path, decisions, also=(kept, more))
+    found.driver.lives_on(3, settings={}, why="it ended with exit code 52")
+    assert not found.turn()
+    assert not found.turn()
+    assert [(each.number, each.what) for each in action_log.actions(found.decisions, "orders")] == [
+        (1, "asked"), (1, "kept"), (2, "asked"), (1, "taken-back"), (2, "given-up"),
+    ]  # fmt: skip
+
+
+def test_what_one_life_refused_the_next_one_is_asked_again(tmp_path: Path, decisions: Decisions) -> None:
+    found = setting(tmp_path, decisions, trouble=EngineError("it has no query that runs"))
+    assert not found.turn()
+    found.driver.trouble = None
+    assert not found.turn()
+    found.driver.lives_on(2, settings={})  # its keeper had to start it again
+    assert found.turn()

@@ -38,6 +38,9 @@ def test_a_steady_job_is_measured_instance_by_instance(bench: Bench) -> None:
     assert 0 < latency.p50 < latency.p99
     assert 0 < snapshot.overhead_share < 1
     assert bench.engine.window is not None
+    stages = sum(operator.stage_seconds or 0.0 for operator in snapshot.operators.values())
+    assert stages == pytest.approx((1 - snapshot.overhead_share) * bench.engine.window.batches * snapshot.batch_seconds)
+    assert snapshot.slots == 8  # of local[8]
     assert bench.engine.window.phases["addBatch"] > 0
     assert bench.engine.window.state_keys > 0
 

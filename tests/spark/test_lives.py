@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from autotrascale.execute.spark.adopted.keeper import ARRIVED, LEAVING, NEXT
-from autotrascale.execute.spark.adopted.program import Next, Program
+from autotrascale.execute.spark.adopted.program import Program
+from autotrascale.execute.spark.lives import Next
 
 SECONDS = 60.0
 # Each life says its number and its settings, and that nobody else is there; then what its number tells it.
@@ -64,6 +65,7 @@ SMALL = Next(3, {"size": "small"}, 30.0, 30.0)
 def test_a_life_that_leaves_makes_room_for_the_next(script: Path) -> None:
     program = started(script, "leave()", "arrive(); sys.exit(0)", following=SMALL)
     assert program.wait(SECONDS) == 0
+    assert not program.ensure_kept()
     assert lived(script) == [(1, ""), (2, "small")]
     life = program.life
     assert (life.number, life.action, life.settings, life.former, life.left_at) == (2, 3, {"size": "small"}, {}, 5.0)
@@ -136,6 +138,117 @@ def test_nothing_of_a_life_goes_on_beside_the_next(script: Path) -> None:
     assert program.life.why == "it ended with exit code 2"
 
 
+def kill_keeper(program: Program) -> None:
+    assert program._child is not None
+    program._child.kill()
+    program._child.wait()
+
+
+LONG = "time.sleep(600)"
+WAITS = "while not (folder / 'go').exists(): time.sleep(0.02)\n"
+
+
+@pytest.mark.parametrize("when", ["before it leaves", "while it leaves", "after it has left"])
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_keeper_that_is_killed_has_another_one_take_its_place(script: Path, when: str, *, killed: bool) -> None:
+    """Wherever it is killed there is one life afterwards, with the settings that were asked for."""
+    last = "os.kill(os.getpid(), 9)" if killed else "sys.exit(0)"
+    first = {"before it leaves": f"{WAITS}leave(); {last}", "while it leaves": f"leave()\n{WAITS}{last}",
+             "after it has left": f"leave(); (folder / 'left').touch(); {last}"}[when]  # fmt: skip
+    program = started(script, first, f"arrive(); {LONG}", following=SMALL)
+    if when == "after it has left":
+        os.kill(program.note.keeper, signal.SIGSTOP)
+        _await(program.folder / "left")
+    if when == "while it leaves":
+        _await(program.folder / LEAVING)
+    kill_keeper(program)
+    later = Program.find(program.folder)
+    assert later.ensure_kept()
+    assert not later.ensure_kept()
+    assert later.exit_code() is None
+    (program.folder / "go").touch()
+    _await(program.folder / ARRIVED)
+    assert lived(script) == [(1, ""), (2, "small")]
+    assert not Program.find(program.folder).ensure_kept()
+    later.send(signal.SIGTERM)
+    assert later.wait(SECONDS) == 143
+
+
+def test_a_life_on_trial_is_taken_back_by_whichever_keeper_there_is(script: Path) -> None:
+    program = started(script, "leave()", f"arrive()\n{WAITS}sys.exit(3)", f"arrive(); {LONG}", following=SMALL)
+    _await(program.folder / ARRIVED)
+    kill_keeper(program)
+    assert program.ensure_kept()
+    (program.folder / "go").touch()
+    _await_life(program, 3)
+    _await(program.folder / ARRIVED)
+    assert lived(script) == [(1, ""), (2, "small"), (3, "")]
+    assert program.life.why == "it ended when the keeper that would know how had been killed"
+    program.kill()
+
+
+def test_a_keeper_that_is_killed_between_two_lives_has_the_next_one_started_once(script: Path) -> None:
+    """It had begun the next life, and had written down nothing but its settings."""
+    program = started(script, LONG, f"arrive(); {LONG}", following=SMALL)
+    note = program.note
+    _await(script.parent / "log")
+    while not lived(script):
+        time.sleep(0.02)
+    os.kill(note.keeper, signal.SIGSTOP)
+    os.kill(note.program, signal.SIGKILL)
+    (program.folder / "life.json").write_text(json.dumps({"number": 2, "action": 3, "settings": {"size": "small"},
+                                                          "former": {}, "within": 30.0, "trial": 30.0}))  # fmt: skip
+    kill_keeper(program)
+    assert program.ensure_kept()
+    _await(program.folder / ARRIVED)
+    assert lived(script) == [(1, ""), (2, "small")]
+    assert program.life.former == {}
+    program.kill()
+
+
+def test_one_that_is_killed_while_it_is_asked_to_leave_has_left(script: Path) -> None:
+    program = started(script, "os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
+    assert program.wait(SECONDS) == 0
+    assert lived(script) == [(1, ""), (2, "small")]
+
+
+def test_one_that_is_killed_when_nobody_asks_it_any_more_has_ended(script: Path) -> None:
+    """The settings were taken away again, as it cannot be relaunched."""
+    program = started(script, f"{WAITS}os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
+    program.withdraw()
+    (program.folder / "go").touch()
+    assert program.wait(SECONDS) == 137
+    assert lived(script) == [(1, "")]
+
+
+def test_settings_that_were_written_long_ago_are_nobodys_wish(script: Path) -> None:
+    program = started(script, f"{WAITS}os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
+    os.utime(program.folder / NEXT, (1.0, 1.0))
+    (program.folder / "go").touch()
+    assert program.wait(SECONDS) == 137
+    assert lived(script) == [(1, "")]
+
+
+@pytest.mark.parametrize(("last", "code", "lives"), [("sys.exit(0)", 0, 4), ("os.kill(os.getpid(), 9)", 137, 5)])
+def test_one_that_is_killed_on_its_way_back_comes_back_all_the_same(
+    script: Path, last: str, code: int, lives: int
+) -> None:
+    """A few times: a program that is always killed has another trouble than its sizes."""
+    kill = "os.kill(os.getpid(), 9)"
+    program = started(script, "leave()", "sys.exit(1)", kill, last, last, following=SMALL)
+    assert program.wait(SECONDS) == code
+    assert lived(script) == [(1, ""), (2, "small"), *((number, "") for number in range(3, lives + 1))]
+    assert program.life.why == "it ended with exit code 1"
+
+
+def test_batches_of_a_life_are_not_the_next_ones(script: Path) -> None:
+    """One that is relaunched again is not taken for one that is up."""
+    again = "(folder / 'next.json').write_text(json.dumps({'action': 4, 'settings': {}, 'within': 30., 'trial': 30.}))"
+    program = started(script, "leave()", f"arrive(); {again}; leave()", "sys.exit((folder / 'arrived.json').exists())",
+                      following=SMALL)  # fmt: skip
+    assert program.wait(SECONDS) == 0
+
+
 def test_a_controller_that_comes_later_reads_what_became_of_it(script: Path) -> None:
     program = started(script, "leave()", "arrive(); time.sleep(600)", following=SMALL)
     _await(program.folder / ARRIVED)
@@ -150,5 +263,12 @@ def test_a_controller_that_comes_later_reads_what_became_of_it(script: Path) -> 
 def _await(sign: Path) -> None:
     until = time.monotonic() + SECONDS
     while not sign.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def _await_life(program: Program, number: int) -> None:
+    until = time.monotonic() + SECONDS
+    while program.life.number != number or program.note.life != number:
         assert time.monotonic() < until
         time.sleep(0.02)

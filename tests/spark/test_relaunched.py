@@ -16,7 +16,8 @@ import pytest
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.adopted.command import understood
 from autotrascale.execute.spark.adopted.messages import Leave
-from autotrascale.execute.spark.adopted.program import Next, Program
+from autotrascale.execute.spark.adopted.program import Program
+from autotrascale.execute.spark.lives import Next
 from autotrascale.testing import standalone
 
 pytestmark = pytest.mark.spark

@@ -7,12 +7,13 @@ the answers are the same to the last digit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from autotrascale.analyze import metrics
 from autotrascale.analyze.facts import BatchFact, Mark, StageFact, TaskFact
+from autotrascale.analyze.slots import Stay, slots
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Operator, Topology
@@ -46,10 +47,11 @@ def batches_of(row: Row) -> list[BatchFact]:
     """All tasks of the window stand in its first batch: their sums do not care."""
     in_order = sorted(row["batches"], key=lambda batch: (batch["started_ms"], batch["batch"]))
     tasks = tuple(TaskFact(**task) for task in row["tasks"] or ())
-    return [_batch(row["run"], batch, tasks if at == 0 else ()) for at, batch in enumerate(in_order)]
+    stays = [Stay(**stay) for stay in row["executors"] or ()]
+    return [_batch(row["run"], batch, tasks if at == 0 else (), stays) for at, batch in enumerate(in_order)]
 
 
-def _batch(run: str, row: Row, tasks: tuple[TaskFact, ...]) -> BatchFact:
+def _batch(run: str, row: Row, tasks: tuple[TaskFact, ...], stays: Sequence[Stay]) -> BatchFact:
     plain = ("batch", "started_ms", "seconds", "input_records", "offered_seconds", "behind")
     return BatchFact(
         run=run,
@@ -57,6 +59,7 @@ def _batch(run: str, row: Row, tasks: tuple[TaskFact, ...]) -> BatchFact:
         marks={mark["key"]: _mark(mark["value"]) for mark in row["marks"] or ()},
         stages=tuple(StageFact(**stage) for stage in sorted(row["stages"], key=lambda stage: stage["stage"])),
         tasks=tasks,
+        slots=slots(stays, row["started_ms"], row["started_ms"] + row["seconds"] * 1000),
     )
 
 

@@ -34,13 +34,13 @@ from autotrascale.monitor.eventlog.files import find_files
 
 @dataclass(frozen=True)
 class Archive:
-    """The typed tables of all logs that were read. `staging`, `stages` and `batches` have their columns."""
+    """The typed tables of all logs that were read. `staging`, `stages`, `batches` and `windows` have their columns."""
 
     folder: str
     tasks: DataFrame
     stages: DataFrame
     batches: DataFrame
-    cores: DataFrame
+    executors: DataFrame
     damages: tuple[Damage, ...]
 
     def windows(self, seconds: float | None = 60.0, *, job: str = "", p_max: int | None = None) -> DataFrame:
@@ -50,7 +50,7 @@ class Archive:
         folder = f"{self.folder}/windows-{uuid4().hex}"
         placed = _kept(windows_.placed(self.stages, batches), f"{folder}/placed")
         sums = summed(placed.sparkSession, f"{self.folder}/tasks", f"{folder}/placed")
-        gathered = windows_.gathered(sums, placed, batches, self.cores)
+        gathered = windows_.gathered(sums, placed, batches, self.executors)
         return _kept(snapshots.table(gathered, p_max), f"{folder}/snapshots")
 
     def write(self, table: DataFrame, folder: str) -> None:
@@ -81,7 +81,8 @@ def read(spark: SparkSession, paths: Sequence[str], folder: str) -> Archive:
     named = record_batch([{"log": log, "log_name": name} for log, name in names.items()], batches_.NAMES)
     logs = spark.createDataFrame(pa.Table.from_batches([named]))
     batches = _kept(batches_.batches(staged, stages, logs), f"{folder}/batches")
-    return Archive(folder, staged.tasks, stages, batches, windows_.cores(staged.executors), (*unread, *broken))
+    executors = windows_.executors(staged.executors, staged.applications)
+    return Archive(folder, staged.tasks, stages, batches, executors, (*unread, *broken))
 
 
 @contextmanager

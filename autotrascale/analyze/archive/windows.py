@@ -3,6 +3,8 @@
     column                     of a window
     run, window, log, job      which
     cores                      what the executors had together at most
+    executors                  those that were there meanwhile: cores, came_ms, gone_ms; null where the log does not
+                               have its beginning
     operators                  the run's topology as it was seen: name, rank, stateful, upstream
     batches                    its batches
     stages                     their stages, each with the number of its batch
@@ -13,7 +15,7 @@ A run is cut from its first trigger on; what is left at its end, if less than ha
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from autotrascale.analyze.archive.staging import SUMMABLE
@@ -42,7 +44,7 @@ def placed(stages: DataFrame, batches: DataFrame) -> DataFrame:
     return stages.join(windows, ["log", "run", "batch"]).withColumn("home", fn.xxhash64(*_WINDOW, *_ROLE))
 
 
-def gathered(sums: DataFrame, placed: DataFrame, batches: DataFrame, cores: DataFrame) -> DataFrame:
+def gathered(sums: DataFrame, placed: DataFrame, batches: DataFrame, executors: DataFrame) -> DataFrame:
     """One row for each window. `sums` are those of its tasks."""
     stage = fn.struct("batch", "stage", *_ROLE, *_RAN)
     ran = placed.groupBy("log", *_WINDOW).agg(fn.collect_list(stage).alias("stages"))
@@ -62,7 +64,17 @@ def gathered(sums: DataFrame, placed: DataFrame, batches: DataFrame, cores: Data
         windows.join(ran, ["log", *_WINDOW])
         .join(_tasks(sums, placed), ["log", *_WINDOW], "left")
         .join(_topologies(placed), "run")
-        .join(cores, "log", "left")
+        .join(executors, "log", "left")
+        .withColumn("executors", _meanwhile())
+    )
+
+
+def _meanwhile() -> Column:
+    """Of the executors of a log, which may be those of months, the window's."""
+    begin = fn.array_min(fn.transform("batches", lambda batch: batch["started_ms"]))
+    end = fn.array_max(fn.transform("batches", lambda batch: batch["started_ms"] + batch["seconds"] * 1000))
+    return fn.filter(
+        "executors", lambda stay: (stay["came_ms"] < end) & (stay["gone_ms"].isNull() | (stay["gone_ms"] > begin))
     )
 
 
@@ -84,7 +96,24 @@ def _topologies(placed: DataFrame) -> DataFrame:
     return operators.groupBy("run").agg(fn.sort_array(fn.collect_list(row)).alias("operators"))
 
 
-def cores(executors: DataFrame) -> DataFrame:
+def executors(changes: DataFrame, applications: DataFrame) -> DataFrame:
+    """Of each log, from the coming and going that it tells of."""
+    return _cores(changes).join(_stays(changes, applications), "log", "left")
+
+
+def _stays(changes: DataFrame, applications: DataFrame) -> DataFrame:
+    came = fn.col("cores").isNotNull()
+    each = changes.groupBy("log", "executor").agg(
+        fn.max("cores").alias("cores"),
+        fn.min(fn.when(came, fn.col("at"))).alias("came_ms"),
+        fn.max(fn.when(~came, fn.col("at"))).alias("gone_ms"),
+    )
+    stay = fn.struct("cores", "came_ms", "gone_ms")
+    of_logs = each.where("cores is not null").groupBy("log").agg(fn.collect_list(stay).alias("executors"))
+    return of_logs.join(applications.select("log").distinct(), "log")
+
+
+def _cores(executors: DataFrame) -> DataFrame:
     """The most cores that the executors of each log had at one time."""
     own = Window.partitionBy("log", "executor")
     cores = fn.coalesce("cores", -fn.max("cores").over(own))

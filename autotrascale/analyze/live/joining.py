@@ -24,6 +24,7 @@ from autotrascale.analyze.naming import slim
 from autotrascale.analyze.plan_tree import Stage
 from autotrascale.analyze.progress import batch_of, offset, output_records, phases, report, states
 from autotrascale.analyze.roles import Job, StageRole, marked_roles, roles
+from autotrascale.analyze.slots import Stays
 from autotrascale.analyze.tasks import task_facts
 from autotrascale.monitor.eventlog import events
 
@@ -71,9 +72,11 @@ class Joiner:
         self._batches: dict[_Batch, _Open] = {}
         self._owners: dict[int, _Open] = {}  # by stage
         self._characters = self._tasks = 0  # of all that is open
+        self._stays = Stays()
 
     def take(self, event: Struct) -> Iterator[Fact]:
         """What this event completes."""
+        self._stays.take(event)
         match event:
             case events.FullTaskEnd():
                 self._task(event)
@@ -195,6 +198,7 @@ class Joiner:
             sources=tuple(source.description[:_LONGEST_TEXT] for source in progress.sources),
             sink=progress.sink.description[:_LONGEST_TEXT] if progress.sink else "",
             jobs_ms=tuple(sorted(opened.submitted)),
+            slots=self._stays.slots(batch.started_ms, batch.started_ms + batch.seconds * 1000),
         )
 
     def _ended(self, event: events.QueryTerminated) -> QueryEnded:

@@ -76,11 +76,12 @@ class QueryRun:
 
 
 class Watch(QueryRun):
-    """`poll` reads on. Facts of other runs are passed over: a query that was stopped still has lines to come."""
+    """`poll` reads on. Facts of other runs are passed over: a query that was stopped still has lines to come. `also` is
+    told of every event."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: Follower, also: Callable[[Struct], None] | None = None) -> None:
         super().__init__()
-        self._stream = FactStream(follower)
+        self._stream = FactStream(follower, also=also)
 
     def follow(self, run: str) -> None:
         """From now on, this run."""

@@ -55,11 +55,15 @@ class Windows:
 
     def measure(self, k: tuple[int, ...]) -> float:
         """The latency that the next window reads at k, in seconds; infinite where the job cannot keep up."""
+        return self.read(k)[0]
+
+    def read(self, k: tuple[int, ...]) -> tuple[float, Compiled, np.random.Generator]:
+        """The same, with the job as it was in that window, and its noise to come."""
         rng = np.random.default_rng([self._seed, _OF_NOISE, self.count])
         slow = self._slow()
         self.count += 1
         compiled = self.compiled if slow == 1 else self.compiled.slowed(slow)
-        return float(compiled.latency(k)[0] * np.exp(self.noise * self._deviate(rng)))
+        return float(compiled.latency(k)[0] * np.exp(self.noise * self._deviate(rng))), compiled, rng
 
     def _slow(self) -> float:
         waves = np.sin(2 * math.pi * self.count / np.array(_PERIODS) + self._phases)

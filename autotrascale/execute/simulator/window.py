@@ -62,6 +62,7 @@ def snapshot(
         throughput=compiled.offered * window.share,
         latency_seconds=window.latency_seconds,
         backlog_records=window.backlog_records,
+        slots=batch.slots if micro else None,
     )
 
 
@@ -79,7 +80,8 @@ def _operators(
     for i, (name, declared) in enumerate(topology.operators.items()):
         simulated = compiled.job.operators[name]
         records = _spread(compiled.demand[i] * window.share * window.seconds, k[i], share[i])
-        useful = records * state.service[0, i] * np.exp(compiled.job.noise * rng.standard_normal(k[i]))
+        noise = np.exp(compiled.job.noise * rng.standard_normal(k[i]))
+        useful = records * state.service[0, i] * noise
         if compiled.external[i] * window.share >= BINDING:
             useful = np.full(k[i], window.seconds)  # the limit behind it keeps every instance waiting on a call
         useful = np.minimum(useful, window.seconds)
@@ -95,8 +97,17 @@ def _operators(
             backlog_records=_backlog(compiled, window, name),
             arrival_cv2=simulated.arrival_cv2,
             service_cv2=simulated.service_cv2,
+            stage_seconds=_stage_seconds(compiled, float(state.utilisation[0, i]), window, float(noise.mean())),
         )
     return operators
+
+
+def _stage_seconds(compiled: Compiled, utilisation: float, window: Window, noise: float) -> float | None:
+    """Where the job runs in batches, whose stages take turns. A stage lasts as its tasks do, and so their noise is its
+    own."""
+    if compiled.job.execution != "micro-batch":
+        return None
+    return min(utilisation * window.share * window.seconds * noise, window.seconds)
 
 
 def _work(records_in: float, records_out: float, useful: float, window: float) -> Work:

@@ -48,6 +48,7 @@ class Note:
 
 class LiveSpark:
     simulated = False
+    measured = False  # what its executors use of their memory
 
     def __init__(self, settings: SparkSettings, source_rates: Mapping[str, float], home: Path) -> None:
         """One process at a time may use a `home`. It is made where there is none."""
@@ -56,7 +57,7 @@ class LiveSpark:
         self._home = home.resolve()
         self._lock = _claim(self._home)
         end_leftovers(str(self._home))
-        self._hosting = Hosting(self.settings, owner=str(self._home), trials=False)
+        self._hosting = Hosting(self.settings, owner=str(self._home), trials=False, measured=self.measured)
         self._query: Query | None = None
         self._own: dict[str, int] = {}  # instances of sources that have a number of their own, whatever was asked for
         self._why_down = "the job was never started"

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from autotrascale.analyze import metrics
+from autotrascale.analyze.executor_use import ExecutorUse
 from autotrascale.analyze.facts import BatchFact, Fact, QueryEnded
 from autotrascale.analyze.live.measuring import RATES_UNKNOWN, Measurer
 from autotrascale.analyze.live.watch import FactStream
@@ -35,13 +36,16 @@ class ReadOnlySparkJob:
 
     def __init__(
         self, name: str, topology: Topology, p_max: int, log: Path, clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = time.sleep, *, measured: bool = False,
     ) -> None:  # fmt: skip
-        """`log` is an application's `eventlog_v2_…` folder, or a folder of such, of which the newest is taken."""
+        """`log` is an application's `eventlog_v2_…` folder, or a folder of such, of which the newest is taken.
+        `measured`: what its executors use is kept, for whoever asks."""
+        self.use = ExecutorUse()
         self.name, self.topology, self.p_max = name, topology, p_max
         folder = application_folder(log, "--event-log")
         application = folder.name.removeprefix(_PREFIX)
-        self._stream = FactStream(Follower(folder.parent, application, consume=False, latest=True))
+        self._stream = FactStream(Follower(folder.parent, application, consume=False, latest=True),
+                                  also=self.use.take if measured else None)  # fmt: skip
         self._measurer = Measurer(name, topology, p_max)
         self._clock, self._sleep = clock, sleep
         self._run = ""

@@ -78,15 +78,16 @@ class Peaks:
     def of(cls, windows: Iterable[ExecutorWindow]) -> Peaks:
         return reduce(cls.adding, windows, cls())
 
-    def adding(self, window: ExecutorWindow) -> Peaks:
+    def adding(self, window: ExecutorWindow, *, starting: bool = False) -> Peaks:
+        """`starting`: slots catch up, and a heap that still grows is collected often; neither is the load's doing."""
         idle = not window.run_seconds and window.run_seconds is not None
         looked = None not in (window.heap_touched_mb, window.outside_mb, window.memory_mb)
         return Peaks(
             self.seconds + window.seconds,
             self.windows + 1,
             self.looked + looked,
-            _most(self.busy, window.busy),
-            self.gc_share if idle else _most(self.gc_share, window.gc_share),
+            self.busy if starting else _most(self.busy, window.busy),
+            self.gc_share if idle or starting else _most(self.gc_share, window.gc_share),
             max(self.heap_touched_mb, window.heap_touched_mb or 0.0),
             max(self.outside_mb, window.outside_mb or 0.0),
             max(self.memory_mb, window.memory_mb or 0.0),
@@ -102,12 +103,14 @@ class Peaks:
 @dataclass(frozen=True)
 class Evidence:
     """What there is to judge by: the latest of W, and the peaks of all. `raised`: how often the heap and the memory
-    beside it were raised at this load. `elastic`: executors come and go with the load, so slots are not judged."""
+    beside it were raised at this load. `leaked`: a leak was named in recent windows. `elastic`: executors come and go
+    with the load, so slots are not judged."""
 
     windows: tuple[ExecutorWindow, ...]
     peaks: Peaks
     services: Services = field(default_factory=Services)
     raised: int = 0
+    leaked: bool = False
     elastic: bool = False
 
     @property

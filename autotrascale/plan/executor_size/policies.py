@@ -16,6 +16,7 @@ Processing Applications at LinkedIn", HotCloud 2020, §4 and Table 1).
     W        windows since the sizes last changed, oldest first; the last n are recent
     g        share of the tasks' time in which their JVM collected garbage              [0, 1]
     h, o     heap touched, memory outside the heap; H, B what was given of each         MB
+    L        heap that lives: the least that was seen of it in use                      MB
     m, M     resident memory of an executor; H + B                                      MB
     u        share of the slots' time in which a task ran                               [0, 1]
     c        share of the tasks' time, less g, in which a core computed for them        [0, 1]
@@ -39,6 +40,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from autotrascale.domain.decision import Number, Reason
@@ -67,7 +69,7 @@ def judge(rules: Rules, evidence: Evidence) -> Verdict:
         if (buffered and policy in MEMORY_UP) or (evidence.elastic and policy in SLOTS):
             continue
         if (found := policy(rules, evidence)) is not None:
-            return found
+            return _leaked(evidence, found) if policy in MEMORY_UP else found
     return Verdict("none", Reason("hold-sizes-fit", _fit(rules, evidence)))
 
 
@@ -129,6 +131,16 @@ def _leaking(rules: Rules, evidence: Evidence, what: str, series: Sequence[float
     return Verdict("leak", reason, pressed.policy, pressed.resource, pressed.wanted)
 
 
+def _leaked(evidence: Evidence, found: Verdict) -> Verdict:
+    """What ends an executor that leaks makes it small again: for some windows nothing grows."""
+    if not evidence.leaked:
+        return found
+    if evidence.raised < _RAISES_OF_A_LEAK:
+        return replace(found, fault="leak")
+    text = f"{found.reason.text}; but it leaked before, and has been raised {evidence.raised} times: no size is right"
+    return Verdict("leak", Reason("hold-leak", text, found.reason.numbers))
+
+
 def buffering(rules: Rules, evidence: Evidence) -> bool:
     """Short of CPU: memory fills because the backlog does, while all slots compute. Nobody has died of it."""
     recent = _recent(rules, evidence)
@@ -145,20 +157,31 @@ def heap_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     so that a full heap alone says nothing."""
     now, last = evidence.sizes.heap_mb, evidence.last
     wanted = math.ceil(rules.factor * now)
-    numbers: dict[str, Number] = {"heap_mb": now, "wanted_mb": wanted}
     dead = sum(each.why == "heap" for each in last.lost) + last.out_of_heap
     if dead:
         text = f"{dead} executors or tasks ended for want of heap: {amount(now)} → {amount(wanted)} MB"
-        return Verdict("heap", Reason("P1-out-of-heap", text, {**numbers, "ended": dead}), "P1", "heap", wanted)
+        numbers: dict[str, Number] = {"heap_mb": now, "wanted_mb": wanted, "ended": dead}
+        return Verdict("heap", Reason("P1-out-of-heap", text, numbers), "P1", "heap", wanted)
     recent = _recent(rules, evidence)
     if recent is None or not all(_collects(rules, window) for window in recent):
         return None
     share = statistics.mean(window.gc_share or 0.0 for window in recent)
+    wanted = _heap_for(rules, now, share, recent)
     text = (
         f"tasks stand still for {percent(share)} of their time while garbage is collected{_how_often(recent)}, in a"
         f" heap that is full to {percent(max(_fill(window) for window in recent))}: {amount(now)} → {amount(wanted)} MB"
     )
-    return Verdict("heap", Reason("P1-heap", text, {**numbers, "gc_share": share}), "P1", "heap", wanted)
+    numbers = {"heap_mb": now, "wanted_mb": wanted, "gc_share": share}
+    return Verdict("heap", Reason("P1-heap", text, numbers), "P1", "heap", wanted)
+
+
+def _heap_for(rules: Rules, now: int, share: float, recent: Sequence[ExecutorWindow]) -> int:
+    """In which collections would take little: they take g / (1 − g) of the rest of the time, which falls as what is
+    free rises, H − L. By at most one step, and by at least what is worth a restart."""
+    known = [window.heap_least_mb for window in recent if window.heap_least_mb is not None]
+    alive = min([*known, float(now)]) if known else 0.0
+    times = min(share, 0.99) / (1 - min(share, 0.99)) * (1 - rules.gc_little) / rules.gc_little
+    return math.ceil(min(max(alive + (now - alive) * times, (1 + 2 * rules.worth) * now), rules.factor * now))
 
 
 def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:
@@ -176,7 +199,8 @@ def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     least = rules.factor if killed else 1 + 2 * rules.worth
     wanted = math.ceil(max(rules.margin * outside, least * sizes.beside_mb))
     wanted = min(wanted, math.ceil(rules.factor**2 * sizes.beside_mb))
-    why = f"{killed} executors were killed for their memory" if killed else f"executors use {amount(used)} MB"
+    dead = "an executor was" if killed == 1 else f"{killed} executors were"
+    why = f"{dead} killed for want of memory" if killed else f"executors use {amount(used)} MB"
     text = (
         f"{why}, of {amount(sizes.memory_mb)} MB with heap and all: beside the heap"
         f" {amount(sizes.beside_mb)} → {amount(wanted)} MB"
@@ -246,12 +270,14 @@ def parallelism_down(rules: Rules, evidence: Evidence) -> Verdict | None:
 
 def heap_down(rules: Rules, evidence: Evidence) -> Verdict | None:
     """P6. "By bounding the heap-allocation using heap-committed": what was touched stays, with a margin. Where what is
-    outside has taken room of the heap's, that stays too."""
+    outside has taken room of the heap's, that stays too. A JVM collects young objects however large its heap is; where
+    it did so for long, as much is left as P1 calls not full."""
     now, peaks = evidence.sizes.heap_mb, evidence.peaks
     most, outside, share = peaks.heap_touched_mb, peaks.outside_mb, peaks.gc_share
-    if not _calm(rules, evidence) or not peaks.memory_known or share is None or share > rules.gc_little:
+    if not _calm(rules, evidence) or not peaks.memory_known or share is None:
         return None
-    wanted = math.ceil(max(rules.margin * most, rules.margin * (most + outside) - evidence.sizes.beside_mb))
+    room = rules.margin if share <= rules.gc_little else max(rules.margin, 1 / rules.heap_full)
+    wanted = math.ceil(max(room * most, rules.margin * (most + outside) - evidence.sizes.beside_mb))
     if wanted > (1 - rules.worth) * now:
         return None
     text = f"{amount(most)} MB of a heap of {amount(now)} MB were ever touched: {amount(now)} → {amount(wanted)} MB"

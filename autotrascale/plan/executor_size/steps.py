@@ -36,6 +36,7 @@ from autotrascale.plan.words import amount, percent, seconds
 What = Literal["asked", "relaunched", "seen", "kept", "taken-back", "given-up"]
 DAY = 86_400.0
 SAME = 0.25
+STARTING = 3  # windows, after sizes changed
 MOST_WINDOWS = 288  # that are kept as they are; of all others their peaks
 
 
@@ -95,11 +96,13 @@ class Bound:
 @dataclass(frozen=True)
 class State:
     """The latest `windows` since the sizes last changed and the `peaks` of all of them; `before` are some of those that
-    came before the change on trial. `seen`: how many there are."""
+    came before the change on trial. `seen`: how many there are; for `leaked` more
+    windows it is known that one was named."""
 
     windows: tuple[ExecutorWindow, ...] = ()
     peaks: Peaks = field(default_factory=Peaks)
     seen: int = 0
+    leaked: int = 0
     before: tuple[ExecutorWindow, ...] = ()
     services: Services = field(default_factory=Services)
     in_flight: Action | None = None
@@ -122,6 +125,8 @@ def step(
     if state.in_flight is not None:
         return _following(rules, quota, state, window)
     verdict = judge(rules, _evidence(rules, state))
+    if verdict.fault == "leak":
+        state = replace(state, leaked=rules.recent)
     if verdict.resource is None:
         return state, verdict, ()
     wished = _wished(rules, state, verdict)
@@ -159,15 +164,23 @@ def relaunched(state: State, life: int, still_seconds: float, at: float) -> tupl
     return replace(state, in_flight=action), (action,)
 
 
-def went_back(state: State, life: int, why: str, at: float) -> tuple[State, tuple[Action, ...]]:
-    """The program did not do with the sizes that are in flight, and was started with the old ones again."""
-    action = state.in_flight
+def went_back(
+    state: State, life: int, why: str, at: float, action: Action | None = None
+) -> tuple[State, tuple[Action, ...]]:
+    """The program did not do with the sizes that are in flight, or with those of an earlier `action`, and was started
+    with the old ones again. What grew from them has nothing left to grow from."""
+    flying = state.in_flight
+    action = action or flying
     if action is None:
         return state, ()
     text = f"{why}: started again with the sizes of before, as life {life}"
     reason = Reason("worse-start", text, {"life": life})
     taken = replace(action, what="taken-back", at=at, reason=reason, load=_load(state.before or state.windows))
-    return replace(_ended(state, taken), in_flight=None), (taken,)
+    said: tuple[Action, ...] = (taken,)
+    if flying is not None and flying.number != action.number:
+        gone = Reason("given-up", "the sizes that it grew from were taken back")
+        said = (taken, replace(flying, what="given-up", at=at, reason=gone))
+    return replace(_ended(state, taken), in_flight=None), said
 
 
 def recalled(actions: Iterable[Action], *, elastic: bool = False) -> State:
@@ -186,7 +199,8 @@ def recalled(actions: Iterable[Action], *, elastic: bool = False) -> State:
 def _seeing(state: State, window: ExecutorWindow, services: dict[str, float]) -> State:
     same = not state.windows or state.alike(state.windows[-1].sizes, window.sizes)
     windows = (*state.windows[-MOST_WINDOWS + 1 :], window) if same else (window,)
-    peaks = (state.peaks if same else Peaks()).adding(window)
+    seen = state.seen if same else 0
+    peaks = (state.peaks if same else Peaks()).adding(window, starting=seen < STARTING)
     before = state.before if same else state.windows
     # Services are told of with the newest backlog, as in the control loop.
     backlog = max(window.behind) if window.behind else None
@@ -194,7 +208,8 @@ def _seeing(state: State, window: ExecutorWindow, services: dict[str, float]) ->
         state,
         windows=windows,
         peaks=peaks,
-        seen=state.seen + 1 if same else 1,
+        seen=seen + 1,
+        leaked=max(0, state.leaked - 1) if same else 0,
         before=before,
         services=state.services.adding(backlog, services),
     )
@@ -204,7 +219,7 @@ def _evidence(rules: Rules, state: State) -> Evidence:
     raised = [bound for bound in state.bounds if bound.too_small and bound.resource in ("heap", "beside")]
     load = _load(state.windows[-rules.recent :])
     count = sum(_same(bound.load, load) for bound in raised)
-    return Evidence(state.windows, state.peaks, state.services, count, elastic=state.elastic)
+    return Evidence(state.windows, state.peaks, state.services, count, leaked=state.leaked > 0, elastic=state.elastic)
 
 
 def _following(
@@ -254,8 +269,11 @@ def _ended(state: State, action: Action) -> State:
 def _worse(
     rules: Rules, action: Action, before: Sequence[ExecutorWindow], after: Sequence[ExecutorWindow]
 ) -> Reason | None:
-    """An end for want of memory, at once; else collections, or time for each record, over windows at the same load."""
+    """An end for want of memory, at once; else collections, or time for each record, over windows at the same load.
+    More memory makes no record dearer: what took longer after it had a state that grew, or batches that were small."""
     down = not action.up
+    if action.up and action.resource in ("heap", "beside"):
+        return None
     if down and (dead := sum(map(died, after))):
         text = "executors or tasks ended for want of memory after it: taken back"
         return Reason("worse-out-of-memory", text, {"windows": dead})

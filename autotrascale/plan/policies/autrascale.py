@@ -77,7 +77,7 @@ class AuTraScale:
             return None, [Reason("hold-no-latency", text, {"statistic": target.statistic})]
         study = self._study(snapshot, sized, target)
         study.tell([running[name] for name in names], latency=max(measured, LEAST_LATENCY),
-                   throughput=snapshot.throughput)  # fmt: skip
+                   throughput=snapshot.throughput, sizing=sized)  # fmt: skip
         numbers: dict[str, Number] = {
             "latency_seconds": measured, "target_seconds": target.latency_seconds, "score": study.best.score,
             "threshold": study.benefit.threshold,

@@ -32,10 +32,11 @@ from autotrascale.domain.job import MOST
 from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.search import score_process, surrogate
 from autotrascale.plan.search.acquisition import benefit_moments
+from autotrascale.plan.search.data import Readings
 from autotrascale.plan.search.lattice import Lattice, Point
-from autotrascale.plan.search.runs import Run
+from autotrascale.plan.search.runs import Measured, Run
 from autotrascale.plan.search.score import Benefit
-from autotrascale.plan.search.surrogate import Posterior, Readings
+from autotrascale.plan.search.surrogate import Posterior
 from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
@@ -58,6 +59,7 @@ class Sample:
     latency: float | None
     score: float
     windows: int = 1
+    measured: Measured | None = None
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ class BenefitModel(Displayed):
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        return tuple(Run(sample.k, sample.latency, windows=sample.windows) for sample in self.samples)
+        return tuple(Run(s.k, s.latency, windows=s.windows, measured=s.measured) for s in self.samples)
 
     @cached_property
     def readings(self) -> Readings:
@@ -179,6 +181,12 @@ class BenefitModel(Displayed):
     def alone(self) -> BenefitModel:
         """This model without those it was built on."""
         return replace(self, ancestors=(), correlation=())
+
+    def as_older(self) -> BenefitModel:
+        """Less what programs did not know that only kept latencies: they refuse keys that they do not know."""
+        samples = tuple(replace(sample, measured=None) for sample in self.samples)
+        ancestors = tuple(ancestor.as_older() for ancestor in self.ancestors)
+        return replace(self, samples=samples, ancestors=ancestors, sizing=replace(self.sizing, slots=None))
 
     def to_json(self) -> str:
         return json.dumps(_as_data(self), allow_nan=False)
@@ -217,13 +225,19 @@ def readings_of(samples: Sequence[Sample], latency_target: float, sizing: Sizing
         log_ratio=tuple(failed if each is None else each for each in y),
         weight=tuple(FAILED_WEIGHT if s.latency is None else 1 / s.windows for s in samples),
         failed=tuple(s.latency is None for s in samples),
+        measured=tuple(s.measured for s in samples),
+        latency_target=latency_target,
     )
 
 
 def samples_of(runs: Sequence[Run], benefit: Benefit) -> tuple[Sample, ...]:
     return tuple(
         Sample(
-            run.parallelism, run.latency, float(benefit.score(run.parallelism, run.latency or math.inf)), run.windows
+            run.parallelism,
+            run.latency,
+            float(benefit.score(run.parallelism, run.latency or math.inf)),
+            run.windows,
+            run.measured,
         )
         for run in runs
     )
@@ -237,13 +251,19 @@ def _check_sample(place: str, sample: Sample, lattice: Lattice) -> None:
     checks.optional(checks.positive, f"{place}latency", sample.latency)
     checks.share(f"{place}score", sample.score)
     checks.count(f"{place}windows", sample.windows)
+    if sample.measured is not None:
+        _check_loads(sample.measured.loads, len(sample.k), f"{place}measured.")
+        for i, load in enumerate(sample.measured.loads):
+            checks.positive(f"{place}measured.loads[{i}]", load)
+        checks.optional(checks.positive, f"{place}measured.fixed", sample.measured.fixed)
 
 
 # --- writing JSON -----------------------------------------------------------------------------------------------
 
 
 def _as_data(model: BenefitModel) -> dict[str, Any]:
-    """Of the sizing, what a reader needs: the lattice, and what latency is expected to follow."""
+    """Of the sizing, what a reader needs: the lattice, and what latency is expected to follow. Keys that older programs
+    do not know are there only where they hold something."""
     sizing = model.sizing
     return {
         "kind": model.kind,
@@ -253,22 +273,28 @@ def _as_data(model: BenefitModel) -> dict[str, Any]:
         "latency_target": model.latency_target,
         "alpha": model.alpha,
         "over_allocation": model.over_allocation,
-        "samples": [asdict(sample) for sample in model.samples],
+        "samples": [_known(asdict(sample), "measured") for sample in model.samples],
         "theta": model.theta,
         "loads": sizing.hottest if sizing.measured else None,
         "execution": sizing.execution,
         "overhead": sizing.overhead,
+        **_known({"slots": sizing.slots}, "slots"),
         "correlation": model.correlation,
         "ancestors": [_as_data(ancestor) for ancestor in model.ancestors],
         "version": model.version,
     }
 
 
+def _known(values: dict[str, Any], name: str) -> dict[str, Any]:
+    """Without `name` where it is None."""
+    return {key: value for key, value in values.items() if key != name or value is not None}
+
+
 # --- reading JSON -----------------------------------------------------------------------------------------------
 # Models are read inside the planning core, which knows no schema library; a model is flat enough to do without.
 
 
-_FLAT = {"floor", "p_max", "loads", "execution", "overhead"}  # what stands for the sizing in JSON
+_FLAT = {"floor", "p_max", "loads", "execution", "overhead", "slots"}  # what stands for the sizing in JSON
 
 
 def _model(data: Any, place: str) -> BenefitModel:
@@ -290,28 +316,38 @@ def _sizing(values: dict[str, Any]) -> Sizing:
     """Taken out of the flat keys."""
     floor, upper, loads = values.pop("floor"), values.pop("p_max"), values.pop("loads", None)
     execution, overhead = values.pop("execution", None), values.pop("overhead", 0.0)
+    slots = values.pop("slots", None)
     lattice = Lattice.between(floor, upper)
     _check_loads(loads, len(floor))
     return Sizing.of_loads(
-        lattice.lower, lattice.upper, loads, rate=values["rate"], execution=execution, overhead=overhead
+        lattice.lower, lattice.upper, loads, rate=values["rate"], execution=execution, overhead=overhead, slots=slots
     )
 
 
-def _check_loads(loads: Sequence[float] | None, operators: int) -> None:
+def _check_loads(loads: Sequence[float] | None, operators: int, place: str = "") -> None:
     if loads is None:
         return
     if len(loads) != operators:
-        raise InputError("loads", f"must be {operators} numbers", seen=loads, remedy="give one for each operator")
+        raise InputError(
+            f"{place}loads", f"must be {operators} numbers", seen=loads, remedy="give one for each operator"
+        )
     for i, load in enumerate(loads):
-        checks.non_negative(f"loads[{i}]", load)
+        checks.non_negative(f"{place}loads[{i}]", load)
         if load > MOST:
-            raise InputError(f"loads[{i}]", f"is above {MOST}", seen=load, remedy="give instances, not records")
+            raise InputError(f"{place}loads[{i}]", f"is above {MOST}", seen=load, remedy="give instances, not records")
 
 
 def _sample(data: Any, place: str) -> Sample:
     values = _keys(data, place, Sample)
     values["k"] = _numbers(values["k"], f"{place}.k")
+    if values.get("measured") is not None:
+        values["measured"] = _measured(values["measured"], f"{place}.measured")
     return Sample(**values)
+
+
+def _measured(data: Any, place: str) -> Measured:
+    values = _keys(data, place, Measured)
+    return Measured(_numbers(values["loads"], f"{place}.loads"), values.get("fixed"))
 
 
 def _keys(data: Any, place: str, kind: type[Any]) -> dict[str, Any]:
@@ -325,7 +361,7 @@ def _keys(data: Any, place: str, kind: type[Any]) -> dict[str, Any]:
             )
     needed = ["samples", "k", "latency", "score", "kind", "rate", "floor", "p_max", "latency_target", "alpha",
               "over_allocation", "theta"]  # fmt: skip
-    for name in needed:
+    for name in ["loads"] if kind is Measured else needed:
         if name in known and name not in data:
             raise InputError(f"{place}.{name}", "is missing", remedy="export the model again")
     return dict(data)

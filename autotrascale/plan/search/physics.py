@@ -8,9 +8,11 @@ other. With its derivatives it is the mean of the surrogate's process, and doubt
     q         the rate, over the present one
     load_i    instances that i needs at the floor and the present rate, times e^{e_i}            as measured
     g_i       what its useful time grows by: (1 − p_i + p_i k_i/k'_i) (1 − P + P K)               p, P small
+    δ_i, n    what is known of loads beyond that (`measured_loads`); slots, where known           measured
     ρ_i       q · load_i · g_i / k_i, the share of its time that an instance of i is busy
     c, κ      level of log latency; what it gains for each e-fold of the rate                     κ near 0
     f, t, s   what a record pays whatever k is; … that grows with K (tasks); … with K² (pairs)    weights e^f, e^t, e^s
+    o, a      what a batch costs beside its operators; latency over the time of a batch           a near 1.5
     a_i       log share of operator i in the latency, over its share in the work
     w, u      weight of waiting; u → 0: one queue for all instances of an operator, → 1: one for each
 
@@ -21,14 +23,18 @@ Pipelined (Sakasegawa's M/M/k where u = 0, k queues where u = 1):
 
 Micro-batches, whose stages take turns and whose partitions cost something each:
 
-    m = c + κ ln q + ln[ e^f + (1/N) Σ_i e^{a_i} k_i/k'_i ] − ln(1 − Σ_i ρ_i)
+    m = c + κ ln q + ln[ e^f + (1/N) Σ_i e^{a_i} k_i/k'_i ] − ln(1 − Σ_i ⌈k_i/n⌉ ρ_i)
+    o = e^{c − ln a} [ e^f + (1/N) Σ_i e^{a_i} k_i/k'_i ]
 
-p, P and u lie in (0, 1), and β holds their logits: more instances never make an operator's work less. Beyond saturation
-1 − ρ is bent so that it stays above zero: what cannot keep up is very late, and the more so the more it lacks.
+Everywhere load_i stands for load_i e^{δ_i}. The logit of p_i is a number of the whole job, for a machine that gets
+slower does so for all of it, and one of the operator. p, P and u lie in (0, 1), and β holds their logits: more of them
+never make an operator's work less. Beyond saturation 1 − ρ is bent so that it stays above zero: what cannot keep up is
+very late, and the more so the more it lacks.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,26 +44,28 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from autotrascale.domain.snapshot import Execution
+from autotrascale.plan.search.measured_loads import LEAST_LOAD
 from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
 
 SOFT = 0.03  # how close to saturation 1 − ρ begins to bend
 SATURATED = 12.0  # from so many times SOFT beyond it, softplus is e to the power of its argument, to six digits
-MEASURED, GUESSED = 0.06, 0.35  # spread of e: of loads that a window measured, of loads guessed from a floor
-LEAST_LOAD = 1e-3
+MEASURED, GUESSED = 0.15, 0.35  # spread of e: of loads that a window measured, of loads guessed from a floor
 LEAST_OVERHEAD, MOST_OVERHEAD = 0.05, 0.95  # a batch whose overhead nobody measured has some, and does some work
 
 # Median and spread of the numbers in β, those that come once for each operator first. They are near to what
 # `experiments/search_choices/priors.py` finds on many simulated jobs. Where they are narrower (crowding, rate), wider
 # ones made starts from a model of another rate worse (`benchmarks/transfer_bench.py`).
 Prior = tuple[float, float]
-EACH: Mapping[str, Prior] = {"load": (0.0, MEASURED), "growth": (-2.4, 1.1), "share": (0.0, 0.7)}
-ONCE: Mapping[str, Prior] = {"crowding": (-4.0, 1.5), "level": (0.0, 1.5), "rate": (0.0, 0.1)}
+EACH: Mapping[str, Prior] = {"load": (0.0, MEASURED), "growth": (0.0, 0.8), "share": (0.0, 0.7)}
+ONCE: Mapping[str, Prior] = {
+    "contention": (-2.4, 1.3), "crowding": (-4.0, 1.5), "level": (0.0, 3.0), "rate": (0.0, 0.1),
+}  # fmt: skip
 PIPELINED: Mapping[str, Prior] = {
     "always": (1.0, 1.1), "tasks": (-2.9, 0.8), "pairs": (-3.5, 1.4), "waiting": (0.4, 1.2), "apart": (-0.8, 1.5),
 }  # fmt: skip
-BATCHES: Mapping[str, Prior] = {"fixed": (1.0, 1.0)}
+BATCHES: Mapping[str, Prior] = {"fixed": (1.0, 1.0), "ratio": (math.log(1.5), 0.1)}
 MIXED: Prior = (0.5, 0.35)  # weight of the pipelined picture where nobody knows which one holds
 
 
@@ -71,6 +79,7 @@ class Physics:
     loads: tuple[float, ...]
     turns: tuple[float, ...]
     measured: bool
+    slots: int | None = None
 
     @classmethod
     def of(cls, sizing: Sizing) -> Physics:
@@ -82,7 +91,7 @@ class Physics:
             execution = "micro-batch" if busy <= 1 else "pipelined"
         if execution == "micro-batch" and not sizing.measured:
             loads = turns
-        return cls(execution, sizing.floor, loads, turns, sizing.measured)
+        return cls(execution, sizing.floor, loads, turns, sizing.measured, sizing.slots)
 
     # -- β ------------------------------------------------------------------------------------------------------------
 
@@ -115,7 +124,7 @@ class Physics:
     def busier(self) -> NDArray[np.bool_]:
         """Which numbers of β make operators busier, the larger they are, and so only ever add to the latency."""
         found = np.zeros(len(self.centre), dtype=bool)
-        for name in ("load", "growth", "crowding"):
+        for name in ("load", "growth", "contention", "crowding"):
             found[self.places[name]] = True
         return found
 
@@ -129,13 +138,18 @@ class Physics:
         """ln(q · load_i · g_i) (n, N), and its derivatives (n, N, P)."""
         own, total = self._relative(ks)
         at, operators = self.places, np.arange(len(self.floor))
-        grown, by_growth = _grown(own, beta[at["growth"]])
+        grown, by_growth = _grown(own, beta[at["growth"]] + beta[at["contention"]])
         crowded, by_crowding = _grown(total, beta[at["crowding"]])
         rows = np.zeros((len(ks), len(self.floor), len(beta)))
         rows[:, operators, at["load"].start + operators] = 1.0
         rows[:, operators, at["growth"].start + operators] = by_growth
+        rows[:, :, at["contention"].start] = by_growth
         rows[:, :, at["crowding"].start] = by_crowding
-        return self._loaded(log_q, beta, grown + crowded), rows
+        return self._loaded(log_q, beta, grown + crowded + self._waves(ks)), rows
+
+    def _waves(self, ks: Floats) -> Floats | float:
+        """ln of the rounds in which a stage of so many tasks runs."""
+        return 0.0 if self.slots is None or self.execution != "micro-batch" else np.log(np.ceil(ks / self.slots))
 
     def _loaded(self, log_q: Floats, beta: Floats, grown: Floats) -> Floats:
         return np.asarray(np.log(self.loads) + log_q[:, None] + beta[self.places["load"]] + grown)
@@ -147,28 +161,35 @@ class Physics:
 
     # -- latency ------------------------------------------------------------------------------------------------------
 
-    def latency(self, ks: ArrayLike, log_q: ArrayLike, beta: Floats) -> tuple[Floats, Floats]:
-        """m (n,) and ∂m/∂β (n, P)."""
+    def latency(
+        self, ks: ArrayLike, log_q: ArrayLike, beta: Floats, beyond: Floats | float = 0.0
+    ) -> tuple[Floats, Floats, Floats]:
+        """m (n,), ∂m/∂β (n, P), and ∂m/∂ log load (n, N). `beyond`: log of what loads are over what the numbers say."""
         k, q = np.asarray(ks, dtype=float), np.asarray(log_q, dtype=float)
         at = self.places
         if self.execution == "micro-batch":
-            value, slope = self._batches(k, q, beta)
+            value, slope, by_load = self._batches(k, q, beta, beyond)
         elif self.execution == "pipelined":
-            value, slope = self._pipelined(k, q, beta)
+            value, slope, by_load = self._pipelined(k, q, beta, beyond)
         else:
-            (one, by_one), (two, by_two) = self._pipelined(k, q, beta), self._batches(k, q, beta)
+            one, by_one, load_one = self._pipelined(k, q, beta, beyond)
+            two, by_two, load_two = self._batches(k, q, beta, beyond)
             weight = float(beta[at["mixed"]][0])
             value, slope = weight * one + (1 - weight) * two, weight * by_one + (1 - weight) * by_two
+            by_load = weight * load_one + (1 - weight) * load_two
             slope[:, at["mixed"].start] = one - two
         slope[:, at["level"].start] = 1.0
         slope[:, at["rate"].start] = q
-        return value + beta[at["level"]] + beta[at["rate"]] * q, slope
+        return value + beta[at["level"]] + beta[at["rate"]] * q, slope, by_load
 
-    def _pipelined(self, k: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    def _pipelined(
+        self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float
+    ) -> tuple[Floats, Floats, Floats]:
         at, (own, total) = self.places, self._relative(k)
         always, tasks, pairs, waiting, logit = (float(beta[at[name]][0]) for name in PIPELINED)
         apart = float(expit(logit))
         (grown, by_growth), (crowded, by_crowding) = self._growth(own, total, beta)
+        grown = grown + beyond
         log_rho = self._loaded(log_q, beta, grown + crowded) - np.log(k)
         spare, steepness = _spare(np.exp(log_rho))
         pooled = np.sqrt(2 * (k + 1)) - 1
@@ -187,17 +208,19 @@ class Physics:
         slope = np.zeros((len(k), len(beta)))
         slope[:, at["load"]] = busier
         slope[:, at["growth"]] = (busier + both) * by_growth
+        slope[:, at["contention"].start] = ((busier + both) * by_growth).sum(axis=1)
         slope[:, at["crowding"].start] = ((busier + both) * by_crowding).sum(axis=1)
         slope[:, at["share"]] = both
         slope[:, at["always"].start : at["pairs"].stop] = parts
         slope[:, at["waiting"].start] = waited.sum(axis=1)
         by_apart = (waited * ((1 - pooled) * log_rho + np.log(k))).sum(axis=1)
         slope[:, at["apart"].start] = apart * (1 - apart) * by_apart
-        return value, slope
+        return value, slope, busier + both
 
-    def _batches(self, k: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    def _batches(self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float) -> tuple[Floats, Floats, Floats]:
         at, (own, total) = self.places, self._relative(k)
         (grown, by_growth), (crowded, by_crowding) = self._growth(own, total, beta)
+        grown = grown + beyond + self._waves(k)
         load = self._loaded(log_q, beta, grown + crowded)
         if self.execution is None:
             load = load + np.log(self.turns) - np.log(self.loads)
@@ -210,13 +233,29 @@ class Physics:
         slope = np.zeros((len(k), len(beta)))
         slope[:, at["load"]] = busier
         slope[:, at["growth"]] = busier * by_growth
+        slope[:, at["contention"].start] = (busier * by_growth).sum(axis=1)
         slope[:, at["crowding"].start] = (busier * by_crowding).sum(axis=1)
         slope[:, at["share"]] = each / whole[:, None]
         slope[:, at["fixed"].start] = fixed / whole
-        return np.log(whole) - spare, slope
+        return np.log(whole) - spare, slope, busier
+
+    def fixed_cost(self, ks: Floats, beta: Floats) -> tuple[Floats, Floats]:
+        """ln(o / l_t), what a batch costs beside its operators, and its derivatives."""
+        at, (own, _) = self.places, self._relative(ks)
+        fixed = np.exp(float(beta[at["fixed"]][0]))
+        each = np.exp(beta[at["share"]]) * own / len(self.floor)
+        whole = fixed + each.sum(axis=1)
+        slope = np.zeros((len(ks), len(beta)))
+        slope[:, at["level"].start] = 1.0
+        slope[:, at["share"]] = each / whole[:, None]
+        slope[:, at["fixed"].start] = fixed / whole
+        slope[:, at["ratio"].start] = -1.0
+        return np.log(whole) + beta[at["level"]] - beta[at["ratio"]], slope
 
     def _growth(self, own: Floats, total: Floats, beta: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        return _grown(own, beta[self.places["growth"]]), _grown(total, beta[self.places["crowding"]])
+        return _grown(own, beta[self.places["growth"]] + beta[self.places["contention"]]), _grown(
+            total, beta[self.places["crowding"]]
+        )
 
 
 def batch_loads(floor: tuple[int, ...], overhead: float) -> tuple[float, ...]:

@@ -9,9 +9,36 @@ from autotrascale.domain import checks
 from autotrascale.domain.displayed import Displayed
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.search.lattice import Point
+from autotrascale.plan.sizing.sizing import Sizing
 
 # An engine that counts whole milliseconds may read zero; nothing takes less than a microsecond.
 LEAST_LATENCY = 1e-6
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a window says of the job beside its latency: the loads of its operators at that parallelism and, where it
+    runs in batches, the seconds that a batch takes beside them."""
+
+    loads: tuple[float, ...]
+    fixed: float | None = None
+
+    @classmethod
+    def of(cls, sizing: Sizing | None) -> Measured | None:
+        """None where the load of an operator is not known."""
+        if sizing is None or None in sizing.load or min(sizing.hottest) <= 0:
+            return None
+        return cls(sizing.hottest, sizing.fixed_seconds or None)
+
+    def again(self, other: Measured, windows: int) -> Measured:
+        loads = tuple(_mean(mine, theirs, windows) for mine, theirs in zip(self.loads, other.loads, strict=True))
+        known = self.fixed is not None and other.fixed is not None
+        return Measured(loads, _mean(self.fixed or 0.0, other.fixed or 0.0, windows) if known else None)
+
+
+def _mean(mine: float, other: float, windows: int) -> float:
+    """Of so many windows and one more, in the logarithm."""
+    return math.exp((windows * math.log(mine) + math.log(other)) / (windows + 1))
 
 
 @dataclass(frozen=True)
@@ -25,6 +52,7 @@ class Run(Displayed):
     latency: float | None
     throughput: float | None = None
     windows: int = 1
+    measured: Measured | None = None
 
     @property
     def failed(self) -> bool:
@@ -32,11 +60,16 @@ class Run(Displayed):
 
     def again(self, other: Run) -> Run:
         """This run with one more window of it. A window that failed outweighs those that did not."""
+        windows, measured = self.windows + 1, self._measured_again(other)
         if self.latency is None or other.latency is None:
-            return Run(self.parallelism, None, other.throughput, self.windows + 1)
-        total = self.windows * math.log(self.latency) + math.log(other.latency)
-        latency = math.exp(total / (self.windows + 1))
-        return replace(self, latency=latency, throughput=other.throughput, windows=self.windows + 1)
+            return Run(self.parallelism, None, other.throughput, windows, measured)
+        latency = _mean(self.latency, other.latency, self.windows)
+        return replace(self, latency=latency, throughput=other.throughput, windows=windows, measured=measured)
+
+    def _measured_again(self, other: Run) -> Measured | None:
+        if self.measured is None or other.measured is None:
+            return self.measured or other.measured
+        return self.measured.again(other.measured, self.windows)
 
 
 @dataclass(frozen=True)
@@ -52,15 +85,17 @@ class Best(Displayed):
     trusted: bool = False
 
 
-def checked_run(k: Point, latency: float | None, throughput: float | None, failed: bool) -> Run:
+def checked_run(
+    k: Point, latency: float | None, throughput: float | None, failed: bool, measured: Measured | None = None
+) -> Run:
     """A run from what `tell` was handed, checked."""
     if throughput is not None:
         checks.non_negative("throughput", throughput)
     if failed:
-        return Run(k, None, throughput)
+        return Run(k, None, throughput, measured=measured)
     if latency is None:
         raise InputError("latency", "is missing", remedy="give seconds, or say failed=True")
     if latency == math.inf:
         raise InputError("latency", "must be finite", seen=latency, remedy="say failed=True for a run that fell behind")
     checks.positive("latency", latency)
-    return Run(k, float(latency), throughput)
+    return Run(k, float(latency), throughput, measured=measured)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,7 @@ from autotrascale.plan.search.benefit_model import (
     readings_of,
     samples_of,
 )
+from autotrascale.plan.search.data import FARTHEST
 from autotrascale.plan.search.lattice import Lattice, Point, Pool
 from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
@@ -58,6 +60,7 @@ EPSILON_WARM = 2.0  # … and when a source model has explored already, so that 
 EPSILON = 0.4  # ε: what acceptance is worth by itself, beside the resources saved
 LEAST_MISS = 0.01  # log ratio that a run is taken to have while it is not back
 LIKELY = 0.6  # a run is preferred for its score among those this likely to meet the target
+RATIOS = (0.9, 0.8, 0.7)
 HINTS = 3  # the best runs so far, around which the next one is looked for too
 BEYOND_RULE = 0.005  # worth of meeting the target outside the stop rule: for when hardly anything inside it can
 HOPELESS = 0.01  # the stop rule is given up when nothing that it allows is likelier than this to meet the target
@@ -90,7 +93,7 @@ class Search:
     def expected(self, runs: Sequence[Run], k: Point) -> Run:
         """Its mean, and at least a little over the target: what is not back yet is not to end the search."""
         mean = float(self._posterior(tuple(runs)).log_ratio([k])[0][0])
-        return Run(k, self.benefit.latency_target * math.exp(min(max(mean, LEAST_MISS), surrogate.FARTHEST)))
+        return Run(k, self.benefit.latency_target * math.exp(min(max(mean, LEAST_MISS), FARTHEST)))
 
     def accepted(self, runs: Sequence[Run]) -> Run | None:
         """The best run that meets the stop rule and whose true latency can be trusted to."""
@@ -190,16 +193,28 @@ class Search:
         scores = {run: float(self.benefit.score(run.parallelism, run.latency or math.inf)) for run in trusted}
         return max(trusted, key=lambda run: scores[run]).parallelism if trusted else None
 
-    def _balanced(self) -> Point:
+    @cached_property
+    def _carried(self) -> list[Point]:
+        """What the sources ran, as much over this floor as it was over theirs, and as it was."""
+        found: dict[Point, None] = {}
+        for model in self.sources:
+            for run in sorted(model.runs, key=lambda run: run.latency or math.inf)[:HINTS]:
+                over = zip(run.parallelism, model.floor, self.lattice.lower, strict=True)
+                found[self.lattice.clip([round(k / theirs * mine) for k, theirs, mine in over])] = None
+                found[self.lattice.clip(run.parallelism)] = None
+        return list(found)
+
+    def _balanced(self, ratio: float = FIRST_RATIO) -> Point:
         """Rounding must not fall outside the stop rule."""
         lower, upper = np.array(self.lattice.lower), np.array(self.lattice.upper)
-        k = np.clip(np.rint(lower / FIRST_RATIO).astype(np.int64), lower, upper)
+        k = np.clip(np.rint(lower / ratio).astype(np.int64), lower, upper)
         while self.benefit.resources(k) < 1 / (1 + self.benefit.over_allocation) and np.any(k > lower):
             k[np.argmax(np.where(k > lower, k / lower, 0.0))] -= 1
         return tuple(int(x) for x in k)
 
     def _argmax(self, value: Value, runs: Sequence[Run], rng: np.random.Generator) -> Point | None:
-        hints = [self.lattice.lower, *(run.parallelism for run in self.rank(runs)[:HINTS])]
+        best = [run.parallelism for run in self.rank(runs)[:HINTS]]
+        hints = [self.lattice.lower, *(self._balanced(ratio) for ratio in RATIOS), *self._carried, *best]
         return self.lattice.argmax(value, excluded={run.parallelism for run in runs}, hints=hints, rng=rng)
 
     def _hardly_accepted(self, k: Point | None, runs: Sequence[Run]) -> bool:

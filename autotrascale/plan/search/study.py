@@ -14,7 +14,7 @@ and `faithful.Algorithm2`, which do what the paper says step by step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, overload
 
 import numpy as np
@@ -24,7 +24,7 @@ from autotrascale.domain.errors import InputError, StudyError
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.faithful import Algorithm1, Algorithm2
 from autotrascale.plan.search.lattice import Lattice, Point
-from autotrascale.plan.search.runs import Best, Run, checked_run
+from autotrascale.plan.search.runs import Best, Measured, Run, checked_run
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.search.search import Search
 from autotrascale.plan.sizing.sizing import Sizing
@@ -171,13 +171,15 @@ class Study:
         return tuple(runs)
 
     def tell(
-        self, k: Sequence[int], latency: float | None = None, *, throughput: float | None = None, failed: bool = False
-    ) -> None:
-        """What one window at `k` measured, latency in seconds. A second window at the same `k` is averaged in."""
+        self, k: Sequence[int], latency: float | None = None, *, throughput: float | None = None, failed: bool = False,
+        sizing: Sizing | None = None,
+    ) -> None:  # fmt: skip
+        """What one window at `k` measured, latency in seconds. A second window at the same `k` is averaged in.
+        `sizing`: the job as that window sizes it, which says where its latency comes from."""
         point = self.lattice.check(k)
-        run = checked_run(point, latency, throughput, failed)
+        run = checked_run(point, latency, throughput, failed, Measured.of(sizing))
         if self._falls_behind(run):
-            run = Run(point, None, throughput)
+            run = replace(run, latency=None)
         before = self._runs.get(point)
         self._runs[point] = run if before is None else before.again(run)
         if self._settled_after is None and self._searcher.accepted(self.runs) is not None:

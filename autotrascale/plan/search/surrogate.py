@@ -2,15 +2,20 @@
 
     symbol  meaning                                                                        shape
     y       log(l_r / l_t): below zero the target is met                                   (T,)
-    m, β    the expected log latency and its numbers (see `physics`), β ~ N(β₀, Σ₀)
+    m, β    the expected log latency and its numbers (see `physics`), β ~ N(β₀, Σ₀);
+            with them the speed of the machine in each other session (see `measured_loads`)
+    δ       what measured loads are beyond the physics; e_i = ∂m/∂ log load_i              (T, N)
     φ       log(k_i / load_i) at the rate of the run, and the log of that rate             (T, N + 1)
-    κ       covariance of what m leaves: A² M(‖φ − φ'‖ / L), and D_s² + d² more within source s
+    κ       covariance of what m leaves: A² M(‖φ − φ'‖ / L), and D_s² + d² more within source s,
+            and Σ_i e_i e_i' cov(δ_i, δ_i')
     d       doubt that comes with distance: FAR for each e-fold between the rates
-    ν, v, S relative noise of a reading; of a measured load; how far the machine's speed may drift between sessions
+    ν, f    relative noise of a reading; of a measured cost of a batch beside its operators
     μ, σ    posterior of the true y, without the noise of a reading                        (n,)
 
-All that was run is one set of data, whatever the rate and whenever: y = m(k, q; β) + what m leaves + noise. β stands
-where the posterior is highest; m is taken as linear around it, so that doubt about β is doubt about latency:
+All that was run is one set of data, whatever the rate and whenever: y = m(k, q; β, δ) + what m leaves + noise. What
+windows measured of loads and costs is data too, and most of what a run says of runs elsewhere: latency is one number,
+loads are one for each operator. β stands where the posterior is highest; m is taken as linear around it, so that doubt
+about β is doubt about latency:
 
     μ(x) = m(x; β̂) + κ(x)ᵀ K⁻¹ (y − m),    σ² = κ − κᵀ K⁻¹ κ + h V hᵀ,    h = ∂m/∂β(x) − κ(x)ᵀ K⁻¹ ∂m/∂β
 
@@ -34,85 +39,48 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
-from autotrascale.plan.search.lattice import Point
+from autotrascale.plan.search.data import Data, Doubt, Readings, gathered
+from autotrascale.plan.search.expectation import Expectation
+from autotrascale.plan.search.measured_loads import ERROR, Beyond, at
 from autotrascale.plan.search.one_thread import on_one_thread
-from autotrascale.plan.search.physics import LEAST_LOAD, Physics
-from autotrascale.plan.sizing.sizing import Sizing
+from autotrascale.plan.search.physics import MEASURED, Physics
 
 Floats = NDArray[np.float64]
 
 AMPLITUDE, LENGTH = 0.15, 1.5  # A, L
+# A, where it was measured how long stages last and what a batch costs beside them: then the physics is hardly more than
+# adding up.
+AMPLITUDE_OF_BATCHES = 0.06
 # d: without it 57 % of 118 warm starts were accepted at their first run, with it 59 % (`search_choices.run --jobs 4`).
 FAR = 0.1
-NOISE_OF_LOADS, SPEED = 0.06, 0.15  # v, S
-
-# Readings this far above the target, or above the best of them where none is near it, only have to say "far off":
-# without a bound one saturated run bends the whole surface.
-FARTHEST = 3.0
 
 # A log ratio beyond which, either way, no clock could show the latency; a doubt that is none about which.
 LATEST, MOST_DOUBT = 50.0, 20.0
 
 FALL = 2.0  # how far the operators' busyness is followed down, to see how much latency can fall
 
-Doubt = float | None
 # D_s, and −log of what each is worth before any run has tested it: as one's own; somewhat different; another job.
 DOUBTS: tuple[tuple[Doubt, float], ...] = ((0.0, 0.0), (0.15, 1.5), (None, 2.5))
+OTHER = 1.0  # spread of the log loads of another job
 
-STEPS = 25  # towards β̂, at most
+STEPS, PASSES = 25, 2  # towards β̂, at most; with the covariance worked out anew
 SETTLED = 1e-4  # a step that gains less is the last
-
-
-@dataclass(frozen=True)
-class Readings:
-    """Runs of one session, with what places them: the job's sizing at the session's rate. `rates` where they were made
-    at several."""
-
-    sizing: Sizing
-    ks: tuple[Point, ...] = ()
-    log_ratio: tuple[float, ...] = ()  # y
-    weight: tuple[float, ...] = ()  # variance of a reading in units of ν²: 1/windows, more for a failed run
-    failed: tuple[bool, ...] = ()
-    rates: tuple[float, ...] = ()
-
-    @property
-    def floor(self) -> Point:
-        return self.sizing.floor
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """All runs that count, as arrays, for the physics of the present job."""
-
-    ks: Floats  # (T, N)
-    log_q: Floats
-    y: Floats
-    weight: Floats
-    at_least: NDArray[np.bool_]  # readings that only say "so much or more"
-    session: NDArray[np.int64]  # 0: the present one
-    loads_at: Floats  # (S, N) the floors at which sources measured loads
-    loads_log_q: Floats
-    log_loads: Floats  # (S, N)
-
-    @cached_property
-    def loads_chol(self) -> Floats:
-        """Of the covariance of one source's measured loads: v² 1[i = j] + S²."""
-        operators = self.ks.shape[1]
-        return _cholesky(NOISE_OF_LOADS**2 * np.eye(operators) + SPEED**2)
 
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """What the runs say about the latency of any configuration, at the present rate or another."""
 
-    physics: Physics
-    data: Data
+    expectation: Expectation
     beta: Floats
     curvature: Floats  # R: V⁻¹ = R Rᵀ
     chol: Floats  # L: K = L Lᵀ
     residual: Floats  # L⁻¹ (y − m)
     slopes: Floats  # −L⁻¹ ∂m/∂β
+    by_load: Floats  # e of the runs
     evidence: float
+    amplitude: float
+    most: int  # instances that an operator may have
     noise: float
     doubts: tuple[Doubt, ...]
 
@@ -121,10 +89,11 @@ class Posterior:
         """μ and σ of y."""
         ks = np.atleast_2d(np.asarray(ks, dtype=float))
         rates = np.full(len(ks), log_q)
-        mean, h = self.physics.latency(ks, rates, self.beta)
-        variance = np.full(len(ks), AMPLITUDE**2)
+        m = self.expectation.latency(ks, rates, self.beta, self._beyond)
+        mean, h, variance = m.value, m.slope, self.amplitude**2 + m.unsure
         if len(self.data.y):
-            cross = AMPLITUDE**2 * _matern(features(self.physics, ks, rates), self._phi)
+            cross = self.amplitude**2 * _matern(features(self.physics, ks, rates), self._phi)
+            cross += np.einsum("ni,ti,nit->nt", m.by_load, self.by_load, at(self._left, ks, self.most))
             half = solve_triangular(self.chol, cross.T, lower=True, check_finite=False)
             mean = mean + half.T @ self.residual
             variance = np.maximum(variance - np.einsum("ij,ij->j", half, half), 0.0)
@@ -136,6 +105,19 @@ class Posterior:
         spread = np.sqrt(np.maximum(variance + doubt, 1e-10))
         return np.clip(mean, -LATEST, LATEST), np.minimum(spread, MOST_DOUBT)
 
+    @property
+    def physics(self) -> Physics:
+        return self.expectation.physics
+
+    @property
+    def data(self) -> Data:
+        return self.expectation.data
+
+    @property
+    def informed(self) -> bool:
+        """Whether any source counts."""
+        return any(doubt is not None for doubt in self.doubts)
+
     def _doubt(self, h: Floats) -> Floats:
         """h V hᵀ."""
         half = solve_triangular(self.curvature, h.T, lower=True, check_finite=False)
@@ -143,22 +125,29 @@ class Posterior:
 
     def _overstated(self, ks: Floats, log_q: Floats) -> Floats:
         """By how much ∂m/∂β is steeper than the fall of m to where all that makes operators busy is less."""
-        value, slope = self.physics.latency(ks, log_q, self.beta)
-        lowered = np.where(self.physics.busier, FALL * self._spread_of_beta, 0.0)
-        least, _ = self.physics.latency(ks, log_q, self.beta - lowered)
+        busier, numbers = self.expectation.busier, len(self.physics.centre)
+        beyond = at(self._beyond.mean, ks, self.most)
+        lowered = np.where(busier, FALL * self._spread_of_beta, 0.0)[:numbers]
+        value, slope, _ = self.physics.latency(ks, log_q, self.beta[:numbers], beyond)
+        least, _, _ = self.physics.latency(ks, log_q, self.beta[:numbers] - lowered, beyond)
         promised = slope @ lowered
         kept = np.divide(value - least, promised, out=np.ones(len(ks)), where=promised > 0)
-        return np.where(self.physics.busier, slope * (1 - np.clip(kept, 0.0, 1.0))[:, None], 0.0)
+        overstated = np.zeros((len(ks), len(self.beta)))
+        overstated[:, :numbers] = np.where(busier[:numbers], slope * (1 - np.clip(kept, 0.0, 1.0))[:, None], 0.0)
+        return overstated
+
+    @cached_property
+    def _beyond(self) -> Beyond:
+        return self.expectation.beyond(self.most, self.beta)
+
+    @cached_property
+    def _left(self) -> Floats:
+        return self.data.loads.left(self.most, self.data.ks)
 
     @cached_property
     def _spread_of_beta(self) -> Floats:
         root = solve_triangular(self.curvature, np.eye(len(self.beta)), lower=True, check_finite=False)
         return np.asarray(np.sqrt((root**2).sum(axis=0)))
-
-    @property
-    def informed(self) -> bool:
-        """Whether any source counts."""
-        return any(doubt is not None for doubt in self.doubts)
 
     @cached_property
     def _phi(self) -> Floats:
@@ -168,8 +157,8 @@ class Posterior:
 @on_one_thread
 def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0.05) -> Posterior:
     """The posterior after the runs, each source in turn with the doubt that the evidence gives it."""
-    physics = Physics.of(present.sizing)
     parts = [present, *sources]
+    physics = Physics.of(present.sizing)
     doubts: list[Doubt] = [0.0] * len(sources)
     best = _fit(physics, parts, doubts, noise)
     for s, source in enumerate(sources):
@@ -185,39 +174,47 @@ def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0
 
 @lru_cache(maxsize=64)
 def _evidence_alone(source: Readings, noise: float) -> float:
-    """Of a source as a job of its own."""
-    return _fit(Physics.of(source.sizing), [source], [], noise).evidence
+    """Of a source as a job of its own. The loads that its physics starts from are no evidence for it: those of another
+    job may be any."""
+    found = _fit(Physics.of(source.sizing), [source], [], noise).evidence
+    return found - len(source.floor) * float(np.log(OTHER / np.hypot(MEASURED, ERROR))) * source.sizing.measured
 
 
 def _fit(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt], noise: float) -> Posterior:
-    data = _gathered(physics, parts, [0.0, *doubts])
+    expectation = Expectation(physics, gathered(physics, parts, [0.0, *doubts]))
+    data = expectation.data
+    amplitude = AMPLITUDE_OF_BATCHES if len(data.log_fixed) else AMPLITUDE
     phi = features(physics, data.ks, data.log_q)
-    covariance = AMPLITUDE**2 * _matern(phi, phi) + np.diag(noise**2 * data.weight)
+    covariance = amplitude**2 * _matern(phi, phi) + np.diag(noise**2 * data.weight)
     for s, doubt in enumerate(doubts, start=1):
         same = data.session == s
         far = FAR * float(data.log_q[same].mean()) if same.any() else 0.0
         covariance += ((doubt or 0.0) ** 2 + far**2) * np.outer(same, same)
-    chol = _cholesky(covariance)
-    beta, errors, slopes = _highest(physics, data, chol)
+    at_runs = int(data.ks.max(initial=1))
+    left = at(data.loads.left(at_runs, data.ks), data.ks, at_runs)
+    beta = expectation.centre
+    for _ in range(PASSES if data.loads.spread else 1):  # what δ adds to the covariance follows from β
+        beyond = expectation.beyond(at_runs, beta)
+        by_load = expectation.latency(data.ks, data.log_q, beta, beyond).by_load
+        chol = _cholesky(covariance + np.einsum("ti,ui,tiu->tu", by_load, by_load, left))
+        beta, errors, slopes = _highest(expectation, chol, beta)
     curvature = _root(slopes)
-    evidence = -0.5 * errors @ errors - sum(
-        np.log(np.abs(each)).sum() for each in (np.diag(chol), np.diag(curvature), physics.spread)
-    ) - len(data.log_loads) * np.log(np.diag(data.loads_chol)).sum()  # fmt: skip
-    runs = len(data.y)
-    return Posterior(
-        physics, data, beta, curvature, chol, errors[:runs], slopes[:runs], float(evidence), noise, tuple(doubts)
-    )
+    roots = (np.diag(chol), np.diag(curvature), expectation.spread)
+    evidence = -0.5 * errors @ errors - sum(np.log(np.abs(each)).sum() for each in roots) - expectation.log_root
+    runs, most = len(data.y), max(at_runs, *parts[0].sizing.upper)
+    return Posterior(expectation, beta, curvature, chol, errors[:runs], slopes[:runs], by_load, float(evidence),
+                     amplitude, most, noise, tuple(doubts))  # fmt: skip
 
 
-def _highest(physics: Physics, data: Data, chol: Floats) -> tuple[Floats, Floats, Floats]:
-    """β̂ by Levenberg and Marquardt's steps, with the errors and slopes there."""
-    beta, damping = physics.centre, 0.0
-    errors, slopes = _errors(physics, data, chol, beta)
+def _highest(expectation: Expectation, chol: Floats, beta: Floats) -> tuple[Floats, Floats, Floats]:
+    """β̂ by Levenberg and Marquardt's steps from β, with the errors and slopes there."""
+    spread, damping = expectation.spread, 0.0
+    errors, slopes = _errors(expectation, chol, beta)
     for _ in range(STEPS):
-        root = _root(np.concatenate([slopes, np.sqrt(damping) * np.diag(1 / physics.spread)]))
+        root = _root(np.concatenate([slopes, np.sqrt(damping) * np.diag(1 / spread)]))
         step = -cho_solve((root, True), slopes.T @ errors, check_finite=False)
-        tried = beta + np.clip(step, -2 * physics.spread, 2 * physics.spread)
-        found = _errors(physics, data, chol, tried)
+        tried = beta + np.clip(step, -2 * spread, 2 * spread)
+        found = _errors(expectation, chol, tried)
         gain = 0.5 * float(errors @ errors - found[0] @ found[0])
         if gain <= 0:
             damping = max(4 * damping, 1.0)
@@ -228,53 +225,18 @@ def _highest(physics: Physics, data: Data, chol: Floats) -> tuple[Floats, Floats
     return beta, errors, slopes
 
 
-def _errors(physics: Physics, data: Data, chol: Floats, beta: Floats) -> tuple[Floats, Floats]:
-    """What β leaves unexplained, in standard deviations: of latencies, of loads, of β itself. And ∂/∂β of it."""
-    mean, slope = physics.latency(data.ks, data.log_q, beta)
-    residual = data.y - mean
-    white = np.column_stack([np.where(data.at_least & (residual < 0), 0.0, residual), -slope])
+def _errors(expectation: Expectation, chol: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    """What β leaves unexplained, in standard deviations: of latencies, of what was measured beside them, of β itself.
+    And ∂/∂β of it."""
+    data = expectation.data
+    m = expectation.latency(data.ks, data.log_q, beta, expectation.beyond(int(data.ks.max(initial=1)), beta))
+    residual = data.y - m.value
+    white = np.column_stack([np.where(data.at_least & (residual < 0), 0.0, residual), -m.slope])
     if len(chol):
         white = solve_triangular(chol, white, lower=True, check_finite=False)
-    expected, rows = physics.log_loads(data.loads_at, data.loads_log_q, beta)
-    loads = np.concatenate([(data.log_loads - expected)[:, :, None], -rows], axis=2)
-    loads = np.linalg.solve(data.loads_chol, loads).reshape(-1, 1 + len(beta))
-    own = np.column_stack([(beta - physics.centre) / physics.spread, np.diag(1 / physics.spread)])
-    every = np.concatenate([white, loads, own])
+    own = np.column_stack([beta - expectation.centre, np.eye(len(beta))]) / expectation.spread[:, None]
+    every = np.concatenate([white, expectation.measurements(beta), own])
     return every[:, 0], every[:, 1:]
-
-
-def _gathered(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt]) -> Data:
-    present, n = parts[0].sizing, len(physics.floor)
-    kept = [(s, part) for s, part in enumerate(parts) if doubts[s] is not None]
-    # A source at this rate with these loads speaks of the very window that the present ones were measured in.
-    loaded = [part.sizing for s, part in kept if s > 0 and part.sizing.measured
-              and (part.sizing.rate, part.sizing.hottest) != (present.rate, present.hottest)]  # fmt: skip
-    y = np.array([each for _, part in kept for each in part.log_ratio], dtype=float)
-    failed = [bad for _, part in kept for bad in part.failed or (False,) * len(part.ks)]
-    log_q = [_log_rate(part.sizing, present, rate) for _, part in kept
-             for rate in part.rates or (part.sizing.rate,) * len(part.ks)]  # fmt: skip
-    loads = np.array([each.hottest for each in loaded], dtype=float).reshape(-1, n)
-    farthest = FARTHEST + max(0.0, float(y.min()) if len(y) else 0.0)
-    return Data(
-        ks=np.array([k for _, part in kept for k in part.ks], dtype=float).reshape(-1, n),
-        log_q=np.array(log_q, dtype=float),
-        y=np.clip(y, -FARTHEST, farthest),
-        weight=np.array([each for _, part in kept for each in part.weight], dtype=float),
-        at_least=np.array(failed, dtype=bool) | (y >= farthest),
-        session=np.array([s for s, part in kept for _ in part.ks], dtype=np.int64),
-        loads_at=np.array([each.floor for each in loaded], dtype=float).reshape(-1, n),
-        loads_log_q=np.array([_log_rate(each, present, each.rate) for each in loaded], dtype=float),
-        log_loads=np.log(np.maximum(loads, LEAST_LOAD)),
-    )
-
-
-def _log_rate(sizing: Sizing, present: Sizing, rate: float) -> float:
-    """ln q. Where a study was not told its rate, the floors say it roughly."""
-    if sizing is present or sizing.rate == present.rate:
-        return float(np.log(rate / present.rate)) if rate != present.rate else 0.0
-    if rate > 0 and present.rate > 0:
-        return float(np.log(rate / present.rate))
-    return float(np.median(np.log(np.asarray(sizing.floor) / np.asarray(present.floor))))
 
 
 def features(physics: Physics, ks: Floats, log_q: Floats) -> Floats:

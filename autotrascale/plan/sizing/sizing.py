@@ -7,6 +7,7 @@
 | load_i   | demand_i / capacity_i                                                               | instances |
 | skew_i   | what the hottest instance takes in, over the mean                                   |           |
 | s_i      | share of i's records that one instance takes in alone (a hot key)                   | [0, 1]    |
+| L_i      | k_i times the seconds that i's stage lasts for each second of input, as measured at k | instances |
 | l_i, u_i | least and most instances that i may have                                            | instances |
 | h        | share of the longest batch allowed in which no operator is busy                     | [0, 1]    |
 | o, b     | fixed cost of a batch, as measured; the batch time that repeats itself               | s         |
@@ -30,6 +31,7 @@ from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Execution, Narrow, OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
+from autotrascale.domain.true_rates import finite
 from autotrascale.plan.sizing.demand import Demand, Gap, measure_demand
 from autotrascale.plan.sizing.floor import batch_seconds, busy_share, stage_seconds, throughput_floor
 
@@ -61,15 +63,22 @@ class Sizing:
     hot: tuple[float, ...] = ()  # s_i; none where no operator was measured instance by instance
     narrow: tuple[Narrow | None, ...] = ()  # what so many instances share at most; none where nobody has such a part
     reach: float = MOST_REACH
+    lasting: Numbers = ()  # L_i; none where no operator's stages were timed
+    slots: int | None = None  # tasks that can run at once
 
     def __post_init__(self) -> None:
         for name in ("floor", "lower", "upper", "demand", "capacity", "load", "skew"):
             if len(getattr(self, name)) != len(self.operators):
                 raise InputError(name, f"must be {len(self.operators)} numbers", seen=getattr(self, name),
                                  remedy="give one for each operator")  # fmt: skip
+        if self.lasting and len(self.lasting) != len(self.operators):
+            raise InputError("lasting", f"must be {len(self.operators)} numbers, or none", seen=self.lasting,
+                             remedy="give one for each operator")  # fmt: skip
         for operator, load in zip(self.operators, self.load, strict=True):
             checks.optional(checks.non_negative, f"load of {operator}", load)
         checks.share("overhead", self.overhead)
+        if self.slots is not None:
+            checks.count("slots", self.slots)
         if self.execution is not None and self.execution not in get_args(Execution):
             raise InputError("execution", "is not an execution model", seen=self.execution,
                              remedy=f"use one of {', '.join(get_args(Execution))}, or leave it out")  # fmt: skip
@@ -78,6 +87,7 @@ class Sizing:
     def of_loads(
         cls, floor: Sequence[int], upper: Sequence[int], loads: Sequence[float] | None = None, *, rate: float = 0.0,
         execution: Execution | None = None, overhead: float = 0.0, operators: Sequence[str] = (),
+        slots: int | None = None,
     ) -> Sizing:  # fmt: skip
         """For those who know loads, and have no snapshot: `Sizing.of_loads((3, 4), (40, 40), [2.4, 3.9])`."""
         names = tuple(operators) or tuple(f"operator {i + 1}" for i in range(len(floor)))
@@ -85,6 +95,7 @@ class Sizing:
         return cls(
             names, rate, execution, tuple(floor), (1,) * len(names), tuple(upper), unknown, unknown,
             unknown if loads is None else tuple(float(load) for load in loads), (1.0,) * len(names), overhead,
+            slots=slots,
         )  # fmt: skip
 
     @property
@@ -101,11 +112,13 @@ class Sizing:
 
     @cached_property
     def hottest(self) -> tuple[float, ...]:
-        """The loads that latency follows: those of the hottest instance, which has its queue, or its task, to itself.
+        """The loads that latency follows. Of micro-batches, L_i where it is known: a stage lasts until its last task,
+        whatever the records say. Else those of the hottest instance, which has its queue, or its task, to itself.
         An operator of unknown load has half an instance less than its floor, which is the best guess."""
+        lasting = self.lasting or (None,) * len(self.operators)
         return tuple(
-            k - 0.5 if load is None else load * skew
-            for k, load, skew in zip(self.floor, self.load, self.skew, strict=True)
+            known if known is not None else k - 0.5 if load is None else load * skew
+            for known, k, load, skew in zip(lasting, self.floor, self.load, self.skew, strict=True)
         )
 
     @property
@@ -146,8 +159,9 @@ class Sizing:
         """What a stored model keeps of it: the points that were searched, and what latency was expected to follow."""
         loads = self.hottest if self.measured else None
         return Sizing.of_loads(
-            self.floor, self.upper, loads, rate=rate, execution=self.execution, overhead=self.overhead
-        )
+            self.floor, self.upper, loads, rate=rate, execution=self.execution, overhead=self.overhead,
+            slots=self.slots,
+        )  # fmt: skip
 
     def above(self, floor: Sequence[int]) -> Sizing:
         """The same measurements over a floor that was found by running it."""
@@ -205,6 +219,8 @@ def size(
         hot=tuple(metrics.hot_share for _, metrics in operators),
         narrow=tuple(metrics.narrow for _, metrics in operators),
         reach=min(floor.reach, MOST_REACH),
+        lasting=_lasting(snapshot, demand),
+        slots=snapshot.slots,
     )
 
 
@@ -239,6 +255,21 @@ def _fixed_seconds(snapshot: Snapshot) -> float | None:
     if snapshot.execution != "micro-batch" or snapshot.overhead_share is None or snapshot.batch_seconds is None:
         return None
     return snapshot.overhead_share * snapshot.batch_seconds
+
+
+def _lasting(snapshot: Snapshot, demand: Demand) -> Numbers:
+    """L: every stage lasts in proportion to its records. Nothing where no stage was timed."""
+    if snapshot.execution != "micro-batch":
+        return ()
+    each = tuple(_lasts(metrics, demand.rate[name]) for name, metrics in snapshot.operators.items())
+    return each if any(known is not None for known in each) else ()
+
+
+def _lasts(metrics: OperatorMetrics, demanded: float | None) -> float | None:
+    taken, seconds = metrics.total.records_in, metrics.stage_seconds
+    if not taken or not seconds or not demanded:
+        return None
+    return finite(metrics.parallelism * seconds / taken * demanded)
 
 
 def _overhead_known(snapshot: Snapshot, target: Target | None) -> bool:

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from autotrascale.plan.control.loop_state import State as LoopState
 from autotrascale.service import plots as plots_of
+from autotrascale.service.api.sizes import applications
 from autotrascale.service.api.state import State, StateOf
 from autotrascale.service.pages.board import Board, Session
 from autotrascale.service.pages.html import page, render
@@ -39,12 +40,13 @@ async def job(
 ) -> Response:
     shown = await _session(state, board, job, session)
     topic = await _topic(state, board, live, shown)
+    sized = job in await state.in_thread(lambda: applications(state))
     steered = shown.lives and STEERING in request.app.openapi()["paths"]
     return page(
         "job.html", signed_in=signed_in(request), session=shown, topic=topic, regions=topic.content.regions,
-        running=shown.past.state.observed or {}, steered=steered, plots=plots_of.OF_A_LOOP,
+        running=shown.past.state.observed or {}, steered=steered, plots=plots_of.titles(shown.past.state),
         sessions=board.marks.get(job, [])[:SESSIONS],
-        runs=state.index.page(job, None, None, 1)[0], again=session,
+        runs=state.index.page(job, None, None, 1)[0], again=session, sized=sized,
     )  # fmt: skip
 
 

@@ -18,8 +18,9 @@ from autotrascale.execute.spark.adopted.arriving import Arriving
 from autotrascale.execute.spark.adopted.hooks import Adoption
 from autotrascale.execute.spark.adopted.interrupts import listen, quiet_py4j
 from autotrascale.execute.spark.adopted.keeper import PROGRAM, PYTHON
-from autotrascale.execute.spark.adopted.program import Life, life_in
+from autotrascale.execute.spark.adopted.program import life_in
 from autotrascale.execute.spark.adopted.saying import say
+from autotrascale.execute.spark.lives import Life
 from autotrascale.files import write_whole
 from autotrascale.plan.migration.choice import Rescale
 

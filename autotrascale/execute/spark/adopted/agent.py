@@ -141,7 +141,7 @@ class Agent:
                 except AuTraScaleError as problem:
                     answer = Failed(str(problem))
                 except Exception as problem:
-                    answer = Failed(why(f"{type(problem).__name__}: {problem}"))
+                    answer = Failed(why(f"{type(problem).__name__}: {problem}"), unforeseen=True)
                 channel.send(answer)
 
 

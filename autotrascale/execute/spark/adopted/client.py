@@ -36,6 +36,10 @@ class AgentAwayError(EngineError):
     """Nobody answers: the program has ended, has not come so far, or hangs."""
 
 
+class AgentBrokenError(EngineError):
+    """It answers, and something of its program is broken."""
+
+
 class Client:
     """One question at a time. Raises `EngineError` where the program's side refuses, `AgentAwayError` where it is gone;
     what was asked for may then be done all the same."""
@@ -93,7 +97,7 @@ class Client:
             self.close()
             raise
         if isinstance(answer, Failed):
-            raise EngineError(answer.error)
+            raise AgentBrokenError(answer.error) if answer.unforeseen else EngineError(answer.error)
         if not isinstance(answer, kind):
             raise EngineError(f"the program answered with {type(answer).__name__} where {kind.__name__} was asked for")
         return answer

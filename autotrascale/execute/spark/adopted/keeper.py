@@ -1,9 +1,11 @@
 """Stays with the program, so that its exit code is known to whoever comes later:
 
     python -m autotrascale.execute.spark.adopted.keeper FOLDER command…
+    python -m autotrascale.execute.spark.adopted.keeper FOLDER
 
 A controller may die and another one come, and neither of them is the program's parent. It passes on what it is told by
-signals, and otherwise sleeps.
+signals, and otherwise sleeps. Without a command it takes the place of a keeper that was killed, wherever that had come
+to: it keeps what runs, or starts what should.
 
 One program may have several lives, one after the other, each with settings of its own:
 
@@ -14,11 +16,14 @@ One program may have several lives, one after the other, each with settings of i
     arrived.json  its first batches are done
     told.json     somebody told the program to end: there are no more lives
 
-What is written here is read by whoever starts next, so a death between any two of them leaves one life to go on with.
+What is written here is read by whoever starts next, so a death between any two of them leaves one life to go on with. A
+program that is killed (SIGKILL) while it is asked to leave has left; one that is killed before its first batches with
+the settings of before is started with them again.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -29,53 +34,88 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 PROGRAM, PYTHON, EXIT = "program.json", "python.json", "exit.json"
 NEXT, LEAVING, LIFE, ARRIVED, TOLD = "next.json", "leaving.json", "life.json", "arrived.json", "told.json"
 PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LOCK = "keeper.lock"
 _ENDED_ON_PURPOSE = (0, *(-each for each in PASSED_ON), *(128 + each for each in PASSED_ON))
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # the latter is spark-submit's word for its Python
 _LOOK_SECONDS = 0.2
 _END_SECONDS = 10.0  # a JVM closes its event log, and says good-bye to its executors
+_ASKED_SECONDS = 60.0  # after the settings are written, in which somebody is asking it to leave
+_MOST_TRIES = 3  # of a life that is killed before its first batches
 _FIRST: Mapping[str, Any] = {"number": 1, "settings": {}}
 _USUAL: Mapping[str, Any] = {"action": 0, "within": 300.0, "trial": 600.0}
 
 
-def keep(folder: Path, command: Sequence[str]) -> int:
-    program: subprocess.Popen[bytes] | None = None
-    delivered = False
+class Process(Protocol):
+    """The program: a child of ours, or one that is left by another keeper."""
 
-    def pass_on(number: int, _: FrameType | None) -> None:
-        nonlocal delivered
+    pid: int
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, number: int) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+class _Signals:
+    """Passed on to the program, and written down: it has no other life then."""
+
+    def __init__(self, folder: Path) -> None:
+        self.program: Process | None = None
+        self._folder, self._delivered = folder, False
+        for each in PASSED_ON:
+            signal.signal(each, self._pass_on)
+
+    def begun(self) -> None:
+        """What was told before there was anybody to have it."""
+        told = _read(self._folder / TOLD)
+        if told is not None and not self._delivered and self.program is not None:
+            self.program.send_signal(int(told["signal"]))
+
+    def _pass_on(self, number: int, _: FrameType | None) -> None:
         with suppress(OSError):
-            _write(folder / TOLD, {"signal": number})
-        if program is not None and program.poll() is None:
-            program.send_signal(number)
-            delivered = True
+            _write(self._folder / TOLD, {"signal": number})
+        if self.program is not None and self.program.poll() is None:
+            self.program.send_signal(number)
+            self._delivered = True
 
-    for passed in PASSED_ON:
-        signal.signal(passed, pass_on)
+
+def keep(folder: Path, command: Sequence[str]) -> int:
+    """No command: that of the keeper whose place is taken."""
+    lock = _alone(folder)
+    if lock is None:
+        return 1
+    signals, session = _Signals(folder), os.getsid(0)
+    if not command:
+        command, signals.program, session = _left(folder)
     while True:
         life = _read(folder / LIFE) or _FIRST
-        try:
-            program = subprocess.Popen(command, restore_signals=True)
-        except OSError as error:
-            print(f"autotrascale: {command[0]}: {error.strerror}", file=sys.stderr)
-            _write(folder / EXIT, {"code": 127})
-            return 127
-        _write(folder / PROGRAM, {"keeper": os.getpid(), "program": program.pid, "command": list(command)})
-        told = _read(folder / TOLD)  # before there was anybody to have it
-        if told is not None and not delivered:
-            program.send_signal(int(told["signal"]))
+        if signals.program is None:
+            session = os.getsid(0)
+            try:
+                signals.program = subprocess.Popen(command, restore_signals=True)
+            except OSError as error:
+                print(f"autotrascale: {command[0]}: {error.strerror}", file=sys.stderr)
+                _write(folder / EXIT, {"code": 127})
+                return 127
+        program = signals.program
+        about = {"keeper": os.getpid(), "program": program.pid, "command": list(command), "session": session}
+        _write(folder / PROGRAM, {**about, "life": life["number"]})
+        signals.begun()
         code, trouble = _end_of(program, folder, life)
-        following = _following(folder, life, trouble)
+        following = _following(folder, life, code, trouble)
         if following is None:
+            code = code if isinstance(program, subprocess.Popen) else 1  # nobody knows
             _write(folder / EXIT, {"code": code})
             return code
-        _clear()
-        _write(folder / LIFE, following)
-        for done in (NEXT, LEAVING, ARRIVED):
-            (folder / done).unlink(missing_ok=True)
+        _clear(folder, session)
+        _begin(folder, following)
+        signals.program = None
 
 
 def as_shells_say(code: int) -> int:
@@ -83,7 +123,20 @@ def as_shells_say(code: int) -> int:
     return 128 - code if code < 0 else code
 
 
-def _end_of(program: subprocess.Popen[bytes], folder: Path, life: Mapping[str, Any]) -> tuple[int, str]:
+def _left(folder: Path) -> tuple[list[str], Process | None, int]:
+    """By a keeper that was killed: the command, the program if it had begun its present life, and its session. What was
+    started and not yet written down is begun anew."""
+    from autotrascale.execute.spark.adopted.orphan import Orphan
+
+    note, life = _read(folder / PROGRAM) or {}, _read(folder / LIFE) or _FIRST
+    session = int(note.get("session") or note["keeper"])
+    if note.get("life", life["number"]) == life["number"]:
+        return note["command"], Orphan(int(note["program"]), folder), session
+    _clear(folder, session)
+    return note["command"], None, session
+
+
+def _end_of(program: Process, folder: Path, life: Mapping[str, Any]) -> tuple[int, str]:
     """Its exit code, and what speaks against another life with its settings."""
     if "former" not in life:
         return program.wait(), ""
@@ -97,24 +150,47 @@ def _end_of(program: subprocess.Popen[bytes], folder: Path, life: Mapping[str, A
         if not arrived and now - began > life["within"]:
             return _ended(program), f"it had no batch done within {life['within']:.0f} s"
         time.sleep(_LOOK_SECONDS)
-    trouble = "" if code in _ENDED_ON_PURPOSE else f"it ended with exit code {as_shells_say(code)}"
-    return code, trouble
+    if not isinstance(program, subprocess.Popen):
+        return code, "it ended when the keeper that would know how had been killed"
+    return code, "" if code in _ENDED_ON_PURPOSE else f"it ended with exit code {as_shells_say(code)}"
 
 
-def _following(folder: Path, life: Mapping[str, Any], trouble: str) -> dict[str, Any] | None:
+def _following(folder: Path, life: Mapping[str, Any], code: int, trouble: str) -> dict[str, Any] | None:
     """The next life; None where the program has come to its end."""
     if (folder / TOLD).exists():
         return None
-    number, left = life["number"] + 1, _read(folder / LEAVING)
+    number, left, killed = life["number"] + 1, _read(folder / LEAVING), code in _KILLED
+    wanted = _read(folder / NEXT)
     if left is not None and left["life"] == life["number"]:
-        wanted = _read(folder / NEXT) or {"settings": life["settings"]}
+        wanted = wanted or {"settings": life["settings"]}
         return {**_USUAL, **wanted, "number": number, "former": life["settings"], "left_at": left.get("at")}
+    if killed and wanted is not None and _is_asked(folder, wanted, life):
+        return {**_USUAL, **wanted, "number": number, "former": life["settings"]}
     if trouble:
         return {"number": number, "action": life["action"], "settings": life["former"], "why": trouble}
+    tries = life.get("tries", 1)
+    if killed and life.get("why") and not (folder / ARRIVED).exists() and tries < _MOST_TRIES:
+        return {**life, "number": number, "tries": tries + 1}
     return None
 
 
-def _ended(program: subprocess.Popen[bytes]) -> int:
+def _is_asked(folder: Path, wanted: Mapping[str, Any], life: Mapping[str, Any]) -> bool:
+    """To leave, just now. What was written long ago nobody came to ask for."""
+    with suppress(OSError):
+        fresh = time.time() - (folder / NEXT).stat().st_mtime < _ASKED_SECONDS
+        return fresh and wanted["action"] != life.get("action")
+    return False
+
+
+def _begin(folder: Path, life: dict[str, Any]) -> None:
+    """Batches of the life before are none of this one's; all else goes by the number of a life or of its action."""
+    (folder / ARRIVED).unlink(missing_ok=True)
+    _write(folder / LIFE, life)
+    for done in (NEXT, LEAVING):
+        (folder / done).unlink(missing_ok=True)
+
+
+def _ended(program: Process) -> int:
     program.terminate()
     try:
         return program.wait(_END_SECONDS)
@@ -123,17 +199,23 @@ def _ended(program: subprocess.Popen[bytes]) -> int:
         return program.wait()
 
 
-def _clear() -> None:
+def _clear(folder: Path, session: int) -> None:
     """Of the life that ended nothing goes on beside the next: a JVM may outlive its Python, and commit."""
-    from autotrascale.execute.spark.connection.processes import kill_session, session_members
+    from autotrascale.execute.spark.adopted.orphan import end_session
 
-    me = os.getpid()
-    if os.getsid(0) != me:
+    if session == os.getsid(0) != os.getpid():
         return
-    until = time.monotonic() + _END_SECONDS
-    while time.monotonic() < until and any(each.pid != me for each in session_members(me)):
-        time.sleep(_LOOK_SECONDS)
-    kill_session(me, spare=me)
+    end_session(session, folder, _END_SECONDS)
+
+
+def _alone(folder: Path) -> int | None:
+    """Held for as long as this process lives: a program has one keeper at a time."""
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    return lock
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -131,9 +131,11 @@ class Standing:
 
 @dataclass(frozen=True)
 class Failed:
-    """What was asked for could not be done; `error` is one line for people."""
+    """What was asked for could not be done; `error` is one line for people. `unforeseen`: nobody refused it, something
+    broke, as when the driver's JVM is gone."""
 
     error: str
+    unforeseen: bool = False
 
 
 Question = AskApplication | AskQueries | Rescale | AskStanding | BringTo | Leave

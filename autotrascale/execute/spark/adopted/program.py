@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -35,9 +35,12 @@ from autotrascale.execute.spark.adopted.keeper import (
     as_shells_say,
 )
 from autotrascale.execute.spark.connection.processes import kill_session
+from autotrascale.execute.spark.lives import Arrived, Life, Next
 from autotrascale.files import write_whole
 from autotrascale.plan.migration.choice import Rescale
 
+_KEEPER = (sys.executable, "-m", "autotrascale.execute.spark.adopted.keeper")
+_STARTED = "started.json"
 _STARTED_SECONDS = 20.0
 _POLL_SECONDS = 0.05
 _STDERR = 2
@@ -46,12 +49,22 @@ _STDERR = 2
 @dataclass(frozen=True)
 class Note:
     """What its keeper wrote down, or the program itself that attached us. Both are process ids; `began`: of a program
-    without a keeper, when its process did."""
+    without a keeper, when its process did. `program` is this `life`, and all that belongs to it is in one `session`."""
 
     keeper: int
     program: int
     command: tuple[str, ...]
     began: float = 0.0
+    session: int = 0
+    life: int = 1
+
+
+@dataclass(frozen=True)
+class Started:
+    """Where, and with what of ours in its environment: so it is started again by whoever comes later."""
+
+    directory: str
+    environment: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -66,45 +79,14 @@ class Exit:
     code: int
 
 
-@dataclass(frozen=True)
-class Next:
-    """The settings of a life to come, for which action on sizes. `within`: so many seconds it may take until its first
-    batches are done; `trial`: for so long after them it is started with the settings of before, should it fail."""
-
-    action: int
-    settings: Mapping[str, str]
-    within: float
-    trial: float
-
-
-@dataclass(frozen=True)
-class Life:
-    """The present one. `why` it was given the settings of before again, if it was; `left_at`: when the queries of the
-    one before had stopped."""
-
-    number: int = 1
-    settings: Mapping[str, str] = field(default_factory=dict)
-    action: int = 0
-    why: str = ""
-    former: Mapping[str, str] | None = None
-    left_at: float | None = None
-    within: float = 0.0
-    trial: float = 0.0
-
-
-@dataclass(frozen=True)
-class Arrived:
-    """The first batches of a life were done."""
-
-    at: float
-
-
 class Program:
     """`start` it or `find` it; both give the same."""
 
-    def __init__(self, folder: Path, note: Note, child: subprocess.Popen[bytes] | None = None) -> None:
+    def __init__(
+        self, folder: Path, note: Note, child: subprocess.Popen[bytes] | None = None, stdout: int | None = None
+    ) -> None:
         self.folder, self._note = folder, note
-        self._child = child
+        self._child, self._stdout = child, stdout
 
     @classmethod
     def start(
@@ -126,12 +108,13 @@ class Program:
         if (folder / PROGRAM).exists():
             remedy = "take an empty folder, or find the program that is there"
             raise InputError("folder", "is another program's", seen=str(folder), remedy=remedy)
-        keeper = [sys.executable, "-m", "autotrascale.execute.spark.adopted.keeper", str(folder)]
+        stdout = _STDERR if all_to_stderr else None
+        ours = _ours(command, folder, apply, executors, rescale, environment, measured=measured)
+        write_whole(folder / _STARTED, json.dumps(asdict(Started(os.getcwd(), ours))))
         child = subprocess.Popen(
-            [*keeper, *command.adopted(sys.executable)],
-            env=_environment(command, folder, apply, executors, rescale, environment)
-            | {MEASURED: "1" if measured else "0"},
-            stdout=_STDERR if all_to_stderr else None,
+            [*_KEEPER, str(folder), *command.adopted(sys.executable)],
+            env={**(os.environ if environment is None else environment), **ours},
+            stdout=stdout,
             start_new_session=True,
         )
         until = time.monotonic() + _STARTED_SECONDS
@@ -141,7 +124,7 @@ class Program:
                 child.wait()
                 raise EngineError(f"{command.launcher or sys.executable} could not be started")
             time.sleep(_POLL_SECONDS)
-        return cls(folder, reading.read_file(folder / PROGRAM, Note), child)
+        return cls(folder, reading.read_file(folder / PROGRAM, Note), child, stdout)
 
     @classmethod
     def find(cls, folder: Path) -> Program:
@@ -202,6 +185,25 @@ class Program:
             return as_shells_say(reading.read_file(ended, Exit).code)
         return None if self._keeper_lives() or self._program_lives() else 1
 
+    def ensure_kept(self) -> bool:
+        """A keeper that was killed has another one take its place, which finds in the folder what it was about: also
+        where the program has ended to make room for its next life. Whether that was so."""
+        if self._note.began or self._keeper_lives() or (self.folder / EXIT).exists():  # it says so before it goes
+            return False
+        note, path = self.note, self.folder / _STARTED
+        started = reading.read_file(path, Started) if path.exists() else Started("", {FOLDER: str(self.folder)})
+        self._child = subprocess.Popen(
+            [*_KEEPER, str(self.folder)],
+            cwd=started.directory or None,
+            env={**(self._environment() or os.environ), **started.environment},
+            stdout=self._stdout,
+            start_new_session=True,
+        )
+        until = time.monotonic() + _STARTED_SECONDS
+        while self.note.keeper == note.keeper and self._child.poll() is None and time.monotonic() < until:
+            time.sleep(_POLL_SECONDS)
+        return True
+
     def wait(self, seconds: float | None = None) -> int | None:
         until = None if seconds is None else time.monotonic() + seconds
         while (code := self.exit_code()) is None:
@@ -238,7 +240,9 @@ class Program:
 
     def kill(self) -> None:
         """With everything that it started."""
-        kill_session(self.note.keeper)
+        note = self.note
+        for session in {note.keeper, note.session or note.keeper}:
+            kill_session(session)
         if self._child is not None:
             self._child.wait()
 
@@ -255,6 +259,13 @@ class Program:
         path = self.folder / PYTHON
         pid = reading.read_file(path, Python).pid if path.exists() else None
         return pid if pid is not None and self._is_of_it(pid) else None
+
+    def _environment(self) -> dict[str, str]:
+        """The program's own, as long as it lives: whoever comes later may have another."""
+        with contextlib.suppress(psutil.Error, OSError):
+            if self._program_lives():
+                return dict(psutil.Process(self.note.program).environ())
+        return {}
 
     def _keeper_lives(self) -> bool:
         return self._child.poll() is None if self._child is not None else self._is_of_it(self.note.keeper)
@@ -278,12 +289,14 @@ def life_in(folder: Path) -> Life:
     return reading.read_file(path, Life) if path.exists() else Life()
 
 
-def _environment(
+def _ours(
     command: Command, folder: Path, apply: bool, executors: tuple[int, int] | None, rescale: Rescale,
-    environment: Mapping[str, str] | None,
+    environment: Mapping[str, str] | None, *, measured: bool,
 ) -> dict[str, str]:  # fmt: skip
-    given = dict(os.environ if environment is None else environment)
-    if command.kind == "python" and not command.launcher:
-        given.setdefault("PYSPARK_PYTHON", sys.executable)  # workers like the driver, which we chose
+    """What is in its environment beside what was there."""
+    given = os.environ if environment is None else environment
+    workers = {"PYSPARK_PYTHON": sys.executable}  # like the driver, where it was us who chose that
+    chosen = workers if command.kind == "python" and not command.launcher and "PYSPARK_PYTHON" not in given else {}
     bounds = {} if executors is None else {EXECUTORS: f"{executors[0]}:{executors[1]}"}
-    return {**given, **bounds, FOLDER: str(folder), APPLY: "1" if apply else "0", RESCALE: rescale}
+    flags = {APPLY: "1" if apply else "0", MEASURED: "1" if measured else "0"}
+    return {**chosen, **bounds, **flags, FOLDER: str(folder), RESCALE: rescale}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from autotrascale.analyze.executor_use import ExecutorUse
 from autotrascale.analyze.live.watch import Watch
 from autotrascale.domain.topology import Topology
 from autotrascale.execute.spark.causes import why, why_ended
@@ -46,9 +47,11 @@ class Connection:
     floors: dict[str, int]  # of sources that read topics: no fewer tasks
 
     def __init__(
-        self, settings: SparkSettings, work: Path, log: Path, owner: str = "", copies: Path | None = None
-    ) -> None:
-        self._settings = settings
+        self, settings: SparkSettings, work: Path, log: Path, owner: str = "", copies: Path | None = None,
+        use: ExecutorUse | None = None,
+    ) -> None:  # fmt: skip
+        """`use` is told what the executors used, if anybody wants to know."""
+        self._settings, self.use = settings, use
         self._work, self._copies = work, copies
         event_log_folder(work).mkdir(exist_ok=True)
         self.process = HostProcess(log, settings.python_path, owner)
@@ -73,7 +76,7 @@ class Connection:
         p_max = self._settings.p_max or answer.slots
         self.topology = Topology(dict(answer.operators)).at_least(self.floors, p_max)
         follower = Follower(event_log_folder(self._work), answer.application, consume=not self._settings.keep_event_log)
-        self.watch = Watch(follower)
+        self.watch = Watch(follower, None if self.use is None else self.use.take)
 
     def ask(self, message: Message, seconds: float) -> Message:
         """The host's answer. No answer in time means that it hangs; one that nobody waited for, that we are out of

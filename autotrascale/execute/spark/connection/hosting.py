@@ -11,6 +11,7 @@ import tempfile
 import weakref
 from pathlib import Path
 
+from autotrascale.analyze.executor_use import ExecutorUse
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.connection.connection import Connection, HostLostError, QueryFailedError
 from autotrascale.execute.spark.preflight import preflight
@@ -20,9 +21,12 @@ from autotrascale.execute.spark.settings import SparkSettings
 class Hosting:
     """`connection` is to the host that runs; None before the first one, and after one was lost."""
 
-    def __init__(self, settings: SparkSettings, owner: str = "", *, trials: bool = True) -> None:
-        """`trials`: what it runs are trials, which read copies of what sources hold."""
-        self.settings, self._owner, self._trials = settings, owner, trials
+    def __init__(
+        self, settings: SparkSettings, owner: str = "", *, trials: bool = True, measured: bool = False
+    ) -> None:
+        """`trials`: what it runs are trials, which read copies of what sources hold. `measured`: what executors use is
+        kept, for whoever asks the connection."""
+        self.settings, self._owner, self._trials, self._measured = settings, owner, trials, measured
         self.connection: Connection | None = None
         base = settings.work_dir or tempfile.gettempdir()
         Path(base).mkdir(parents=True, exist_ok=True)
@@ -50,7 +54,8 @@ class Hosting:
             raise EngineError("the engine is closed")
         if self.connection is None:
             preflight(self.settings)
-            connection = Connection(self.settings, self.work, self.log, self._owner, self._copies)
+            use = ExecutorUse() if self._measured else None
+            connection = Connection(self.settings, self.work, self.log, self._owner, self._copies, use)
             self._held.append(connection)
             try:
                 connection.open()
@@ -62,6 +67,14 @@ class Hosting:
                 raise EngineError(str(failure)) from None
             self.connection = connection
         return self.connection
+
+    def end(self) -> None:
+        """The host ends in good order; the next one is opened with `settings` as they are then."""
+        if self.connection is not None:
+            connection = self.connection
+            connection.close()
+            self._held.remove(connection)
+            self.connection = None
 
     def drop(self, connection: Connection) -> None:
         """This host is of no use any more."""

@@ -28,6 +28,7 @@ from autotrascale.plan.control.autoscaling.readings import RateReadings, Reading
 from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.acquisition import probability_met
 from autotrascale.plan.search.benefit_model import ANCESTORS, BenefitModel, Sample, older_theta, readings_of, samples_of
+from autotrascale.plan.search.data import Readings
 from autotrascale.plan.search.lattice import Lattice, Point, Pool
 from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
@@ -141,7 +142,7 @@ class _Known:
         exhausted = len(self.runs) >= self.lattice.size
         return study.best.parallelism if exhausted or (self.runs and study.finished) else study.ask()
 
-    def _readings(self) -> surrogate.Readings:
+    def _readings(self) -> Readings:
         """Those of this rate, and those of the rates around it."""
         settings, sized = self.settings, self.sized
         here = self._of(self.runs, sized)
@@ -158,7 +159,7 @@ class _Known:
         return replace(here, ks=tuple(ks), log_ratio=tuple(y), weight=tuple(weight), failed=tuple(failed),
                        rates=tuple(rates))  # fmt: skip
 
-    def _of(self, runs: Sequence[Run], sizing: Sizing) -> surrogate.Readings:
+    def _of(self, runs: Sequence[Run], sizing: Sizing) -> Readings:
         return readings_of(_samples(runs), self.settings.target.latency_seconds, sizing)
 
     @property

@@ -1,0 +1,60 @@
+"""How many tasks could run at once while a batch ran: the cores of the executors that were there.
+
+It is told where these were the same from trigger to commit and the log has its beginning, where executors that were
+there before are told of. Else it is not known. Where a task takes several cores (`spark.task.cpus`) fewer can run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from msgspec import Struct
+
+from autotrascale.monitor.eventlog import events
+
+_MOST = 10_000  # executors that are kept, whatever a log says: the oldest go first
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Of one executor."""
+
+    cores: int
+    came_ms: int
+    gone_ms: int | None = None
+
+
+class Stays:
+    """Of the executors of an application, as its log tells them, event by event."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Stay] = {}
+        self._from_the_beginning = False
+
+    def take(self, event: Struct) -> None:
+        match event:
+            case events.ApplicationStart():
+                self._from_the_beginning = True
+            case events.ExecutorChange(info=None) if event.executor in self._by_name:
+                self._by_name[event.executor] = replace(self._by_name[event.executor], gone_ms=event.at)
+            case events.ExecutorChange(info=events.ExecutorInfo(cores=cores)):
+                self._by_name[event.executor] = Stay(cores, event.at)
+                if len(self._by_name) > _MOST:
+                    del self._by_name[next(iter(self._by_name))]
+
+    def slots(self, begin_ms: float, end_ms: float) -> int | None:
+        return slots(self._by_name.values(), begin_ms, end_ms) if self._from_the_beginning else None
+
+
+def slots(stays: Iterable[Stay], begin_ms: float, end_ms: float) -> int | None:
+    """None where somebody came or went in between, or nobody was there."""
+    cores = 0
+    for stay in stays:
+        gone = end_ms if stay.gone_ms is None else stay.gone_ms
+        if stay.came_ms >= end_ms or gone <= begin_ms:
+            continue
+        if stay.came_ms > begin_ms or gone < end_ms:
+            return None
+        cores += stay.cores
+    return cores or None

@@ -1,0 +1,213 @@
+"""Are wrong sizes cured on a real cluster, by how many actions, and how near to sizes found by hand?
+
+Each planted fault (`planted/sized.py`) is a program that `autotrascale run --apply --sizes` keeps, with windows and
+evidence as short as its batches are. Then the same program runs without it, with less and less of what was short:
+the least that shows no fault, and has no executor killed, is the optimum by hand.
+
+    python -m benchmarks.cured_sizes --kept kept.json                    the faults, kept
+    python -m benchmarks.cured_sizes --hand kept.json --only heap        what they ended with, beside less of it
+
+What leaves the cores alone runs side by side.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from autotrascale.domain.executor_window import ExecutorWindow, Resource, Sizes
+from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules, died
+from autotrascale.plan.executor_size.policies import judge
+from autotrascale.plan.executor_size.steps import Action
+from autotrascale.reading import validate
+from benchmarks.planted.keeping import Lived, Shortened, by_hand, kept
+from benchmarks.planted.sized import FAST, PLANTED, latency, named
+
+BEGUN: Mapping[str, Sizes] = {
+    "heap": Sizes(512, 384, 1, 1),
+    "memory": Sizes(512, 384, 1, 1),
+    "cpu": Sizes(1024, 384, 1, 1),
+    "leak": Sizes(512, 800, 1, 1),
+    "too-much": Sizes(1400, 1000, 2, 1),
+    "service": Sizes(512, 384, 1, 1),
+}
+GROUPS = (("heap", "memory", "leak", "too-much", "service"), ("cpu",))
+SHORT = Shortened()
+MOST_SECONDS = 420.0
+NO_ACTION: Mapping[str, float] = {
+    "service": 210.0,
+    "leak": 400.0,
+}  # seconds to look at what shall not be resized in vain
+SHARES = (0.95, 0.90, 0.85, 0.80)  # of what it ended with, by hand
+HAND_SECONDS = 70.0
+_LONG = ("log", "windows")
+
+
+@dataclass(frozen=True)
+class Cured:
+    fault: str
+    begun: Sizes
+    ended: Sizes
+    actions: list[str]  # that were asked for
+    to_cure: int  # of them, until the last that raised something
+    kept: int
+    taken_back: int
+    said_at_last: str
+    killed_at_last: int  # executors, with the sizes that it ended with
+    ended_by_itself: int | None
+    log: list[Action]
+    windows: list[ExecutorWindow]
+
+
+def cured(fault: str) -> Cured:
+    with tempfile.TemporaryDirectory(prefix=f"cured-{fault}-") as work:
+        folder = Path(work) / "job"
+        lived = kept(named(fault), BEGUN[fault], folder, NO_ACTION.get(fault, MOST_SECONDS), SHORT,
+                     lambda actions, now: fault not in NO_ACTION and _is_settled(actions, now))  # fmt: skip
+        asked = [action for action in lived.actions if action.what == "asked"]
+        last = lived.windows[-1].sizes
+        ups = [number for number, action in enumerate(asked, 1) if action.up]
+        return Cured(
+            fault, BEGUN[fault], last, [_in_words(action) for action in asked], ups[-1] if ups else 0,
+            *(sum(each.what == what for each in lived.actions) for what in ("kept", "taken-back")),
+            _said(fault, lived, folder), _killed_with(lived, last), lived.ended, lived.actions, lived.windows,
+        )  # fmt: skip
+
+
+def _is_settled(actions: Sequence[Action], now: float) -> bool:
+    """Something was done, and for as long as it takes to ask for more nothing was."""
+    quiet = SHORT.evidence + 8 * SHORT.window
+    return bool(actions) and actions[-1].what in ("kept", "given-up") and now - actions[-1].at > quiet
+
+
+def _said(fault: str, lived: Lived, folder: Path) -> str:
+    """What the policies say of the last life, and in how many of its windows a fault that has no cure was named."""
+    windows = _last_life(lived.windows)
+    said = [verdict(windows[: number + 1]) for number in range(len(windows))]
+    if fault == "service":
+        slow = [latency(folder, window.began) > FAST for window in windows]
+        return f"slow in {sum(slow)} of {len(slow)} windows"
+    if fault == "leak":
+        return f"{said[-1]}; leak in {said.count('leak')} of {len(said)} windows of the last life"
+    return said[-1]
+
+
+def verdict(windows: Sequence[ExecutorWindow]) -> str:
+    rules = Rules(evidence_seconds=1e9)  # only what is short
+    return judge(rules, Evidence(tuple(windows), Peaks.of(windows))).fault
+
+
+def _last_life(windows: Sequence[ExecutorWindow]) -> list[ExecutorWindow]:
+    last = windows[-1].sizes
+    begin = next((number for number in range(len(windows), 0, -1) if windows[number - 1].sizes != last), 0)
+    return list(windows[begin:])
+
+
+def _killed_with(lived: Lived, sizes: Sizes) -> int:
+    return sum((each.heap_mb, each.beside_mb) == (sizes.heap_mb, sizes.beside_mb) for each in lived.killed)
+
+
+def _in_words(action: Action) -> str:
+    resource = action.resource
+    return f"{action.policy} {resource} {action.before.of(resource)} → {action.after.of(resource)}"
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """`found`: what was said at each size, the largest first; `least`: the smallest that showed nothing, as all larger
+    ones did."""
+
+    fault: str
+    resource: Resource
+    ended: int
+    found: dict[int, str]
+    least: int
+    above: float  # memory of an executor that it ended with, over that with the least
+
+
+def tried(fault: str, sizes: Sizes, seconds: float) -> str:
+    """Of one size by hand: what was wrong with it, or none."""
+    with tempfile.TemporaryDirectory(prefix=f"hand-{fault}-") as work:
+        lived = by_hand(named(fault), sizes, Path(work) / "job", seconds, SHORT.window)
+        if lived.ended is not None:
+            return f"ended with {lived.ended}"
+        if lived.killed or any(map(died, lived.windows)):
+            return "killed"
+        said = [verdict(lived.windows[: number + 1]) for number in range(len(lived.windows))]
+        shares = [window.gc_share or 0.0 for window in lived.windows[-6:]]
+        wrong = next((each for each in said if each in ("heap", "memory", "cpu", "parallelism")), "none")
+        return f"{wrong}, collections {sum(shares) / len(shares):.0%}"
+
+
+def _swept(fault: str, ended: Sizes, resource: Resource, at_once: int, seconds: float) -> ByHand:
+    values = [max(_LEAST[resource], round(share * ended.of(resource))) for share in (1.0, *SHARES)]
+    values = sorted(set(values), reverse=True)
+    found: dict[int, str] = {}
+    for begin in range(0, len(values), at_once):
+        some = values[begin : begin + at_once]
+        sizes = [json.dumps(asdict(ended.with_(resource, each))) for each in some]
+        wanted = [["--try", fault, "--sizes", each, "--seconds", str(seconds)] for each in sizes]
+        found |= dict(zip(some, _at_once(wanted), strict=True))
+    least = ended.of(resource)
+    for value in values:
+        if not str(found[value]).startswith("none"):
+            break
+        least = value
+    above = ended.memory_mb / ended.with_(resource, least).memory_mb - 1
+    return ByHand(fault, resource, ended.of(resource), found, least, round(above, 3))
+
+
+_LEAST: Mapping[Resource, int] = {"heap": 460, "beside": 64, "cores": 1, "executors": 1}  # of Spark
+SWEPT: Mapping[str, tuple[Resource, ...]] = {"heap": ("heap",), "memory": ("beside",), "too-much": ("heap", "beside")}
+
+
+def _at_once(commands: Sequence[Sequence[str]]) -> list[Any]:
+    """This module, once for each, all at the same time; the last line of each as JSON. One that failed has said so."""
+    words = [sys.executable, "-m", "benchmarks.cured_sizes"]
+    started = [subprocess.Popen([*words, *each], stdout=subprocess.PIPE, text=True) for each in commands]
+    said = [process.communicate()[0].splitlines() for process in started]
+    return [json.loads(lines[-1]) if lines else None for lines in said]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kept", type=Path, metavar="FILE", help="all faults, kept; what came of them goes there")
+    parser.add_argument("--hand", type=Path, metavar="FILE", help="by hand, beside what stands there")
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--at-once", type=int, default=6, help="sizes that are tried side by side")
+    parser.add_argument("--seconds", type=float, default=HAND_SECONDS, help="of each size by hand")
+    parser.add_argument("--one", choices=[job.fault for job in PLANTED])
+    parser.add_argument("--try", dest="tried")
+    parser.add_argument("--sizes")
+    given = parser.parse_args()
+    if given.one is not None:
+        print(json.dumps(asdict(cured(given.one))))
+    elif given.tried is not None:
+        print(json.dumps(tried(given.tried, validate(json.loads(given.sizes), Sizes, place="sizes"), given.seconds)))
+    elif given.kept is not None:
+        found: list[Any] = []
+        for group in GROUPS:
+            faults = [fault for fault in group if not given.only or fault in given.only]
+            found += [each for each in _at_once([["--one", fault] for fault in faults]) if each is not None]
+            given.kept.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        print(json.dumps([{name: it for name, it in each.items() if name not in _LONG} for each in found], indent=1))
+    elif given.hand is not None:
+        for each in json.loads(given.hand.read_text(encoding="utf-8")):
+            if each["fault"] not in SWEPT or (given.only and each["fault"] not in given.only):
+                continue
+            for resource in SWEPT[each["fault"]]:
+                ended = validate(each["ended"], Sizes, place="ended")
+                print(
+                    json.dumps(asdict(_swept(each["fault"], ended, resource, given.at_once, given.seconds))), flush=True
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""How long the stages of each operator ran, where they overlap; and how many tasks could run at once meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autotrascale.analyze import executors, metrics
+from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
+from autotrascale.analyze.slots import Stay, Stays, slots
+from autotrascale.domain.topology import Topology
+from autotrascale.monitor.eventlog.events import ApplicationStart, ExecutorChange, ExecutorInfo
+
+NAMES = ("source", "map", "sink")
+CHAIN = Topology.chain(*NAMES)
+
+spans = st.tuples(st.integers(0, 3000), st.integers(0, 1500))
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> list[BatchFact]:
+    """Stages that overlap, that touch, that last no time at all, and that end after their batch."""
+    found, at = [], 1_000_000
+    for number in range(draw(st.integers(1, 5))):
+        stages = [
+            StageFact(10 * number + place, draw(st.sampled_from(NAMES)), 2, at + begin, at + begin + length)
+            for place, (begin, length) in enumerate(draw(st.lists(spans, max_size=6)))
+        ]
+        seconds = draw(st.integers(1, 5000)) / 1000
+        found.append(BatchFact(number, "run", at, seconds, 100, stages=tuple(stages)))
+        at += 6000
+    return found
+
+
+@given(batches())
+def test_together_they_are_the_time_in_which_any_stage_ran(found: list[BatchFact]) -> None:
+    share, lasted = metrics.overhead_share(found), metrics.stage_seconds(found)
+    total = sum(batch.seconds for batch in found)
+    assert sum(lasted.values()) == pytest.approx(0.0 if share is None else (1 - share) * total, abs=1e-9)
+
+
+@given(batches())
+def test_every_instant_is_shared_evenly(found: list[BatchFact]) -> None:
+    """Counted out, millisecond by millisecond."""
+    counted = dict.fromkeys(NAMES, 0.0)
+    for batch in found:
+        mine, busy = dict.fromkeys(NAMES, 0.0), 0
+        for at in range(batch.started_ms, batch.started_ms + 4600):
+            running = {each.operator for each in batch.stages if each.submitted_ms <= at < each.completed_ms}
+            busy += bool(running)
+            for name in running:
+                mine[name] += 0.001 / len(running)
+        for name in NAMES if busy else ():
+            counted[name] += mine[name] * min(1.0, 1000 * batch.seconds / busy)
+    assert {name: seconds for name, seconds in counted.items() if seconds} == pytest.approx(
+        metrics.stage_seconds(found)
+    )
+
+
+@given(batches())
+def test_the_order_of_stages_does_not_matter(found: list[BatchFact]) -> None:
+    turned = [
+        BatchFact(each.batch, each.run, each.started_ms, each.seconds, 100, stages=each.stages[::-1]) for each in found
+    ]
+    assert metrics.stage_seconds(turned[::-1]) == metrics.stage_seconds(found)
+
+
+@given(batches())
+def test_a_snapshot_has_them_by_operator(found: list[BatchFact]) -> None:
+    snapshot = metrics.snapshot("job", CHAIN, 8, {"source": 10.0}, found)
+    assert {name: each.stage_seconds for name, each in snapshot.operators.items()} == {
+        name: metrics.stage_seconds(found).get(name) for name in NAMES
+    }
+
+
+@given(st.integers(1, 4), st.floats(0.0, 0.4))
+def test_executors_together_have_all_that_is_no_overhead(k: int, each_task: float) -> None:
+    """What tasks cost whatever they are given counts as overhead there, and so is in no stage."""
+    found = [
+        BatchFact(
+            number, "run", 10_000 * number, 2.0, 100, offered_seconds=10.0,
+            stages=(StageFact(number, "count", 2, 10_000 * number + 200, 10_000 * number + 1700),),
+            tasks=tuple(TaskFact(number, at, 1400, executor="0") for at in range(2)), slots=4,
+        )
+        for number in range(4)
+    ]  # fmt: skip
+    there = {str(at): executors.Executor(str(at), "h", 2) for at in range(k)}
+    snapshot = executors.snapshot("job", found, there, 8, costs={"count": each_task})
+    assert snapshot is not None
+    assert snapshot.overhead_share is not None
+    (metrics_,) = snapshot.operators.values()
+    assert metrics_.stage_seconds == pytest.approx((1 - snapshot.overhead_share) * 8.0)
+    assert snapshot.slots is None  # they are what there is more or less of
+
+
+class TestSlots:
+    stays = st.lists(
+        st.builds(
+            Stay, st.integers(1, 16), st.integers(0, 100), st.one_of(st.none(), st.integers(100, 200))
+        ),
+        max_size=5,
+    )  # fmt: skip
+
+    @given(stays, st.integers(0, 200), st.integers(1, 50))
+    def test_they_are_known_where_nobody_comes_or_goes(self, stays: list[Stay], begin: int, length: int) -> None:
+        at_each = [
+            sum(stay.cores for stay in stays if stay.came_ms <= at < (stay.gone_ms or 1000))
+            for at in range(begin, begin + length)
+        ]
+        moved = any(begin < at < begin + length for stay in stays for at in (stay.came_ms, stay.gone_ms or 0))
+        assert slots(stays, begin, begin + length) == (None if moved else at_each[0] or None)
+
+    def test_a_log_without_its_beginning_may_lack_executors(self) -> None:
+        stays = Stays()
+        stays.take(ExecutorChange(5, "1", ExecutorInfo(4)))
+        assert stays.slots(10, 20) is None
+        stays.take(ApplicationStart("shop"))
+        assert stays.slots(10, 20) == 4
+        stays.take(ExecutorChange(30, "1"))
+        assert (stays.slots(10, 30), stays.slots(10, 31), stays.slots(30, 40)) == (4, None, None)
+
+    def test_of_a_window_they_are_those_of_all_its_batches(self) -> None:
+        def told(*each: int | None) -> int | None:
+            return metrics.slots([BatchFact(at, "run", 0, 1.0, 1, slots=known) for at, known in enumerate(each)])
+
+        assert (told(4, 4, 4), told(4, 8), told(4, None), told(None), told()) == (4, None, None, None, None)

@@ -1,0 +1,147 @@
+"""What windows measure of loads and costs, as laws."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autotrascale.domain.snapshot import Execution
+from autotrascale.plan.search import surrogate
+from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.search.data import Readings, gathered
+from autotrascale.plan.search.expectation import Expectation
+from autotrascale.plan.search.measured_loads import ERROR, FINEST, SPREAD, MeasuredLoads, Row, at, grid_to
+from autotrascale.plan.search.physics import Physics
+from autotrascale.plan.search.runs import Measured, Run
+from autotrascale.plan.search.study import Study
+from autotrascale.plan.sizing.sizing import Sizing
+
+FLOORS = st.lists(st.integers(1, 9), min_size=1, max_size=5)
+EXECUTIONS: tuple[Execution, ...] = ("pipelined", "micro-batch")
+
+
+def _sizing(floor: list[int], execution: Execution, slots: int | None = None) -> Sizing:
+    busy = [0.8 * k for k in floor] if execution == "pipelined" else [0.8 * k / len(floor) for k in floor]
+    return Sizing.of_loads(floor, [40] * len(floor), busy, rate=100.0, execution=execution, slots=slots)
+
+
+def _readings(sizing: Sizing, rng: np.random.Generator, runs: int, rate: float = 1.0) -> Readings:
+    floor = np.asarray(sizing.floor)
+    ks = np.unique(np.minimum(40, np.rint(floor * rng.uniform(1.0, 3.0, (runs, len(floor))))).astype(int), axis=0)
+    said = [
+        Measured(tuple((np.asarray(sizing.hottest) * rng.uniform(0.7, 1.6, len(floor))).tolist()), float(cost))
+        for cost in rng.uniform(0.1, 0.3, len(ks))
+    ]
+    points = tuple(tuple(int(x) for x in k) for k in ks)
+    y = tuple(rng.normal(0, 0.3, len(ks)).tolist())
+    return Readings(sizing, points, y, (1.0,) * len(ks), rates=(100.0 * rate,) * len(ks), measured=tuple(said))
+
+
+@settings(max_examples=40, deadline=None)
+@given(FLOORS, st.sampled_from(EXECUTIONS), st.integers(0, 10_000), st.sampled_from([None, 6]))
+def test_latency_changes_with_the_numbers_as_its_slope_says_what_follows_for_measured_loads_included(
+    floor: list[int], execution: Execution, seed: int, slots: int | None
+) -> None:
+    rng, sizing = np.random.default_rng(seed), _sizing(floor, execution, slots)
+    physics = Physics.of(sizing)
+    there = _readings(sizing, rng, 3, rate=0.5)
+    expectation = Expectation(physics, gathered(physics, [_readings(sizing, rng, 4), there], [0.0, 0.0]))
+    spread = expectation.spread
+    beta = expectation.centre + 0.3 * spread * rng.standard_normal(len(spread))
+    ks = np.rint(np.asarray(floor) * rng.uniform(1.0, 3.0, (5, len(floor))))
+
+    def both(at: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        m = expectation.latency(ks, np.zeros(5), at, expectation.beyond(40, at))
+        return np.concatenate([m.value, expectation.measurements(at)[:, 0]])
+
+    m = expectation.latency(ks, np.zeros(5), beta, expectation.beyond(40, beta))
+    slope = np.concatenate([m.slope, expectation.measurements(beta)[:, 1:]])
+    step = 1e-6 * np.eye(len(beta))
+    numeric = np.stack([(both(beta + e) - both(beta - e)) / 2e-6 for e in step], axis=1)
+    assert np.allclose(slope, numeric, rtol=1e-3, atol=1e-3)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(1, 40), st.floats(-0.5, 0.5)), min_size=1, max_size=8, unique_by=lambda r: r[0]))
+def test_what_was_measured_is_believed_where_it_was_measured_and_fades_beside_it(rows: list[tuple[int, float]]) -> None:
+    loads = MeasuredLoads([Row((k,), 0.0, (math.exp(beyond),)) for k, beyond in rows], 1, beyond=True)
+    table = loads.beyond(200, np.zeros((len(rows), 1)), np.zeros((len(rows), 1, 2)))
+    assert (table.variance >= 0).all()
+    assert (table.variance <= SPREAD**2 + 1e-12).all()
+    for k, _ in rows:
+        assert table.variance[0, k - 1] <= ERROR**2 + 1e-12
+    assert abs(table.mean[0, 199]) < 0.1
+    assert table.variance[0, 199] > 0.9 * SPREAD**2
+    left = loads.left(200, loads.ks)
+    at_rows = [left[0, k - 1, r] for r, (k, _) in enumerate(rows)]
+    assert np.allclose(at_rows, [table.variance[0, k - 1] for k, _ in rows], atol=1e-9)
+
+
+@given(st.integers(1, 10**6), st.data())
+def test_a_table_is_read_at_the_parallelism_or_close_to_it_and_stays_small(most: int, data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, most))
+    grid = grid_to(most)
+    found = float(at(grid[None, :], np.array([[float(k)]]), most)[0, 0])
+    assert found == k if most <= FINEST else abs(math.log(found / k)) < 0.1 * math.log(most) / math.log(FINEST)
+    assert len(grid) <= max(FINEST, 1)
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_where_no_run_was_measured_loads_beyond_the_physics_say_nothing(execution: Execution) -> None:
+    sizing = _sizing([3, 5], execution)
+    expectation = Expectation(Physics.of(sizing), gathered(Physics.of(sizing), [Readings(sizing)], [0.0]))
+    table = expectation.beyond(40, expectation.centre)
+    assert not table.mean.any()
+    assert not table.variance.any()
+    assert not table.slopes.any()
+
+
+def test_a_load_that_falls_from_some_parallelism_on_is_known_beside_it_once_it_was_seen() -> None:
+    """As where a state begins to fit: a smooth law would make it up for all of its neighbours."""
+    sizing = _sizing([4, 4], "micro-batch")
+    whole = sizing.hottest[0]
+    said = tuple(Measured((load, whole), 0.2) for load in (whole, 0.6 * whole))
+    told = Readings(sizing, ((5, 4), (6, 4)), (0.1, 0.0), (1.0, 1.0), measured=said)
+    posterior = surrogate.fit(told)
+    beside = np.array([[4.0, 4.0], [7.0, 4.0]])
+    delta, _, _ = posterior.expectation.beyond(40, posterior.beta).at(beside)
+    logs, _ = posterior.physics.log_loads(beside, np.zeros(2), posterior.beta)
+    loads = np.exp(logs + delta)[:, 0] / whole
+    assert loads == pytest.approx([1.0, 0.6], rel=0.15)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000))
+def test_a_window_told_twice_over_is_one_run_with_the_mean_of_what_it_measured(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    first, second = (Measured(tuple(rng.uniform(0.5, 2.0, 3).tolist()), float(rng.uniform(0.1, 1))) for _ in range(2))
+    run = Run((1, 2, 3), 1.0, measured=first).again(Run((1, 2, 3), 4.0, measured=second))
+    assert run.windows == 2
+    assert run.latency == pytest.approx(2.0)
+    assert run.measured is not None
+    mean = np.exp((np.log(first.loads) + np.log(second.loads)) / 2)
+    assert run.measured.loads == pytest.approx(mean.tolist())
+    assert Run((1, 2, 3), 1.0).again(Run((1, 2, 3), None, measured=first)).measured == first
+
+
+def test_a_model_keeps_what_was_measured_and_older_programs_can_read_the_rest() -> None:
+    sizing = _sizing([3, 5], "micro-batch", slots=8)
+    study = Study((3, 5), 40, 1.0, sizing=sizing)
+    study.tell((4, 6), latency=0.9, sizing=Sizing.of_loads((3, 5), (40, 40), [1.1, 1.9], execution="micro-batch"))
+    study.tell((5, 6), latency=0.8)
+    model = study.model(100.0)
+    assert BenefitModel.from_json(model.to_json()) == model
+    assert model.samples[0].measured == Measured((1.1, 1.9))
+    assert model.samples[1].measured is None
+    older = json.loads(model.as_older().to_json())
+    assert set(older) == {
+        "kind", "rate", "floor", "p_max", "latency_target", "alpha", "over_allocation", "samples", "theta", "loads",
+        "execution", "overhead", "correlation", "ancestors", "version",
+    }  # fmt: skip
+    assert all(set(sample) == {"k", "latency", "score", "windows"} for sample in older["samples"])
+    assert BenefitModel.from_json(json.dumps(older)).runs[0].latency == 0.9
