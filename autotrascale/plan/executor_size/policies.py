@@ -271,12 +271,12 @@ def parallelism_down(rules: Rules, evidence: Evidence) -> Verdict | None:
 def heap_down(rules: Rules, evidence: Evidence) -> Verdict | None:
     """P6. "By bounding the heap-allocation using heap-committed": what was touched stays, with a margin. Where what is
     outside has taken room of the heap's, that stays too. A JVM collects young objects however large its heap is; where
-    it did so for long, as much is left as P1 calls not full."""
+    it did so for long, so much is left that P1 does not call it full at once."""
     now, peaks = evidence.sizes.heap_mb, evidence.peaks
     most, outside, share = peaks.heap_touched_mb, peaks.outside_mb, peaks.gc_share
     if not _calm(rules, evidence) or not peaks.memory_known or share is None:
         return None
-    room = rules.margin if share <= rules.gc_little else max(rules.margin, 1 / rules.heap_full)
+    room = rules.margin if share <= rules.gc_little else rules.margin / rules.heap_full
     wanted = math.ceil(max(room * most, rules.margin * (most + outside) - evidence.sizes.beside_mb))
     if wanted > (1 - rules.worth) * now:
         return None
