@@ -129,6 +129,20 @@ def test_a_window_told_twice_over_is_one_run_with_the_mean_of_what_it_measured(s
     assert Run((1, 2, 3), 1.0).again(Run((1, 2, 3), None, measured=first)).measured == first
 
 
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from(EXECUTIONS))
+def test_the_mean_of_two_windows_says_what_the_two_say(seed: int, execution: Execution) -> None:
+    """So that a study from a model, which has one of them from its source, is the study that has both."""
+    rng, sizing = np.random.default_rng(seed), _sizing([3, 5], execution)
+    first, second = (Measured(tuple(rng.uniform(0.5, 2.0, 2).tolist()), float(rng.uniform(0.1, 0.3))) for _ in range(2))
+    y = rng.normal(0, 0.1, 2)
+    apart = Readings(sizing, ((4, 6), (4, 6)), tuple(y.tolist()), (1.0, 1.0), measured=(first, second))
+    mean = Readings(sizing, ((4, 6),), (float(y.mean()),), (0.5,), measured=(first.again(second, 1),))
+    ks = [(4, 6), (5, 6), (8, 9)]
+    one, two = (np.array(surrogate.fit(told).log_ratio(ks)) for told in (apart, mean))
+    assert np.allclose(one, two, rtol=0.02, atol=0.01)
+
+
 def test_a_model_keeps_what_was_measured_and_older_programs_can_read_the_rest() -> None:
     sizing = _sizing([3, 5], "micro-batch", slots=8)
     study = Study((3, 5), 40, 1.0, sizing=sizing)

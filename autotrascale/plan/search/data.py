@@ -53,12 +53,14 @@ class Readings:
         return self.rates or (self.sizing.rate,) * len(self.ks)
 
     @property
-    def windows(self) -> Iterator[tuple[Point, float, Measured]]:
-        """What was measured beside latencies, and where. The session's own sizing is one more window, unless it is of
-        one of the runs."""
-        told = [(k, rate, said) for k, rate, said in zip(self.ks, self.at_rates, self._said, strict=True) if said]
-        if self.sizing.measured and all(said.loads != self.sizing.hottest for _, _, said in told):
-            yield self.sizing.floor, self.sizing.rate, Measured(self.sizing.hottest, self.sizing.fixed_seconds or None)
+    def windows(self) -> Iterator[tuple[Point, float, Measured, float]]:
+        """What was measured beside latencies, where, and the weight of its errors: a window that fell behind measures
+        loads as well as any. The session's own sizing is one more window, unless it is of one of the runs."""
+        runs = zip(self.ks, self.at_rates, self._said, self.weight, strict=True)
+        told = [(k, rate, said, min(weight, 1.0)) for k, rate, said, weight in runs if said]
+        if self.sizing.measured and all(said.loads != self.sizing.hottest for _, _, said, _ in told):
+            known = Measured(self.sizing.hottest, self.sizing.fixed_seconds or None)
+            yield self.sizing.floor, self.sizing.rate, known, 1.0
         yield from told
 
     @property
@@ -79,6 +81,7 @@ class Data:
     loads: MeasuredLoads
     fixed_at: Floats  # (R, N) where o was measured
     log_fixed: Floats  # (R,) ln(o / l_t)
+    fixed_weight: Floats
 
 
 def gathered(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt]) -> Data:
@@ -98,26 +101,27 @@ def gathered(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt
         at_least=np.array(failed, dtype=bool) | (y >= farthest),
         session=np.array([s for s, part in kept for _ in part.ks], dtype=np.int64),
         loads=MeasuredLoads(rows, n, beyond=any(any(part.measured) for _, part in kept)),
-        fixed_at=np.array([k for k, _ in fixed], dtype=float).reshape(-1, n),
-        log_fixed=np.array([cost for _, cost in fixed], dtype=float),
+        fixed_at=np.array([k for k, _, _ in fixed], dtype=float).reshape(-1, n),
+        log_fixed=np.array([cost for _, cost, _ in fixed], dtype=float),
+        fixed_weight=np.array([weight for _, _, weight in fixed], dtype=float),
     )
 
 
 def _measured(
     physics: Physics, kept: Sequence[tuple[int, Readings]], present: Sizing
-) -> tuple[list[Row], list[tuple[Point, float]]]:
+) -> tuple[list[Row], list[tuple[Point, float, float]]]:
     """What windows measured of loads, and of what a batch costs beside them; no window twice."""
     rows: dict[tuple[Point, float, tuple[float, ...]], Row] = {}
-    fixed: dict[tuple[Point, float, tuple[float, ...]], tuple[Point, float]] = {}
+    fixed: dict[tuple[Point, float, tuple[float, ...]], tuple[Point, float, float]] = {}
     for number, part in kept:
         # A source at this rate with these loads was made in the very session that the present runs are made in.
         same = (part.sizing.rate, part.sizing.hottest) == (present.rate, present.hottest)
-        for k, rate, said in part.windows:
+        for k, rate, said, weight in part.windows:
             window = (k, rate, said.loads)
-            row = Row(k, _log_rate(part.sizing, present, rate), said.loads, 0 if same else number)
+            row = Row(k, _log_rate(part.sizing, present, rate), said.loads, 0 if same else number, weight)
             rows.setdefault(window, row)
             if said.fixed is not None and physics.execution == "micro-batch":
-                fixed.setdefault(window, (k, float(np.log(said.fixed / part.latency_target))))
+                fixed.setdefault(window, (k, float(np.log(said.fixed / part.latency_target)), weight))
     return list(rows.values()), list(fixed.values())
 
 

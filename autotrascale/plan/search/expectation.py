@@ -73,13 +73,17 @@ class Expectation:
         if not len(self.data.log_fixed):
             return loads
         cost, by_beta = self.physics.fixed_cost(self.data.fixed_at, beta[: self._own])
-        costs = np.column_stack([self.data.log_fixed - cost, -self._with_speeds(by_beta)]) / ERROR_OF_COSTS
-        return np.concatenate([loads, costs])
+        costs = np.column_stack([self.data.log_fixed - cost, -self._with_speeds(by_beta)])
+        return np.concatenate([loads, costs / self._errors_of_costs[:, None]])
 
     @property
     def log_root(self) -> float:
         """ln √det of the covariance of these measurements."""
-        return self.data.loads.log_root + len(self.data.log_fixed) * float(np.log(ERROR_OF_COSTS))
+        return self.data.loads.log_root + float(np.log(self._errors_of_costs).sum())
+
+    @property
+    def _errors_of_costs(self) -> Floats:
+        return ERROR_OF_COSTS * np.sqrt(self.data.fixed_weight)
 
     def _loads(self, beta: Floats) -> tuple[Floats, Floats]:
         """What the rows of loads should hold but for δ, and ∂/∂β of it."""

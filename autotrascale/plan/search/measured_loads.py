@@ -42,6 +42,7 @@ class Row:
     log_q: float
     loads: tuple[float, ...]
     session: int = 0
+    weight: float = 1.0  # variance of its errors in units of v²: of the mean of n windows 1/n
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,8 @@ class MeasuredLoads:
         self.of_session = (sessions[:, None] == others[None, :]).astype(float)  # (R, sessions beside the present)
         self.spread = SPREAD if beyond else 0.0
         own = self._kernel(np.log(self.ks).T, np.log(self.ks).T)
-        self._chol = np.linalg.cholesky(own + ERROR**2 * np.eye(len(rows)))  # (N, R, R)
+        errors = np.diag([ERROR**2 * row.weight for row in rows]).reshape(len(rows), len(rows))
+        self._chol = np.linalg.cholesky(own + errors)  # (N, R, R)
 
     @property
     def speeds(self) -> int:
