@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.benefit_model import BenefitModel
@@ -159,3 +160,10 @@ def test_a_model_keeps_what_was_measured_and_older_programs_can_read_the_rest() 
     }  # fmt: skip
     assert all(set(sample) == {"k", "latency", "score", "windows"} for sample in older["samples"])
     assert BenefitModel.from_json(json.dumps(older)).runs[0].latency == 0.9
+
+
+def test_what_was_measured_of_another_job_is_refused_in_one_line_and_changes_nothing() -> None:
+    study = Study((3, 5), 40, 1.0)
+    with pytest.raises(InputError, match="is of 1 operators"):
+        study.tell((4, 6), latency=0.9, sizing=Sizing.of_loads((3,), (40,), [1.1]))
+    assert study.runs == ()

@@ -177,6 +177,9 @@ class Study:
         """What one window at `k` measured, latency in seconds. A second window at the same `k` is averaged in.
         `sizing`: the job as that window sizes it, which says where its latency comes from."""
         point = self.lattice.check(k)
+        if sizing is not None and len(sizing.operators) != len(point):
+            raise InputError("sizing", f"is of {len(sizing.operators)} operators", seen=sizing.operators,
+                             remedy=f"this study has {len(point)}: give what was measured of the same job")  # fmt: skip
         run = checked_run(point, latency, throughput, failed, Measured.of(sizing))
         if self._falls_behind(run):
             run = replace(run, latency=None)
