@@ -214,6 +214,29 @@ def test_a_heap_that_is_collected_often_is_given_back_as_far_as_it_is_not_full(t
     assert judge(RULES, evidence(*again)).policy != "P1"
 
 
+@given(st.lists(st.floats(0.0, 0.9), min_size=6, max_size=12))
+def test_collections_are_as_they_were_for_three_windows(shares: list[float]) -> None:
+    """As P1 looks at three, and what was given back is judged by as many."""
+    peaks = Peaks.of(a_window(at=at, gc_share=share) for at, share in enumerate(shares))
+    means = [sum(shares[at : at + 3]) / 3 for at in range(len(shares) - 2)]
+    assert peaks.gc_share == pytest.approx(max(means))
+
+
+@given(st.integers(0, 5), st.floats(0.0, 0.2))
+def test_one_window_of_collections_keeps_no_heap(at: int, share: float) -> None:
+    windows = [a_window(at=n, heap_touched_mb=600.0, gc_share=share if n == at else 0.01) for n in range(6)]
+    assert judge(RULES, evidence(*windows)).wanted == 630
+
+
+@given(st.integers(384, 4000), st.integers(0, 5), st.sets(st.integers(0, 8)))
+def test_memory_is_raised_by_two_steps_where_one_was_too_little_at_once(beside: int, raised: int, at: set[int]) -> None:
+    sizes, lost = replace(SIZES, beside_mb=beside), (Lost("1", "memory"),)
+    killed = [a_window(sizes, n, outside_mb=0.5 * beside, lost=lost if n in {*at, 8} else ()) for n in range(9)]
+    found = judge(RULES, evidence(*killed, raised=raised))
+    twice = raised and at & {0, 1, 2}
+    assert found.wanted == (-(-9 * beside // 4) if twice else -(-3 * beside // 2))
+
+
 @given(st.lists(st.tuples(st.floats(0.0, 3.0), st.floats(0.0, 0.9)), min_size=3, max_size=3))
 def test_what_a_start_costs_is_no_peak(starts: list[tuple[float, float]]) -> None:
     windows = [a_window(at=at, busy=busy, gc_share=gc) for at, (busy, gc) in enumerate(starts)]

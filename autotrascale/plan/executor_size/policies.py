@@ -186,7 +186,8 @@ def _heap_for(rules: Rules, now: int, share: float, recent: Sequence[ExecutorWin
 
 def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     """P2. Memory beside the heap is made as large as what was seen of it; an executor that was killed was stopped
-    before it had all it wanted. A heap may be full, as it never grows beyond itself: what is outside runs over."""
+    before it had all it wanted: one step more, and two where others were killed right after an earlier step, as P7
+    gives back what is unused. A heap may be full, as it never grows beyond itself: what is outside runs over."""
     sizes, last = evidence.sizes, evidence.last
     killed = sum(each.why == "memory" for each in last.lost)
     recent = _recent(rules, evidence)
@@ -196,7 +197,8 @@ def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     seen = evidence.windows[-rules.recent :]
     used = max((window.memory_mb or 0.0 for window in seen), default=0.0)
     outside = max(used - sizes.heap_mb, *(window.outside_mb or 0.0 for window in seen))
-    least = rules.factor if killed else 1 + 2 * rules.worth
+    steps = 2 if evidence.raised and any(map(died, evidence.windows[: rules.recent])) else 1
+    least = rules.factor**steps if killed else 1 + 2 * rules.worth
     wanted = math.ceil(max(rules.margin * outside, least * sizes.beside_mb))
     wanted = min(wanted, math.ceil(rules.factor**2 * sizes.beside_mb))
     dead = "an executor was" if killed == 1 else f"{killed} executors were"
