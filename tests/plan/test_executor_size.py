@@ -132,7 +132,7 @@ def test_a_leak_that_ends_its_executors_is_raised_twice_at_the_most(lives: list[
     for life in lives:
         for number in range(life):
             ends = number == life - 1
-            python = 200.0 if ends else 200.0 + 60 * number
+            python = 200.0 if ends else 200.0 + 0.06 * sizes.beside_mb * number
             lost = (Lost("1", "memory"),) if ends else ()
             window = a_window(sizes, at, python_mb=python, lost=lost)
             state, verdict, actions = step(Rules(), Limits(), Quota(a_day=100), state, window)
@@ -423,6 +423,19 @@ def test_more_memory_is_not_taken_back_for_what_a_record_takes(which: str, most:
     for at in range(most + 1, most + 6):
         turn(done[0].after, at, 0.05 * times)
     assert [action.what for action in done] == ["asked", "seen", "kept"]
+
+
+@given(st.integers(512, 560), st.integers(100, 500), st.floats(0.0, 0.39))
+def test_what_cannot_be_given_back_keeps_nothing_else(heap: int, touched: int, busy: float) -> None:
+    """A heap that is the least there can be, touched or not: its other core goes all the same."""
+    sizes, state, done = Sizes(heap, 1000, 2, 1), State(), list[Action]()
+    for at in range(7):
+        window = a_window(sizes, at, busy=busy, heap_touched_mb=float(touched), heap_used_mb=float(touched))
+        state, _, actions = step(RULES, Limits(), Quota(), state, window)
+        done.extend(actions)
+    worth = 0.95 * heap >= 512 and touched * 1.05 <= 0.95 * heap
+    assert [(action.what, action.policy) for action in done] == [("asked", "P6" if worth else "P8")]
+    assert done[0].after == (replace(sizes, heap_mb=done[0].after.heap_mb) if worth else replace(sizes, cores=1))
 
 
 def test_windows_that_were_judged_are_evidence() -> None:

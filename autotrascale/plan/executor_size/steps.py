@@ -124,26 +124,51 @@ def step(
     state = _seeing(state, window, services or {})
     if state.in_flight is not None:
         return _following(rules, quota, state, window)
-    verdict = judge(rules, _evidence(rules, state))
+    verdict, after = _possible(rules, limits, state)
     if verdict.fault == "leak":
         state = replace(state, leaked=rules.recent)
-    if verdict.resource is None:
+    if after is None:
         return state, verdict, ()
-    wished = _wished(rules, state, verdict)
-    if isinstance(wished, Reason):
-        return state, _held(verdict, wished), ()
-    after = fitted(window.sizes, verdict.resource, wished, limits)
-    if isinstance(after, Reason):
-        return state, _held(verdict, after), ()
-    if state.elastic and (after.cores, after.executors) != (window.sizes.cores, window.sizes.executors):
-        text = "no host has room for it, and how many slots there are is planned by the load"
-        return state, _held(verdict, Reason("hold-limit", text)), ()
     now = window.began + window.seconds
     if (reason := _over_quota(quota, state, now, others)) is not None:
         return state, _held(verdict, reason), ()
     action = Action(state.number + 1, "asked", now, verdict.policy, verdict.resource, window.sizes, after,
                     verdict.reason, _load(state.windows[-rules.recent :]))  # fmt: skip
     return _asking(state, action), verdict, (action,)
+
+
+def _possible(rules: Rules, limits: Limits, state: State) -> tuple[Verdict, Sizes | None]:
+    """What is judged and the sizes to ask for, if any. What cannot be given back of one thing keeps nothing of the
+    others from being given back; what cannot be raised does, as those after it rely on it."""
+    evidence = _evidence(rules, state)
+    verdict, first = judge(rules, evidence), None
+    while verdict.resource is not None:
+        after = _change(rules, limits, state, verdict)
+        if not isinstance(after, Reason):
+            return verdict, after
+        first = first or _held(verdict, after)
+        if verdict.up:
+            break
+        verdict = judge(rules, evidence, beyond=verdict.policy)
+    return first or verdict, None
+
+
+def _change(rules: Rules, limits: Limits, state: State, verdict: Verdict) -> Sizes | Reason:
+    assert verdict.resource is not None
+    wished = _wished(rules, state, verdict)
+    if isinstance(wished, Reason):
+        return wished
+    sizes = state.windows[-1].sizes
+    after = fitted(sizes, verdict.resource, wished, limits)
+    if isinstance(after, Reason):
+        return after
+    if state.elastic and (after.cores, after.executors) != (sizes.cores, sizes.executors):
+        text = "no host has room for it, and how many slots there are is planned by the load"
+        return Reason("hold-limit", text)
+    now, then = sizes.of(verdict.resource), after.of(verdict.resource)
+    if not verdict.up and then > (1 - rules.worth) * now:
+        return Reason("hold-limit", f"{amount(then)} is the least that there can be, and not worth a restart")
+    return after
 
 
 def seeing(state: State, windows: Iterable[ExecutorWindow]) -> State:
