@@ -127,7 +127,7 @@ def step(
     verdict, after = _possible(rules, limits, state)
     if verdict.fault == "leak":
         state = replace(state, leaked=rules.recent)
-    if after is None:
+    if after is None or verdict.resource is None:
         return state, verdict, ()
     now = window.began + window.seconds
     if (reason := _over_quota(quota, state, now, others)) is not None:
