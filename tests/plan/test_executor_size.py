@@ -438,6 +438,21 @@ def test_what_cannot_be_given_back_keeps_nothing_else(heap: int, touched: int, b
     assert done[0].after == (replace(sizes, heap_mb=done[0].after.heap_mb) if worth else replace(sizes, cores=1))
 
 
+@given(st.lists(st.floats(0.0, 0.9), min_size=3, max_size=3), st.floats(0.0, 0.2))
+def test_what_was_given_back_is_judged_when_its_start_is_over(starting: list[float], then: float) -> None:
+    state, done, small = State(), list[Action](), replace(SIZES, heap_mb=945)
+    shares = [0.01] * 6 + starting + [then] * 3
+    for at, share in enumerate(shares):
+        sizes = SIZES if at < 6 else small
+        state, _, actions = step(
+            RULES, Limits(), Quota(), state, a_window(sizes, at, gc_share=share, heap_touched_mb=900.0)
+        )
+        done.extend(actions)
+    assert [action.what for action in done[:2]] == ["asked", "seen"]
+    assert done[0].after == small
+    assert done[2].what == ("taken-back" if then >= RULES.gc_most else "kept")
+
+
 def test_windows_that_were_judged_are_evidence() -> None:
     windows = [a_window(at=at, heap_touched_mb=900.0) for at in range(6)]
     state = seeing(State(), windows[:5])

@@ -263,7 +263,7 @@ def _following(
         action = replace(action, what="seen", at=now, reason=Reason("seen", "executors of the new size are there"))
         state, said = replace(state, in_flight=action), (action,)
     worse = _worse(rules, action, state.before, state.windows)
-    if worse is None and state.seen <= rules.recent:  # the first one has its start in it
+    if worse is None and state.seen < rules.recent + (1 if _more_memory(action) else STARTING):
         return state, None, said
     if worse is None or action.policy == "back":
         reason = Reason("kept", "it does no worse than before")
@@ -297,12 +297,12 @@ def _worse(
     """An end for want of memory, at once; else collections, or time for each record, over windows at the same load.
     More memory makes no record dearer: what took longer after it had a state that grew, or batches that were small."""
     down = not action.up
-    if action.up and action.resource in ("heap", "beside"):
+    if _more_memory(action):
         return None
     if down and (dead := sum(map(died, after))):
         text = "executors or tasks ended for want of memory after it: taken back"
         return Reason("worse-out-of-memory", text, {"windows": dead})
-    recent = after[1:]
+    recent = after[STARTING:]  # in which a heap that still grows is collected often
     if len(recent) < rules.recent:
         return None
     shares = [window.gc_share for window in recent if window.gc_share is not None]
@@ -314,6 +314,10 @@ def _worse(
         text = f"a record takes {now / was:.1f} times the work that it took before: taken back"
         return Reason("worse-effort", text, {"before": was, "after": now})
     return None
+
+
+def _more_memory(action: Action) -> bool:
+    return action.up and action.resource in ("heap", "beside")
 
 
 _MUCH_WORSE = 1.5  # of machines that others work on too
