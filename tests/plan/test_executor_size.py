@@ -453,6 +453,24 @@ def test_what_was_given_back_is_judged_when_its_start_is_over(starting: list[flo
     assert done[2].what == ("taken-back" if then >= RULES.gc_most else "kept")
 
 
+@pytest.mark.parametrize(("cpu_share", "python", "then"), [
+    (0.8, None, "taken-back"), (0.4, None, "kept"), (0.4, 200.0, "taken-back"),
+])  # fmt: skip
+def test_time_that_others_have_the_core_is_no_work(cpu_share: float, python: float | None, then: str) -> None:
+    """A record takes twice the time by the clock."""
+    large, state, done = Sizes(2000, 1000, 1, 1), State(), list[Action]()
+    small = replace(large, heap_mb=945)
+    for at in range(12):
+        late = at >= 6
+        window = a_window(
+            small if late else large, at, busy=0.7 if late else 0.35, heap_touched_mb=900.0, python_mb=python,
+            cpu_share=cpu_share if late else 0.8, outside_mb=930.0, memory_mb=1830.0,
+        )  # fmt: skip
+        state, _, actions = step(RULES, Limits(), Quota(), state, window)
+        done.extend(actions)
+    assert [action.what for action in done[:3]] == ["asked", "seen", then]
+
+
 def test_windows_that_were_judged_are_evidence() -> None:
     windows = [a_window(at=at, heap_touched_mb=900.0) for at in range(6)]
     state = seeing(State(), windows[:5])

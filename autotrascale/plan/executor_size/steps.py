@@ -310,9 +310,10 @@ def _worse(
         text = f"collections take {percent(statistics.mean(shares))} of the tasks' time after it: taken back"
         return Reason("worse-collections", text, {"gc_share": statistics.mean(shares)})
     was, now = _effort(before[-MOST_WINDOWS:], recent), _effort(recent, recent)
-    if was is not None and now is not None and now > _MUCH_WORSE * was:
-        text = f"a record takes {now / was:.1f} times the work that it took before: taken back"
-        return Reason("worse-effort", text, {"before": was, "after": now})
+    times = [b / a for a, b in zip(was, now, strict=True) if a and b is not None]
+    if times and min(times) > _MUCH_WORSE:
+        text = f"a record takes {min(times):.1f} times the work that it took before: taken back"
+        return Reason("worse-effort", text, {"times": min(times)})
     return None
 
 
@@ -323,15 +324,18 @@ def _more_memory(action: Action) -> bool:
 _MUCH_WORSE = 1.5  # of machines that others work on too
 
 
-def _effort(windows: Sequence[ExecutorWindow], like: Sequence[ExecutorWindow]) -> float | None:
-    """Seconds of tasks for a record, of windows at the load of those others."""
+def _effort(windows: Sequence[ExecutorWindow], like: Sequence[ExecutorWindow]) -> tuple[float | None, float | None]:
+    """Seconds of tasks for a record, of windows at the load of those others: by the clock, which runs while somebody
+    else has the core, and of cores, where no Python has them."""
     load = _load(like)
-    known = [
-        window.run_seconds / (window.done * window.seconds)
-        for window in windows
-        if window.run_seconds is not None and window.done and _same(window.rate, load)
-    ]
-    return statistics.median(known) if known else None
+    alike = [window for window in windows if window.done and _same(window.rate, load)]
+    took = ([(each, each.run_seconds) for each in alike],
+            [(each, None if each.python else each.cpu_seconds) for each in alike])  # fmt: skip
+    by_clock, of_cores = (
+        [seconds / (each.done * each.seconds) for each, seconds in one if seconds is not None and each.done]
+        for one in took
+    )
+    return (statistics.median(by_clock) if by_clock else None, statistics.median(of_cores) if of_cores else None)
 
 
 def _wished(rules: Rules, state: State, verdict: Verdict) -> int | Reason:
