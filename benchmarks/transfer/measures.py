@@ -101,7 +101,8 @@ class _Job:
 
     def _law(self, first: Study, windows: Windows, model: BenefitModel) -> Row:
         """A study from the model of the very same job, rate and target, beside the first one going on: both are told
-        one more window of what the new one asks for."""
+        one more window of what the new one asks for. The first one goes on where it still trusts what it had accepted,
+        whatever else it has run meanwhile."""
         warm, on = study_of(self.case, self.seed, sizing=self.sizing, source=model), deepcopy(first)
         accepted, k = on.answer.parallelism, warm.ask()
         read = reading(self.case, deepcopy(windows))(k)
@@ -113,7 +114,7 @@ class _Job:
             "runs": windows.count,
             "same": k == accepted,
             "accepts": warm.stop_reason == "target-met",
-            "goes_on": on.stop_reason == "target-met",
+            "goes_on": on.trusts(accepted),
         }
 
     def _changed_rates(self, model: BenefitModel) -> Iterator[Row]:

@@ -61,6 +61,9 @@ class Expectation:
         return self.data.loads.beyond(most, *self._loads(beta))
 
     def latency(self, ks: Floats, log_q: Floats, beta: Floats, beyond: Beyond) -> Expected:
+        if not self.data.loads.spread:
+            value, slope, by_load = self.physics.latency(ks, log_q, beta[: self._own])
+            return Expected(value, self._with_speeds(slope), np.minimum(by_load, STEEPEST), np.zeros(len(ks)))
         delta, variance, by_beta = beyond.at(ks)
         value, slope, by_load = self.physics.latency(ks, log_q, beta[: self._own], delta)
         slope = self._with_speeds(slope) + np.einsum("ni,nip->np", by_load, by_beta)

@@ -237,9 +237,12 @@ class Physics:
 
     def _pairs(self, k: Floats) -> Floats:
         """Channels into each operator, over those along the longest path at the floor."""
+        return np.asarray(self.ways.channels(k) / self._channels_at_the_floor)
+
+    @cached_property
+    def _channels_at_the_floor(self) -> float:
         floor = np.asarray(self.floor, dtype=float)[None, :]
-        most = self.ways.longest(self.ways.channels(floor))[0][0]
-        return np.asarray(self.ways.channels(k) / max(float(most), 1.0))
+        return max(float(self.ways.longest(self.ways.channels(floor))[0][0]), 1.0)
 
     def _batches(self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float) -> tuple[Floats, Floats, Floats]:
         at, (own, total) = self.places, self._relative(k)

@@ -83,6 +83,7 @@ class Search:
         self.noise, self.confidence = max(float(noise), LEAST_NOISE), confidence
         self.sources = [model.towards(benefit.latency_target) for model in _family(sources)]
         self._last: tuple[tuple[Run, ...], Posterior] | None = None
+        self._of_runs: tuple[tuple[Run, ...], tuple[Floats, Floats]] | None = None
 
     def propose(self, runs: Sequence[Run], rng: np.random.Generator) -> Point | None:
         if len(runs) >= self.lattice.size:
@@ -308,16 +309,23 @@ class Search:
         """P of each run; a run that failed does not meet the target, whatever its neighbours do."""
         if not runs:
             return {}
-        chances = probability_met(*self._posterior(runs).log_ratio([run.parallelism for run in runs]))
+        chances = probability_met(*self._expected_of(runs))
         return {run.parallelism: 0.0 if run.failed else float(p) for run, p in zip(runs, chances, strict=True)}
 
     def _scores(self, runs: Sequence[Run]) -> dict[Point, float]:
         """The score of each run by the posterior's mean latency: one lucky reading does not make a run the best."""
         ks = [run.parallelism for run in runs]
-        mean, _ = self._posterior(runs).log_ratio(ks)
+        mean, _ = self._expected_of(runs)
         scores = self.benefit.score(ks, self.benefit.latency_target * np.exp(mean))
         failed = self.benefit.score(ks, math.inf)
         return {run.parallelism: float(failed[i] if run.failed else scores[i]) for i, run in enumerate(runs)}
+
+    def _expected_of(self, runs: Sequence[Run]) -> tuple[Floats, Floats]:
+        """μ and σ of what was run."""
+        key = tuple(runs)
+        if self._of_runs is None or self._of_runs[0] != key:
+            self._of_runs = key, self._posterior(key).log_ratio([run.parallelism for run in key])
+        return self._of_runs[1]
 
     def _posterior(self, runs: Sequence[Run]) -> Posterior:
         key = tuple(runs)

@@ -247,6 +247,11 @@ class Study:
         run = None if self.finished else self._searcher.unsure(self.runs, lambda: self._proposed(self.runs))
         return None if run is None else run.parallelism
 
+    def trusts(self, k: Sequence[int]) -> bool:
+        """Whether what was told of `k`, and beside it, is enough to say that its true latency meets the target."""
+        run = self._runs.get(self.lattice.check(k))
+        return run is not None and self._as_best(run).trusted
+
     @property
     def cheaper(self) -> Point | None:
         """Of fewer instances than the accepted configuration, and likely enough to be trusted after one more window,

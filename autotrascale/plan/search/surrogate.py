@@ -94,7 +94,8 @@ class Posterior:
         mean, h, variance = m.value, m.slope, self.amplitude**2 + m.unsure
         if len(self.data.y):
             cross = self.amplitude**2 * _matern(features(self.physics, ks, rates), self._phi)
-            cross += np.einsum("ni,ti,nit->nt", m.by_load, self.by_load, at(self._left, ks, self.most))
+            if self.data.loads.spread:
+                cross += np.einsum("ni,ti,nit->nt", m.by_load, self.by_load, at(self._left, ks, self.most))
             half = solve_triangular(self.chol, cross.T, lower=True, check_finite=False)
             mean = mean + half.T @ self.residual
             variance = np.maximum(variance - np.einsum("ij,ij->j", half, half), 0.0)
@@ -127,7 +128,7 @@ class Posterior:
     def _overstated(self, ks: Floats, log_q: Floats) -> Floats:
         """By how much ∂m/∂β is steeper than the fall of m to where all that makes operators busy is less."""
         busier, numbers = self.expectation.busier, len(self.physics.centre)
-        beyond = at(self._beyond.mean, ks, self.most)
+        beyond = at(self._beyond.mean, ks, self.most) if self.data.loads.spread else 0.0
         lowered = np.where(busier, FALL * self._spread_of_beta, 0.0)[:numbers]
         value, slope, _ = self.physics.latency(ks, log_q, self.beta[:numbers], beyond)
         least, _, _ = self.physics.latency(ks, log_q, self.beta[:numbers] - lowered, beyond)
