@@ -27,9 +27,9 @@ class Ways:
         return cls(((), *((i,) for i in range(operators - 1))))
 
     @cached_property
-    def is_chain(self) -> bool:
-        """One way, through every operator."""
-        return len(self._sinks) == 1 and self.steps == len(self.upstream)
+    def is_straight(self) -> bool:
+        """One way leads through every operator: no other is longer."""
+        return self.steps == len(self.upstream)
 
     @cached_property
     def steps(self) -> int:
@@ -46,7 +46,7 @@ class Ways:
 
     def longest(self, each: Floats) -> tuple[Floats, Floats]:
         """Of what each operator takes (n, N): the length of the longest way (n,), and 1 for each operator on it."""
-        if self.is_chain:
+        if self.is_straight:
             return each.sum(axis=1), np.ones_like(each)
         rows, arrived = np.arange(len(each)), np.zeros_like(each)
         before = np.full(each.shape, -1)
