@@ -147,7 +147,7 @@ def buffering(rules: Rules, evidence: Evidence) -> bool:
     recent = _recent(rules, evidence)
     if recent is None or any(map(died, recent)) or not grows(rules, evidence):
         return False
-    if not all(_computes(rules, window) and (window.gc_share or 0.0) < rules.gc_most for window in recent):
+    if not _computes(rules, recent) or any((window.gc_share or 0.0) >= rules.gc_most for window in recent):
         return False
     used = [window.memory_mb for window in recent]
     return None not in used and (used[-1] or 0.0) > (used[0] or 0.0)
@@ -221,7 +221,7 @@ def cpu_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     """P3. All slots are taken, what runs on them computes, and the backlog grows. More cores in an executor share its
     memory: where that is full, as many slots are made of more executors like those that there are."""
     recent, sizes = _recent(rules, evidence), evidence.sizes
-    if recent is None or not grows(rules, evidence) or not all(_computes(rules, window) for window in recent):
+    if recent is None or not grows(rules, evidence) or not _computes(rules, recent):
         return None
     wanted = max(sizes.cores + 1, math.floor(sizes.cores * min(rules.factor, _behind_by(rules, recent))))
     share = statistics.mean(window.cpu_share or 0.0 for window in recent)
@@ -375,10 +375,14 @@ def _fill(window: ExecutorWindow) -> float:
     return 1.0 if window.heap_used_mb is None else min(1.0, window.heap_used_mb / window.sizes.heap_mb)
 
 
-def _computes(rules: Rules, window: ExecutorWindow) -> bool:
-    if window.python or window.busy is None or window.cpu_share is None:
+def _computes(rules: Rules, recent: Sequence[ExecutorWindow]) -> bool:
+    """On the average of the windows: a batch that ends in one has run in the one before too."""
+    known = [(window.busy, window.cpu_share) for window in recent if window.busy is not None and not window.python]
+    shares = [share for _, share in known if share is not None]
+    if len(shares) < len(recent):
         return False  # what Python workers compute is not known
-    return window.busy >= rules.busy_most and window.cpu_share >= rules.computing
+    busy = statistics.mean(each for each, _ in known)
+    return busy >= rules.busy_most and statistics.mean(shares) >= rules.computing
 
 
 def _behind_by(rules: Rules, recent: Sequence[ExecutorWindow]) -> float:
