@@ -27,6 +27,7 @@ from autotrascale.plan.search.bootstrap import bootstrap_set
 from autotrascale.plan.search.physics import Physics
 from autotrascale.plan.search.runs import Measured
 from autotrascale.plan.search.search import Search
+from autotrascale.plan.sizing.sizing import Sizing
 from benchmarks.transfer import measures
 from benchmarks.transfer.jobs import FAMILIES, JobId, chosen
 
@@ -98,6 +99,9 @@ VARIANTS: dict[str, list[Any]] = {
     "runs tell latencies alone": [_set(Measured, "of", lambda _: None)],
     "loads as the physics has them": [_set(measured_loads, "SPREAD", 1e-9)],
     "batches as unexplained as pipelines": [_set(surrogate, "AMPLITUDE_OF_BATCHES", 0.15)],
+    "an operator adds to the latency as to the work": [_set(Sizing, "service_seconds", ())],
+    "two windows of a configuration at most": [_set(search, "WINDOWS", 2)],
+    "nothing new once one is accepted": [_set(search, "WORTH_TRYING", 2.0)],
     "a source always counts": [_set(surrogate, "DOUBTS", ((0.0, 0.0),))],
     "a warm run as frugal as a cold one": [_set(search, "EPSILON_WARM", search.EPSILON)],
     "acceptance is worth half as much": [_set(search, "EPSILON", search.EPSILON / 2)],
