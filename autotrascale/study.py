@@ -19,8 +19,6 @@ from autotrascale.views import optimizing
 Measure = Callable[[Point], float | None]
 Callback = Callable[["Study", Point], bool | None]
 
-WINDOWS = 2  # looks at one configuration before it is given up as too close to the target
-
 
 class Study(Displayed, ask_and_tell.Study):
     def optimize(
@@ -64,6 +62,9 @@ class Study(Displayed, ask_and_tell.Study):
     def _next(self) -> Point:
         """A second window where a reading is too close to the target, as a tuning run takes one; else a new run."""
         unsure = self.unsure
-        if unsure is not None and next(run.windows for run in self.runs if run.parallelism == unsure) < WINDOWS:
+        if (
+            unsure is not None
+            and next(run.windows for run in self.runs if run.parallelism == unsure) < ask_and_tell.WINDOWS
+        ):
             return unsure
         return self.ask()

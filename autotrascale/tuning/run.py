@@ -152,7 +152,7 @@ class _Run:
 
     def _next(self, study: Study) -> tuple[Point, Phase]:
         if (cheaper := self._cheaper(study)) is not None:
-            return cheaper, "confirm"
+            return cheaper, "confirm" if any(run.parallelism == cheaper for run in study.runs) else "search"
         unsure = study.unsure
         if unsure is not None:
             windows = next(run.windows for run in study.runs if run.parallelism == unsure)

@@ -17,6 +17,7 @@ from autotrascale.domain.trial import Shortage, Trial, Verdict
 from autotrascale.plan.policies import OURS
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.runs import LEAST_LATENCY
+from autotrascale.plan.search.study import WINDOWS
 from autotrascale.plan.sizing.floor import batch_latency, batch_seconds
 from autotrascale.plan.sizing.sizing import Sizing
 from autotrascale.plan.sizing.slowdown import Slowdown
@@ -36,7 +37,7 @@ class Tuning:
     initial: Mapping[str, int] = field(default_factory=dict)  # where the floor is looked for from; else all minima
     noise: float = 0.05
     confidence: float = 0.97
-    windows: int = 2  # looks at one configuration before any is accepted; 1: never look twice
+    windows: int = WINDOWS  # looks at one configuration before any is accepted; 1: never look twice
     faithful: bool = False  # the paper's algorithms, step by step
 
     def __post_init__(self) -> None:

@@ -86,13 +86,13 @@ _NOTHING = {
 VARIANTS: dict[str, list[Any]] = {
     "kept": [],
     "no physics, a process with an amplitude of 0.4": [
-        _set(Physics, "latency", _flat), _set(surrogate, "AMPLITUDE", 0.4),
+        _set(Physics, "latency", _flat), _set(surrogate, "AMPLITUDE", 0.4), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.4),
     ],
     "nothing grows with more instances": [_without(_NOTHING)],
     "shares in the latency as in the work": [_without({"share": (0.0, 0.01)})],
     "waiting as it is in theory": [_without({"waiting": (0.0, 0.01), "apart": (-0.8, 0.01)})],
-    "no process beside the physics": [_set(surrogate, "AMPLITUDE", 0.01)],
-    "a process of twice the amplitude": [_set(surrogate, "AMPLITUDE", 0.3)],
+    "no process beside the physics": [_set(surrogate, "AMPLITUDE", 0.01), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.01)],
+    "a process of twice the amplitude": [_set(surrogate, "AMPLITUDE", 0.3), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.2)],
     "effects fade twice as fast": [_set(surrogate, "LENGTH", 0.75)],
     "no doubt from distance in rate": [_set(surrogate, "FAR", 0.0)],
     "runs tell latencies alone": [_set(Measured, "of", lambda _: None)],

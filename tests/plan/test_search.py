@@ -73,17 +73,17 @@ def test_a_run_far_within_the_target_is_accepted_one_close_to_it_is_not() -> Non
     search = Search(LATTICE, BENEFIT)
     assert search.accepted([Run((3, 5, 4), 0.4)]) is not None
     assert search.accepted([Run((3, 5, 4), 0.69)]) is None
-    unsure = search.unsure([Run((3, 5, 4), 0.69)])
+    unsure = search.unsure([Run((3, 5, 4), 0.69)], lambda: None)
     assert unsure is not None
     assert unsure.parallelism == (3, 5, 4)
-    assert search.unsure([Run((3, 5, 4), 0.4)]) is None
+    assert search.unsure([Run((3, 5, 4), 0.4)], lambda: None) is None
 
 
 def test_nothing_is_accepted_outside_the_rule_or_beyond_the_target_or_when_it_failed() -> None:
     search = Search(LATTICE, BENEFIT)
     for run in (Run((9, 12, 10), 0.01), Run(FLOOR, 0.71), Run(FLOOR, None)):
         assert search.accepted([run]) is None
-        assert search.unsure([run]) is None
+        assert search.unsure([run], lambda: None) is None
 
 
 def test_less_confidence_accepts_more() -> None:

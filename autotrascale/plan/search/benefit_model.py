@@ -186,7 +186,7 @@ class BenefitModel(Displayed):
         """Less what programs did not know that only kept latencies: they refuse keys that they do not know."""
         samples = tuple(replace(sample, measured=None) for sample in self.samples)
         ancestors = tuple(ancestor.as_older() for ancestor in self.ancestors)
-        return replace(self, samples=samples, ancestors=ancestors, sizing=replace(self.sizing, slots=None))
+        return replace(self, samples=samples, ancestors=ancestors, sizing=self.sizing.as_older())
 
     def to_json(self) -> str:
         return json.dumps(_as_data(self), allow_nan=False)
@@ -279,6 +279,8 @@ def _as_data(model: BenefitModel) -> dict[str, Any]:
         "execution": sizing.execution,
         "overhead": sizing.overhead,
         **_known({"slots": sizing.slots}, "slots"),
+        **({"demand": sizing.demand} if any(sizing.demand) else {}),
+        **({"upstream": sizing.upstream} if sizing.upstream else {}),
         "correlation": model.correlation,
         "ancestors": [_as_data(ancestor) for ancestor in model.ancestors],
         "version": model.version,
@@ -294,7 +296,16 @@ def _known(values: dict[str, Any], name: str) -> dict[str, Any]:
 # Models are read inside the planning core, which knows no schema library; a model is flat enough to do without.
 
 
-_FLAT = {"floor", "p_max", "loads", "execution", "overhead", "slots"}  # what stands for the sizing in JSON
+_FLAT = {
+    "floor",
+    "p_max",
+    "loads",
+    "execution",
+    "overhead",
+    "slots",
+    "demand",
+    "upstream",
+}  # what stands for the sizing in JSON
 
 
 def _model(data: Any, place: str) -> BenefitModel:
@@ -302,7 +313,10 @@ def _model(data: Any, place: str) -> BenefitModel:
     values["samples"] = tuple(_sample(item, f"{place}.samples[{i}]") for i, item in _items(values, "samples", place))
     ancestors = [_model(item, f"{place}.ancestors[{i}]") for i, item in _items(values, "ancestors", place)]
     values["ancestors"] = tuple(ancestors)
-    for name in ("floor", "p_max", "theta", "correlation", "loads"):
+    if "upstream" in values:
+        of_each = enumerate(_items(values, "upstream", place))
+        values["upstream"] = tuple(_numbers(each, f"{place}.upstream[{i}]") for i, (_, each) in of_each)
+    for name in ("floor", "p_max", "theta", "correlation", "loads", "demand"):
         if name in values and not (name == "loads" and values[name] is None):
             values[name] = _numbers(values[name], f"{place}.{name}")
     try:
@@ -316,12 +330,13 @@ def _sizing(values: dict[str, Any]) -> Sizing:
     """Taken out of the flat keys."""
     floor, upper, loads = values.pop("floor"), values.pop("p_max"), values.pop("loads", None)
     execution, overhead = values.pop("execution", None), values.pop("overhead", 0.0)
-    slots = values.pop("slots", None)
+    slots, demand, upstream = values.pop("slots", None), values.pop("demand", ()), values.pop("upstream", ())
     lattice = Lattice.between(floor, upper)
     _check_loads(loads, len(floor))
     return Sizing.of_loads(
-        lattice.lower, lattice.upper, loads, rate=values["rate"], execution=execution, overhead=overhead, slots=slots
-    )
+        lattice.lower, lattice.upper, loads, rate=values["rate"], execution=execution, overhead=overhead, slots=slots,
+        demand=demand, upstream=upstream,
+    )  # fmt: skip
 
 
 def _check_loads(loads: Sequence[float] | None, operators: int, place: str = "") -> None:

@@ -52,6 +52,11 @@ class Readings:
         """Of each run."""
         return self.rates or (self.sizing.rate,) * len(self.ks)
 
+    def of_the_session_of(self, other: Readings) -> bool:
+        """Made at the same rate, from the very same measured window: then its runs are as one's own."""
+        mine, theirs = self.sizing, other.sizing
+        return mine.measured and (mine.rate, mine.hottest) == (theirs.rate, theirs.hottest)
+
     @property
     def windows(self) -> Iterator[tuple[Point, float, Measured, float]]:
         """What was measured beside latencies, where, and the weight of its errors: a window that fell behind measures
@@ -92,7 +97,7 @@ def gathered(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt
     failed = [bad for _, part in kept for bad in part.failed or (False,) * len(part.ks)]
     log_q = [_log_rate(part.sizing, present, rate) for _, part in kept for rate in part.at_rates]
     farthest = FARTHEST + max(0.0, float(y.min()) if len(y) else 0.0)
-    rows, fixed = _measured(physics, kept, present)
+    rows, fixed = _measured(physics, kept, parts[0])
     return Data(
         ks=np.array([k for _, part in kept for k in part.ks], dtype=float).reshape(-1, n),
         log_q=np.array(log_q, dtype=float),
@@ -108,17 +113,16 @@ def gathered(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt
 
 
 def _measured(
-    physics: Physics, kept: Sequence[tuple[int, Readings]], present: Sizing
+    physics: Physics, kept: Sequence[tuple[int, Readings]], own: Readings
 ) -> tuple[list[Row], list[tuple[Point, float, float]]]:
     """What windows measured of loads, and of what a batch costs beside them; no window twice."""
     rows: dict[tuple[Point, float, tuple[float, ...]], Row] = {}
     fixed: dict[tuple[Point, float, tuple[float, ...]], tuple[Point, float, float]] = {}
     for number, part in kept:
-        # A source at this rate with these loads was made in the very session that the present runs are made in.
-        same = (part.sizing.rate, part.sizing.hottest) == (present.rate, present.hottest)
+        same = part.of_the_session_of(own)
         for k, rate, said, weight in part.windows:
             window = (k, rate, said.loads)
-            row = Row(k, _log_rate(part.sizing, present, rate), said.loads, 0 if same else number, weight)
+            row = Row(k, _log_rate(part.sizing, own.sizing, rate), said.loads, 0 if same else number, weight)
             rows.setdefault(window, row)
             if said.fixed is not None and physics.execution == "micro-batch":
                 fixed.setdefault(window, (k, float(np.log(said.fixed / part.latency_target)), weight))

@@ -10,7 +10,7 @@ NUM        real samples after which Algorithm 1 goes on alone
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,10 +71,10 @@ class Algorithm1:
     def probability(self, runs: Sequence[Run], run: Run) -> float | None:  # noqa: ARG002
         return None
 
-    def unsure(self, runs: Sequence[Run]) -> Run | None:  # noqa: ARG002
+    def unsure(self, runs: Sequence[Run], ahead: Callable[[], Point | None]) -> Run | None:  # noqa: ARG002
         return None
 
-    def cheaper(self, runs: Sequence[Run]) -> Run | None:  # noqa: ARG002
+    def cheaper(self, runs: Sequence[Run], rng: np.random.Generator) -> Point | None:  # noqa: ARG002
         return None
 
     def rule_is_hopeless(self, runs: Sequence[Run]) -> bool:  # noqa: ARG002

@@ -11,14 +11,16 @@ other. With its derivatives it is the mean of the surrogate's process, and doubt
     δ_i, n    what is known of loads beyond that (`measured_loads`); slots, where known           measured
     ρ_i       q · load_i · g_i / k_i, the share of its time that an instance of i is busy
     c, κ      level of log latency; what it gains for each e-fold of the rate                     κ near 0
-    f, t, s   what a record pays whatever k is; … that grows with K (tasks); … with K² (pairs)    weights e^f, e^t, e^s
+    f, t, c'  what a record pays whatever k is; … that grows with K; … for channels               weights e^f, e^t, e^c'
     o, a      what a batch costs beside its operators; latency over the time of a batch           a near 1.5
-    a_i       log share of operator i in the latency, over its share in the work
+    s_i       what a record takes of an instance of i, over the sum of that along its way             as measured
+    D, C_i    operators on the longest way; channels into i, over those on the longest way at the floor
+    a_i       log of what i adds to the latency, over what its s_i says
     w, u      weight of waiting; u → 0: one queue for all instances of an operator, → 1: one for each
 
 Pipelined (Sakasegawa's M/M/k where u = 0, k queues where u = 1):
 
-    m = c + κ ln q + ln[ e^f + e^t K + e^s K² + Σ_i e^{a_i} g_i (load_i / Σ load) (1 + e^w W_i) ]
+    m = c + κ ln q + ln[ e^t K + Σ_way ( e^f / D + e^c' C_i + e^{a_i} g_i s_i (1 + e^w W_i) ) ]
     W_i = ρ_i^{(1−u)(√(2(k_i+1)) − 1) + u} / (k_i^{1−u} (1 − ρ_i))
 
 Micro-batches, whose stages take turns and whose partitions cost something each:
@@ -36,7 +38,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -45,6 +47,7 @@ from scipy.special import expit
 
 from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.search.measured_loads import LEAST_LOAD
+from autotrascale.plan.search.ways import Ways
 from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
@@ -65,6 +68,8 @@ ONCE: Mapping[str, Prior] = {
 PIPELINED: Mapping[str, Prior] = {
     "always": (1.0, 1.1), "tasks": (-2.9, 0.8), "pairs": (-3.5, 1.4), "waiting": (0.4, 1.2), "apart": (-0.8, 1.5),
 }  # fmt: skip
+# Of these, where it is known what a record takes of each operator, which is what it waits for too.
+TIMED: Mapping[str, Prior] = {"share": (0.0, 0.2), "always": (-0.3, 1.0), "waiting": (0.0, 0.5), "apart": (0.0, 4.0)}
 BATCHES: Mapping[str, Prior] = {"fixed": (1.0, 1.0), "ratio": (math.log(1.5), 0.1)}
 MIXED: Prior = (0.5, 0.35)  # weight of the pipelined picture where nobody knows which one holds
 
@@ -80,6 +85,9 @@ class Physics:
     turns: tuple[float, ...]
     measured: bool
     slots: int | None = None
+    service: tuple[float, ...] = (1.0,)
+    timed: bool = False  # whether `service` is known; else it is as the loads
+    ways: Ways = field(default_factory=lambda: Ways.chain(1))
 
     @classmethod
     def of(cls, sizing: Sizing) -> Physics:
@@ -91,7 +99,12 @@ class Physics:
             execution = "micro-batch" if busy <= 1 else "pipelined"
         if execution == "micro-batch" and not sizing.measured:
             loads = turns
-        return cls(execution, sizing.floor, loads, turns, sizing.measured, sizing.slots)
+        ways = Ways(sizing.upstream) if sizing.upstream else Ways.chain(len(sizing.floor))
+        known = np.array(sizing.service_seconds or loads)
+        service = known / ways.longest(known[None, :])[0][0]
+        timed = bool(sizing.service_seconds)
+        return cls(execution, sizing.floor, loads, turns, sizing.measured, sizing.slots, tuple(service.tolist()),
+                   timed, ways)  # fmt: skip
 
     # -- β ------------------------------------------------------------------------------------------------------------
 
@@ -100,7 +113,8 @@ class Physics:
         own = {**EACH, "load": (0.0, MEASURED if self.measured else GUESSED), **ONCE}
         pipelined = PIPELINED if self.execution != "micro-batch" else {}
         batches = BATCHES if self.execution in (None, "micro-batch") else {}
-        return {**own, **pipelined, **batches, **({"mixed": MIXED} if self.execution is None else {})}
+        timed = TIMED if self.timed and self.execution == "pipelined" else {}
+        return {**own, **pipelined, **timed, **batches, **({"mixed": MIXED} if self.execution is None else {})}
 
     @cached_property
     def places(self) -> dict[str, slice]:
@@ -194,15 +208,17 @@ class Physics:
         spare, steepness = _spare(np.exp(log_rho))
         pooled = np.sqrt(2 * (k + 1)) - 1
         wait = waiting + (1 - apart) * (pooled * log_rho - np.log(k)) + apart * log_rho - spare
-        served = beta[at["share"]] + grown + crowded + np.log(self.loads) - np.log(sum(self.loads))
-        log_total = np.log(total)
-        logs = np.hstack([np.full_like(total, always), tasks + log_total, pairs + 2 * log_total, served, served + wait])
+        served = beta[at["share"]] + grown + crowded + np.log(self.service)
         # From the largest: what waits at a saturated operator is beyond what numbers hold.
-        largest = logs.max(axis=1, keepdims=True)
-        terms = np.exp(logs - largest)
-        whole = terms.sum(axis=1, keepdims=True)
-        value = (largest + np.log(whole))[:, 0]
-        parts, served, waited = np.split(terms / whole, [3, 3 + len(self.floor)], axis=1)
+        largest = np.maximum(np.maximum(served, served + wait).max(axis=1, keepdims=True), max(always, tasks, pairs))
+        served, waited = np.exp(served - largest), np.exp(served + wait - largest)
+        fixed = np.exp(always - largest) / self.ways.steps
+        shuffled = np.exp(pairs - largest) * self._pairs(k)
+        on_path = self.ways.longest(fixed + shuffled + served + waited)[1]
+        parts = np.stack([fixed * on_path, shuffled * on_path, served * on_path, waited * on_path])
+        each = np.exp(tasks - largest[:, 0]) * total[:, 0]
+        whole = parts.sum(axis=(0, 2)) + each
+        fixed, shuffled, served, waited = parts / whole[:, None]
         both = served + waited
         busier = waited * ((1 - apart) * pooled + apart + np.exp(log_rho) * steepness)  # ∂/∂ log load, through ρ
         slope = np.zeros((len(k), len(beta)))
@@ -211,11 +227,19 @@ class Physics:
         slope[:, at["contention"].start] = ((busier + both) * by_growth).sum(axis=1)
         slope[:, at["crowding"].start] = ((busier + both) * by_crowding).sum(axis=1)
         slope[:, at["share"]] = both
-        slope[:, at["always"].start : at["pairs"].stop] = parts
+        slope[:, at["always"].start] = fixed.sum(axis=1)
+        slope[:, at["tasks"].start] = each / whole
+        slope[:, at["pairs"].start] = shuffled.sum(axis=1)
         slope[:, at["waiting"].start] = waited.sum(axis=1)
         by_apart = (waited * ((1 - pooled) * log_rho + np.log(k))).sum(axis=1)
         slope[:, at["apart"].start] = apart * (1 - apart) * by_apart
-        return value, slope, busier + both
+        return np.log(whole) + largest[:, 0], slope, busier + both
+
+    def _pairs(self, k: Floats) -> Floats:
+        """Channels into each operator, over those along the longest path at the floor."""
+        floor = np.asarray(self.floor, dtype=float)[None, :]
+        most = self.ways.longest(self.ways.channels(floor))[0][0]
+        return np.asarray(self.ways.channels(k) / max(float(most), 1.0))
 
     def _batches(self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float) -> tuple[Floats, Floats, Floats]:
         at, (own, total) = self.places, self._relative(k)

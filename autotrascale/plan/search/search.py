@@ -21,7 +21,7 @@ differs: Algorithm 1 runs the whole bootstrap set first, models the score, and a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -60,6 +60,9 @@ EPSILON_WARM = 2.0  # … and when a source model has explored already, so that 
 EPSILON = 0.4  # ε: what acceptance is worth by itself, beside the resources saved
 LEAST_MISS = 0.01  # log ratio that a run is taken to have while it is not back
 LIKELY = 0.6  # a run is preferred for its score among those this likely to meet the target
+SURE = 0.99  # what a run must be trusted with, to stand in the place of another that is trusted
+WORTH_A_RUN = 0.01  # of mean(k'/k): what a leaner configuration saves at least
+WORTH_TRYING = 0.3  # the chance that it must have to be accepted
 RATIOS = (0.9, 0.8, 0.7)
 HINTS = 3  # the best runs so far, around which the next one is looked for too
 BEYOND_RULE = 0.005  # worth of meeting the target outside the stop rule: for when hardly anything inside it can
@@ -96,12 +99,11 @@ class Search:
         return Run(k, self.benefit.latency_target * math.exp(min(max(mean, LEAST_MISS), FARTHEST)))
 
     def accepted(self, runs: Sequence[Run]) -> Run | None:
-        """The best run that meets the stop rule and whose true latency can be trusted to."""
+        """Of the runs within the stop rule whose true latency can be trusted to meet the target, the best of those that
+        are surely so: of several that are just trusted, the leanest has the luckiest reading. Else the likeliest.
+        One reading above the target does not count against what all say, those of the sources included."""
         chances = self._chances(runs)
-        for run in self.rank(runs):
-            if self._meets_rule(run) and chances[run.parallelism] >= self.confidence:
-                return run
-        return None
+        return self._trusted([run for run in self.rank(runs) if self._is_frugal(run)], chances)
 
     def nearest(self, runs: Sequence[Run]) -> Run:
         """Trusted ones by score, though they ask for more than the stop rule allows; then the likeliest of those within
@@ -121,14 +123,31 @@ class Search:
     def probability(self, runs: Sequence[Run], run: Run) -> float | None:
         return self._chances(runs)[run.parallelism]
 
-    def cheaper(self, runs: Sequence[Run]) -> Run | None:
-        """The likeliest of them."""
+    def _trusted(self, ranked: Sequence[Run], chances: Mapping[Point, float]) -> Run | None:
+        trusted = [run for run in ranked if chances[run.parallelism] >= self.confidence]
+        sure = [run for run in trusted if chances[run.parallelism] >= max(SURE, self.confidence)]
+        return sure[0] if sure else max(trusted, key=lambda run: chances[run.parallelism], default=None)
+
+    def cheaper(self, runs: Sequence[Run], rng: np.random.Generator) -> Point | None:
+        """Where one more window is expected to save most: of a new configuration that is likely enough to be sure after
+        it, or of one that was run and is not trusted yet."""
         if (accepted := self.accepted(runs)) is None:
             return None
-        chances, instances = self._chances(runs), sum(accepted.parallelism)
-        fewer = [run for run in runs if self._meets_rule(run) and sum(run.parallelism) < instances]
-        likely = [run for run in fewer if LIKELY <= chances[run.parallelism] < self.confidence]
-        return max(likely, key=lambda run: chances[run.parallelism], default=None)
+        posterior, sure, chances = self._posterior(runs), max(SURE, self.confidence), self._chances(runs)
+        kept = float(self.benefit.resources(accepted.parallelism))
+
+        def chance(ks: Pool | Sequence[Point]) -> Floats:
+            return probability_accepted(*posterior.log_ratio(ks), posterior.noise, sure)
+
+        def saved(ks: Pool) -> Floats:
+            return np.asarray(chance(ks) * np.maximum(self.benefit.resources(ks) - kept - WORTH_A_RUN, 0.0))
+
+        fewer = [run for run in runs if self._meets_rule(run) and sum(run.parallelism) < sum(accepted.parallelism)]
+        likely = [run.parallelism for run in fewer if LIKELY <= chances[run.parallelism] < self.confidence]
+        new = self._argmax(saved, runs, rng)
+        if new is not None and chance([new])[0] >= WORTH_TRYING and saved(np.array([new]))[0] > 0:
+            likely.append(new)
+        return max(likely, key=lambda k: (float(saved(np.array([k]))[0]), k), default=None)
 
     def rule_is_hopeless(self, runs: Sequence[Run]) -> bool:
         """A run beyond the rule is trusted to meet the target, and the likeliest place inside is likely to miss."""
@@ -145,10 +164,17 @@ class Search:
         likeliest = self._argmax(met, runs, np.random.default_rng(len(runs)))
         return likeliest is None or float(met(np.array([likeliest]))[0]) < HOPELESS
 
-    def unsure(self, runs: Sequence[Run]) -> Run | None:
+    def unsure(self, runs: Sequence[Run], ahead: Callable[[], Point | None]) -> Run | None:
+        """Once any of them; again as long as that is likelier to end the search than a run of what is `ahead`."""
         chances = self._chances(runs)
         doubtful = [run for run in runs if self._meets_rule(run) and chances[run.parallelism] < self.confidence]
-        return max(doubtful, key=lambda run: chances[run.parallelism], default=None)
+        likeliest = max(doubtful, key=lambda run: chances[run.parallelism], default=None)
+        if likeliest is None or likeliest.windows == 1 or (new := ahead()) is None:
+            return likeliest
+        posterior = self._posterior(runs)
+        mean, std = posterior.log_ratio([likeliest.parallelism, new])
+        again, anew = log_probability_accepted(mean, std, posterior.noise, self.confidence)
+        return likeliest if again > anew else None
 
     def rank(self, runs: Sequence[Run]) -> list[Run]:
         """Runs likely to meet the target first, then those that did as measured, then the rest; by score in each."""
@@ -186,12 +212,16 @@ class Search:
         posterior = self._posterior(())
         if not posterior.informed:
             return self._balanced()
-        here = [run for model in self.sources if model.rate == self.sizing.rate for run in model.runs
-                if run.parallelism in self.lattice and self._meets_rule(run)]  # fmt: skip
-        chances = probability_met(*posterior.log_ratio([run.parallelism for run in here])) if here else ()
-        trusted = [run for run, chance in zip(here, chances, strict=True) if chance >= self.confidence]
-        scores = {run: float(self.benefit.score(run.parallelism, run.latency or math.inf)) for run in trusted}
-        return max(trusted, key=lambda run: scores[run]).parallelism if trusted else None
+        here = {run.parallelism: run for model in self.sources if model.rate == self.sizing.rate for run in model.runs
+                if run.parallelism in self.lattice and not run.failed and self._is_frugal(run)}  # fmt: skip
+        if not here:
+            return None
+        mean, std = posterior.log_ratio(list(here))
+        scores = self.benefit.score(list(here), self.benefit.latency_target * np.exp(mean))
+        chances = dict(zip(here, probability_met(mean, std).tolist(), strict=True))
+        ranked = [run for _, run in sorted(zip(scores, here.values(), strict=True), key=lambda each: -each[0])]
+        trusted = self._trusted(ranked, chances)
+        return None if trusted is None else trusted.parallelism
 
     @cached_property
     def _carried(self) -> list[Point]:
@@ -264,6 +294,9 @@ class Search:
 
     def _met(self, run: Run) -> bool:
         return run.latency is not None and run.latency <= self.benefit.latency_target
+
+    def _is_frugal(self, run: Run) -> bool:
+        return bool(self._allowed([run.parallelism])[0])
 
     def _meets_rule(self, run: Run) -> bool:
         return run.latency is not None and self.benefit.satisfied(run.parallelism, run.latency)

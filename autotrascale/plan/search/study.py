@@ -13,7 +13,7 @@ and `faithful.Algorithm2`, which do what the paper says step by step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, overload
 
@@ -59,12 +59,12 @@ class Searcher(Protocol):
         """That the run truly meets the target, where the searcher knows."""
         ...
 
-    def unsure(self, runs: Sequence[Run]) -> Run | None:
-        """A run that one more window of it might get accepted, where the searcher cares."""
+    def unsure(self, runs: Sequence[Run], ahead: Callable[[], Point | None]) -> Run | None:
+        """A run that one more window of it might get accepted, where the searcher cares. `ahead`: what it asks next."""
         ...
 
-    def cheaper(self, runs: Sequence[Run]) -> Run | None:
-        """A run of fewer instances than the accepted one, likely to meet the target and not trusted to."""
+    def cheaper(self, runs: Sequence[Run], rng: np.random.Generator) -> Point | None:
+        """What takes fewer instances than the accepted run, and may be trusted after one more window of it."""
         ...
 
     def rule_is_hopeless(self, runs: Sequence[Run]) -> bool:
@@ -76,6 +76,9 @@ class Searcher(Protocol):
     def remarks(self, runs: Sequence[Run]) -> list[str]:
         """What the user should know: a source model that was dropped, and why."""
         ...
+
+
+WINDOWS = 5  # looks at one configuration before it is given up as too close to the target
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,8 @@ class Study:
         else:
             self._searcher = Algorithm1(self.lattice, self.benefit, settings.uniform_samples)
         self._runs: Runs = {}
+        self._last: tuple[tuple[Run, ...], Point | None] | None = None  # what was proposed after which runs
+        self._cheaper_after: tuple[tuple[Run, ...], Point | None] | None = None
         self._settled_after: int | None = None  # runs told when the first of them was accepted
 
     @overload
@@ -151,9 +156,7 @@ class Study:
         waiting = [self.lattice.check(k) for k in running]
         found: list[Point] = []
         while len(found) < (n or 1):
-            rng = np.random.default_rng([self.seed, len(self._runs) + len(waiting) + len(found)])
-            k = self._searcher.propose(self._as_if_run([*waiting, *found]), rng)
-            if k is None:
+            if (k := self._proposed(self._as_if_run([*waiting, *found]))) is None:
                 break
             found.append(k)
         if not found:
@@ -161,6 +164,11 @@ class Study:
                 f"every one of the {self.lattice.size} configurations has been run or is running; see `best`"
             )
         return found[0] if n is None else tuple(found)
+
+    def _proposed(self, runs: tuple[Run, ...]) -> Point | None:
+        if self._last is None or self._last[0] != runs:
+            self._last = runs, self._searcher.propose(runs, np.random.default_rng([self.seed, len(runs)]))
+        return self._last[1]
 
     def _as_if_run(self, waiting: Sequence[Point]) -> tuple[Run, ...]:
         """The runs told, and those that are not back yet as they are expected to come out."""
@@ -230,23 +238,27 @@ class Study:
     def _as_best(self, run: Run) -> Best:
         latency, probability = run.latency, self._searcher.probability(self.runs, run)
         score = float(self.benefit.score(run.parallelism, np.inf if latency is None else latency))
-        met = latency is not None and latency <= self.benefit.latency_target
-        trusted = met and (probability is None or probability >= self.confidence)
+        within = latency is not None and latency <= self.benefit.latency_target
+        trusted = within if probability is None else probability >= self.confidence
+        met = within or trusted
         return Best(run.parallelism, latency, score, met, probability, trusted)
 
     @property
     def unsure(self) -> Point | None:
         """A configuration whose reading meets the stop rule but lies too close to the target to be trusted: a second
-        window of it, where that costs less than a new run, may settle the study."""
-        run = None if self.finished else self._searcher.unsure(self.runs)
+        window of it may settle the study, and a third and more where nothing new is as likely to."""
+        run = None if self.finished else self._searcher.unsure(self.runs, lambda: self._proposed(self.runs))
         return None if run is None else run.parallelism
 
     @property
     def cheaper(self) -> Point | None:
-        """Of fewer instances than the accepted configuration, within the target when measured, likelier to meet it than
-        not, and yet not trusted: one more window of it may save those instances for good."""
-        run = self._searcher.cheaper(self.runs)
-        return None if run is None else run.parallelism
+        """Of fewer instances than the accepted configuration, and likely enough to be trusted after one more window,
+        which may save those instances for good: one that was within the target when measured, or a new one."""
+        runs = self.runs
+        if self._cheaper_after is None or self._cheaper_after[0] != runs:
+            rng = np.random.default_rng([self.seed, len(runs)])
+            self._cheaper_after = runs, self._searcher.cheaper(runs, rng)
+        return self._cheaper_after[1]
 
     @property
     def remarks(self) -> list[str]:

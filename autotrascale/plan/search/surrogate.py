@@ -48,6 +48,7 @@ from autotrascale.plan.search.physics import MEASURED, Physics
 Floats = NDArray[np.float64]
 
 AMPLITUDE, LENGTH = 0.15, 1.5  # A, L
+AMPLITUDE_OF_TIMED = 0.1  # A, where it is known what a record takes of each operator
 # A, where it was measured how long stages last and what a batch costs beside them: then the physics is hardly more than
 # adding up.
 AMPLITUDE_OF_BATCHES = 0.06
@@ -164,6 +165,8 @@ def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0
     for s, source in enumerate(sources):
         weighed = []
         for doubt, price in DOUBTS:
+            if doubt and source.of_the_session_of(present):
+                continue  # one's own, or told of another job by mistake: there is nothing between
             tried = [*doubts[:s], doubt, *doubts[s + 1 :]]
             fitted = best if tried == doubts else _fit(physics, parts, tried, noise)
             apart = _evidence_alone(source, noise) if doubt is None else 0.0
@@ -183,7 +186,8 @@ def _evidence_alone(source: Readings, noise: float) -> float:
 def _fit(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt], noise: float) -> Posterior:
     expectation = Expectation(physics, gathered(physics, parts, [0.0, *doubts]))
     data = expectation.data
-    amplitude = AMPLITUDE_OF_BATCHES if len(data.log_fixed) else AMPLITUDE
+    usual = AMPLITUDE_OF_TIMED if physics.timed and physics.execution == "pipelined" else AMPLITUDE
+    amplitude = AMPLITUDE_OF_BATCHES if len(data.log_fixed) else usual
     phi = features(physics, data.ks, data.log_q)
     covariance = amplitude**2 * _matern(phi, phi) + np.diag(noise**2 * data.weight)
     for s, doubt in enumerate(doubts, start=1):

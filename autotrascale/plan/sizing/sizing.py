@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from typing import get_args
 
 from autotrascale.domain import checks
@@ -65,6 +66,7 @@ class Sizing:
     reach: float = MOST_REACH
     lasting: Numbers = ()  # L_i; none where no operator's stages were timed
     slots: int | None = None  # tasks that can run at once
+    upstream: tuple[tuple[int, ...], ...] = ()  # positions of what each operator reads from; none where not known
 
     def __post_init__(self) -> None:
         for name in ("floor", "lower", "upper", "demand", "capacity", "load", "skew"):
@@ -79,6 +81,8 @@ class Sizing:
         checks.share("overhead", self.overhead)
         if self.slots is not None:
             checks.count("slots", self.slots)
+        _check_demand(self.operators, self.demand)
+        _check_upstream(self.upstream, len(self.operators))
         if self.execution is not None and self.execution not in get_args(Execution):
             raise InputError("execution", "is not an execution model", seen=self.execution,
                              remedy=f"use one of {', '.join(get_args(Execution))}, or leave it out")  # fmt: skip
@@ -87,15 +91,15 @@ class Sizing:
     def of_loads(
         cls, floor: Sequence[int], upper: Sequence[int], loads: Sequence[float] | None = None, *, rate: float = 0.0,
         execution: Execution | None = None, overhead: float = 0.0, operators: Sequence[str] = (),
-        slots: int | None = None,
+        slots: int | None = None, demand: Sequence[float | None] = (), upstream: tuple[tuple[int, ...], ...] = (),
     ) -> Sizing:  # fmt: skip
         """For those who know loads, and have no snapshot: `Sizing.of_loads((3, 4), (40, 40), [2.4, 3.9])`."""
         names = tuple(operators) or tuple(f"operator {i + 1}" for i in range(len(floor)))
         unknown: Numbers = (None,) * len(names)
         return cls(
-            names, rate, execution, tuple(floor), (1,) * len(names), tuple(upper), unknown, unknown,
+            names, rate, execution, tuple(floor), (1,) * len(names), tuple(upper), tuple(demand) or unknown, unknown,
             unknown if loads is None else tuple(float(load) for load in loads), (1.0,) * len(names), overhead,
-            slots=slots,
+            slots=slots, upstream=upstream,
         )  # fmt: skip
 
     @property
@@ -120,6 +124,13 @@ class Sizing:
             known if known is not None else k - 0.5 if load is None else load * skew
             for known, k, load, skew in zip(lasting, self.floor, self.load, self.skew, strict=True)
         )
+
+    @property
+    def service_seconds(self) -> Sequence[float]:
+        """What one record takes of one instance; none where it is not known what records come to any of them."""
+        if not self.measured or not all(self.demand):
+            return ()
+        return [load / (demand or 1.0) for load, demand in zip(self.hottest, self.demand, strict=True)]
 
     @property
     def measured(self) -> bool:
@@ -160,8 +171,12 @@ class Sizing:
         loads = self.hottest if self.measured else None
         return Sizing.of_loads(
             self.floor, self.upper, loads, rate=rate, execution=self.execution, overhead=self.overhead,
-            slots=self.slots,
+            slots=self.slots, demand=self.demand if self.service_seconds else (), upstream=self.upstream,
         )  # fmt: skip
+
+    def as_older(self) -> Sizing:
+        """Less what programs did not know that only knew loads."""
+        return replace(self, slots=None, demand=(None,) * len(self.floor), upstream=())
 
     def above(self, floor: Sequence[int]) -> Sizing:
         """The same measurements over a floor that was found by running it."""
@@ -221,6 +236,9 @@ def size(
         reach=min(floor.reach, MOST_REACH),
         lasting=_lasting(snapshot, demand),
         slots=snapshot.slots,
+        upstream=tuple(
+            tuple(list(snapshot.operators).index(name) for name in metrics.upstream) for _, metrics in operators
+        ),
     )
 
 
@@ -248,6 +266,25 @@ def limits(snapshot: Snapshot, name: str) -> tuple[int, int]:
     """Least and most instances that one operator may have."""
     metrics: OperatorMetrics = snapshot.operators[name]
     return metrics.minimum, min(metrics.maximum or snapshot.p_max, snapshot.p_max)
+
+
+def _check_demand(operators: Sequence[str], demand: Numbers) -> None:
+    for operator, rate in zip(operators, demand, strict=True):
+        checks.optional(checks.non_negative, f"demand of {operator}", rate)
+
+
+def _check_upstream(upstream: tuple[tuple[int, ...], ...], operators: int) -> None:
+    if not upstream:
+        return
+    known = all(isinstance(up, int) and 0 <= up < operators for each in upstream for up in each)
+    if len(upstream) != operators or not known:
+        raise InputError("upstream", f"must name, for each of {operators} operators, those that it reads from",
+                         seen=upstream, remedy="give their positions, from 0 on")  # fmt: skip
+    try:
+        TopologicalSorter(dict(enumerate(upstream))).prepare()
+    except CycleError as error:
+        raise InputError("upstream", "goes round in a circle", seen=error.args[1],
+                         remedy="leave out what no record takes") from None  # fmt: skip
 
 
 def _fixed_seconds(snapshot: Snapshot) -> float | None:
