@@ -60,11 +60,5 @@ class Study(Displayed, ask_and_tell.Study):
         return self.answer if self.runs else None
 
     def _next(self) -> Point:
-        """A second window where a reading is too close to the target, as a tuning run takes one; else a new run."""
-        unsure = self.unsure
-        if (
-            unsure is not None
-            and next(run.windows for run in self.runs if run.parallelism == unsure) < ask_and_tell.WINDOWS
-        ):
-            return unsure
-        return self.ask()
+        """Another window where a reading is too close to the target, as a tuning run takes one; else a new run."""
+        return self.unsure or self.ask()

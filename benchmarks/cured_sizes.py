@@ -1,8 +1,8 @@
 """Are wrong sizes cured on a real cluster, by how many actions, and how near to sizes found by hand?
 
 Each planted fault (`planted/sized.py`) is a program that `autotrascale run --apply --sizes` keeps, with windows and
-evidence as short as its batches are. Then the same program runs without it, with less and less of what was short:
-the least that shows no fault, and has no executor killed, is the optimum by hand.
+evidence as short as its batches are. Then the same program runs without it, with less and less memory, of its heap, of
+what is beside it and of both: the least that shows no fault, and has no executor killed, is the optimum by hand.
 
     python -m benchmarks.cured_sizes --kept kept.json                    the faults, kept
     python -m benchmarks.cured_sizes --hand kept.json --only heap        what they ended with, beside less of it
@@ -24,6 +24,7 @@ from typing import Any
 
 from autotrascale.domain.executor_window import ExecutorWindow, Resource, Sizes
 from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules, died
+from autotrascale.plan.executor_size.fitting import LEAST_BESIDE_MB, LEAST_HEAP_MB
 from autotrascale.plan.executor_size.policies import judge
 from autotrascale.plan.executor_size.steps import Action
 from autotrascale.reading import validate
@@ -40,13 +41,13 @@ BEGUN: Mapping[str, Sizes] = {
 }
 GROUPS = (("heap", "memory", "leak", "too-much", "service"), ("cpu",))
 SHORT = Shortened()
-MOST_SECONDS = 420.0
+MOST_SECONDS = 450.0
 NO_ACTION: Mapping[str, float] = {
     "service": 210.0,
     "leak": 400.0,
 }  # seconds to look at what shall not be resized in vain
-SHARES = (0.95, 0.90, 0.85, 0.80)  # of what it ended with, by hand
-HAND_SECONDS = 70.0
+TOTALS = (1.05, 1.10)  # times a size by hand, in memory, is what it ended with
+HAND_SECONDS = 60.0
 _LONG = ("log", "windows")
 
 
@@ -122,21 +123,23 @@ def _in_words(action: Action) -> str:
 
 @dataclass(frozen=True)
 class ByHand:
-    """`found`: what was said at each size, the largest first; `least`: the smallest that showed nothing, as all larger
-    ones did."""
+    """`found`: what was said of the size that it ended with, and of each that is smaller; `least`: the smallest
+    that showed nothing. `above`: memory of an executor that it ended with, over that of the least."""
 
     fault: str
-    resource: Resource
-    ended: int
-    found: dict[int, str | None]
-    least: int
-    above: float  # memory of an executor that it ended with, over that with the least
+    ended: Sizes
+    found: list[tuple[Sizes, str]]
+    least: Sizes
+    above: float
 
 
 def tried(fault: str, sizes: Sizes, seconds: float) -> str:
     """Of one size by hand: what was wrong with it, or none."""
     with tempfile.TemporaryDirectory(prefix=f"hand-{fault}-") as work:
-        lived = by_hand(named(fault), sizes, Path(work) / "job", seconds, SHORT.window)
+        try:
+            lived = by_hand(named(fault), sizes, Path(work) / "job", seconds, SHORT.window)
+        except RuntimeError:
+            return "did not come up"
         if lived.ended is not None:
             return f"ended with {lived.ended}"
         if lived.killed or any(map(died, lived.windows)):
@@ -144,32 +147,44 @@ def tried(fault: str, sizes: Sizes, seconds: float) -> str:
         said = [verdict(lived.windows[: number + 1]) for number in range(len(lived.windows))]
         shares = [window.gc_share or 0.0 for window in lived.windows[-6:]]
         wrong = next((each for each in said if each in ("heap", "memory", "cpu", "parallelism")), "none")
-        return f"{wrong}, collections {sum(shares) / len(shares):.0%}"
+        return f"{wrong}, collections {sum(shares) / len(shares):.0%}" if shares else "did not get to a window"
 
 
-def _swept(fault: str, ended: Sizes, resource: Resource, at_once: int, seconds: float) -> ByHand:
-    values = [max(_LEAST[resource], round(share * ended.of(resource))) for share in (1.0, *SHARES)]
-    values = sorted(set(values), reverse=True)
-    found: dict[int, str | None] = {}
-    for begin in range(0, len(values), at_once):
-        some = values[begin : begin + at_once]
-        sizes = [json.dumps(asdict(ended.with_(resource, each))) for each in some]
-        wanted = [["--try", fault, "--sizes", each, "--seconds", str(seconds)] for each in sizes]
-        found |= dict(zip(some, _at_once(wanted), strict=True))
-    least = ended.of(resource)
-    for value in values:
-        said = found[value]
-        if said is None:  # it did not come up: nothing is known
-            continue
-        if not said.startswith("none"):
-            break
-        least = value
-    above = ended.memory_mb / ended.with_(resource, least).memory_mb - 1
-    return ByHand(fault, resource, ended.of(resource), found, least, round(above, 3))
+def smaller(ended: Sizes, resources: Sequence[Resource]) -> list[Sizes]:
+    """With less memory in all: of one of these alone, and of all of them in proportion, down to what is never gone
+    below."""
+    found: list[Sizes] = []
+    for part in TOTALS:
+        less = ended.memory_mb * (1 - 1 / part)
+        for some in [(each,) for each in resources] + ([tuple(resources)] if len(resources) > 1 else []):
+            sizes, all_of_them = ended, sum(ended.of(each) for each in some)
+            for each in some:
+                wanted = round(ended.of(each) * (1 - less / all_of_them))
+                sizes = sizes.with_(each, min(ended.of(each), max(_LEAST[each], wanted)))
+            if sizes != ended and sizes not in found:
+                found.append(sizes)
+    return found
 
 
-_LEAST: Mapping[Resource, int] = {"heap": 460, "beside": 64, "cores": 1, "executors": 1}  # of Spark
-SWEPT: Mapping[str, tuple[Resource, ...]] = {"heap": ("heap",), "memory": ("beside",), "too-much": ("heap", "beside")}
+def _swept(fault: str, ended: Sizes, at_once: int, seconds: float) -> ByHand:
+    sizes = [ended, *smaller(ended, SWEPT[fault])]
+    found: list[tuple[Sizes, str]] = []
+    for begin in range(0, len(sizes), at_once):
+        some = sizes[begin : begin + at_once]
+        told = [json.dumps(asdict(each)) for each in some]
+        wanted = [["--try", fault, "--sizes", each, "--seconds", str(seconds)] for each in told]
+        found += [(each, said or "failed") for each, said in zip(some, _at_once(wanted), strict=True)]
+    good = [each for each, said in found if said.startswith("none")]
+    least = min(good, key=lambda each: each.memory_mb, default=ended)
+    return ByHand(fault, ended, found, least, round(ended.memory_mb / least.memory_mb - 1, 3))
+
+
+_LEAST: Mapping[Resource, int] = {"heap": LEAST_HEAP_MB, "beside": LEAST_BESIDE_MB}
+SWEPT: Mapping[str, tuple[Resource, ...]] = {
+    "heap": ("heap", "beside"),
+    "memory": ("heap", "beside"),
+    "too-much": ("heap", "beside"),
+}
 
 
 def _at_once(commands: Sequence[Sequence[str]]) -> list[Any]:
@@ -185,7 +200,7 @@ def main() -> None:
     parser.add_argument("--kept", type=Path, metavar="FILE", help="all faults, kept; what came of them goes there")
     parser.add_argument("--hand", type=Path, metavar="FILE", help="by hand, beside what stands there")
     parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--at-once", type=int, default=6, help="sizes that are tried side by side")
+    parser.add_argument("--at-once", type=int, default=4, help="sizes that are tried side by side")
     parser.add_argument("--seconds", type=float, default=HAND_SECONDS, help="of each size by hand")
     parser.add_argument("--one", choices=[job.fault for job in PLANTED])
     parser.add_argument("--try", dest="tried")
@@ -206,11 +221,8 @@ def main() -> None:
         for each in json.loads(given.hand.read_text(encoding="utf-8")):
             if each["fault"] not in SWEPT or (given.only and each["fault"] not in given.only):
                 continue
-            for resource in SWEPT[each["fault"]]:
-                ended = validate(each["ended"], Sizes, place="ended")
-                print(
-                    json.dumps(asdict(_swept(each["fault"], ended, resource, given.at_once, given.seconds))), flush=True
-                )
+            ended = validate(each["ended"], Sizes, place="ended")
+            print(json.dumps(asdict(_swept(each["fault"], ended, given.at_once, given.seconds))), flush=True)
 
 
 if __name__ == "__main__":

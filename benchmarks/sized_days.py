@@ -31,8 +31,8 @@ from benchmarks.planted.keeping import Lived, Shortened, kept
 from benchmarks.sizes_bench import given_back, oscillations
 
 BEGUN = {
-    "orders": Sizes(512, 384, 1, 1),
-    "prices": Sizes(512, 384, 1, 1),
+    "orders": Sizes(1800, 700, 1, 1),
+    "prices": Sizes(700, 1400, 1, 1),
     "clicks": Sizes(1400, 1000, 2, 1),
 }
 MOST_A_DAY = 6

@@ -151,11 +151,12 @@ class ExecutorUse:
                 yield found
 
     def _let_go(self, end_ms: int) -> None:
-        """All but the last of each kind, and of each executor's memory."""
+        """All but the last of each kind, of each executor's memory and of each query's batches."""
         last: dict[object, Use] = {}
         for fact in (*self._before, *(fact for fact in self.facts if fact.at_ms < end_ms)):
             if not isinstance(fact, TaskUse):
-                last[(type(fact), fact.executor if isinstance(fact, MemoryUse) else "")] = fact
+                of = fact.executor if isinstance(fact, MemoryUse) else fact.run if isinstance(fact, BatchUse) else ""
+                last[(type(fact), of)] = fact
         self._before = sorted(last.values(), key=lambda fact: fact.at_ms)[-_MOST_KEPT:]
         self.facts = [fact for fact in self.facts if fact.at_ms >= end_ms]
 
@@ -234,7 +235,7 @@ def window(application: str, facts: Sequence[Use], conf: Conf, begin_ms: float, 
         queued_seconds=_queued(_of(before, QueuedUse), _of(inside, QueuedUse)),
         spilled_mb=_scaled(MB, [task.spilled for task in tasks if not task.out_of_heap]),
         execution_mb=_most([task.execution for task in tasks]),
-        rate=_rate(batches),
+        rate=_rate(_of(before, BatchUse), batches),
         done=sum(batch.records for batch in batches) / seconds if batches else None,
         state_mb=_state_mb(batches),
         behind=_behind(batches),
@@ -302,10 +303,11 @@ def _by_run(batches: Iterable[BatchUse]) -> Mapping[str, list[BatchUse]]:
     return runs
 
 
-def _rate(batches: Iterable[BatchUse]) -> float | None:
-    """Of all queries that say enough; None where none does."""
-    rates = []
-    for mine in _by_run(batches).values():
+def _rate(before: Iterable[BatchUse], batches: Iterable[BatchUse]) -> float | None:
+    """Of all queries that say enough, from the last batch before the window on; None where none does."""
+    last_of, rates = {batch.run: batch for batch in before}, []
+    for run, inside in _by_run(batches).items():
+        mine = [last_of[run], *inside] if run in last_of else inside
         first, last = mine[0], mine[-1]
         seconds = (last.began_ms - first.began_ms) / 1000
         if seconds > 0:

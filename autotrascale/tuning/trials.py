@@ -17,7 +17,7 @@ from autotrascale.domain.trial import Shortage, Trial, Verdict
 from autotrascale.plan.policies import OURS
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.runs import LEAST_LATENCY
-from autotrascale.plan.search.study import WINDOWS
+from autotrascale.plan.search.search import WINDOWS
 from autotrascale.plan.sizing.floor import batch_latency, batch_seconds
 from autotrascale.plan.sizing.sizing import Sizing
 from autotrascale.plan.sizing.slowdown import Slowdown

@@ -1,8 +1,8 @@
 """Streaming jobs with a day's load, of which memory follows the load: what is given back at night is missed at noon.
 
-orders     a state of the last half minute's records, in a heap that is too small for noon
-prices     a Python worker that holds a batch's records, with too little memory beside the heap for noon
-clicks     some of both, with twice the memory and the cores that it needs
+orders     a state of the last half minute's records, on the heap
+prices     a Python worker that holds a batch's records, beside the heap
+clicks     some of both
 
 Records are files in the job's folder, brought by `executors/day.py`. A batch has those of two seconds at most, so that
 what is caught up after a relaunch comes by and by.

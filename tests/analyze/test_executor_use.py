@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from autotrascale.analyze.archive.use import applications
 from autotrascale.analyze.executor_sizes import Conf, lost, megabytes
-from autotrascale.analyze.executor_use import MB, ExecutorUse, MemoryUse, Present, QueuedUse, TaskUse, window
+from autotrascale.analyze.executor_use import (
+    MB,
+    BatchUse,
+    ExecutorUse,
+    MemoryUse,
+    Present,
+    QueuedUse,
+    TaskUse,
+    Use,
+    window,
+)
 from autotrascale.analyze.live.application import Application
 from autotrascale.domain.executor_window import ExecutorWindow, Sizes
 from autotrascale.monitor.eventlog import events
@@ -56,6 +66,18 @@ def test_a_window_says_what_was_used(tmp_path: Path) -> None:
     assert (first.young_collections, first.full_collections) == (9, 1)
     assert (first.spilled_mb, first.state_mb) == (10, 50)
     assert first.behind[0] == 102
+
+
+@given(st.floats(3.0, 30.0), st.lists(st.integers(1, 4000), min_size=8, max_size=8))
+def test_how_many_come_is_known_of_windows_with_one_batch_too(seconds: float, records: list[int]) -> None:
+    """Each batch has what came since the one before was planned, four seconds earlier."""
+    facts: list[Use] = [Present(0, 1, 1)]
+    facts += [BatchUse(4000 * at + 3000, 4000 * at, "run", 3.0, count, 0, None) for at, count in enumerate(records)]
+    for begin in (5000, 9000, 13_000):
+        found = window("orders", facts, Conf(CONF), begin, begin + 1000 * seconds)
+        mine = [records[at] for at in range(8) if begin <= 4000 * at + 3000 < begin + 1000 * seconds]
+        assert (found is None) == (not mine)
+        assert found is None or found.rate == pytest.approx(sum(mine) / (4 * len(mine)))
 
 
 @given(jvm=st.integers(450, 4000), python=st.integers(0, 2000), others=st.integers(0, 40))

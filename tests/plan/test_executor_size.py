@@ -132,7 +132,7 @@ def test_a_leak_that_ends_its_executors_is_raised_twice_at_the_most(lives: list[
     for life in lives:
         for number in range(life):
             ends = number == life - 1
-            python = 200.0 if ends else 200.0 + 60 * number
+            python = 200.0 if ends else 200.0 + 0.06 * sizes.beside_mb * number
             lost = (Lost("1", "memory"),) if ends else ()
             window = a_window(sizes, at, python_mb=python, lost=lost)
             state, verdict, actions = step(Rules(), Limits(), Quota(a_day=100), state, window)
@@ -212,6 +212,29 @@ def test_a_heap_that_is_collected_often_is_given_back_as_far_as_it_is_not_full(t
     after = replace(SIZES, heap_mb=max(found.wanted, 512))
     again = [replace(window, sizes=after) for window in seen.windows]
     assert judge(RULES, evidence(*again)).policy != "P1"
+
+
+@given(st.lists(st.floats(0.0, 0.9), min_size=6, max_size=12))
+def test_collections_are_as_they_were_for_three_windows(shares: list[float]) -> None:
+    """As P1 looks at three, and what was given back is judged by as many."""
+    peaks = Peaks.of(a_window(at=at, gc_share=share) for at, share in enumerate(shares))
+    means = [sum(shares[at : at + 3]) / 3 for at in range(len(shares) - 2)]
+    assert peaks.gc_share == pytest.approx(max(means))
+
+
+@given(st.integers(0, 5), st.floats(0.0, 0.2))
+def test_one_window_of_collections_keeps_no_heap(at: int, share: float) -> None:
+    windows = [a_window(at=n, heap_touched_mb=600.0, gc_share=share if n == at else 0.01) for n in range(6)]
+    assert judge(RULES, evidence(*windows)).wanted == 630
+
+
+@given(st.integers(384, 4000), st.integers(0, 5), st.sets(st.integers(0, 8)))
+def test_memory_is_raised_by_two_steps_where_one_was_too_little_at_once(beside: int, raised: int, at: set[int]) -> None:
+    sizes, lost = replace(SIZES, beside_mb=beside), (Lost("1", "memory"),)
+    killed = [a_window(sizes, n, outside_mb=0.5 * beside, lost=lost if n in {*at, 8} else ()) for n in range(9)]
+    found = judge(RULES, evidence(*killed, raised=raised))
+    twice = raised and at & {0, 1, 2}
+    assert found.wanted == (-(-9 * beside // 4) if twice else -(-3 * beside // 2))
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 3.0), st.floats(0.0, 0.9)), min_size=3, max_size=3))
@@ -400,6 +423,52 @@ def test_more_memory_is_not_taken_back_for_what_a_record_takes(which: str, most:
     for at in range(most + 1, most + 6):
         turn(done[0].after, at, 0.05 * times)
     assert [action.what for action in done] == ["asked", "seen", "kept"]
+
+
+@given(st.integers(512, 560), st.integers(100, 500), st.floats(0.0, 0.39))
+def test_what_cannot_be_given_back_keeps_nothing_else(heap: int, touched: int, busy: float) -> None:
+    """A heap that is the least there can be, touched or not: its other core goes all the same."""
+    sizes, state, done = Sizes(heap, 1000, 2, 1), State(), list[Action]()
+    for at in range(7):
+        window = a_window(sizes, at, busy=busy, heap_touched_mb=float(touched), heap_used_mb=float(touched))
+        state, _, actions = step(RULES, Limits(), Quota(), state, window)
+        done.extend(actions)
+    worth = 0.95 * heap >= 512 and touched * 1.05 <= 0.95 * heap
+    assert [(action.what, action.policy) for action in done] == [("asked", "P6" if worth else "P8")]
+    assert done[0].after == (replace(sizes, heap_mb=done[0].after.heap_mb) if worth else replace(sizes, cores=1))
+
+
+@given(st.lists(st.floats(0.0, 0.9), min_size=3, max_size=3), st.floats(0.0, 0.2))
+def test_what_was_given_back_is_judged_when_its_start_is_over(starting: list[float], then: float) -> None:
+    state, done, small = State(), list[Action](), replace(SIZES, heap_mb=945)
+    shares = [0.01] * 6 + starting + [then] * 3
+    for at, share in enumerate(shares):
+        sizes = SIZES if at < 6 else small
+        state, _, actions = step(
+            RULES, Limits(), Quota(), state, a_window(sizes, at, gc_share=share, heap_touched_mb=900.0)
+        )
+        done.extend(actions)
+    assert [action.what for action in done[:2]] == ["asked", "seen"]
+    assert done[0].after == small
+    assert done[2].what == ("taken-back" if then >= RULES.gc_most else "kept")
+
+
+@pytest.mark.parametrize(("cpu_share", "python", "then"), [
+    (0.8, None, "taken-back"), (0.4, None, "kept"), (0.4, 200.0, "taken-back"),
+])  # fmt: skip
+def test_time_that_others_have_the_core_is_no_work(cpu_share: float, python: float | None, then: str) -> None:
+    """A record takes twice the time by the clock."""
+    large, state, done = Sizes(2000, 1000, 1, 1), State(), list[Action]()
+    small = replace(large, heap_mb=945)
+    for at in range(12):
+        late = at >= 6
+        window = a_window(
+            small if late else large, at, busy=0.7 if late else 0.35, heap_touched_mb=900.0, python_mb=python,
+            cpu_share=cpu_share if late else 0.8, outside_mb=930.0, memory_mb=1830.0,
+        )  # fmt: skip
+        state, _, actions = step(RULES, Limits(), Quota(), state, window)
+        done.extend(actions)
+    assert [action.what for action in done[:3]] == ["asked", "seen", then]
 
 
 def test_windows_that_were_judged_are_evidence() -> None:

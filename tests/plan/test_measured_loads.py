@@ -26,9 +26,14 @@ FLOORS = st.lists(st.integers(1, 9), min_size=1, max_size=5)
 EXECUTIONS: tuple[Execution, ...] = ("pipelined", "micro-batch")
 
 
-def _sizing(floor: list[int], execution: Execution, slots: int | None = None) -> Sizing:
+def _sizing(floor: list[int], execution: Execution, slots: int | None = None, timed: bool = False) -> Sizing:
+    """`timed`: it is known how many records come to each operator, and from where: there are forks and joins."""
     busy = [0.8 * k for k in floor] if execution == "pipelined" else [0.8 * k / len(floor) for k in floor]
-    return Sizing.of_loads(floor, [40] * len(floor), busy, rate=100.0, execution=execution, slots=slots)
+    demand = [100.0 * (i + 1) for i in range(len(floor))] if timed else []
+    upstream = ((), *((i - 2, i - 1) if i > 1 else (0,) for i in range(1, len(floor)))) if timed else ()
+    return Sizing.of_loads(
+        floor, [40] * len(floor), busy, rate=100.0, execution=execution, slots=slots, demand=demand, upstream=upstream
+    )
 
 
 def _readings(sizing: Sizing, rng: np.random.Generator, runs: int, rate: float = 1.0) -> Readings:
@@ -44,11 +49,11 @@ def _readings(sizing: Sizing, rng: np.random.Generator, runs: int, rate: float =
 
 
 @settings(max_examples=40, deadline=None)
-@given(FLOORS, st.sampled_from(EXECUTIONS), st.integers(0, 10_000), st.sampled_from([None, 6]))
+@given(FLOORS, st.sampled_from(EXECUTIONS), st.integers(0, 10_000), st.sampled_from([None, 6]), st.booleans())
 def test_latency_changes_with_the_numbers_as_its_slope_says_what_follows_for_measured_loads_included(
-    floor: list[int], execution: Execution, seed: int, slots: int | None
+    floor: list[int], execution: Execution, seed: int, slots: int | None, timed: bool
 ) -> None:
-    rng, sizing = np.random.default_rng(seed), _sizing(floor, execution, slots)
+    rng, sizing = np.random.default_rng(seed), _sizing(floor, execution, slots, timed)
     physics = Physics.of(sizing)
     there = _readings(sizing, rng, 3, rate=0.5)
     expectation = Expectation(physics, gathered(physics, [_readings(sizing, rng, 4), there], [0.0, 0.0]))
@@ -145,12 +150,14 @@ def test_the_mean_of_two_windows_says_what_the_two_say(seed: int, execution: Exe
 
 
 def test_a_model_keeps_what_was_measured_and_older_programs_can_read_the_rest() -> None:
-    sizing = _sizing([3, 5], "micro-batch", slots=8)
+    sizing = _sizing([3, 5], "micro-batch", slots=8, timed=True)
     study = Study((3, 5), 40, 1.0, sizing=sizing)
     study.tell((4, 6), latency=0.9, sizing=Sizing.of_loads((3, 5), (40, 40), [1.1, 1.9], execution="micro-batch"))
     study.tell((5, 6), latency=0.8)
     model = study.model(100.0)
     assert BenefitModel.from_json(model.to_json()) == model
+    assert model.sizing.upstream == ((), (0,))
+    assert model.sizing.demand == (100.0, 200.0)
     assert model.samples[0].measured == Measured((1.1, 1.9))
     assert model.samples[1].measured is None
     older = json.loads(model.as_older().to_json())

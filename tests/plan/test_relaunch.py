@@ -116,7 +116,7 @@ def test_a_relaunch_is_in_the_log_once_and_the_sizes_are_then_judged() -> None:
     assert [(each.what, each.number, each.reason.numbers["life"]) for each in said] == [("relaunched", 1, 2)]
     assert relaunched(state, 2, 12.0, 501.0) == (state, ())
     assert recalled(done).in_flight == state.in_flight
-    for at in range(9, 14):
+    for at in range(9, 15):
         state, _, actions = step(RULES, Limits(), Quota(), state, a_window(done[0].after, at))
         done += actions
     assert [each.what for each in done] == ["asked", "relaunched", "seen", "kept"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -13,6 +14,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.executor_window import ExecutorWindow, Resource, Sizes
 from autotrascale.plan.control.looks.signals import Services
 
+_IN_A_ROW = 3  # windows, as many as P1 looks at
 _LOOKED = 0.5  # of the windows, at least, before memory is given back
 PROCESS_TREE = "spark.executor.processTreeMetrics.enabled"
 POLLING = "spark.executor.metrics.pollingInterval"
@@ -61,13 +63,15 @@ _SHARES = (
 @dataclass(frozen=True)
 class Peaks:
     """The most of any of W, over `seconds`. None: a window with tasks did not know. Nobody looks at the memory of
-    executors without work, or with short tasks alone: `looked` are the windows in which somebody did."""
+    executors without work, or with short tasks alone: `looked` are the windows in which somebody did. `collecting`: the
+    latest shares of collections, `collected` the most of the mean of as many in a row."""
 
     seconds: float = 0.0
     windows: int = 0
     looked: int = 0
     busy: float | None = 0.0
-    gc_share: float | None = 0.0
+    collecting: tuple[float | None, ...] = ()
+    collected: float | None = 0.0
     heap_touched_mb: float = 0.0
     outside_mb: float = 0.0
     memory_mb: float = 0.0
@@ -82,18 +86,26 @@ class Peaks:
         """`starting`: slots catch up, and a heap that still grows is collected often; neither is the load's doing."""
         idle = not window.run_seconds and window.run_seconds is not None
         looked = None not in (window.heap_touched_mb, window.outside_mb, window.memory_mb)
+        collecting = self.collecting if idle or starting else (*self.collecting, window.gc_share)[-_IN_A_ROW:]
+        whole = len(collecting) == _IN_A_ROW
         return Peaks(
             self.seconds + window.seconds,
             self.windows + 1,
             self.looked + looked,
             self.busy if starting else _most(self.busy, window.busy),
-            self.gc_share if idle or starting else _most(self.gc_share, window.gc_share),
+            collecting,
+            _most(self.collected, _mean(collecting)) if whole else self.collected,
             max(self.heap_touched_mb, window.heap_touched_mb or 0.0),
             max(self.outside_mb, window.outside_mb or 0.0),
             max(self.memory_mb, window.memory_mb or 0.0),
             max(self.rate, window.rate or 0.0),
             self.died or died(window),
         )
+
+    @property
+    def gc_share(self) -> float | None:
+        """That collections took for a while: one window of a few batches may have one more of them than the next."""
+        return self.collected if len(self.collecting) == _IN_A_ROW else _mean(self.collecting)
 
     @property
     def memory_known(self) -> bool:
@@ -140,6 +152,11 @@ class Verdict:
 def died(window: ExecutorWindow) -> bool:
     """Somebody did, for want of memory."""
     return bool(window.out_of_heap) or any(each.why in ("heap", "memory") for each in window.lost)
+
+
+def _mean(shares: tuple[float | None, ...]) -> float | None:
+    known = [share for share in shares if share is not None]
+    return None if len(known) < len(shares) else statistics.mean(known) if known else 0.0
 
 
 def _most(a: float | None, b: float | None) -> float | None:

@@ -60,12 +60,13 @@ _GROWN = 1.15
 _RAISES_OF_A_LEAK = 2  # buy time for whoever mends it
 
 
-def judge(rules: Rules, evidence: Evidence) -> Verdict:
-    """The first policy that has something to say, as long as nothing else explains what is seen."""
+def judge(rules: Rules, evidence: Evidence, beyond: str = "") -> Verdict:
+    """The first policy that has something to say, as long as nothing else explains what is seen; `beyond` one of them,
+    the first of those after it."""
     if (found := service(rules, evidence) or leak(rules, evidence)) is not None:
         return found
     buffered = buffering(rules, evidence)
-    for policy in ORDER:
+    for policy in ORDER[int(beyond.removeprefix("P") or 0) :]:
         if (buffered and policy in MEMORY_UP) or (evidence.elastic and policy in SLOTS):
             continue
         if (found := policy(rules, evidence)) is not None:
@@ -166,7 +167,7 @@ def heap_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     if recent is None or not all(_collects(rules, window) for window in recent):
         return None
     share = statistics.mean(window.gc_share or 0.0 for window in recent)
-    wanted = _heap_for(rules, now, share, recent)
+    wanted = _heap_for(rules, now, evidence.windows)
     text = (
         f"tasks stand still for {percent(share)} of their time while garbage is collected{_how_often(recent)}, in a"
         f" heap that is full to {percent(max(_fill(window) for window in recent))}: {amount(now)} → {amount(wanted)} MB"
@@ -175,10 +176,13 @@ def heap_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     return Verdict("heap", Reason("P1-heap", text, numbers), "P1", "heap", wanted)
 
 
-def _heap_for(rules: Rules, now: int, share: float, recent: Sequence[ExecutorWindow]) -> int:
+def _heap_for(rules: Rules, now: int, windows: Sequence[ExecutorWindow]) -> int:
     """In which collections would take little: they take g / (1 − g) of the rest of the time, which falls as what is
-    free rises, H − L. By at most one step, and by at least what is worth a restart."""
-    known = [window.heap_least_mb for window in recent if window.heap_least_mb is not None]
+    free rises, H − L. By at most one step, and by at least what is worth a restart. g and L are of some more windows
+    than it was seen by, which are the worst of them, but not of those in which the executor started."""
+    windows = windows[-min(4 * rules.recent, max(rules.recent, len(windows) - rules.recent)) :]
+    share = statistics.mean(window.gc_share or 0.0 for window in windows)
+    known = [window.heap_least_mb for window in windows if window.heap_least_mb is not None]
     alive = min([*known, float(now)]) if known else 0.0
     times = min(share, 0.99) / (1 - min(share, 0.99)) * (1 - rules.gc_little) / rules.gc_little
     return math.ceil(min(max(alive + (now - alive) * times, (1 + 2 * rules.worth) * now), rules.factor * now))
@@ -186,7 +190,8 @@ def _heap_for(rules: Rules, now: int, share: float, recent: Sequence[ExecutorWin
 
 def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     """P2. Memory beside the heap is made as large as what was seen of it; an executor that was killed was stopped
-    before it had all it wanted. A heap may be full, as it never grows beyond itself: what is outside runs over."""
+    before it had all it wanted: one step more, and two where others were killed right after an earlier step, as P7
+    gives back what is unused. A heap may be full, as it never grows beyond itself: what is outside runs over."""
     sizes, last = evidence.sizes, evidence.last
     killed = sum(each.why == "memory" for each in last.lost)
     recent = _recent(rules, evidence)
@@ -196,7 +201,8 @@ def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     seen = evidence.windows[-rules.recent :]
     used = max((window.memory_mb or 0.0 for window in seen), default=0.0)
     outside = max(used - sizes.heap_mb, *(window.outside_mb or 0.0 for window in seen))
-    least = rules.factor if killed else 1 + 2 * rules.worth
+    steps = 2 if evidence.raised and any(map(died, evidence.windows[: rules.recent])) else 1
+    least = rules.factor**steps if killed else 1 + 2 * rules.worth
     wanted = math.ceil(max(rules.margin * outside, least * sizes.beside_mb))
     wanted = min(wanted, math.ceil(rules.factor**2 * sizes.beside_mb))
     dead = "an executor was" if killed == 1 else f"{killed} executors were"

@@ -124,26 +124,51 @@ def step(
     state = _seeing(state, window, services or {})
     if state.in_flight is not None:
         return _following(rules, quota, state, window)
-    verdict = judge(rules, _evidence(rules, state))
+    verdict, after = _possible(rules, limits, state)
     if verdict.fault == "leak":
         state = replace(state, leaked=rules.recent)
-    if verdict.resource is None:
+    if after is None or verdict.resource is None:
         return state, verdict, ()
-    wished = _wished(rules, state, verdict)
-    if isinstance(wished, Reason):
-        return state, _held(verdict, wished), ()
-    after = fitted(window.sizes, verdict.resource, wished, limits)
-    if isinstance(after, Reason):
-        return state, _held(verdict, after), ()
-    if state.elastic and (after.cores, after.executors) != (window.sizes.cores, window.sizes.executors):
-        text = "no host has room for it, and how many slots there are is planned by the load"
-        return state, _held(verdict, Reason("hold-limit", text)), ()
     now = window.began + window.seconds
     if (reason := _over_quota(quota, state, now, others)) is not None:
         return state, _held(verdict, reason), ()
     action = Action(state.number + 1, "asked", now, verdict.policy, verdict.resource, window.sizes, after,
                     verdict.reason, _load(state.windows[-rules.recent :]))  # fmt: skip
     return _asking(state, action), verdict, (action,)
+
+
+def _possible(rules: Rules, limits: Limits, state: State) -> tuple[Verdict, Sizes | None]:
+    """What is judged and the sizes to ask for, if any. What cannot be given back of one thing keeps nothing of the
+    others from being given back; what cannot be raised does, as those after it rely on it."""
+    evidence = _evidence(rules, state)
+    verdict, first = judge(rules, evidence), None
+    while verdict.resource is not None:
+        after = _change(rules, limits, state, verdict)
+        if not isinstance(after, Reason):
+            return verdict, after
+        first = first or _held(verdict, after)
+        if verdict.up:
+            break
+        verdict = judge(rules, evidence, beyond=verdict.policy)
+    return first or verdict, None
+
+
+def _change(rules: Rules, limits: Limits, state: State, verdict: Verdict) -> Sizes | Reason:
+    assert verdict.resource is not None
+    wished = _wished(rules, state, verdict)
+    if isinstance(wished, Reason):
+        return wished
+    sizes = state.windows[-1].sizes
+    after = fitted(sizes, verdict.resource, wished, limits)
+    if isinstance(after, Reason):
+        return after
+    if state.elastic and (after.cores, after.executors) != (sizes.cores, sizes.executors):
+        text = "no host has room for it, and how many slots there are is planned by the load"
+        return Reason("hold-limit", text)
+    now, then = sizes.of(verdict.resource), after.of(verdict.resource)
+    if not verdict.up and then > (1 - rules.worth) * now:
+        return Reason("hold-limit", f"{amount(then)} is the least that there can be, and not worth a restart")
+    return after
 
 
 def seeing(state: State, windows: Iterable[ExecutorWindow]) -> State:
@@ -238,7 +263,7 @@ def _following(
         action = replace(action, what="seen", at=now, reason=Reason("seen", "executors of the new size are there"))
         state, said = replace(state, in_flight=action), (action,)
     worse = _worse(rules, action, state.before, state.windows)
-    if worse is None and state.seen <= rules.recent:  # the first one has its start in it
+    if worse is None and state.seen < rules.recent + (1 if _more_memory(action) else STARTING):
         return state, None, said
     if worse is None or action.policy == "back":
         reason = Reason("kept", "it does no worse than before")
@@ -272,12 +297,12 @@ def _worse(
     """An end for want of memory, at once; else collections, or time for each record, over windows at the same load.
     More memory makes no record dearer: what took longer after it had a state that grew, or batches that were small."""
     down = not action.up
-    if action.up and action.resource in ("heap", "beside"):
+    if _more_memory(action):
         return None
     if down and (dead := sum(map(died, after))):
         text = "executors or tasks ended for want of memory after it: taken back"
         return Reason("worse-out-of-memory", text, {"windows": dead})
-    recent = after[1:]
+    recent = after[STARTING:]  # in which a heap that still grows is collected often
     if len(recent) < rules.recent:
         return None
     shares = [window.gc_share for window in recent if window.gc_share is not None]
@@ -285,24 +310,32 @@ def _worse(
         text = f"collections take {percent(statistics.mean(shares))} of the tasks' time after it: taken back"
         return Reason("worse-collections", text, {"gc_share": statistics.mean(shares)})
     was, now = _effort(before[-MOST_WINDOWS:], recent), _effort(recent, recent)
-    if was is not None and now is not None and now > _MUCH_WORSE * was:
-        text = f"a record takes {now / was:.1f} times the work that it took before: taken back"
-        return Reason("worse-effort", text, {"before": was, "after": now})
+    times = [b / a for a, b in zip(was, now, strict=True) if a and b is not None]
+    if times and min(times) > _MUCH_WORSE:
+        text = f"a record takes {min(times):.1f} times the work that it took before: taken back"
+        return Reason("worse-effort", text, {"times": min(times)})
     return None
+
+
+def _more_memory(action: Action) -> bool:
+    return action.up and action.resource in ("heap", "beside")
 
 
 _MUCH_WORSE = 1.5  # of machines that others work on too
 
 
-def _effort(windows: Sequence[ExecutorWindow], like: Sequence[ExecutorWindow]) -> float | None:
-    """Seconds of tasks for a record, of windows at the load of those others."""
+def _effort(windows: Sequence[ExecutorWindow], like: Sequence[ExecutorWindow]) -> tuple[float | None, float | None]:
+    """Seconds of tasks for a record, of windows at the load of those others: by the clock, which runs while somebody
+    else has the core, and of cores, where no Python has them."""
     load = _load(like)
-    known = [
-        window.run_seconds / (window.done * window.seconds)
-        for window in windows
-        if window.run_seconds is not None and window.done and _same(window.rate, load)
-    ]
-    return statistics.median(known) if known else None
+    alike = [window for window in windows if window.done and _same(window.rate, load)]
+    took = ([(each, each.run_seconds) for each in alike],
+            [(each, None if each.python else each.cpu_seconds) for each in alike])  # fmt: skip
+    by_clock, of_cores = (
+        [seconds / (each.done * each.seconds) for each, seconds in one if seconds is not None and each.done]
+        for one in took
+    )
+    return (statistics.median(by_clock) if by_clock else None, statistics.median(of_cores) if of_cores else None)
 
 
 def _wished(rules: Rules, state: State, verdict: Verdict) -> int | Reason:

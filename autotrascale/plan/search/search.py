@@ -63,6 +63,7 @@ LIKELY = 0.6  # a run is preferred for its score among those this likely to meet
 SURE = 0.99  # what a run must be trusted with, to stand in the place of another that is trusted
 WORTH_A_RUN = 0.01  # of mean(k'/k): what a leaner configuration saves at least
 WORTH_TRYING = 0.3  # the chance that it must have to be accepted
+WINDOWS = 5  # looks at one configuration before it is given up as too close to the target
 RATIOS = (0.9, 0.8, 0.7)
 HINTS = 3  # the best runs so far, around which the next one is looked for too
 BEYOND_RULE = 0.005  # worth of meeting the target outside the stop rule: for when hardly anything inside it can
@@ -165,16 +166,18 @@ class Search:
         return likeliest is None or float(met(np.array([likeliest]))[0]) < HOPELESS
 
     def unsure(self, runs: Sequence[Run], ahead: Callable[[], Point | None]) -> Run | None:
-        """Once any of them; again as long as that is likelier to end the search than a run of what is `ahead`."""
+        """Once any of them; again as long as that is likelier to end the search than a run of what is `ahead`, which
+        beyond the stop rule ends nothing."""
         chances = self._chances(runs)
-        doubtful = [run for run in runs if self._meets_rule(run) and chances[run.parallelism] < self.confidence]
+        near = [run for run in runs if self._meets_rule(run) and run.windows < WINDOWS]
+        doubtful = [run for run in near if chances[run.parallelism] < self.confidence]
         likeliest = max(doubtful, key=lambda run: chances[run.parallelism], default=None)
         if likeliest is None or likeliest.windows == 1 or (new := ahead()) is None:
             return likeliest
         posterior = self._posterior(runs)
         mean, std = posterior.log_ratio([likeliest.parallelism, new])
         again, anew = log_probability_accepted(mean, std, posterior.noise, self.confidence)
-        return likeliest if again > anew else None
+        return likeliest if again > anew or not self._allowed([new])[0] else None
 
     def rank(self, runs: Sequence[Run]) -> list[Run]:
         """Runs likely to meet the target first, then those that did as measured, then the rest; by score in each."""

@@ -78,9 +78,6 @@ class Searcher(Protocol):
         ...
 
 
-WINDOWS = 5  # looks at one configuration before it is given up as too close to the target
-
-
 @dataclass(frozen=True)
 class SearchSettings:
     """What rarely needs to be set."""
