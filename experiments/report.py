@@ -32,6 +32,9 @@ _MARKER = re.compile(r"<!-- (?:figures: [a-z0-9_]+/[a-z0-9_]+|measured: [a-z_]+|
 _NUMBER = r"(?:\d[\d.]*|never)"
 _WHOLE = re.compile(rf"[\d–] (?:%|ms|s|min)(?!\w)|(?:{_NUMBER} )?[(\[]{_NUMBER}(?:, {_NUMBER}){{1,4}}[)\]]")
 _CELL = re.compile(r"<td>.*?</td>", re.DOTALL)
+_TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+_HYPHENED = re.compile(r"(?<![\w/-])[a-z]+(?:-[a-z]+)+(?![\w/-])")  # a policy, a stop reason: no place for a line's end
+SHORT = 12  # rows of a table that stays on one page
 _STYLE = """
 body { font: 15px/1.5 "DejaVu Sans", sans-serif; color: #1c2430; background: #fff; max-width: 62rem; margin: 2rem auto;
        padding: 0 1rem; }
@@ -43,7 +46,9 @@ th { background: #f1f4f8; } img { max-width: 100%; height: auto; }
 code, pre { font: .9em "DejaVu Sans Mono", monospace; }
 pre { background: #f1f4f8; padding: .5rem .8rem; overflow-x: auto; } nav li { margin: .2rem 0; }
 @media print { body { font-size: 10px; max-width: none; margin: 0; } section { break-before: page; }
-  table { font-size: 8px; } tr, img { break-inside: avoid; } h1, h2 { break-after: avoid; } }
+  table { font-size: 8px; } tr, img, .short { break-inside: avoid; } h1, h2, thead { break-after: avoid; }
+  tr:nth-child(-n+3) { break-after: avoid; } p { orphans: 3; widows: 3; } }
+.word { white-space: nowrap; }
 """
 
 
@@ -53,7 +58,8 @@ def page(names: list[str]) -> str:
     entries = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title, _ in sections)
     bodies = "".join(f'<section id="{name}">{body}</section>' for name, _, body in sections)
     about = (
-        "Every figure and table comes from a result.json in experiments/, and that from a command in the repository. "
+        "Every figure and table of the papers' comparisons comes from a result.json in experiments/, and that from a "
+        "command in the repository. What has no paper beside it comes last. "
         "Each caption says whether it is simulated or measured on real Spark."
     )
     return (
@@ -71,13 +77,23 @@ def _section(name: str) -> tuple[str, str]:
     title = text.splitlines()[0].lstrip("# ").strip()
     html = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     html = _LINK.sub(r"\1", html)  # to files that are not beside the page
-    html = whole(html).replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
+    html = _TABLE.sub(_scrolled, whole(html))
     return title, _IMAGE.sub(lambda found: f'<img src="{_inlined(folder / found[1])}"', html)
 
 
 def whole(html: str) -> str:
     """With cells of tables broken between what belongs together only."""
-    return _CELL.sub(lambda cell: _WHOLE.sub(lambda found: found[0].replace(" ", "\u00a0"), cell[0]), html)
+    return _CELL.sub(lambda cell: _unbroken(cell[0]), html)
+
+
+def _unbroken(cell: str) -> str:
+    cell = _WHOLE.sub(lambda found: found[0].replace(" ", "\u00a0"), cell)
+    return _HYPHENED.sub(r'<span class="word">\g<0></span>', cell)
+
+
+def _scrolled(table: re.Match[str]) -> str:
+    short = " short" * (table[0].count("<tr>") <= SHORT + 1)
+    return f'<div class="wide{short}">{table[0]}</div>'
 
 
 def _inlined(path: Path) -> str:
@@ -117,6 +133,7 @@ def main() -> None:
     arguments = parser.parse_args()
     names = [name for name in existing() if (EXPERIMENTS / name / "result.json").exists()]
     names += [name for name in RECORDS if (EXPERIMENTS / name / "README.md").exists()]
+    names += sorted({path.parent.name for path in EXPERIMENTS.glob("*/README.md")} - set(names))
     arguments.out.mkdir(parents=True, exist_ok=True)
     html, pdf = (arguments.out / f"{NAME}.{suffix}" for suffix in ("html", "pdf"))
     write_whole(html, page(names))

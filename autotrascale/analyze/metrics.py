@@ -76,15 +76,16 @@ def snapshot(
     batches: Sequence[BatchFact],
     *,
     marked: bool = True,
+    growth: float | None = None,
 ) -> Snapshot:
     """The window of these consecutive batches. Parallelism is what was seen to run, not what was asked for. `marked`
-    says that marks count the records; else the tasks do."""
+    says that marks count the records; else the tasks do. `growth`: of batches, where more is known of it than these."""
     return Snapshot(
         job=job,
         window_seconds=max(_CLOCK, window_seconds(batches)),
         p_max=p_max,
         source_rates=dict(source_rates),
-        operators=_operators(topology, p_max, source_rates, batches, marked),
+        operators=_operators(topology, p_max, source_rates, batches, marked, growth),
         execution="micro-batch",
         overhead_share=overhead_share(batches),
         batch_seconds=batch_seconds(batches),
@@ -205,7 +206,12 @@ def latency_of(spread: Sequence[tuple[float, float, int]], mean: float | None = 
 
 
 def _operators(
-    topology: Topology, p_max: int, rates: Mapping[str, float], batches: Sequence[BatchFact], marked: bool
+    topology: Topology,
+    p_max: int,
+    rates: Mapping[str, float],
+    batches: Sequence[BatchFact],
+    marked: bool,
+    growth: float | None,
 ) -> dict[str, OperatorMetrics]:
     lasted = stage_seconds(batches)
     plain = {
@@ -214,7 +220,7 @@ def _operators(
     }
     if not is_stream(batches):
         return plain
-    held_up = queues.backpressure(topology, batches)
+    held_up = queues.backpressure(topology, batches, growth)
     waiting = dict.fromkeys(topology, 0.0) | queues.backlogs(rates, batches)
     return {
         name: replace(

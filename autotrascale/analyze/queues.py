@@ -15,7 +15,9 @@ factor of c, only 1/c of what arrives finds its batch in time, so the world befo
 
 which is the share for which an operator of utilisation c holds up what pushes to it in a pipeline. It counts from
 where it cannot be the unevenness of the first and the last batch. That nothing is held up takes five batches to say;
-that it is, three: a job far behind does not finish five in a window, its batches grow too fast. The operator whose
+that it is, three: a job far behind does not finish five in a window, its batches grow too fast. Nor three, where it is
+further behind than that; then a trial is judged by its batches and the one that still runs, and c is known from these
+(`stability.py`), or rather that it is no less: P = 1 − 1/c is said by one batch too. The operator whose
 stages take most of the batch time is taken for its cause: all operators before it are held up for P, it and the others
 are not. Where that operator is a source nobody stands before it, and where the source limits what a batch takes in,
 batches do not grow: then the backlog tells, and P is zero.
@@ -44,9 +46,13 @@ _HANDFUL = 5
 _FEW = 3  # whose growth says something, where it is beyond their unevenness
 
 
-def backpressure(topology: Topology, batches: Sequence[BatchFact]) -> dict[str, float] | None:
-    """By operator; None where it cannot be said."""
+def backpressure(
+    topology: Topology, batches: Sequence[BatchFact], growth: float | None = None
+) -> dict[str, float] | None:
+    """By operator; None where it cannot be said. `growth` is c, where it is known otherwise."""
     share, slowest = _held_up(batches), _slowest(topology, batches)
+    if share is None and growth is not None and growth > 1:
+        share = 1 - 1 / growth
     if share is None or slowest is None:
         return None
     before = _before(topology, slowest)

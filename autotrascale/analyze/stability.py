@@ -86,9 +86,10 @@ class Steady:
 
 @dataclass(frozen=True)
 class Behind:
-    """The job cannot keep up, and why we say so."""
+    """The job cannot keep up, and why we say so; `growth` is c, where it was this that said it."""
 
     reason: str
+    growth: float | None = None
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,8 @@ def _is_behind(samples: Sequence[Sample], running: Running | None) -> Behind | N
     sizes = " → ".join(f"{sample.seconds:.1f}" for sample in whole[-4:])
     return Behind(
         f"a second of input takes {fitted.slope:.2f} ± {fitted.error:.2f} s of work "
-        f"(batches of {sizes} s{note}): no batch size is enough"
+        f"(batches of {sizes} s{note}): no batch size is enough",
+        fitted.slope,
     )
 
 

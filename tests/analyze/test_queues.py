@@ -111,6 +111,19 @@ def test_two_batches_or_none_of_the_stages_say_nothing() -> None:
     assert queues.backpressure(CHAIN, [replace(b, stages=()) for b in stream([1.0] * 6)]) is None
 
 
+@given(st.floats(1.01, 50.0), st.integers(1, 2), st.floats(0.5, 20.0))
+def test_where_growth_is_known_otherwise_one_batch_is_enough(c: float, count: int, took: float) -> None:
+    held = queues.backpressure(CHAIN, stream([took] * count), c)
+    assert held == {"source": pytest.approx(1 - 1 / c), "map": 0.0, "count": 0.0, "sink": 0.0}
+
+
+@given(st.floats(0.1, 50.0))
+def test_what_batches_say_themselves_comes_first(c: float) -> None:
+    for seconds in ([2.0**i for i in range(3)], [1.0] * 7):
+        assert queues.backpressure(CHAIN, stream(seconds), c) == queues.backpressure(CHAIN, stream(seconds))
+    assert queues.backpressure(CHAIN, stream([1, 9]), min(c, 1.0)) is None
+
+
 def test_what_waits_at_a_source_is_what_it_says_and_what_came_since() -> None:
     batches = [replace(b, behind=40 + b.batch) for b in stream([2.0] * 3)]
     assert queues.backlogs({"source": 100.0}, batches) == {"source": 42 + 200.0}

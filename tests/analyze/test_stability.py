@@ -56,6 +56,7 @@ def test_a_job_that_falls_behind_is_found_out_early(c: float, within: int) -> No
     assert isinstance(judgement, Behind)
     assert "no batch size is enough" in judgement.reason
     assert count <= within
+    assert judgement.growth == pytest.approx(c)
 
 
 @pytest.mark.parametrize("c", [0.0, 0.4, 0.7])

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from autotrascale.domain.errors import InputError
-from experiments.shared.claim import ROOT, claim, existing
+from experiments.shared.claim import EXPERIMENTS, ROOT, claim, existing
 from experiments.shared.documents import documents, figure, quoted, rewritten, table
 from experiments.shared.published import points
+from experiments.shared.record import NAMES as RECORDS
 
 CLAIMS = existing()
 
@@ -38,6 +39,12 @@ def test_an_experiment_says_what_is_simulated(name: str) -> None:
     assert isinstance(result["simulated"], bool)
     for told in (first, *(panel.title for plots in chosen.plots.values() for panel in plots(result))):
         assert ("simulated" if result["simulated"] else "measured") in told
+
+
+@pytest.mark.parametrize("name", [*CLAIMS, *RECORDS])
+def test_the_first_lines_say_if_the_comparison_is_reproduced(name: str) -> None:
+    _, told, *_ = (EXPERIMENTS / name / "README.md").read_text(encoding="utf-8").split("\n\n")
+    assert told.startswith(("Reproduced", "Not reproduced", "No paper ")), told
 
 
 def test_another_result_changes_a_document() -> None:

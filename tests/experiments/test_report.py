@@ -43,6 +43,8 @@ def test_the_page_is_self_contained(html: str) -> None:
         ("(4, 2, 1, 1, 40) (27 %)", "(4,~2,~1,~1,~40) (27~%)"),
         ("never [11, never]", "never~[11,~never]"),
         ("one or two, and more", "one or two, and more"),
+        ("policy-settled after 2", '<span class="word">policy-settled</span> after 2'),
+        ("search/top-k-a.py, 2-3", "search/top-k-a.py, 2-3"),
     ],
 )
 def test_numbers_are_not_torn_from_what_they_belong_to(cell: str, kept: str) -> None:

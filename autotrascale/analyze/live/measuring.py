@@ -36,14 +36,15 @@ class Measurer:
     p_max: int
     offered: Callable[[float, float], Mapping[str, float]] = lambda _begin, _end: {}
 
-    def snapshot(self, batches: Sequence[BatchFact]) -> Snapshot | None:
-        """None where it is not known what sources offer."""
+    def snapshot(self, batches: Sequence[BatchFact], growth: float | None = None) -> Snapshot | None:
+        """None where it is not known what sources offer. `growth`: as the judgement of a trial says it."""
         offered = self.offered(batches[0].started_ms, batches[-1].committed_ms)
         rates = {**(metrics.source_rates(self.topology, batches) or {}), **offered}
         if not rates.keys() >= set(self.topology.sources):
             return None
         return replace(
-            metrics.snapshot(self.job, self.topology, self.p_max, rates, batches), critical=critical(batches)
+            metrics.snapshot(self.job, self.topology, self.p_max, rates, batches, growth=growth),
+            critical=critical(batches),
         )
 
     def trial(
@@ -68,12 +69,12 @@ class Measurer:
     def _measured(self, judgement: Steady | Behind, batches: Sequence[BatchFact]) -> Measured:
         """A job that fell behind is measured too: its true rates say by how much, and what would be enough."""
         if isinstance(judgement, Steady):
-            steady, detail, taken = True, judgement.note, batches[-judgement.batches :]
+            steady, detail, taken, growth = True, judgement.note, batches[-judgement.batches :], None
         else:
-            steady, detail, taken = False, judgement.reason, batches[1:] or batches
+            steady, detail, taken, growth = False, judgement.reason, batches[1:] or batches, judgement.growth
         if not taken:
             return Measured(steady, None, None, detail)
-        snapshot = self.snapshot(taken)
+        snapshot = self.snapshot(taken, growth)
         notes = [detail] if snapshot else [detail, RATES_UNKNOWN]
         return Measured(steady, snapshot, metrics.window_facts(taken), "; ".join(filter(None, notes)))
 
