@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from autotrascale.domain.errors import InputError
 VERSION = 1
 _APPLICATION = 0x41545253  # "ATRS", in the file's header: whose file it is
 _PATIENCE = 30.0  # seconds to wait for another process that writes
+_PAUSE = 0.02
 
 # A series is one field of one set of tags; a sample is found by its series, then its time, in one walk down one tree.
 _SCHEMA = """
@@ -32,18 +34,32 @@ CREATE TABLE sample (
 
 def open_file(path: Path) -> tuple[sqlite3.Connection, sqlite3.Connection]:
     """A connection to write with and one to read with; the file is made where there is none."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as opened:
-            writer = opened.enter_context(closing(_connect(path)))
-            _check_ours(writer, path)
-            _settle(writer)
-            reader = opened.enter_context(closing(_connect(path)))
-            reader.execute("PRAGMA query_only = on")
-            opened.pop_all()
-            return writer, reader
-    except (OSError, sqlite3.Error) as error:
-        raise _unusable(path, error) from None
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return _opened(path)
+        except (OSError, sqlite3.Error) as error:
+            # SQLite's own patience does not cover the change of an empty file's mode: it gives up at once.
+            if not _is_busy(error) or time.monotonic() > until:
+                raise _unusable(path, error) from None
+        time.sleep(_PAUSE)
+
+
+def _opened(path: Path) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+    with ExitStack() as opened:
+        writer = opened.enter_context(closing(_connect(path)))
+        _check_ours(writer, path)
+        _settle(writer)
+        reader = opened.enter_context(closing(_connect(path)))
+        reader.execute("PRAGMA query_only = on")
+        opened.pop_all()
+        return writer, reader
+
+
+def _is_busy(error: Exception) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
