@@ -31,12 +31,13 @@ STEEPEST = 5.0  # beyond saturation latency has no slope that means anything
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """`slope` is dm/dβ with what follows from β for δ; `unsure` the variance of m that δ leaves."""
+    """`slope` is dm/dβ with what follows from β for δ, `plain` without; `unsure` the variance of m that δ leaves."""
 
     value: Floats  # (n,)
     slope: Floats  # (n, P)
     by_load: Floats  # (n, N) e
     unsure: Floats  # (n,)
+    plain: Floats  # (n, P) of the physics' own numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +64,13 @@ class Expectation:
     def latency(self, ks: Floats, log_q: Floats, beta: Floats, beyond: Beyond) -> Expected:
         if not self.data.loads.spread:
             value, slope, by_load = self.physics.latency(ks, log_q, beta[: self._own])
-            return Expected(value, self._with_speeds(slope), np.minimum(by_load, STEEPEST), np.zeros(len(ks)))
+            steep = np.minimum(by_load, STEEPEST)
+            return Expected(value, self._with_speeds(slope), steep, np.zeros(len(ks)), slope)
         delta, variance, by_beta = beyond.at(ks)
-        value, slope, by_load = self.physics.latency(ks, log_q, beta[: self._own], delta)
-        slope = self._with_speeds(slope) + np.einsum("ni,nip->np", by_load, by_beta)
+        value, plain, by_load = self.physics.latency(ks, log_q, beta[: self._own], delta)
+        slope = self._with_speeds(plain) + np.einsum("ni,nip->np", by_load, by_beta)
         steep = np.minimum(by_load, STEEPEST)
-        return Expected(value, slope, steep, (steep**2 * variance).sum(axis=1))
+        return Expected(value, slope, steep, (steep**2 * variance).sum(axis=1), plain)
 
     def measurements(self, beta: Floats) -> Floats:
         """(…, 1 + P): what β leaves unexplained of measured loads and costs, in standard deviations, and ∂/∂β of it."""

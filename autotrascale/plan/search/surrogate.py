@@ -40,7 +40,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
 from autotrascale.plan.search.data import Data, Doubt, Readings, gathered
-from autotrascale.plan.search.expectation import Expectation
+from autotrascale.plan.search.expectation import Expectation, Expected
 from autotrascale.plan.search.measured_loads import ERROR, Beyond, at
 from autotrascale.plan.search.one_thread import on_one_thread
 from autotrascale.plan.search.physics import MEASURED, Physics
@@ -102,7 +102,7 @@ class Posterior:
             h = h + half.T @ self.slopes
         doubt = self._doubt(h)
         if (late := mean > 0).any():
-            doubt[late] = np.minimum(doubt[late], self._doubt(h[late] - self._overstated(ks[late], rates[late])))
+            doubt[late] = np.minimum(doubt[late], self._doubt(h[late] - self._overstated(ks, rates, m, late)))
         # Rounding may leave no variance at a point that was run many times.
         spread = np.sqrt(np.maximum(variance + doubt, 1e-10))
         return np.clip(mean, -LATEST, LATEST), np.minimum(spread, MOST_DOUBT)
@@ -125,12 +125,12 @@ class Posterior:
         half = solve_triangular(self.curvature, h.T, lower=True, check_finite=False)
         return np.asarray(np.einsum("ij,ij->j", half, half))
 
-    def _overstated(self, ks: Floats, log_q: Floats) -> Floats:
+    def _overstated(self, ks: Floats, log_q: Floats, m: Expected, late: NDArray[np.bool_]) -> Floats:
         """By how much ∂m/∂β is steeper than the fall of m to where all that makes operators busy is less."""
         busier, numbers = self.expectation.busier, len(self.physics.centre)
+        ks, log_q, value, slope = ks[late], log_q[late], m.value[late], m.plain[late]
         beyond = at(self._beyond.mean, ks, self.most) if self.data.loads.spread else 0.0
         lowered = np.where(busier, FALL * self._spread_of_beta, 0.0)[:numbers]
-        value, slope, _ = self.physics.latency(ks, log_q, self.beta[:numbers], beyond)
         least, _, _ = self.physics.latency(ks, log_q, self.beta[:numbers] - lowered, beyond)
         promised = slope @ lowered
         kept = np.divide(value - least, promised, out=np.ones(len(ks)), where=promised > 0)
