@@ -77,7 +77,8 @@ class Expected:
 
 
 def expected_run(store: Store, folder: Path) -> Expected:
-    path = mlflow_stores.job_file(folder, "undisturbed")
+    # A name of its own: under the same one it would start from the model that an earlier such run left in the store.
+    path = mlflow_stores.job_file(folder, f"undisturbed-{folder.name}")
     counted = Store(store.uri)
     writes = victim.count_writes(counted, lambda *_: None)
     began = time.monotonic()
