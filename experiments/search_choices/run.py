@@ -99,7 +99,7 @@ VARIANTS: dict[str, list[Any]] = {
     "runs tell latencies alone": [_set(Measured, "of", lambda _: None)],
     "loads as the physics has them": [_set(measured_loads, "SPREAD", 1e-9)],
     "batches as unexplained as pipelines": [_set(surrogate, "AMPLITUDE_OF_BATCHES", 0.15)],
-    "an operator adds to the latency as to the work": [_set(Sizing, "service_seconds", ())],
+    "an operator adds to the latency as to the work": [_set(Sizing, "service", ())],
     "two windows of a configuration at most": [_set(search, "WINDOWS", 2)],
     "nothing new once one is accepted": [_set(search, "WORTH_TRYING", 2.0)],
     "a source always counts": [_set(surrogate, "DOUBTS", ((0.0, 0.0),))],

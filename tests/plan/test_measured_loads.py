@@ -174,3 +174,24 @@ def test_what_was_measured_of_another_job_is_refused_in_one_line_and_changes_not
     with pytest.raises(InputError, match="is of 1 operators"):
         study.tell((4, 6), latency=0.9, sizing=Sizing.of_loads((3,), (40,), [1.1]))
     assert study.runs == ()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.0, 1e-9, 0.3, 2.5, 40.0]), min_size=1, max_size=5),
+    st.lists(st.sampled_from([0.0, 1e-300, 0.5, 1e5, 1e300]), min_size=5, max_size=5),
+    st.sampled_from(EXECUTIONS),
+)
+def test_an_operator_that_hardly_works_or_sees_hardly_a_record_breaks_nothing(
+    loads: list[float], rates: list[float], execution: Execution
+) -> None:
+    floor, demand = [3] * len(loads), rates[: len(loads)]
+    sizing = Sizing.of_loads(floor, [9] * len(floor), loads, rate=100.0, execution=execution, demand=demand)
+    study = Study(floor, 9, 1.0, sizing=sizing)
+    with np.errstate(divide="raise", invalid="raise"):
+        for _ in range(3):
+            study.tell(study.ask(), latency=0.9, sizing=sizing)
+    mean, std = study.model(100.0).log_ratio([(4,) * len(loads)])
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+    assert BenefitModel.from_json(study.model(100.0).to_json()) == study.model(100.0)

@@ -278,34 +278,33 @@ def _as_data(model: BenefitModel) -> dict[str, Any]:
         "loads": sizing.hottest if sizing.measured else None,
         "execution": sizing.execution,
         "overhead": sizing.overhead,
-        **_known({"slots": sizing.slots}, "slots"),
-        **({"demand": sizing.demand} if any(sizing.demand) else {}),
-        **({"upstream": sizing.upstream} if sizing.upstream else {}),
+        **_known(
+            {
+                "slots": sizing.slots,
+                "demand": sizing.demand if any(sizing.demand) else None,
+                "upstream": sizing.upstream or None,
+            },
+            "slots",
+            "demand",
+            "upstream",
+        ),
         "correlation": model.correlation,
         "ancestors": [_as_data(ancestor) for ancestor in model.ancestors],
         "version": model.version,
     }
 
 
-def _known(values: dict[str, Any], name: str) -> dict[str, Any]:
-    """Without `name` where it is None."""
-    return {key: value for key, value in values.items() if key != name or value is not None}
+def _known(values: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Without those of `names` that are None."""
+    return {key: value for key, value in values.items() if key not in names or value is not None}
 
 
 # --- reading JSON -----------------------------------------------------------------------------------------------
 # Models are read inside the planning core, which knows no schema library; a model is flat enough to do without.
 
 
-_FLAT = {
-    "floor",
-    "p_max",
-    "loads",
-    "execution",
-    "overhead",
-    "slots",
-    "demand",
-    "upstream",
-}  # what stands for the sizing in JSON
+# What stands for the sizing in JSON.
+_FLAT = {"floor", "p_max", "loads", "execution", "overhead", "slots", "demand", "upstream"}
 
 
 def _model(data: Any, place: str) -> BenefitModel:

@@ -52,7 +52,7 @@ class Readings:
         """Of each run."""
         return self.rates or (self.sizing.rate,) * len(self.ks)
 
-    def of_the_session_of(self, other: Readings) -> bool:
+    def shares_window_of(self, other: Readings) -> bool:
         """Made at the same rate, from the very same measured window: then its runs are as one's own."""
         mine, theirs = self.sizing, other.sizing
         return mine.measured and (mine.rate, mine.hottest) == (theirs.rate, theirs.hottest)
@@ -119,7 +119,7 @@ def _measured(
     rows: dict[tuple[Point, float, tuple[float, ...]], Row] = {}
     fixed: dict[tuple[Point, float, tuple[float, ...]], tuple[Point, float, float]] = {}
     for number, part in kept:
-        same = part.of_the_session_of(own)
+        same = part.shares_window_of(own)
         for k, rate, said, weight in part.windows:
             window = (k, rate, said.loads)
             row = Row(k, _log_rate(part.sizing, own.sizing, rate), said.loads, 0 if same else number, weight)

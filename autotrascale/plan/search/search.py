@@ -60,9 +60,13 @@ EPSILON_WARM = 2.0  # … and when a source model has explored already, so that 
 EPSILON = 0.4  # ε: what acceptance is worth by itself, beside the resources saved
 LEAST_MISS = 0.01  # log ratio that a run is taken to have while it is not back
 LIKELY = 0.6  # a run is preferred for its score among those this likely to meet the target
-SURE = 0.99  # what a run must be trusted with, to stand in the place of another that is trusted
-WORTH_A_RUN = 0.01  # of mean(k'/k): what a leaner configuration saves at least
-WORTH_TRYING = 0.3  # the chance that it must have to be accepted
+# What a run must be trusted with, to stand in the place of another that is trusted; what a leaner configuration saves
+# at least, of mean(k'/k); and the chance to be accepted that makes it worth a run. Of 105 jobs seen, regret at the
+# stop is 0.033 with a chance of 0.3, 0.037 with 0.5, 0.042 with 0.7, and 0.052 without such runs, of which there are
+# 0.9, 0.7 and 0.4 in the mean; of what is accepted one truly misses, with all of them and without.
+SURE = 0.99
+WORTH_A_RUN = 0.01
+WORTH_TRYING = 0.3
 WINDOWS = 5  # looks at one configuration before it is given up as too close to the target
 RATIOS = (0.9, 0.8, 0.7)
 HINTS = 3  # the best runs so far, around which the next one is looked for too

@@ -166,7 +166,7 @@ def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0
     for s, source in enumerate(sources):
         weighed = []
         for doubt, price in DOUBTS:
-            if doubt and source.of_the_session_of(present):
+            if doubt and source.shares_window_of(present):
                 continue  # one's own, or told of another job by mistake: there is nothing between
             tried = [*doubts[:s], doubt, *doubts[s + 1 :]]
             fitted = best if tried == doubts else _fit(physics, parts, tried, noise)

@@ -126,11 +126,13 @@ class Sizing:
         )
 
     @property
-    def service_seconds(self) -> Sequence[float]:
-        """What one record takes of one instance; none where it is not known what records come to any of them."""
-        if not self.measured or not all(self.demand):
+    def service(self) -> tuple[float, ...]:
+        """What one record takes of one instance, times the demand of the operator to which the fewest come; none where
+        it is not known how many come to each."""
+        known = [rate for rate in self.demand if rate]
+        if not self.measured or len(known) < len(self.demand):
             return ()
-        return [load / (demand or 1.0) for load, demand in zip(self.hottest, self.demand, strict=True)]
+        return tuple(load * (min(known) / rate) for load, rate in zip(self.hottest, known, strict=True))
 
     @property
     def measured(self) -> bool:
@@ -171,7 +173,7 @@ class Sizing:
         loads = self.hottest if self.measured else None
         return Sizing.of_loads(
             self.floor, self.upper, loads, rate=rate, execution=self.execution, overhead=self.overhead,
-            slots=self.slots, demand=self.demand if self.service_seconds else (), upstream=self.upstream,
+            slots=self.slots, demand=self.demand if self.service else (), upstream=self.upstream,
         )  # fmt: skip
 
     def as_older(self) -> Sizing:
