@@ -28,6 +28,7 @@ from autotrascale.plan.executor_size.fitting import LEAST_BESIDE_MB, LEAST_HEAP_
 from autotrascale.plan.executor_size.policies import judge
 from autotrascale.plan.executor_size.steps import Action
 from autotrascale.reading import validate
+from autotrascale.views.sizes import change
 from benchmarks.planted.keeping import Lived, Shortened, by_hand, kept
 from benchmarks.planted.sized import FAST, PLANTED, latency, named
 
@@ -77,7 +78,7 @@ def cured(fault: str) -> Cured:
         ups = [number for number, action in enumerate(asked, 1) if action.up]
         whats = [action.what for action in lived.actions]
         return Cured(
-            fault, BEGUN[fault], last, [_in_words(action) for action in asked], ups[-1] if ups else 0,
+            fault, BEGUN[fault], last, [f"{action.policy} {change(action)}" for action in asked], ups[-1] if ups else 0,
             whats.count("kept"), whats.count("taken-back"),
             _said(fault, lived, folder), _killed_with(lived, last), lived.ended, lived.actions, lived.windows,
         )  # fmt: skip
@@ -114,11 +115,6 @@ def _last_life(windows: Sequence[ExecutorWindow]) -> list[ExecutorWindow]:
 
 def _killed_with(lived: Lived, sizes: Sizes) -> int:
     return sum((each.heap_mb, each.beside_mb) == (sizes.heap_mb, sizes.beside_mb) for each in lived.killed)
-
-
-def _in_words(action: Action) -> str:
-    resource = action.resource
-    return f"{action.policy} {resource} {action.before.of(resource)} → {action.after.of(resource)}"
 
 
 @dataclass(frozen=True)

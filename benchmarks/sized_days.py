@@ -25,6 +25,7 @@ from pathlib import Path
 from autotrascale.domain.executor_window import ExecutorWindow, Sizes
 from autotrascale.plan.executor_size.evidence import died
 from autotrascale.plan.executor_size.steps import Action
+from autotrascale.views.sizes import change
 from benchmarks.executors.day import Feeder
 from benchmarks.planted.daily import DAILY, LOADS, Days
 from benchmarks.planted.keeping import Lived, Shortened, kept
@@ -75,7 +76,7 @@ def _outcome(name: str, hours: float, lived: Lived) -> Outcome:
     asked = [action for action in lived.actions if action.what == "asked"]
     ends = [window for window in lived.windows if died(window)]
     return Outcome(
-        name, hours, BEGUN[name], lived.windows[-1].sizes, [_in_words(action) for action in asked],
+        name, hours, BEGUN[name], lived.windows[-1].sizes, [f"{action.policy} {change(action)}" for action in asked],
         sum(action.what == "taken-back" for action in lived.actions), oscillations(lived.actions, math.inf),
         sum(not action.up for action in asked), sum(_missed(lived.actions, window) for window in ends), len(ends),
         lived.windows[-1].rate, lived.ended,
@@ -84,11 +85,6 @@ def _outcome(name: str, hours: float, lived: Lived) -> Outcome:
 
 def _missed(actions: Sequence[Action], window: ExecutorWindow) -> bool:
     return given_back([action for action in actions if action.at < window.began + window.seconds], window.sizes)
-
-
-def _in_words(action: Action) -> str:
-    resource = action.resource
-    return f"{action.policy} {resource} {action.before.of(resource)} → {action.after.of(resource)}"
 
 
 def main() -> None:

@@ -16,12 +16,13 @@ import argparse
 import json
 import math
 import statistics
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from autotrascale.domain.executor_window import Sizes
+from autotrascale.domain.executor_window import MEMORY, Sizes
 from autotrascale.execute.simulator.executor_sizes import DAY, SimulatedSizes, SizedJob
 from autotrascale.plan.executor_size.evidence import Rules
 from autotrascale.plan.executor_size.fitting import LEAST_BESIDE_MB, LEAST_HEAP_MB, Limits
@@ -136,7 +137,7 @@ def _best(job: SizedJob, sizes: Sizes) -> Sizes:
 
 def given_back(done: list[Action], sizes: Sizes) -> bool:
     """The last that was asked for in memory was less, and this is it."""
-    memory = [action for action in done if action.what == "asked" and action.resource in ("heap", "beside")]
+    memory = [action for action in done if action.what == "asked" and action.resource in MEMORY]
     return bool(memory) and not memory[-1].up and memory[-1].after == sizes
 
 
@@ -144,28 +145,21 @@ def oscillations(done: list[Action], changes: float) -> int:
     """Up after down of one thing, or down to what had been raised for being too small, with the same daily peak: both
     before the load changes or both after it. Memory is compared for executors of as many cores, as many of them; cores
     and executors as slots."""
-    asked = [action for action in done if action.what == "asked"]
+    moves = [move for action in done if action.what == "asked" for move in _moves(action, changes)]
     count = 0
-    for at, action in enumerate(asked):
-        before = [
-            each
-            for each in asked[:at]
-            if _thing(each) == _thing(action) and (each.at < changes) == (action.at < changes)
-        ]
-        count += any(_value(each.after, each) < _value(each.before, each) and action.up for each in before)
-        count += any(each.up and not action.up and _value(action.after, action) <= _value(each.before, each)
-                     for each in before)  # fmt: skip
+    for at, (thing, before, after) in enumerate(moves):
+        earlier = [(was, then) for other, was, then in moves[:at] if other == thing]
+        count += after > before and any(then < was for was, then in earlier)
+        count += after < before and any(then > was and after <= was for was, then in earlier)
     return count
 
 
-def _thing(action: Action) -> tuple[object, ...]:
-    if action.resource in ("heap", "beside"):
-        return action.resource, action.before.cores, action.before.executors
-    return ("slots",)
-
-
-def _value(sizes: Sizes, action: Action) -> int:
-    return sizes.of(action.resource) if action.resource in ("heap", "beside") else sizes.slots
+def _moves(action: Action, changes: float) -> Iterator[tuple[tuple[object, ...], int, int]]:
+    """Of each part of an action: what it is, from which value, to which."""
+    for each in action.parts:
+        of = (each, action.before.cores, action.before.executors) if each in MEMORY else ("slots",)
+        before, after = (sizes.of(each) if each in MEMORY else sizes.slots for sizes in (action.before, action.after))
+        yield (*of, action.at < changes), before, after
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from autotrascale.domain import checks
 
 Resource = Literal["heap", "beside", "cores", "executors"]
 RESOURCES: tuple[Resource, ...] = ("heap", "beside", "cores", "executors")
+MEMORY: tuple[Resource, ...] = ("heap", "beside")
 
 Why = Literal["heap", "memory", "released", "unknown"]
 """Why an executor went: its heap was full, the cluster or the kernel killed it for its memory, it was given back, or

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from autotrascale.domain.executor_window import ExecutorWindow, Sizes
+from autotrascale.domain.executor_window import RESOURCES, ExecutorWindow, Sizes
 from autotrascale.plan.executor_size import evidence
 from autotrascale.plan.executor_size.steps import Action
 from autotrascale.plan.words import amount, percent
@@ -73,18 +73,20 @@ def history(actions: Sequence[Action]) -> list[tuple[str, ...]]:
     return [
         (
             datetime.fromtimestamp(action.at, UTC).strftime("%Y-%m-%d %H:%M"), f"{action.number}", action.what,
-            action.policy, action.resource,
-            change(action), action.reason.text,
+            action.policy, change(action), action.reason.text,
         )
         for action in actions
     ]  # fmt: skip
 
 
-HISTORY = ("at (UTC)", "action", "what", "policy", "of", "change", "why")
+HISTORY = ("at (UTC)", "action", "what", "policy", "change", "why")
 
 
 def change(action: Action) -> str:
-    return f"{action.before.of(action.resource):,} → {action.after.of(action.resource):,}"
+    """All that becomes other: memory of both kinds may be given back at once, or what a host has no room for spread."""
+    before, after = action.before, action.after
+    changed = [each for each in RESOURCES if before.of(each) != after.of(each)]
+    return ", ".join(f"{each} {before.of(each):,} → {after.of(each):,}" for each in changed)
 
 
 def action_as_data(action: Action) -> Mapping[str, Any]:

@@ -12,13 +12,14 @@ from hypothesis.strategies import DrawFn
 
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.executor_window import RESOURCES, ExecutorWindow, Lost, Resource, Sizes
+from autotrascale.domain.executor_window import MEMORY, RESOURCES, ExecutorWindow, Lost, Resource, Sizes
 from autotrascale.plan.control.looks.signals import Services
 from autotrascale.plan.executor_size import policies
 from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules
 from autotrascale.plan.executor_size.fitting import Limits, fitted
 from autotrascale.plan.executor_size.policies import ORDER, judge
-from autotrascale.plan.executor_size.steps import DAY, Action, Quota, State, recalled, seeing, step
+from autotrascale.plan.executor_size.steps import DAY, Action, Quota, State, guilty, recalled, seeing, step, went_back
+from autotrascale.views.sizes import change
 
 SECONDS = 600.0
 RULES = Rules(evidence_seconds=6 * SECONDS)
@@ -368,10 +369,11 @@ def test_what_was_too_small_or_taken_back_is_not_tried_again(history: list[tuple
                 assert action.after.of(action.resource) > before.before.of(action.resource)
     backs = {action.number: action for action in done if action.what == "taken-back"}
     for number, back in backs.items():
-        later = [each for each in asked if each.number > number and each.resource == back.resource]
-        for each in later:
-            if each.before.executors == back.before.executors and each.before.cores == back.before.cores:
-                assert each.after.of(each.resource) != back.after.of(back.resource)
+        later = [each for each in asked if each.number > number]
+        for part in guilty(back):
+            for each in (each for each in later if part in each.parts):
+                if each.before.executors == back.before.executors and each.before.cores == back.before.cores:
+                    assert each.after.of(part) != back.after.of(part)
 
 
 @settings(max_examples=40)
@@ -451,6 +453,99 @@ def test_what_was_given_back_is_judged_when_its_start_is_over(starting: list[flo
     assert [action.what for action in done[:2]] == ["asked", "seen"]
     assert done[0].after == small
     assert done[2].what == ("taken-back" if then >= RULES.gc_most else "kept")
+
+
+@st.composite
+def spare(draw: DrawFn) -> tuple[Sizes, list[ExecutorWindow]]:
+    """Sizes, and windows in which some of their memory is used."""
+    sizes = draw(_SIZES)
+    heap, beside = (draw(st.floats(0.0, 0.95)) * sizes.of(each) for each in MEMORY)
+    return sizes, [
+        a_window(sizes, at, heap_touched_mb=heap, outside_mb=beside, memory_mb=heap + beside, heap_used_mb=heap)
+        for at in range(6)
+    ]
+
+
+def asked_of(windows: list[ExecutorWindow], state: State | None = None, limits: Limits | None = None) -> list[Action]:
+    """What is asked for after the last of them, of the memory of an executor alone."""
+    state = seeing(replace(state or State(), elastic=True), windows[:-1])
+    return list(step(RULES, limits or Limits(), Quota(a_day=100), state, windows[-1])[2])
+
+
+@given(spare())
+def test_memory_of_both_kinds_is_given_back_at_once(case: tuple[Sizes, list[ExecutorWindow]]) -> None:
+    """As much of each as alone, by one action with both reasons."""
+    sizes, seen = case
+    alone = {"heap": policies.heap_down(RULES, evidence(*seen)), "beside": policies.memory_down(RULES, evidence(*seen))}
+    least = {"heap": 512, "beside": 384}
+    wanted = {name: max(least[name], found.wanted) for name, found in alone.items() if found is not None}
+    worth = {name: value for name, value in wanted.items() if value <= 0.95 * sizes.of(name)}
+    asked = asked_of(seen)
+    assert len(asked) == bool(worth)
+    for action in asked:
+        assert action.parts == tuple(worth)
+        assert {name: action.after.of(name) for name in worth} == worth
+        assert all(found.reason.text in action.reason.text for name, found in alone.items() if found and name in worth)
+        assert change(action).count("→") == len(worth)
+
+
+@given(spare(), st.sampled_from([64, 256, 1024]))
+def test_what_is_given_back_is_never_more_in_whole_units(case: tuple[Sizes, list[ExecutorWindow]], unit: int) -> None:
+    sizes, seen = case
+    for action in asked_of(seen, limits=Limits(memory_step_mb=unit)):
+        after, peaks = action.after, Peaks.of(seen)
+        assert after.memory_mb % unit == 0
+        assert after.memory_mb < sizes.memory_mb + unit
+        assert after.heap_mb >= RULES.margin * peaks.heap_touched_mb or after.heap_mb == sizes.heap_mb
+        assert after.beside_mb >= min(RULES.margin * peaks.outside_mb, sizes.beside_mb)
+        assert all(after.of(part) < sizes.of(part) for part in action.parts)
+
+
+HARM: dict[str, tuple[Resource, ...]] = {
+    "killed": ("beside",), "ended": ("heap",), "collections": ("heap",), "both": MEMORY, "work": MEMORY,
+    "start": MEMORY,
+}  # fmt: skip
+
+
+@given(st.floats(0.3, 0.8), st.floats(0.45, 0.8), st.sampled_from(sorted(HARM)))
+def test_what_went_wrong_together_is_taken_back_whole_and_the_rest_goes_alone(
+    touched: float, outside: float, harm: str
+) -> None:
+    state, sizes, done = State(), SIZES, list[Action]()
+    heap, beside = touched * SIZES.heap_mb, outside * SIZES.beside_mb
+    harms: dict[str, dict[str, Any]] = {
+        "killed": {"lost": (Lost("1", "memory"),)}, "ended": {"lost": (Lost("1", "heap"),)},
+        "both": {"lost": (Lost("1", "memory"), Lost("2", "heap"))}, "collections": {"gc_share": 0.3},
+        "work": {"busy": 1.2}, "start": {},
+    }  # fmt: skip
+    first: Action | None = None
+    for at in range(90):
+        harmed = harms[harm] if first is not None and sizes == first.after else {}
+        window = a_window(
+            sizes, at, heap_touched_mb=heap, outside_mb=beside, memory_mb=heap + beside, heap_used_mb=heap, **harmed
+        )
+        state, _, actions = step(RULES, Limits(), Quota(a_day=100), state, window)
+        first = first or next(iter(actions), None)
+        done += actions
+        flying = state.in_flight
+        if harm == "start" and first is not None and flying == first:
+            state, actions = went_back(state, 3, "no batch was done within 300 s", SECONDS * at)
+            done += actions
+        elif flying is not None and flying.what == "asked":
+            sizes = flying.after
+    assert first is not None
+    assert (first.policy, first.parts) == ("P6+P7", MEMORY)
+    taken = next(action for action in done if action.what == "taken-back")
+    assert (taken.number, guilty(taken)) == (1, HARM[harm])
+    back = [action for action in done if action.policy == "back" and action.what == "asked"]
+    assert [(action.after, action.parts) for action in back] == ([] if harm == "start" else [(SIZES, MEMORY)])
+    later = [action for action in done if action.what == "asked" and action.number > 1 and action.policy != "back"]
+    assert all(len(action.parts) == 1 and not action.up for action in later)
+    assert sizes.heap_mb < SIZES.heap_mb  # what did no harm goes, and of the guilty what is above what was too small
+    assert sizes.beside_mb < SIZES.beside_mb
+    for part in MEMORY:
+        assert (sizes.of(part) == first.after.of(part)) == (part not in HARM[harm])
+    assert recalled(done).bounds == state.bounds
 
 
 @pytest.mark.parametrize(("cpu_share", "python", "then"), [

@@ -165,7 +165,7 @@ def test_slots_are_left_to_whoever_lets_executors_come_and_go(history: list[tupl
 
 def test_memory_is_given_back_while_slots_idle_that_somebody_else_plans() -> None:
     idle = {"run_seconds": 1.0, "gc_seconds": 0.0, "cpu_seconds": 1.0, "outside_mb": 100.0, "memory_mb": 600.0}
-    for elastic, policy in ((False, "P5"), (True, "P6")):
+    for elastic, policy in ((False, "P5"), (True, "P6+P7")):
         state, done = State(elastic=elastic), list[Action]()
         for at in range(8):
             state, _, actions = step(RULES, Limits(), Quota(), state, a_window(Sizes(2000, 500, 1, 4), at, **idle))

@@ -32,7 +32,9 @@ use"): a job that waits for a service is not resized, one that leaks has no righ
     waits for a service         backlog after latency at a lag (`looks/lagged.py`), else slots that wait and compute not
 
 differs: the paper's scale-downs look at the same window as its scale-ups. Here they look at all of W, a day by default,
-so that what is given back at night is not missed at noon.
+so that what is given back at night is not missed at noon. And what P6 and P7 would give back is one action
+(`steps.py`), where the paper takes one policy at a time: on Spark each change is a relaunch, in which the program
+stands still, and both go by the same peaks.
 """
 
 from __future__ import annotations

@@ -7,9 +7,14 @@
                 was started with the old ones, and the change is taken back at once
     on trial    the windows after the change are compared with those before it
     L           load at which a value was tried: records a second
+    together    what P6 and P7 would give back is one action, since it costs one relaunch
 
 Where executors come and go with the load (`elastic`), slots are somebody else's to plan: what is judged and asked for
 is the memory of an executor, and windows with more or fewer of the same size are of one kind.
+
+What is given back together is judged, kept and taken back together. Then how it went wrong says which part did it:
+executors that were killed, the memory beside the heap; collections and ends for want of heap, the heap; a start that
+failed or a record that costs more, either. The other part may be given back alone, and so may less of the guilty one.
 
 No oscillation, by construction: a value that was too small at load L is not gone below again as long as the load of the
 windows that speak for it is not below (1 − SAME) · L; a value that was taken back is not tried again until the load is
@@ -20,13 +25,13 @@ another by SAME. `step` is pure: state and window in, state and events out. The 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from autotrascale.domain import checks
 from autotrascale.domain.decision import Reason
-from autotrascale.domain.executor_window import ExecutorWindow, Resource, Sizes
+from autotrascale.domain.executor_window import MEMORY, ExecutorWindow, Resource, Sizes
 from autotrascale.plan.control.looks.signals import Services
 from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules, Verdict, died
 from autotrascale.plan.executor_size.fitting import Limits, fitted
@@ -73,6 +78,15 @@ class Action:
     def up(self) -> bool:
         return self.after.of(self.resource) > self.before.of(self.resource)
 
+    @property
+    def parts(self) -> tuple[Resource, ...]:
+        """What is given back, or back again: memory of both kinds may be at once. What is raised is one thing; that the
+        other became more as well is the cluster's rounding."""
+        if self.resource not in MEMORY or (self.up and self.policy != "back"):
+            return (self.resource,)
+        low, high = (self.before, self.after) if self.up else (self.after, self.before)
+        return tuple(each for each in MEMORY if low.of(each) < high.of(each)) or (self.resource,)
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -86,7 +100,7 @@ class Bound:
 
     def value(self, now: Sizes, *, elastic: bool = False) -> int | None:
         """In the resource's own terms as sizes are now; None where it says nothing of them."""
-        if self.resource in ("heap", "beside"):
+        if self.resource in MEMORY:
             alike = self.sizes.cores == now.cores and (elastic or self.sizes.executors == now.executors)
             return self.sizes.of(self.resource) if alike else None
         other = now.executors if self.resource == "cores" else now.cores
@@ -145,12 +159,31 @@ def _possible(rules: Rules, limits: Limits, state: State) -> tuple[Verdict, Size
     while verdict.resource is not None:
         after = _change(rules, limits, state, verdict)
         if not isinstance(after, Reason):
-            return verdict, after
+            return _together(rules, limits, state, verdict, after)
         first = first or _held(verdict, after)
         if verdict.up:
             break
         verdict = judge(rules, evidence, beyond=verdict.policy)
     return first or verdict, None
+
+
+def _together(rules: Rules, limits: Limits, state: State, heap: Verdict, after: Sizes) -> tuple[Verdict, Sizes]:
+    """With what P7 would give back beside the smaller heap. Where something of either was too small already, each goes
+    alone: it is tried with care."""
+    if heap.policy != "P6" or _wished(rules, state, heap) != heap.wanted:
+        return heap, after
+    window = state.windows[-1]
+    smaller = replace(window, sizes=replace(after, beside_mb=window.sizes.beside_mb))
+    then = replace(state, windows=(*state.windows[:-1], smaller))
+    beside = judge(rules, _evidence(rules, then), beyond="P6")
+    if beside.policy != "P7" or _wished(rules, then, beside) != beside.wanted:
+        return heap, after
+    both = _change(rules, limits, then, beside)
+    if isinstance(both, Reason):
+        return heap, after
+    numbers = {**heap.reason.numbers, **beside.reason.numbers, "wanted_mb": heap.wanted + beside.wanted}
+    reason = Reason("P6-P7-memory", f"{heap.reason.text}; {beside.reason.text}", numbers)
+    return replace(heap, policy="P6+P7", reason=reason), both
 
 
 def _change(rules: Rules, limits: Limits, state: State, verdict: Verdict) -> Sizes | Reason:
@@ -241,7 +274,7 @@ def _seeing(state: State, window: ExecutorWindow, services: dict[str, float]) ->
 
 
 def _evidence(rules: Rules, state: State) -> Evidence:
-    raised = [bound for bound in state.bounds if bound.too_small and bound.resource in ("heap", "beside")]
+    raised = [bound for bound in state.bounds if bound.too_small and bound.resource in MEMORY]
     load = _load(state.windows[-rules.recent :])
     count = sum(_same(bound.load, load) for bound in raised)
     return Evidence(state.windows, state.peaks, state.services, count, leaked=state.leaked > 0, elastic=state.elastic)
@@ -278,17 +311,27 @@ def _following(
 
 
 def _asking(state: State, action: Action) -> State:
-    """What it grows from was too small at this load."""
-    found = Bound(action.resource, action.before, action.load, too_small=True)
+    """What it grows from was too small at this load. Of what is taken back, that was said already."""
+    grows = action.up and action.policy != "back"
+    found = (Bound(action.resource, action.before, action.load, too_small=True),) if grows else ()
     return replace(state, in_flight=action, number=action.number, asked_at=(*state.asked_at, action.at)[-100:],
-                   bounds=(*state.bounds, found) if action.up else state.bounds)  # fmt: skip
+                   bounds=(*state.bounds, *found))  # fmt: skip
 
 
 def _ended(state: State, action: Action) -> State:
     if action.what != "taken-back":
         return state
-    found = Bound(action.resource, action.after, action.load, too_small=not action.up)
-    return replace(state, bounds=(*state.bounds, found))
+    found = [Bound(each, action.after, action.load, too_small=not action.up) for each in guilty(action)]
+    return replace(state, bounds=(*state.bounds, *found))
+
+
+_GUILTY: Mapping[str, Resource] = {"worse-killed": "beside", "worse-out-of-heap": "heap", "worse-collections": "heap"}
+
+
+def guilty(taken: Action) -> tuple[Resource, ...]:
+    """Which part of it did the harm; all of them, where nobody can tell."""
+    guilty = _GUILTY.get(taken.reason.code)
+    return (guilty,) if guilty in taken.parts else taken.parts
 
 
 def _worse(
@@ -300,8 +343,7 @@ def _worse(
     if _more_memory(action):
         return None
     if down and (dead := sum(map(died, after))):
-        text = "executors or tasks ended for want of memory after it: taken back"
-        return Reason("worse-out-of-memory", text, {"windows": dead})
+        return _ends(after, dead)
     recent = after[STARTING:]  # in which a heap that still grows is collected often
     if len(recent) < rules.recent:
         return None
@@ -317,8 +359,20 @@ def _worse(
     return None
 
 
+def _ends(after: Sequence[ExecutorWindow], windows: int) -> Reason:
+    whys = {each.why for window in after for each in window.lost}
+    killed, of_heap = "memory" in whys, "heap" in whys or any(window.out_of_heap for window in after)
+    if killed and of_heap:
+        code, what = "worse-out-of-memory", "executors were killed, and others ended for want of heap,"
+    elif killed:
+        code, what = "worse-killed", "executors were killed for want of memory beside the heap"
+    else:
+        code, what = "worse-out-of-heap", "executors or tasks ended for want of heap"
+    return Reason(code, f"{what} after it: taken back", {"windows": windows})
+
+
 def _more_memory(action: Action) -> bool:
-    return action.up and action.resource in ("heap", "beside")
+    return action.up and action.resource in MEMORY
 
 
 _MUCH_WORSE = 1.5  # of machines that others work on too
@@ -343,7 +397,7 @@ def _wished(rules: Rules, state: State, verdict: Verdict) -> int | Reason:
     assert verdict.resource is not None
     sizes, wanted = state.windows[-1].sizes, verdict.wanted
     now = sizes.of(verdict.resource)
-    alike = {verdict.resource} if verdict.resource in ("heap", "beside") else {"cores", "executors"}
+    alike = {verdict.resource} if verdict.resource in MEMORY else {"cores", "executors"}
     found = [bound for bound in state.bounds if bound.resource in alike]
     named = [replace(bound, resource=verdict.resource) for bound in found]
     mine = [(bound.value(sizes, elastic=state.elastic), bound) for bound in named]
@@ -356,7 +410,7 @@ def _wished(rules: Rules, state: State, verdict: Verdict) -> int | Reason:
     most = state.peaks.rate
     small = [v for v, b in mine if v is not None and b.too_small and (b.load is None or most > (1 - SAME) * b.load)]
     floor = max(small, default=0)
-    if wanted <= floor:
+    if small and wanted <= floor:
         more = 1 if verdict.resource in ("cores", "executors") else max(1, round((rules.margin - 1) * floor))
         wanted = floor + more
     if wanted > (1 - rules.worth) * now:

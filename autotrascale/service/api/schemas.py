@@ -231,7 +231,7 @@ class SizeAction(BaseModel):
     what: What
     at: float = Field(description="Seconds of Unix time.")
     policy: str = Field(description="Which of Sage's.")
-    resource: Resource
+    resource: Resource = Field(description="That it is about. Memory beside the heap may be given back with the heap.")
     before: dict[str, int] = Field(description="Heap and memory beside it in megabytes, cores, executors.")
     after: dict[str, int]
     reason: dict[str, Any] = Field(description="`code`, `text`, and the numbers it is made of.")

@@ -38,6 +38,6 @@ def show(request: Request, application: OfApplication, state: StateOf) -> Respon
 def _row(action: Action) -> dict[str, Any]:
     return {
         "number": action.number, "at": action.at, "what": action.what, "policy": action.policy,
-        "resource": action.resource, "change": change(action), "why": action.reason.text,
+        "change": change(action), "why": action.reason.text,
         "sizes": in_words(action.after),
     }  # fmt: skip
