@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from autotrascale.domain.executor_window import ExecutorWindow, Resource, Sizes
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules, died
 from autotrascale.plan.executor_size.fitting import LEAST_BESIDE_MB, LEAST_HEAP_MB
 from autotrascale.plan.executor_size.policies import judge
-from autotrascale.plan.executor_size.steps import Action
 from autotrascale.reading import validate
 from autotrascale.views.sizes import change
 from benchmarks.planted.keeping import Lived, Shortened, by_hand, kept

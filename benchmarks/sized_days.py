@@ -23,8 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from autotrascale.domain.executor_window import ExecutorWindow, Sizes
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.plan.executor_size.evidence import died
-from autotrascale.plan.executor_size.steps import Action
 from autotrascale.views.sizes import change
 from benchmarks.executors.day import Feeder
 from benchmarks.planted.daily import DAILY, LOADS, Days

@@ -24,9 +24,10 @@ import numpy as np
 
 from autotrascale.domain.executor_window import MEMORY, Sizes
 from autotrascale.execute.simulator.executor_sizes import DAY, SimulatedSizes, SizedJob
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.plan.executor_size.evidence import Rules
 from autotrascale.plan.executor_size.fitting import LEAST_BESIDE_MB, LEAST_HEAP_MB, Limits
-from autotrascale.plan.executor_size.steps import Action, Quota, State, step
+from autotrascale.plan.executor_size.steps import Quota, State, step
 
 BUSY = Rules().busy_aim  # of the slots at the peak: what the search by hand is held to as well
 WINDOW = 600.0

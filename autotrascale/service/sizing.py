@@ -15,10 +15,11 @@ from autotrascale.knowledge.decisions.journal import Decisions
 from autotrascale.monitor.services import Latencies, Service
 from autotrascale.plan.control.looks.signals import Services
 from autotrascale.plan.executor_size import steps
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.plan.executor_size.evidence import Verdict
 from autotrascale.plan.executor_size.fitting import Limits
 from autotrascale.plan.executor_size.relaunch import settings
-from autotrascale.plan.executor_size.steps import Action, State
+from autotrascale.plan.executor_size.steps import State
 from autotrascale.service.output import note
 from autotrascale.service.sizes_section import HOUR, How
 from autotrascale.views import sizes as sizes_in_words

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from autotrascale.domain.executor_window import ExecutorWindow, Sizes
 from autotrascale.knowledge.decisions import sizes
 from autotrascale.knowledge.decisions.file import DecisionsFile
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.plan.executor_size.evidence import Rules
 from autotrascale.plan.executor_size.fitting import Limits
-from autotrascale.plan.executor_size.steps import Action, Quota, State, step
+from autotrascale.plan.executor_size.steps import Quota, State, step
 
 BEGINS = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 HOUR = 3600.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from autotrascale.domain.executor_window import RESOURCES, ExecutorWindow, Sizes
 from autotrascale.plan.executor_size import evidence
-from autotrascale.plan.executor_size.steps import Action
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.plan.words import amount, percent
 
 

@@ -23,9 +23,9 @@ from autotrascale.execute.spark.adopted.program import Program
 from autotrascale.execute.spark.connection.processes import kill_session
 from autotrascale.knowledge.decisions import sizes as action_log
 from autotrascale.knowledge.decisions.journal import Decisions
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.plan.executor_size.evidence import NEEDED
 from autotrascale.plan.executor_size.relaunch import settings
-from autotrascale.plan.executor_size.steps import Action
 from autotrascale.testing.standalone import JAVA, Cluster, standalone
 from benchmarks.planted.containers import Guard, Killed, beside_of
 from benchmarks.planted.sized import SETTINGS, Planted, latency

@@ -27,7 +27,7 @@ from autotrascale.execute.spark.adopted.orphan import belongs
 from autotrascale.execute.spark.adopted.program import Program
 from autotrascale.knowledge.decisions import sizes as action_log
 from autotrascale.knowledge.decisions.journal import Decisions
-from autotrascale.plan.executor_size.steps import Action
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.testing import standalone
 from benchmarks.relaunches import controller
 from benchmarks.relaunches import program as script

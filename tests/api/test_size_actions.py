@@ -8,7 +8,7 @@ import pytest
 
 from autotrascale.knowledge.decisions.journal import Decisions
 from autotrascale.knowledge.store import Store
-from autotrascale.plan.executor_size.steps import Action
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.service.keeping import decisions_beside
 from autotrascale.testing import seeded_sizes
 from autotrascale.views.sizes import action_as_data

@@ -12,7 +12,8 @@ from autotrascale.domain.errors import DecisionJournalError
 from autotrascale.domain.executor_window import Sizes
 from autotrascale.knowledge.decisions import sizes as action_log
 from autotrascale.knowledge.decisions.journal import Decisions
-from autotrascale.plan.executor_size.steps import Action, What, recalled
+from autotrascale.plan.executor_size.actions import Action, What
+from autotrascale.plan.executor_size.steps import recalled
 
 BEFORE, AFTER = Sizes(1024, 384, 2, 3), Sizes(1536, 384, 2, 3)
 

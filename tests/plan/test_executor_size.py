@@ -15,10 +15,11 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.executor_window import MEMORY, RESOURCES, ExecutorWindow, Lost, Resource, Sizes
 from autotrascale.plan.control.looks.signals import Services
 from autotrascale.plan.executor_size import policies
+from autotrascale.plan.executor_size.actions import Action, guilty
 from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules
 from autotrascale.plan.executor_size.fitting import Limits, fitted
 from autotrascale.plan.executor_size.policies import ORDER, judge
-from autotrascale.plan.executor_size.steps import DAY, Action, Quota, State, guilty, recalled, seeing, step, went_back
+from autotrascale.plan.executor_size.steps import DAY, Quota, State, recalled, seeing, step, went_back
 from autotrascale.views.sizes import change
 
 SECONDS = 600.0

@@ -13,10 +13,11 @@ from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.executor_window import ExecutorWindow, Lost, Sizes
 from autotrascale.plan.executor_size import relaunch
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.plan.executor_size.evidence import Rules
 from autotrascale.plan.executor_size.fitting import Limits
 from autotrascale.plan.executor_size.relaunch import Between, Now, why_not_now
-from autotrascale.plan.executor_size.steps import DAY, Action, Quota, State, recalled, relaunched, step, went_back
+from autotrascale.plan.executor_size.steps import DAY, Quota, State, recalled, relaunched, step, went_back
 
 SECONDS = 60.0
 RULES = Rules(evidence_seconds=6 * SECONDS)

@@ -21,7 +21,7 @@ from autotrascale.execute.spark.adopted.messages import Leave, Left
 from autotrascale.execute.spark.adopted.program import Program
 from autotrascale.knowledge.decisions import sizes as action_log
 from autotrascale.knowledge.decisions.journal import Decisions
-from autotrascale.plan.executor_size.steps import Action
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.service.keeping import Around
 from autotrascale.service.metering import UNMETERED
 from autotrascale.service.output import Format

@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 from autotrascale.domain.errors import DecisionJournalError, InputError
 from autotrascale.knowledge.decisions.file import DecisionsFile
-from autotrascale.plan.executor_size.steps import Action
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.reading import validate
 
 

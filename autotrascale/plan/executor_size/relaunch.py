@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.executor_window import Sizes
-from autotrascale.plan.executor_size.steps import DAY, Action
+from autotrascale.plan.executor_size.actions import Action
+from autotrascale.plan.executor_size.steps import DAY
 
 HEAP, BESIDE, CORES = "spark.executor.memory", "spark.executor.memoryOverhead", "spark.executor.cores"
 CORES_MAX, INSTANCES = "spark.cores.max", "spark.executor.instances"

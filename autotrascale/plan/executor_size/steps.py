@@ -7,14 +7,10 @@
                 was started with the old ones, and the change is taken back at once
     on trial    the windows after the change are compared with those before it
     L           load at which a value was tried: records a second
-    together    what P6 and P7 would give back is one action, since it costs one relaunch
+    together    what P6 and P7 would give back is one action, since it costs one relaunch (`actions.py`)
 
 Where executors come and go with the load (`elastic`), slots are somebody else's to plan: what is judged and asked for
 is the memory of an executor, and windows with more or fewer of the same size are of one kind.
-
-What is given back together is judged, kept and taken back together. Then how it went wrong says which part did it:
-executors that were killed, the memory beside the heap; collections and ends for want of heap, the heap; a start that
-failed or a record that costs more, either. The other part may be given back alone, and so may less of the guilty one.
 
 No oscillation, by construction: a value that was too small at load L is not gone below again as long as the load of the
 windows that speak for it is not below (1 − SAME) · L; a value that was taken back is not tried again until the load is
@@ -24,24 +20,29 @@ another by SAME. `step` is pure: state and window in, state and events out. The 
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from autotrascale.domain import checks
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.executor_window import MEMORY, ExecutorWindow, Resource, Sizes
 from autotrascale.plan.control.looks.signals import Services
-from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules, Verdict, died
+from autotrascale.plan.executor_size.actions import (
+    SAME,
+    STARTING,
+    Action,
+    guilty,
+    is_more_memory,
+    is_same_load,
+    load_of,
+    worse,
+)
+from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules, Verdict
 from autotrascale.plan.executor_size.fitting import Limits, fitted
 from autotrascale.plan.executor_size.policies import judge
-from autotrascale.plan.words import amount, percent, seconds
+from autotrascale.plan.words import amount, seconds
 
-What = Literal["asked", "relaunched", "seen", "kept", "taken-back", "given-up"]
 DAY = 86_400.0
-SAME = 0.25
-STARTING = 3  # windows, after sizes changed
 MOST_WINDOWS = 288  # that are kept as they are; of all others their peaks
 
 
@@ -58,34 +59,6 @@ class Quota:
         checks.count("a_day", self.a_day)
         checks.count("of_all_an_hour", self.of_all_an_hour)
         checks.positive("patience_seconds", self.patience_seconds)
-
-
-@dataclass(frozen=True)
-class Action:
-    """One line of the action log. Those of one change have the same number. `load` when it was asked for."""
-
-    number: int
-    what: What
-    at: float  # Unix seconds: the end of the window that it follows from
-    policy: str
-    resource: Resource
-    before: Sizes
-    after: Sizes
-    reason: Reason
-    load: float | None = None
-
-    @property
-    def up(self) -> bool:
-        return self.after.of(self.resource) > self.before.of(self.resource)
-
-    @property
-    def parts(self) -> tuple[Resource, ...]:
-        """What is given back, or back again: memory of both kinds may be at once. What is raised is one thing; that the
-        other became more as well is the cluster's rounding."""
-        if self.resource not in MEMORY or (self.up and self.policy != "back"):
-            return (self.resource,)
-        low, high = (self.before, self.after) if self.up else (self.after, self.before)
-        return tuple(each for each in MEMORY if low.of(each) < high.of(each)) or (self.resource,)
 
 
 @dataclass(frozen=True)
@@ -147,7 +120,7 @@ def step(
     if (reason := _over_quota(quota, state, now, others)) is not None:
         return state, _held(verdict, reason), ()
     action = Action(state.number + 1, "asked", now, verdict.policy, verdict.resource, window.sizes, after,
-                    verdict.reason, _load(state.windows[-rules.recent :]))  # fmt: skip
+                    verdict.reason, load_of(state.windows[-rules.recent :]))  # fmt: skip
     return _asking(state, action), verdict, (action,)
 
 
@@ -233,7 +206,7 @@ def went_back(
         return state, ()
     text = f"{why}: started again with the sizes of before, as life {life}"
     reason = Reason("worse-start", text, {"life": life})
-    taken = replace(action, what="taken-back", at=at, reason=reason, load=_load(state.before or state.windows))
+    taken = replace(action, what="taken-back", at=at, reason=reason, load=load_of(state.before or state.windows))
     said: tuple[Action, ...] = (taken,)
     if flying is not None and flying.number != action.number:
         gone = Reason("given-up", "the sizes that it grew from were taken back")
@@ -275,8 +248,8 @@ def _seeing(state: State, window: ExecutorWindow, services: dict[str, float]) ->
 
 def _evidence(rules: Rules, state: State) -> Evidence:
     raised = [bound for bound in state.bounds if bound.too_small and bound.resource in MEMORY]
-    load = _load(state.windows[-rules.recent :])
-    count = sum(_same(bound.load, load) for bound in raised)
+    load = load_of(state.windows[-rules.recent :])
+    count = sum(is_same_load(bound.load, load) for bound in raised)
     return Evidence(state.windows, state.peaks, state.services, count, leaked=state.leaked > 0, elastic=state.elastic)
 
 
@@ -295,17 +268,17 @@ def _following(
     if action.what != "seen":
         action = replace(action, what="seen", at=now, reason=Reason("seen", "executors of the new size are there"))
         state, said = replace(state, in_flight=action), (action,)
-    worse = _worse(rules, action, state.before, state.windows)
-    if worse is None and state.seen < rules.recent + (1 if _more_memory(action) else STARTING):
+    found = worse(rules, action, state.before, state.windows)
+    if found is None and state.seen < rules.recent + (1 if is_more_memory(action) else STARTING):
         return state, None, said
-    if worse is None or action.policy == "back":
+    if found is None or action.policy == "back":
         reason = Reason("kept", "it does no worse than before")
         kept = replace(action, what="kept", at=now, reason=reason)
         return replace(_ended(state, kept), in_flight=None), None, (*said, kept)
-    taken = replace(action, what="taken-back", at=now, reason=worse, load=_load(state.windows))
+    taken = replace(action, what="taken-back", at=now, reason=found, load=load_of(state.windows))
     state = replace(_ended(state, taken), in_flight=None)
     back = Action(
-        state.number + 1, "asked", now, "back", action.resource, action.after, action.before, worse, taken.load
+        state.number + 1, "asked", now, "back", action.resource, action.after, action.before, found, taken.load
     )
     return _asking(state, back), None, (*said, taken, back)
 
@@ -325,73 +298,6 @@ def _ended(state: State, action: Action) -> State:
     return replace(state, bounds=(*state.bounds, *found))
 
 
-_GUILTY: Mapping[str, Resource] = {"worse-killed": "beside", "worse-out-of-heap": "heap", "worse-collections": "heap"}
-
-
-def guilty(taken: Action) -> tuple[Resource, ...]:
-    """Which part of it did the harm; all of them, where nobody can tell."""
-    guilty = _GUILTY.get(taken.reason.code)
-    return (guilty,) if guilty in taken.parts else taken.parts
-
-
-def _worse(
-    rules: Rules, action: Action, before: Sequence[ExecutorWindow], after: Sequence[ExecutorWindow]
-) -> Reason | None:
-    """An end for want of memory, at once; else collections, or time for each record, over windows at the same load.
-    More memory makes no record dearer: what took longer after it had a state that grew, or batches that were small."""
-    down = not action.up
-    if _more_memory(action):
-        return None
-    if down and (dead := sum(map(died, after))):
-        return _ends(after, dead)
-    recent = after[STARTING:]  # in which a heap that still grows is collected often
-    if len(recent) < rules.recent:
-        return None
-    shares = [window.gc_share for window in recent if window.gc_share is not None]
-    if down and shares and statistics.mean(shares) >= rules.gc_most:
-        text = f"collections take {percent(statistics.mean(shares))} of the tasks' time after it: taken back"
-        return Reason("worse-collections", text, {"gc_share": statistics.mean(shares)})
-    was, now = _effort(before[-MOST_WINDOWS:], recent), _effort(recent, recent)
-    times = [b / a for a, b in zip(was, now, strict=True) if a and b is not None]
-    if times and min(times) > _MUCH_WORSE:
-        text = f"a record takes {min(times):.1f} times the work that it took before: taken back"
-        return Reason("worse-effort", text, {"times": min(times)})
-    return None
-
-
-def _ends(after: Sequence[ExecutorWindow], windows: int) -> Reason:
-    whys = {each.why for window in after for each in window.lost}
-    killed, of_heap = "memory" in whys, "heap" in whys or any(window.out_of_heap for window in after)
-    if killed and of_heap:
-        code, what = "worse-out-of-memory", "executors were killed, and others ended for want of heap,"
-    elif killed:
-        code, what = "worse-killed", "executors were killed for want of memory beside the heap"
-    else:
-        code, what = "worse-out-of-heap", "executors or tasks ended for want of heap"
-    return Reason(code, f"{what} after it: taken back", {"windows": windows})
-
-
-def _more_memory(action: Action) -> bool:
-    return action.up and action.resource in MEMORY
-
-
-_MUCH_WORSE = 1.5  # of machines that others work on too
-
-
-def _effort(windows: Sequence[ExecutorWindow], like: Sequence[ExecutorWindow]) -> tuple[float | None, float | None]:
-    """Seconds of tasks for a record, of windows at the load of those others: by the clock, which runs while somebody
-    else has the core, and of cores, where no Python has them."""
-    load = _load(like)
-    alike = [window for window in windows if window.done and _same(window.rate, load)]
-    took = ([(each, each.run_seconds) for each in alike],
-            [(each, None if each.python else each.cpu_seconds) for each in alike])  # fmt: skip
-    by_clock, of_cores = (
-        [seconds / (each.done * each.seconds) for each, seconds in one if seconds is not None and each.done]
-        for one in took
-    )
-    return (statistics.median(by_clock) if by_clock else None, statistics.median(of_cores) if of_cores else None)
-
-
 def _wished(rules: Rules, state: State, verdict: Verdict) -> int | Reason:
     """What a policy wants, held to what is known of the values below and above it."""
     assert verdict.resource is not None
@@ -402,8 +308,11 @@ def _wished(rules: Rules, state: State, verdict: Verdict) -> int | Reason:
     named = [replace(bound, resource=verdict.resource) for bound in found]
     mine = [(bound.value(sizes, elastic=state.elastic), bound) for bound in named]
     if verdict.up:
-        load = _load(state.windows[-rules.recent :])
-        if any(v is not None and not bound.too_small and v <= wanted and _same(bound.load, load) for v, bound in mine):
+        load = load_of(state.windows[-rules.recent :])
+        if any(
+            v is not None and not bound.too_small and v <= wanted and is_same_load(bound.load, load)
+            for v, bound in mine
+        ):
             text = f"{amount(wanted)} was tried at this load and taken back: not again until the load is another"
             return Reason("hold-tried", text, {"wanted": wanted})
         return wanted
@@ -435,13 +344,3 @@ def _over_quota(quota: Quota, state: State, now: float, others: Sequence[float])
 def _held(verdict: Verdict, reason: Reason) -> Verdict:
     text = f"{verdict.reason.text}; {reason.text}"
     return Verdict(verdict.fault, Reason(reason.code, text, {**verdict.reason.numbers, **reason.numbers}))
-
-
-def _load(windows: Sequence[ExecutorWindow]) -> float | None:
-    rates = [window.rate for window in windows if window.rate is not None]
-    return statistics.mean(rates) if rates else None
-
-
-def _same(a: float | None, b: float | None) -> bool:
-    """Unknown loads are the same: nobody knows better."""
-    return a is None or b is None or abs(a - b) <= SAME * max(a, b)

@@ -12,7 +12,7 @@ from autotrascale.domain.job import MOST
 from autotrascale.domain.target import Statistic
 from autotrascale.knowledge.decisions.status import LoopStatus, Standing
 from autotrascale.knowledge.history import Summary
-from autotrascale.plan.executor_size.steps import What
+from autotrascale.plan.executor_size.actions import What
 from autotrascale.service.api.catalog import NAME
 from autotrascale.tuning import Evaluation
 from autotrascale.views.explanation import Why

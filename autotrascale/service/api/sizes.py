@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Path, Query
 
 from autotrascale.knowledge.decisions import sizes
-from autotrascale.plan.executor_size.steps import Action
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.service.api import schemas
 from autotrascale.service.api.bodies import StrictRoute
 from autotrascale.service.api.others import CursorQuery, page_of

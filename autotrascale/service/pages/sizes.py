@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
-from autotrascale.plan.executor_size.steps import Action
+from autotrascale.plan.executor_size.actions import Action
 from autotrascale.service.api.sizes import applications, history
 from autotrascale.service.api.state import StateOf
 from autotrascale.service.pages.html import page
