@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -228,6 +229,27 @@ def test_collections_are_as_they_were_for_three_windows(shares: list[float]) -> 
 def test_one_window_of_collections_keeps_no_heap(at: int, share: float) -> None:
     windows = [a_window(at=n, heap_touched_mb=600.0, gc_share=share if n == at else 0.01) for n in range(6)]
     assert judge(RULES, evidence(*windows)).wanted == 630
+
+
+@given(
+    st.floats(0.0, 900.0), st.integers(1000, 4000), st.floats(1.05, 2.25), st.floats(0.101, 0.9), st.floats(0.2, 5.0)
+)
+def test_a_heap_is_raised_as_far_as_its_last_raise_says(
+    alive: float, then: int, times: float, share: float, falls: float
+) -> None:
+    """Time for collections falls with what is free, as some power of it: to what is aimed at, if in one step."""
+    now, rules = math.ceil(times * then), Rules()
+    ratio = share / (1 - share)
+    before = ratio * ((now - alive) / (then - alive)) ** falls
+    said = {"heap_least_mb": alive, "lost": ()}
+    was = [a_window(Sizes(then, 1000, 2, 4), n, gc_share=before / (1 + before), **said) for n in range(9)]
+    is_now = [a_window(Sizes(now, 1000, 2, 4), n, gc_share=share, **said) for n in range(9)]
+    alone = judge(rules, evidence(*is_now)).wanted
+    found = judge(rules, replace(evidence(*is_now), before=tuple(was))).wanted
+    assert 1.1 * now <= found <= alone <= math.ceil(1.5 * now)
+    aim = rules.gc_aim / (1 - rules.gc_aim)
+    if 1.0 <= falls <= 3.0 and before < 99 and 1.1 * now + 1 < found < 1.5 * now:
+        assert ratio * ((found - alive) / (now - alive)) ** -falls == pytest.approx(aim, rel=0.02)
 
 
 @given(st.integers(384, 4000), st.integers(0, 5), st.sets(st.integers(0, 8)))

@@ -30,6 +30,7 @@ class Rules:
 
     gc_most: float = 0.10
     gc_little: float = 0.08
+    gc_aim: float = 0.09
     heap_full: float = 0.75
     memory_full: float = 0.97
     busy_most: float = 0.75
@@ -55,8 +56,8 @@ class Rules:
 
 
 _SHARES = (
-    "gc_most", "gc_little", "heap_full", "memory_full", "busy_most", "busy_aim", "busy_little", "computing", "waiting",
-    "worth",
+    "gc_most", "gc_little", "gc_aim", "heap_full", "memory_full", "busy_most", "busy_aim", "busy_little", "computing",
+    "waiting", "worth",
 )  # fmt: skip
 
 
@@ -116,7 +117,7 @@ class Peaks:
 class Evidence:
     """What there is to judge by: the latest of W, and the peaks of all. `raised`: how often the heap and the memory
     beside it were raised at this load. `leaked`: a leak was named in recent windows. `elastic`: executors come and go
-    with the load, so slots are not judged."""
+    with the load, so slots are not judged. `before`: windows with the sizes before these."""
 
     windows: tuple[ExecutorWindow, ...]
     peaks: Peaks
@@ -124,6 +125,7 @@ class Evidence:
     raised: int = 0
     leaked: bool = False
     elastic: bool = False
+    before: tuple[ExecutorWindow, ...] = ()
 
     @property
     def last(self) -> ExecutorWindow:

@@ -17,6 +17,8 @@ Processing Applications at LinkedIn", HotCloud 2020, §4 and Table 1).
     g        share of the tasks' time in which their JVM collected garbage              [0, 1]
     h, o     heap touched, memory outside the heap; H, B what was given of each         MB
     L        heap that lives: the least that was seen of it in use                      MB
+    F        heap that is free, H − L                                                   MB
+    r        time of collections to the other time of tasks, g / (1 − g); falls as F to the −p  –
     m, M     resident memory of an executor; H + B                                      MB
     u        share of the slots' time in which a task ran                               [0, 1]
     c        share of the tasks' time, less g, in which a core computed for them        [0, 1]
@@ -59,6 +61,7 @@ _LEAK_CORRELATION = 0.9
 _LEAK_GROWTH = 0.05  # of the memory there is, over these windows
 _SAME_LOAD = 0.25
 _GROWN = 1.15
+_STEEPEST = 3.0  # of p: the two readings that it is known by are noisy
 _RAISES_OF_A_LEAK = 2  # buy time for whoever mends it
 
 
@@ -169,7 +172,7 @@ def heap_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     if recent is None or not all(_collects(rules, window) for window in recent):
         return None
     share = statistics.mean(window.gc_share or 0.0 for window in recent)
-    wanted = _heap_for(rules, now, evidence.windows)
+    wanted = _heap_for(rules, evidence)
     text = (
         f"tasks stand still for {percent(share)} of their time while garbage is collected{_how_often(recent)}, in a"
         f" heap that is full to {percent(max(_fill(window) for window in recent))}: {amount(now)} → {amount(wanted)} MB"
@@ -178,16 +181,34 @@ def heap_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     return Verdict("heap", Reason("P1-heap", text, numbers), "P1", "heap", wanted)
 
 
-def _heap_for(rules: Rules, now: int, windows: Sequence[ExecutorWindow]) -> int:
-    """In which collections would take little: they take g / (1 − g) of the rest of the time, which falls as what is
-    free rises, H − L. By at most one step, and by at least what is worth a restart. g and L are of some more windows
-    than it was seen by, which are the worst of them, but not of those in which the executor started."""
-    windows = windows[-min(4 * rules.recent, max(rules.recent, len(windows) - rules.recent)) :]
-    share = statistics.mean(window.gc_share or 0.0 for window in windows)
-    known = [window.heap_least_mb for window in windows if window.heap_least_mb is not None]
+def _heap_for(rules: Rules, evidence: Evidence) -> int:
+    """In which r would be what is aimed at. By at most one step, and by at least what is worth a restart."""
+    now, windows, before = evidence.sizes.heap_mb, _settled(rules, evidence.windows), _settled(rules, evidence.before)
+    known = [window.heap_least_mb for window in (*windows, *before) if window.heap_least_mb is not None]
     alive = min([*known, float(now)]) if known else 0.0
-    times = min(share, 0.99) / (1 - min(share, 0.99)) * (1 - rules.gc_little) / rules.gc_little
-    return math.ceil(min(max(alive + (now - alive) * times, (1 + 2 * rules.worth) * now), rules.factor * now))
+    times = _collected(windows) * (1 - rules.gc_aim) / rules.gc_aim
+    free = (now - alive) * times ** (1 / _falls(now, alive, windows, before))
+    return math.ceil(min(max(alive + free, (1 + 2 * rules.worth) * now), rules.factor * now))
+
+
+def _settled(rules: Rules, windows: Sequence[ExecutorWindow]) -> Sequence[ExecutorWindow]:
+    """Some more than P1 looks at, which are the worst of them, but not those in which the executor started."""
+    return windows[-min(4 * rules.recent, max(rules.recent, len(windows) - rules.recent)) :]
+
+
+def _collected(windows: Sequence[ExecutorWindow]) -> float:
+    """r."""
+    share = min(0.99, statistics.mean(window.gc_share or 0.0 for window in windows))
+    return share / (1 - share)
+
+
+def _falls(now: int, alive: float, windows: Sequence[ExecutorWindow], before: Sequence[ExecutorWindow]) -> float:
+    """p, by what the last raise of the heap took off. Near what lives a heap is collected again and again, and a little
+    more takes off a lot: whoever takes p for 1 there raises it too far the next time."""
+    then = before[-1].sizes.heap_mb if before else now
+    if not alive < then < now or (was := _collected(before)) <= (is_now := _collected(windows)):
+        return 1.0
+    return min(max(math.log(was / is_now) / math.log((now - alive) / (then - alive)), 1.0), _STEEPEST)
 
 
 def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:

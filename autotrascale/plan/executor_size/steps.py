@@ -250,7 +250,8 @@ def _evidence(rules: Rules, state: State) -> Evidence:
     raised = [bound for bound in state.bounds if bound.too_small and bound.resource in MEMORY]
     load = load_of(state.windows[-rules.recent :])
     count = sum(is_same_load(bound.load, load) for bound in raised)
-    return Evidence(state.windows, state.peaks, state.services, count, leaked=state.leaked > 0, elastic=state.elastic)
+    return Evidence(state.windows, state.peaks, state.services, count, leaked=state.leaked > 0, elastic=state.elastic,
+                    before=state.before)  # fmt: skip
 
 
 def _following(
