@@ -34,8 +34,8 @@ def done_to(application: str, days: int = 4) -> tuple[Action, ...]:
 
 
 def _window(application: str, now: Sizes, hour: int) -> ExecutorWindow:
-    """From the third day on there is half as much again to do. A heap that is nearly full is collected all the time."""
-    share = (0.5 + 0.15 * math.sin(2 * math.pi * hour / 24)) * (1.5 if hour >= 48 else 1.0)
+    """From the second day on there is half as much again to do. A heap that is nearly full is always collected."""
+    share = (0.5 + 0.15 * math.sin(2 * math.pi * hour / 24)) * (1.5 if hour >= 26 else 1.0)
     needed, busy, beside, rate = HEAP * share, share * HOUR * now.slots, BESIDE * share, 1000.0 * share
     heap = min(needed, now.heap_mb)
     return ExecutorWindow(

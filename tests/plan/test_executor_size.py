@@ -19,6 +19,7 @@ from autotrascale.plan.executor_size import policies
 from autotrascale.plan.executor_size.actions import Action, guilty
 from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules
 from autotrascale.plan.executor_size.fitting import Limits, fitted
+from autotrascale.plan.executor_size.heap import raised_in_vain
 from autotrascale.plan.executor_size.policies import ORDER, judge
 from autotrascale.plan.executor_size.steps import DAY, Quota, State, recalled, seeing, step, went_back
 from autotrascale.views.sizes import change
@@ -245,11 +246,31 @@ def test_a_heap_is_raised_as_far_as_its_last_raise_says(
     was = [a_window(Sizes(then, 1000, 2, 4), n, gc_share=before / (1 + before), **said) for n in range(9)]
     is_now = [a_window(Sizes(now, 1000, 2, 4), n, gc_share=share, **said) for n in range(9)]
     alone = judge(rules, evidence(*is_now)).wanted
-    found = judge(rules, replace(evidence(*is_now), before=tuple(was))).wanted
+    seen = replace(evidence(*is_now), before=tuple(was))
+    assume(not raised_in_vain(rules, seen))
+    found = judge(rules, seen).wanted
     assert 1.1 * now <= found <= alone <= math.ceil(1.5 * now)
     aim = rules.gc_aim / (1 - rules.gc_aim)
     if 1.0 <= falls <= 3.0 and before < 99 and 1.1 * now + 1 < found < 1.5 * now:
         assert ratio * ((found - alive) / (now - alive)) ** -falls == pytest.approx(aim, rel=0.02)
+
+
+@given(st.floats(0.1, 0.5), st.floats(0.5, 2.0), st.floats(0.5, 2.0), st.sampled_from([1000, 2000, 2001, 3000]))
+def test_a_heap_that_was_raised_in_vain_is_not_raised_again(share: float, r: float, lives: float, then: int) -> None:
+    """That is: of as much that lives, by collections that take nearly as long as before, and not much too long."""
+    assume(all(abs(each - edge) > 1e-6 for each, edge in ((r, 0.9), (r, 1.25), (lives, 0.8), (lives, 1.25))))
+    assume(abs(share - 0.2) > 1e-6)
+    was = share / (1 - share) / r
+    before = [
+        a_window(replace(SIZES, heap_mb=then), n, gc_share=was / (1 + was), heap_least_mb=400.0) for n in range(9)
+    ]
+    is_now = [a_window(at=n, gc_share=share, heap_least_mb=400.0 * lives) for n in range(9)]
+    found = judge(RULES, replace(evidence(*is_now), before=tuple(before)))
+    in_vain = then < SIZES.heap_mb and 0.9 <= r <= 1.25 and 0.8 <= lives <= 1.25 and share < 0.2
+    assert found.policy == ("" if in_vain else "P1")
+    assert ("as before the heap was raised" in found.reason.text) == in_vain
+    dead = replace(is_now[-1], out_of_heap=1)
+    assert judge(RULES, replace(evidence(*is_now[:-1], dead), before=tuple(before))).policy == "P1"
 
 
 @given(st.integers(384, 4000), st.integers(0, 5), st.sets(st.integers(0, 8)))

@@ -17,8 +17,6 @@ Processing Applications at LinkedIn", HotCloud 2020, §4 and Table 1).
     g        share of the tasks' time in which their JVM collected garbage              [0, 1]
     h, o     heap touched, memory outside the heap; H, B what was given of each         MB
     L        heap that lives: the least that was seen of it in use                      MB
-    F        heap that is free, H − L                                                   MB
-    r        time of collections to the other time of tasks, g / (1 − g); falls as F to the −p  –
     m, M     resident memory of an executor; H + B                                      MB
     u        share of the slots' time in which a task ran                               [0, 1]
     c        share of the tasks' time, less g, in which a core computed for them        [0, 1]
@@ -52,6 +50,7 @@ from autotrascale.domain.executor_window import ExecutorWindow
 from autotrascale.plan.control.looks.lagged import FEWEST
 from autotrascale.plan.control.looks.signals import SLOWER
 from autotrascale.plan.executor_size.evidence import Evidence, Rules, Verdict, died
+from autotrascale.plan.executor_size.heap import heap_for, raised_in_vain
 from autotrascale.plan.words import amount, percent, seconds
 
 Policy = Callable[[Rules, Evidence], Verdict | None]
@@ -61,7 +60,6 @@ _LEAK_CORRELATION = 0.9
 _LEAK_GROWTH = 0.05  # of the memory there is, over these windows
 _SAME_LOAD = 0.25
 _GROWN = 1.15
-_STEEPEST = 3.0  # of p: the two readings that it is known by are noisy
 _RAISES_OF_A_LEAK = 2  # buy time for whoever mends it
 
 
@@ -160,7 +158,8 @@ def buffering(rules: Rules, evidence: Evidence) -> bool:
 
 def heap_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     """P1. "Ensuring upper bounds on heap-utilization, GC time, and frequency." A JVM fills its heap before it collects,
-    so that a full heap alone says nothing."""
+    so that a full heap alone says nothing. differs: the paper raises as long as its bound on the time is not held; here
+    it is not raised again where the last time took nothing off, and by no more than that time says (`heap.py`)."""
     now, last = evidence.sizes.heap_mb, evidence.last
     wanted = math.ceil(rules.factor * now)
     dead = sum(each.why == "heap" for each in last.lost) + last.out_of_heap
@@ -169,46 +168,16 @@ def heap_up(rules: Rules, evidence: Evidence) -> Verdict | None:
         numbers: dict[str, Number] = {"heap_mb": now, "wanted_mb": wanted, "ended": dead}
         return Verdict("heap", Reason("P1-out-of-heap", text, numbers), "P1", "heap", wanted)
     recent = _recent(rules, evidence)
-    if recent is None or not all(_collects(rules, window) for window in recent):
+    if recent is None or not all(_collects(rules, window) for window in recent) or raised_in_vain(rules, evidence):
         return None
     share = statistics.mean(window.gc_share or 0.0 for window in recent)
-    wanted = _heap_for(rules, evidence)
+    wanted = heap_for(rules, evidence)
     text = (
         f"tasks stand still for {percent(share)} of their time while garbage is collected{_how_often(recent)}, in a"
         f" heap that is full to {percent(max(_fill(window) for window in recent))}: {amount(now)} → {amount(wanted)} MB"
     )
     numbers = {"heap_mb": now, "wanted_mb": wanted, "gc_share": share}
     return Verdict("heap", Reason("P1-heap", text, numbers), "P1", "heap", wanted)
-
-
-def _heap_for(rules: Rules, evidence: Evidence) -> int:
-    """In which r would be what is aimed at. By at most one step, and by at least what is worth a restart."""
-    now, windows, before = evidence.sizes.heap_mb, _settled(rules, evidence.windows), _settled(rules, evidence.before)
-    known = [window.heap_least_mb for window in (*windows, *before) if window.heap_least_mb is not None]
-    alive = min([*known, float(now)]) if known else 0.0
-    times = _collected(windows) * (1 - rules.gc_aim) / rules.gc_aim
-    free = (now - alive) * times ** (1 / _falls(now, alive, windows, before))
-    return math.ceil(min(max(alive + free, (1 + 2 * rules.worth) * now), rules.factor * now))
-
-
-def _settled(rules: Rules, windows: Sequence[ExecutorWindow]) -> Sequence[ExecutorWindow]:
-    """Some more than P1 looks at, which are the worst of them, but not those in which the executor started."""
-    return windows[-min(4 * rules.recent, max(rules.recent, len(windows) - rules.recent)) :]
-
-
-def _collected(windows: Sequence[ExecutorWindow]) -> float:
-    """r."""
-    share = min(0.99, statistics.mean(window.gc_share or 0.0 for window in windows))
-    return share / (1 - share)
-
-
-def _falls(now: int, alive: float, windows: Sequence[ExecutorWindow], before: Sequence[ExecutorWindow]) -> float:
-    """p, by what the last raise of the heap took off. Near what lives a heap is collected again and again, and a little
-    more takes off a lot: whoever takes p for 1 there raises it too far the next time."""
-    then = before[-1].sizes.heap_mb if before else now
-    if not alive < then < now or (was := _collected(before)) <= (is_now := _collected(windows)):
-        return 1.0
-    return min(max(math.log(was / is_now) / math.log((now - alive) / (then - alive)), 1.0), _STEEPEST)
 
 
 def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:
@@ -456,6 +425,12 @@ def _with_time(series: Sequence[float]) -> float:
 
 
 def _fit(rules: Rules, evidence: Evidence) -> str:
+    recent = _recent(rules, evidence)
+    if recent is not None and all(_collects(rules, window) for window in recent) and raised_in_vain(rules, evidence):
+        share = statistics.mean(window.gc_share or 0.0 for window in recent)
+        return (
+            f"collections take {percent(share)} of the tasks' time, as before the heap was raised: more would not help"
+        )
     if evidence.peaks.seconds < rules.evidence_seconds:
         seen, needed = evidence.peaks.seconds / 3600, rules.evidence_seconds / 3600
         return (
