@@ -27,12 +27,16 @@ _AS_BEFORE = 1.25  # times r, or L: no more than that is noise
 
 
 def heap_for(rules: Rules, evidence: Evidence) -> int:
-    """In which g would be what is aimed at. By at most one step, and by at least what is worth a restart."""
+    """In which g would be what is aimed at. By at most one step, and no more than the last time where g is near; by at
+    least what is worth a restart."""
     now, windows, before = evidence.sizes.heap_mb, _settled(rules, evidence.windows), _settled(rules, evidence.before)
-    alive = min(_alive([*windows, *before]) or 0.0, now)
-    times = _collected(windows) * (1 - rules.gc_aim) / rules.gc_aim
-    free = (now - alive) * math.pow(times, 1 / _falls(now, alive, windows, before))
-    return math.ceil(min(max(alive + free, (1 + 2 * rules.worth) * now), rules.factor * now))
+    alive, r = min(_alive([*windows, *before]) or 0.0, now), _collected(windows)
+    times = r * (1 - rules.gc_aim) / rules.gc_aim
+    wanted = alive + (now - alive) * math.pow(times, 1 / _falls(now, alive, windows, before))
+    least, most = 1 + 2 * rules.worth, rules.factor
+    if before and before[-1].sizes.heap_mb < now and _near(rules, r):
+        most = min(most, max(least, now / before[-1].sizes.heap_mb))
+    return math.ceil(min(max(wanted, least * now), most * now))
 
 
 def raised_in_vain(rules: Rules, evidence: Evidence) -> bool:
@@ -42,8 +46,12 @@ def raised_in_vain(rules: Rules, evidence: Evidence) -> bool:
     if not before or before[-1].sizes.heap_mb >= evidence.sizes.heap_mb or not lives or not lived:
         return False
     r, was = _collected(windows), _collected(before)
-    near = r / (1 + r) < 2 * rules.gc_most
-    return near and 1 / _AS_BEFORE <= lives / lived <= _AS_BEFORE and _IN_VAIN * was <= r <= _AS_BEFORE * was
+    return _near(rules, r) and 1 / _AS_BEFORE <= lives / lived <= _AS_BEFORE and _IN_VAIN * was <= r <= _AS_BEFORE * was
+
+
+def _near(rules: Rules, r: float) -> bool:
+    """g is not far from what is allowed."""
+    return r / (1 + r) < 2 * rules.gc_most
 
 
 def _settled(rules: Rules, windows: Sequence[ExecutorWindow]) -> Sequence[ExecutorWindow]:
