@@ -46,7 +46,7 @@ class Outcome:
     begun: Sizes
     ended: Sizes
     actions: list[str]
-    taken_back: int
+    taken_back: list[str]  # and why
     oscillations: int
     given_back: int  # actions
     ends_after_giving_back: int
@@ -77,7 +77,7 @@ def _outcome(name: str, hours: float, lived: Lived) -> Outcome:
     ends = [window for window in lived.windows if died(window)]
     return Outcome(
         name, hours, BEGUN[name], lived.windows[-1].sizes, [f"{action.policy} {change(action)}" for action in asked],
-        sum(action.what == "taken-back" for action in lived.actions), oscillations(lived.actions, math.inf),
+        [action.reason.text for action in lived.actions if action.what == "taken-back"], oscillations(lived.actions, math.inf),
         sum(not action.up for action in asked), sum(_missed(lived.actions, window) for window in ends), len(ends),
         lived.windows[-1].rate, lived.ended,
     )  # fmt: skip
