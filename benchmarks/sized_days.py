@@ -77,8 +77,9 @@ def _outcome(name: str, hours: float, lived: Lived) -> Outcome:
     ends = [window for window in lived.windows if died(window)]
     return Outcome(
         name, hours, BEGUN[name], lived.windows[-1].sizes, [f"{action.policy} {change(action)}" for action in asked],
-        [action.reason.text for action in lived.actions if action.what == "taken-back"], oscillations(lived.actions, math.inf),
-        sum(not action.up for action in asked), sum(_missed(lived.actions, window) for window in ends), len(ends),
+        [action.reason.text for action in lived.actions if action.what == "taken-back"],
+        oscillations(lived.actions, math.inf), sum(not action.up for action in asked),
+        sum(_missed(lived.actions, window) for window in ends), len(ends),
         lived.windows[-1].rate, lived.ended,
     )  # fmt: skip
 
