@@ -487,6 +487,20 @@ def test_what_cannot_be_given_back_keeps_nothing_else(heap: int, touched: int, b
     assert done[0].after == (replace(sizes, heap_mb=done[0].after.heap_mb) if worth else replace(sizes, cores=1))
 
 
+@given(st.lists(st.floats(0.0, 0.3), min_size=6, max_size=6), st.floats(0.0, 0.3))
+def test_what_was_given_back_is_not_taken_back_for_what_was_so_before(before: list[float], then: float) -> None:
+    state, done, sizes = State(), list[Action](), SIZES
+    assume(abs(then - sum(before[-3:]) / 3) > 1e-6)
+    for at, share in enumerate([*before, *[then] * 6]):
+        window = a_window(sizes, at, gc_share=share, heap_touched_mb=900.0, heap_used_mb=600.0)
+        state, _, actions = step(RULES, Limits(), Quota(), state, window)
+        done.extend(actions)
+        sizes = done[0].after if done else sizes
+    assert [action.what for action in done[:2]] == ["asked", "seen"]
+    worse = then >= RULES.gc_most and then > sum(before[-3:]) / 3
+    assert done[2].what == ("taken-back" if worse else "kept")
+
+
 @given(st.lists(st.floats(0.0, 0.9), min_size=3, max_size=3), st.floats(0.0, 0.2))
 def test_what_was_given_back_is_judged_when_its_start_is_over(starting: list[float], then: float) -> None:
     state, done, small = State(), list[Action](), replace(SIZES, heap_mb=945)

@@ -67,7 +67,8 @@ def guilty(taken: Action) -> tuple[Resource, ...]:
 def worse(
     rules: Rules, action: Action, before: Sequence[ExecutorWindow], after: Sequence[ExecutorWindow]
 ) -> Reason | None:
-    """An end for want of memory, at once; else collections, or time for each record, over windows at the same load.
+    """An end for want of memory, at once; else collections, if they take more than they ever did before it, or time for
+    each record, over windows at the same load.
     More memory makes no record dearer: what took longer after it had a state that grew, or batches that were small."""
     down = not action.up
     if is_more_memory(action):
@@ -77,16 +78,29 @@ def worse(
     recent = after[STARTING:]  # in which a heap that still grows is collected often
     if len(recent) < rules.recent:
         return None
-    shares = [window.gc_share for window in recent if window.gc_share is not None]
-    if down and shares and statistics.mean(shares) >= rules.gc_most:
-        text = f"collections take {percent(statistics.mean(shares))} of the tasks' time after it: taken back"
-        return Reason("worse-collections", text, {"gc_share": statistics.mean(shares)})
+    share = _collecting(recent)
+    if down and share >= rules.gc_most and share > _most_collecting(rules, before):
+        text = f"collections take {percent(share)} of the tasks' time after it: taken back"
+        return Reason("worse-collections", text, {"gc_share": share})
     was, now = _effort(before, recent), _effort(recent, recent)
     times = [b / a for a, b in zip(was, now, strict=True) if a and b is not None]
     if times and min(times) > _MUCH_WORSE:
         text = f"a record takes {min(times):.1f} times the work that it took before: taken back"
         return Reason("worse-effort", text, {"times": min(times)})
     return None
+
+
+def _collecting(windows: Sequence[ExecutorWindow]) -> float:
+    shares = [window.gc_share for window in windows if window.gc_share is not None]
+    return statistics.mean(shares) if shares else 0.0
+
+
+def _most_collecting(rules: Rules, windows: Sequence[ExecutorWindow]) -> float:
+    """Over as many in a row as it is judged by."""
+    settled = windows[STARTING:]
+    return max(
+        (_collecting(settled[at - rules.recent : at]) for at in range(rules.recent, len(settled) + 1)), default=0
+    )
 
 
 def _ends(after: Sequence[ExecutorWindow], windows: int) -> Reason:
