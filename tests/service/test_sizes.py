@@ -68,15 +68,15 @@ def test_a_log_is_judged_the_action_is_kept_and_the_next_log_judges_it(
     first = str(a_log(CONF, gc=200).write(home / "logs", "app-1"))
     told = answer(capsys, first, "--window", "10")
     assert told["in_flight"]["policy"] == "P1"
-    assert told["settings"] == {"spark.executor.memory": "1267m", "spark.executor.memoryOverhead": "512m"}
+    assert told["settings"] == {"spark.executor.memory": "1315m", "spark.executor.memoryOverhead": "512m"}
     assert answer(capsys, first, "--window", "10") == told  # read again, nothing is written twice
-    after = a_log({**CONF, "spark.executor.memory": "1267m"}, gc=5, begin=3_600_000)
+    after = a_log({**CONF, "spark.executor.memory": "1315m"}, gc=5, begin=3_600_000)
     after.write(home / "logs", "app-2")
     told = answer(capsys, str(home / "logs"), "--window", "10")
     assert [entry["what"] for entry in told["history"]] == ["asked", "seen", "kept"]
     assert told["in_flight"] is None
     assert told["fault"] == "none"
-    assert told["sizes"] == {"heap_mb": 1267, "beside_mb": 512, "cores": 1, "executors": 1}
+    assert told["sizes"] == {"heap_mb": 1315, "beside_mb": 512, "cores": 1, "executors": 1}
     assert answer(capsys, "orders") == {"application": "orders", "history": told["history"]}
     with open_store(SqliteSettings()) as store:
         query = Query("autotrascale_executors", "gc_share", 0, END_OF_TIME - 1, {"job": "orders"})
@@ -89,10 +89,10 @@ def test_people_read_what_to_paste(home: Path, capsys: pytest.CaptureFixture[str
     out, err = capsys.readouterr()
     assert "orders: 1 executor of 1 core, heap 1,024 MB and 512 MB beside it" in out
     assert "tasks stand still for 25% of their time while garbage is collected" in out
-    assert "    spark.executor.memory=1267m\n" in out
+    assert "    spark.executor.memory=1315m\n" in out
     assert err == ""
     assert run("sizes", "orders") == 0
-    assert "last asked for: 1 executor of 1 core, heap 1,267 MB" in capsys.readouterr().out
+    assert "last asked for: 1 executor of 1 core, heap 1,315 MB" in capsys.readouterr().out
 
 
 def test_memory_that_is_given_back_of_both_kinds_is_shown_as_one_change(
@@ -224,7 +224,7 @@ def test_a_program_that_runs_is_told_of_as_its_log_is(tmp_path: Path) -> None:
         running.saw(use)
     assert said[0].startswith("sizes, P1: asked: tasks stand still for 25% of their time")
     assert said[1] == (
-        "  at its next start, from the same checkpoint: spark.executor.memory=1267m spark.executor.memoryOverhead=512m"
+        "  at its next start, from the same checkpoint: spark.executor.memory=1315m spark.executor.memoryOverhead=512m"
     )
     assert len(said) == 2  # one action in flight
     assert around.decisions is not None

@@ -30,7 +30,6 @@ class Rules:
 
     gc_most: float = 0.10
     gc_little: float = 0.08
-    gc_aim: float = 0.09
     heap_full: float = 0.75
     memory_full: float = 0.97
     busy_most: float = 0.75
@@ -56,7 +55,7 @@ class Rules:
 
 
 _SHARES = (
-    "gc_most", "gc_little", "gc_aim", "heap_full", "memory_full", "busy_most", "busy_aim", "busy_little", "computing",
+    "gc_most", "gc_little", "heap_full", "memory_full", "busy_most", "busy_aim", "busy_little", "computing",
     "waiting", "worth",
 )  # fmt: skip
 

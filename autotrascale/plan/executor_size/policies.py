@@ -159,7 +159,7 @@ def buffering(rules: Rules, evidence: Evidence) -> bool:
 def heap_up(rules: Rules, evidence: Evidence) -> Verdict | None:
     """P1. "Ensuring upper bounds on heap-utilization, GC time, and frequency." A JVM fills its heap before it collects,
     so that a full heap alone says nothing. differs: the paper raises as long as its bound on the time is not held; here
-    it is not raised again where the last time took nothing off, and by no more than that time says (`heap.py`)."""
+    it is not raised again where the last time took nothing off, and by little where it is near (`heap.py`)."""
     now, last = evidence.sizes.heap_mb, evidence.last
     wanted = math.ceil(rules.factor * now)
     dead = sum(each.why == "heap" for each in last.lost) + last.out_of_heap
