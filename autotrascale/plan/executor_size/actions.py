@@ -82,7 +82,7 @@ def worse(
     if down and share >= rules.gc_most and share > _most_collecting(rules, before):
         text = f"collections take {percent(share)} of the tasks' time after it: taken back"
         return Reason("worse-collections", text, {"gc_share": share})
-    was, now = _effort(before, recent), _effort(recent, recent)
+    was, now = (_effort(windows, recent, python=action.resource in MEMORY) for windows in (before, recent))
     times = [b / a for a, b in zip(was, now, strict=True) if a and b is not None]
     if times and min(times) > _MUCH_WORSE:
         text = f"a record takes {min(times):.1f} times the work that it took before: taken back"
@@ -119,13 +119,16 @@ def is_more_memory(action: Action) -> bool:
     return action.up and action.resource in MEMORY
 
 
-def _effort(windows: Sequence[ExecutorWindow], like: Sequence[ExecutorWindow]) -> tuple[float | None, float | None]:
+def _effort(
+    windows: Sequence[ExecutorWindow], like: Sequence[ExecutorWindow], *, python: bool
+) -> tuple[float | None, float | None]:
     """Seconds of tasks for a record, of windows at the load of those others: by the clock, which runs while somebody
-    else has the core, and of cores, where no Python has them."""
+    else has the core, and of cores, as far as Spark tells: not of those that Python has. `python`: also where it has
+    some, as with less memory a JVM has more to do, and a Python worker ends."""
     load = load_of(like)
     alike = [window for window in windows if window.done and is_same_load(window.rate, load)]
     took = ([(each, each.run_seconds) for each in alike],
-            [(each, None if each.python else each.cpu_seconds) for each in alike])  # fmt: skip
+            [(each, each.cpu_seconds if python or not each.python else None) for each in alike])  # fmt: skip
     by_clock, of_cores = (
         [seconds / (each.done * each.seconds) for each, seconds in one if seconds is not None and each.done]
         for one in took
