@@ -70,10 +70,11 @@ class Guard:
         if container is None:
             container = self._containers[executor.pid] = Container(_heap(executor), self._beside())
         tree = [executor, *executor.children(recursive=True)]
-        held = 0
-        for each in tree:
+        words, held = executor.cmdline(), executor.memory_info().rss
+        for each in tree[1:]:
             with suppress(psutil.Error):
-                held += each.memory_info().rss
+                # What the JVM is about to start has the JVM's words and memory for a moment: it is counted once.
+                held += each.memory_info().rss if each.cmdline() != words else 0
         container.over = container.over + 1 if held > container.most_mb * MB else 0
         if container.over < 2:
             return
