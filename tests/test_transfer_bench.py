@@ -177,7 +177,7 @@ class TestFigures:
 
 def cold(stop: float) -> dict[str, Any]:
     return {
-        "part": "cold", "method": OURS, "family": "f", "number": 1, "seed": 0, "stop": stop, "ended": 20,
+        "part": "cold", "method": OURS, "family": "f", "number": 1, "seed": 0, "stop": stop, "tried": stop, "ended": 20,
         "reason": "budget", "missed": False, "regret_at_stop": 0.1, "regret_later": 0.1,
     }  # fmt: skip
 
