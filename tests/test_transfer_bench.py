@@ -69,7 +69,7 @@ class TestSearches:
             return read(k)
 
         stop, tried, ended = searches.tuned(study, counted)
-        assert told == ended >= stop >= tried or math.isinf(stop) and math.isinf(tried)
+        assert told == ended >= stop >= tried or (math.isinf(stop) and math.isinf(tried))
         assert sum(run.windows for run in study.runs) == ended
         assert study.finished == math.isfinite(stop)
 
