@@ -36,13 +36,13 @@ from autotrascale.plan.search.data import Readings
 from autotrascale.plan.search.lattice import Lattice, Point
 from autotrascale.plan.search.runs import Measured, Run
 from autotrascale.plan.search.score import Benefit
-from autotrascale.plan.search.surrogate import Posterior
+from autotrascale.plan.search.surrogate import LEAST_NOISE, Posterior
 from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
 
 VERSION = 1
-LEAST_NOISE, MOST_NOISE = 1e-4, 1.0  # below, readings are as good as exact
+MOST_NOISE = 1.0
 LARGEST_THETA = 16  # e^16 is a thousand times the widest bound of any hyperparameter
 ANCESTORS = 6  # other rates, or earlier sessions, whose runs a model carries along: enough to span them, and bounded
 
@@ -231,6 +231,8 @@ def readings_of(samples: Sequence[Sample], latency_target: float, sizing: Sizing
         failed=tuple(s.latency is None for s in samples),
         measured=tuple(s.measured for s in samples),
         latency_target=latency_target,
+        repeated=sum(s.windows - 1 for s in samples if s.scatter),
+        scatter=sum(s.scatter or 0.0 for s in samples),
     )
 
 
