@@ -4,6 +4,7 @@ import json
 import math
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from threadpoolctl import threadpool_limits
 from autotrascale import BenefitModel, Study
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.search import surrogate
-from autotrascale.plan.search.benefit_model import ANCESTORS, Sample, readings_of
+from autotrascale.plan.search.benefit_model import ANCESTORS, Sample, older_theta, readings_of
+from autotrascale.plan.search.study import SearchSettings
 from autotrascale.plan.sizing.sizing import Sizing
 
 
@@ -105,6 +107,34 @@ def test_samples_carry_latency_score_and_windows() -> None:
     assert twice.latency == pytest.approx(0.4)
     assert twice.score == pytest.approx(float(study.benefit.score((2, 4), 0.4)))
     assert failed == Sample((3, 3), None, float(study.benefit.score((3, 3), math.inf)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(noise=st.floats(0.02, 0.12), said=st.sampled_from([0.03, 0.05, 0.1]), seed=st.integers(0, 99))
+def test_noise_is_learned_of_windows_at_one_configuration(noise: float, said: float, seed: int) -> None:
+    """It goes from what it was said to be towards what windows show, and never far off; a model carries it along."""
+    rng = np.random.default_rng(seed)
+    study = Study(FLOOR, P_MAX, TARGET, settings=SearchSettings(noise=said))
+    study.tell((3, 3), latency=0.2)
+    assert study.model(10).noise == pytest.approx(said)
+    for _ in range(60):
+        study.tell((2, 4), latency=0.3 * math.exp(noise * rng.standard_normal()))
+    learned = study.model(10)
+    assert learned.noise == pytest.approx(min(max(noise, said / 2), 2 * said), rel=0.35)
+    again = Study(FLOOR, P_MAX, TARGET, settings=SearchSettings(noise=said), source=learned)
+    again.tell((3, 3), latency=0.2)
+    assert BenefitModel.from_json(again.model(20).to_json()).noise == pytest.approx(learned.noise)
+
+
+def test_windows_of_which_nobody_kept_how_far_apart_they_were_say_nothing_of_the_noise() -> None:
+    study = Study(FLOOR, P_MAX, TARGET)
+    for latency in (0.2, 0.9, 0.2, 0.9):
+        study.tell((2, 4), latency=latency)
+    older = replace(study.model(10).as_older(), theta=older_theta(len(FLOOR), 0.05))
+    again = Study(FLOOR, P_MAX, TARGET, source=older)
+    again.tell((3, 3), latency=0.2)
+    assert again.model(20).noise == pytest.approx(0.05)
+    assert study.model(10).noise == pytest.approx(0.1)  # twice what it was said to be, at most
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -67,6 +67,11 @@ LIKELY = 0.6  # a run is preferred for its score among those this likely to meet
 SURE = 0.99
 WORTH_A_RUN = 0.01
 WORTH_TRYING = 0.3
+# What the noise was said to be counts as so many windows; and it is off by so many times at most, as windows that
+# follow each other are more alike than others. Of 105 jobs seen, 79 % stop within five runs where it stays as it was
+# said, 81 % where that counts as four windows, and 82 % with two; 90 % stop within 9, 9 and 7.
+SAID = 2.0
+MOST_OFF = 2.0
 WINDOWS = 5  # looks at one configuration before it is given up as too close to the target
 RATIOS = (0.9, 0.8, 0.7)
 HINTS = 3  # the best runs so far, around which the next one is looked for too
@@ -202,7 +207,7 @@ class Search:
         return BenefitModel(
             kind="latency", rate=rate, sizing=self.sizing.in_short(rate), latency_target=self.benefit.latency_target,
             alpha=self.benefit.alpha, over_allocation=self.benefit.over_allocation,
-            samples=samples_of(runs, self.benefit), theta=older_theta(len(self.sizing.floor), self.noise),
+            samples=samples_of(runs, self.benefit), theta=older_theta(len(self.sizing.floor), self._noise(runs)),
             correlation=tuple(older_correlation(doubt) for _, doubt in kept),
             ancestors=tuple(model.alone() for model, _ in kept),
         )  # fmt: skip
@@ -242,6 +247,10 @@ class Search:
                 found[self.lattice.clip(run.parallelism)] = None
         return list(found)
 
+    @cached_property
+    def _even(self) -> list[Point]:
+        return [self._balanced(ratio) for ratio in RATIOS]
+
     def _balanced(self, ratio: float = FIRST_RATIO) -> Point:
         """Rounding must not fall outside the stop rule."""
         lower, upper = np.array(self.lattice.lower), np.array(self.lattice.upper)
@@ -252,7 +261,7 @@ class Search:
 
     def _argmax(self, value: Value, runs: Sequence[Run], rng: np.random.Generator) -> Point | None:
         best = [run.parallelism for run in self.rank(runs)[:HINTS]]
-        hints = [self.lattice.lower, *(self._balanced(ratio) for ratio in RATIOS), *self._carried, *best]
+        hints = [self.lattice.lower, *self._even, *self._carried, *best]
         return self.lattice.argmax(value, excluded={run.parallelism for run in runs}, hints=hints, rng=rng)
 
     def _hardly_accepted(self, k: Point | None, runs: Sequence[Run]) -> bool:
@@ -331,12 +340,19 @@ class Search:
             self._of_runs = key, self._posterior(key).log_ratio([run.parallelism for run in key])
         return self._of_runs[1]
 
+    def _noise(self, runs: Sequence[Run]) -> float:
+        """ν: what it was said to be counts as so many windows, beside those that were repeated at one configuration."""
+        every = [run for each in (runs, *(model.runs for model in self.sources)) for run in each if run.scatter > 0]
+        repeated, scatter = sum(run.windows - 1 for run in every), sum(run.scatter for run in every)
+        found = math.sqrt((SAID * self.noise**2 + scatter) / (SAID + repeated))
+        return min(max(found, self.noise / MOST_OFF, LEAST_NOISE), MOST_OFF * self.noise)
+
     def _posterior(self, runs: Sequence[Run]) -> Posterior:
         key = tuple(runs)
         if self._last is None or self._last[0] != key:
             present = readings_of(samples_of(runs, self.benefit), self.benefit.latency_target, self.sizing)
             sources = [model.readings for model in self.sources]
-            self._last = key, surrogate.fit(present, sources, noise=self.noise)
+            self._last = key, surrogate.fit(present, sources, noise=self._noise(runs))
         return self._last[1]
 
 

@@ -126,17 +126,17 @@ class Posterior:
         return np.asarray(np.einsum("ij,ij->j", half, half))
 
     def _overstated(self, ks: Floats, log_q: Floats, m: Expected, late: NDArray[np.bool_]) -> Floats:
-        """By how much ∂m/∂β is steeper than the fall of m to where all that makes operators busy is less."""
+        """By how much dm/dβ is steeper, through all that makes operators busy, than the fall of m to where all of it is
+        less. What was measured of loads holds against what β says of them, so both are."""
         busier, numbers = self.expectation.busier, len(self.physics.centre)
-        ks, log_q, value, slope = ks[late], log_q[late], m.value[late], m.plain[late]
+        ks, log_q, plain = ks[late], log_q[late], m.plain[late]
         beyond = at(self._beyond.mean, ks, self.most) if self.data.loads.spread else 0.0
-        lowered = np.where(busier, FALL * self._spread_of_beta, 0.0)[:numbers]
-        least, _, _ = self.physics.latency(ks, log_q, self.beta[:numbers] - lowered, beyond)
-        promised = slope @ lowered
-        kept = np.divide(value - least, promised, out=np.ones(len(ks)), where=promised > 0)
-        overstated = np.zeros((len(ks), len(self.beta)))
-        overstated[:, :numbers] = np.where(busier[:numbers], slope * (1 - np.clip(kept, 0.0, 1.0))[:, None], 0.0)
-        return overstated
+        lowered = np.where(busier, FALL * self._spread_of_beta, 0.0)
+        least = self.physics.value(ks, log_q, (self.beta - lowered)[:numbers], beyond)
+        promised = plain @ lowered
+        kept = np.divide(m.value[late] - least, promised, out=np.ones(len(ks)), where=promised > 0)
+        through_loads = np.where(busier, plain, 0.0) + m.slope[late] - plain
+        return np.asarray(through_loads * (1 - np.clip(kept, 0.0, 1.0))[:, None])
 
     @cached_property
     def _beyond(self) -> Beyond:
