@@ -46,8 +46,10 @@ th { background: #f1f4f8; } img { max-width: 100%; height: auto; }
 code, pre { font: .9em "DejaVu Sans Mono", monospace; }
 pre { background: #f1f4f8; padding: .5rem .8rem; overflow-x: auto; } nav li { margin: .2rem 0; }
 @media print { body { font-size: 10px; max-width: none; margin: 0; } section { break-before: page; }
-  table { font-size: 8px; } tr, img, .short { break-inside: avoid; } h1, h2, thead { break-after: avoid; }
-  tr:nth-child(-n+3) { break-after: avoid; } p { orphans: 3; widows: 3; } }
+  table { font-size: 8px; } img { max-height: 18cm; } p { orphans: 3; widows: 3; }
+  tr, img, .short { break-inside: avoid; }
+  h1, h2, thead, tr:nth-child(-n+3), p:has(+ .wide) { break-after: avoid; }
+  tr:nth-last-child(-n+2) { break-before: avoid; } }
 .word { white-space: nowrap; }
 """
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.transfer.measures import Row
 
-_MAY_BE_NEVER = ("stop", "ended")  # JSON knows no infinity: null
+_MAY_BE_NEVER = ("stop", "tried", "ended")  # JSON knows no infinity: null
 
 
 def record(path: Path, about: dict[str, Any], rows: Iterable[Row]) -> Iterator[Row]:

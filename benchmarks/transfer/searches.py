@@ -45,10 +45,12 @@ Read = Callable[[tuple[int, ...]], tuple[float, Sizing | None]]  # … and how t
 
 @dataclass(frozen=True)
 class Trace:
-    """`stop`: runs until a configuration is accepted, infinite when none was; `ended`: until a tuning run would end.
+    """`stop`: runs until a configuration is accepted, infinite when none was; `tried`: configurations until then, as a
+    second window of one needs no rescale; `ended`: runs until a tuning run would end.
     Regrets are those of the recommendation: the best score of the lattice less its own, both without noise."""
 
     stop: float
+    tried: float
     ended: float
     reason: str | None
     missed: bool  # what was accepted truly misses the target
@@ -92,17 +94,17 @@ def study_of(case: Case, seed: int, **options: Any) -> Study:
     )  # fmt: skip
 
 
-def tuned(study: Study, measure: Read) -> tuple[float, int]:
-    """Runs `study` as a tuning run does. Runs until one was accepted, and in all."""
-    stop, looks = math.inf, 0
+def tuned(study: Study, measure: Read) -> tuple[float, float, int]:
+    """Runs `study` as a tuning run does. Runs and configurations until one was accepted, and runs in all."""
+    stop, tried, looks = math.inf, math.inf, 0
     for run in range(1, BUDGET + 1):
         looks += study.finished
         tell(study, _next(study), measure)
         if math.isinf(stop) and study.stop_reason == "target-met":
-            stop = run
+            stop, tried = run, len(study.runs)
         if study.finished and (study.stop_reason != "target-met" or study.cheaper is None or looks >= SECOND_LOOKS):
-            return stop, run
-    return stop, BUDGET
+            return stop, tried, run
+    return stop, tried, BUDGET
 
 
 def _next(study: Study) -> tuple[int, ...]:
@@ -141,13 +143,13 @@ def reading(case: Case, windows: Windows, scale: float = 1.0) -> Read:
 
 def trace_of(study: Study, judge: Judge, measure: Read, *, later: bool = False) -> Trace:
     """`later`: goes on until ten runs are told, where it stopped before."""
-    stop, ended = tuned(study, measure)
+    stop, tried, ended = tuned(study, measure)
     answer, reason = study.answer.parallelism, study.stop_reason
     missed = math.isfinite(stop) and judge.misses(answer)
     at_stop = judge.regret(answer)
     if later:
         go_on(study, measure, ended)
-    return Trace(stop, ended, reason, missed, at_stop, judge.regret(study.best.parallelism) if later else None)
+    return Trace(stop, tried, ended, reason, missed, at_stop, judge.regret(study.best.parallelism) if later else None)
 
 
 def go_on(study: Study, measure: Read, runs: int) -> None:
@@ -193,8 +195,8 @@ def _read_until_certain(judge: Judge, measure: Measure, k: tuple[int, ...], spar
         spare.append(math.log(case.latency_target / latency) if math.isfinite(latency) else -FAR_OFF)
         certainty = NormalDist().cdf(sum(spare) / len(spare) / case.job.noise * math.sqrt(len(spare)))
         if certainty >= SearchSettings().confidence:
-            return Trace(run, run, "target-met", judge.misses(k), judge.regret(k), None)
-    return Trace(math.inf, BUDGET, "budget", False, judge.regret(k), None)
+            return Trace(run, 1, run, "target-met", judge.misses(k), judge.regret(k), None)
+    return Trace(math.inf, math.inf, BUDGET, "budget", False, judge.regret(k), None)
 
 
 @cache
@@ -241,4 +243,4 @@ def trace_of_peer(make: Maker, judge: Judge, measure: Measure, seed: int) -> Tra
             break
     accepted = math.isfinite(stop)
     reason = "target-met" if accepted else "budget"
-    return Trace(stop, min(stop, BUDGET), reason, missed, at_stop if accepted else judge.regret(best), later)
+    return Trace(stop, stop, min(stop, BUDGET), reason, missed, at_stop if accepted else judge.regret(best), later)

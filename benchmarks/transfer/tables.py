@@ -14,6 +14,7 @@ Columns = Sequence[tuple[str, tuple[str, ...]]]  # title, and the figures in it:
 COLD: Columns = (
     ("jobs", ("jobs",)),
     ("runs to stop, median (90 %)", ("runs_to_stop_median", "runs_to_stop_90")),
+    ("configurations to stop", ("tried_median", "tried_90")),
     ("with second looks", ("runs_in_all_median", "runs_in_all_90")),
     ("stopped", ("stopped_share",)),
     ("wrongly gave up", ("gave_up_share",)),
@@ -26,6 +27,8 @@ PAIRED: Columns = (
     ("pairs", ("pairs",)),
     ("first run accepted", ("first_run_accepted_share",)),
     ("cold", ("cold_first_run_accepted_share",)),
+    ("first configuration accepted", ("first_tried_accepted_share",)),
+    ("cold", ("cold_first_tried_accepted_share",)),
     ("runs to stop, median (90 %)", ("runs_to_stop_median", "runs_to_stop_90")),
     ("cold", ("cold_runs_to_stop_median", "cold_runs_to_stop_90")),
     ("no more than cold", ("within_cold_share",)),

@@ -46,6 +46,10 @@ def _flat(self: Physics, ks: Any, log_q: Any, beta: Any, beyond: Any = 0.0) -> A
     return np.full(len(value), float(beta[at][0])), level, np.zeros_like(by_load)
 
 
+def _flat_value(self: Physics, ks: Any, log_q: Any, beta: Any, beyond: Any = 0.0) -> Any:
+    return _flat(self, ks, log_q, beta, beyond)[0]
+
+
 def _without(numbers: Mapping[str, physics.Prior]) -> Any:
     """Priors that leave nothing to learn of these numbers."""
 
@@ -87,7 +91,8 @@ _NOTHING = {
 VARIANTS: dict[str, list[Any]] = {
     "kept": [],
     "no physics, a process with an amplitude of 0.4": [
-        _set(Physics, "latency", _flat), _set(surrogate, "AMPLITUDE", 0.4), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.4),
+        _set(Physics, "latency", _flat), _set(Physics, "value", _flat_value),
+        _set(surrogate, "AMPLITUDE", 0.4), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.4),
     ],
     "nothing grows with more instances": [_without(_NOTHING)],
     "shares in the latency as in the work": [_without({"share": (0.0, 0.01)})],
@@ -100,11 +105,14 @@ VARIANTS: dict[str, list[Any]] = {
     "loads as the physics has them": [_set(measured_loads, "SPREAD", 1e-9)],
     "batches as unexplained as pipelines": [_set(surrogate, "AMPLITUDE_OF_BATCHES", 0.15)],
     "an operator adds to the latency as to the work": [_set(Sizing, "service", ())],
+    "noise is what it was said to be": [_set(surrogate, "MOST_OFF", 1.0)],
     "two windows of a configuration at most": [_set(search, "WINDOWS", 2)],
     "nothing new once one is accepted": [_set(search, "WORTH_TRYING", 2.0)],
     "a source always counts": [_set(surrogate, "DOUBTS", ((0.0, 0.0),))],
     "a warm run as frugal as a cold one": [_set(search, "EPSILON_WARM", search.EPSILON)],
     "acceptance is worth half as much": [_set(search, "EPSILON", search.EPSILON / 2)],
+    "acceptance is worth twice as much": [_set(search, "EPSILON", search.EPSILON * 2)],
+    "a warm run asks for more": [_set(search, "EPSILON_WARM", search.EPSILON_WARM * 5)],
     "the paper's bootstrap set first": [_set(Search, "propose", _bootstrap_first)],
     "gain without √P": [_set(Search, "_gain", _plain_gain)],
 }  # fmt: skip

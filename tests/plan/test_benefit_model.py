@@ -18,6 +18,7 @@ from autotrascale import BenefitModel, Study
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.benefit_model import ANCESTORS, Sample, readings_of
+from autotrascale.plan.search.study import SearchSettings
 from autotrascale.plan.sizing.sizing import Sizing
 
 
@@ -105,6 +106,45 @@ def test_samples_carry_latency_score_and_windows() -> None:
     assert twice.latency == pytest.approx(0.4)
     assert twice.score == pytest.approx(float(study.benefit.score((2, 4), 0.4)))
     assert failed == Sample((3, 3), None, float(study.benefit.score((3, 3), math.inf)))
+
+
+def noise_of(model: BenefitModel) -> float:
+    return surrogate.fit(model.readings, noise=model.noise).noise
+
+
+@settings(max_examples=40, deadline=None)
+@given(noise=st.floats(0.02, 0.12), said=st.sampled_from([0.03, 0.05, 0.1]), seed=st.integers(0, 99))
+def test_noise_is_learned_of_windows_at_one_configuration(noise: float, said: float, seed: int) -> None:
+    """It goes from what it was said to be towards what windows show, and never far off; a model carries it along."""
+    rng = np.random.default_rng(seed)
+    study = Study(FLOOR, P_MAX, TARGET, settings=SearchSettings(noise=said))
+    study.tell((3, 3), latency=0.2)
+    assert noise_of(study.model(10)) == pytest.approx(said)
+    for _ in range(60):
+        study.tell((2, 4), latency=0.3 * math.exp(noise * rng.standard_normal()))
+    learned = noise_of(BenefitModel.from_json(study.model(10).to_json()))
+    assert learned == pytest.approx(min(max(noise, said / 2), 2 * said), rel=0.35)
+
+
+@pytest.mark.parametrize("apart", [1.0, 40.0])
+def test_what_repeated_windows_show_of_the_noise_counts_of_models_that_are_of_this_job(apart: float) -> None:
+    """Latencies that are 40 times as high are another job's."""
+    study = Study(FLOOR, P_MAX, TARGET)
+    for k in ((2, 4), (3, 3), (4, 6)):
+        for times in (1.0, 1.2, 1.0, 1.2):
+            study.tell(k, latency=apart * times * latency(k))
+    source, own = study.model(10).readings, studied(3).model(10).readings
+    found = surrogate.fit(own, [source])
+    assert (found.doubts == (None,)) == (apart > 1)
+    assert (found.noise > 0.06) == (apart == 1)
+
+
+def test_windows_of_which_nobody_kept_how_far_apart_they_were_say_nothing_of_the_noise() -> None:
+    study = Study(FLOOR, P_MAX, TARGET)
+    for seconds in (0.2, 0.9, 0.2, 0.9):
+        study.tell((2, 4), latency=seconds)
+    assert noise_of(study.model(10).as_older()) == pytest.approx(0.05)
+    assert noise_of(study.model(10)) == pytest.approx(0.1)  # twice what it was said to be, at most
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -34,7 +34,8 @@ def test_the_derivatives_equal_finite_differences(
     log_q, beta = rng.normal(0, 0.4, 4), job.centre + 0.5 * job.spread * rng.standard_normal(len(job.centre))
     value, slope, _ = job.latency(ks, log_q, beta)
     step = 1e-6 * np.eye(len(beta))
-    numeric = [(job.latency(ks, log_q, beta + e)[0] - job.latency(ks, log_q, beta - e)[0]) / 2e-6 for e in step]
+    numeric = [(job.value(ks, log_q, beta + e) - job.value(ks, log_q, beta - e)) / 2e-6 for e in step]
+    assert np.array_equal(value, job.value(ks, log_q, beta))
     assert np.isfinite(value).all()
     assert np.allclose(slope, np.stack(numeric, axis=1), rtol=1e-4, atol=1e-5)
     loads, rows = job.log_loads(ks, log_q, beta)

@@ -25,6 +25,7 @@ def run(*arguments: str | Path) -> int:
 
 
 def job_file(folder: Path, name: str, **changes: Any) -> Path:
+    folder.mkdir(exist_ok=True)
     path = folder / "job.yaml"
     path.write_text(yaml.safe_dump({**CONTENT, "job": name, **changes}, sort_keys=False))
     return path
@@ -120,6 +121,24 @@ def test_an_unknown_policy_of_the_command_line_lists_those_that_are(
     assert "--save-model: is for the policy autrascale: ds2 makes no model" in capsys.readouterr().err
     assert run("tune", path, "--store", "none", "--policy", "ds2", "--warm-start", "rate-3") == 1
     assert "--warm-start: is for the policy autrascale: ds2 starts from no model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("policy", known())
+def test_every_policy_decides_the_same_by_its_name_in_the_file_and_on_the_command_line(
+    policy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named, unnamed = (job_file(tmp_path / where, "j", **changes)
+                      for where, changes in (("named", {"policy": policy}), ("unnamed", {})))  # fmt: skip
+    for verb, options in (("tune", ("--total-trials", "4")), ("autoscale", ("--for", "600"))):
+        usual = ("--store", "none", "--format", "json", *options)
+        assert run(verb, named, *usual) in (0, 3)
+        by_file = capsys.readouterr().out
+        assert run(verb, unnamed, *usual, "--policy", policy) in (0, 3)
+        assert capsys.readouterr().out == by_file
+        if verb == "tune":
+            assert json.loads(by_file)["policy"] == policy
+        else:
+            assert len(by_file.splitlines()) > 2
 
 
 def test_a_loop_goes_by_the_policy_of_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

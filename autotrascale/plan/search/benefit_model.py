@@ -36,13 +36,13 @@ from autotrascale.plan.search.data import Readings
 from autotrascale.plan.search.lattice import Lattice, Point
 from autotrascale.plan.search.runs import Measured, Run
 from autotrascale.plan.search.score import Benefit
-from autotrascale.plan.search.surrogate import Posterior
+from autotrascale.plan.search.surrogate import LEAST_NOISE, Posterior
 from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
 
 VERSION = 1
-LEAST_NOISE, MOST_NOISE = 1e-4, 1.0  # below, readings are as good as exact
+MOST_NOISE = 1.0
 LARGEST_THETA = 16  # e^16 is a thousand times the widest bound of any hyperparameter
 ANCESTORS = 6  # other rates, or earlier sessions, whose runs a model carries along: enough to span them, and bounded
 
@@ -53,13 +53,15 @@ FAILED_WEIGHT = 36.0
 
 @dataclass(frozen=True)
 class Sample:
-    """One configuration, its mean latency in seconds (None: it failed or fell behind), and the score it got."""
+    """One configuration, its mean latency in seconds (None: it failed or fell behind), and the score it got. `scatter`
+    of its windows, where they differ (see `Run`)."""
 
     k: Point
     latency: float | None
     score: float
     windows: int = 1
     measured: Measured | None = None
+    scatter: float | None = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,9 @@ class BenefitModel(Displayed):
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        return tuple(Run(s.k, s.latency, windows=s.windows, measured=s.measured) for s in self.samples)
+        return tuple(
+            Run(s.k, s.latency, windows=s.windows, measured=s.measured, scatter=s.scatter or 0.0) for s in self.samples
+        )
 
     @cached_property
     def readings(self) -> Readings:
@@ -184,7 +188,7 @@ class BenefitModel(Displayed):
 
     def as_older(self) -> BenefitModel:
         """Less what programs did not know that only kept latencies: they refuse keys that they do not know."""
-        samples = tuple(replace(sample, measured=None) for sample in self.samples)
+        samples = tuple(replace(sample, measured=None, scatter=None) for sample in self.samples)
         ancestors = tuple(ancestor.as_older() for ancestor in self.ancestors)
         return replace(self, samples=samples, ancestors=ancestors, sizing=self.sizing.as_older())
 
@@ -227,6 +231,8 @@ def readings_of(samples: Sequence[Sample], latency_target: float, sizing: Sizing
         failed=tuple(s.latency is None for s in samples),
         measured=tuple(s.measured for s in samples),
         latency_target=latency_target,
+        repeated=sum(s.windows - 1 for s in samples if s.scatter),
+        scatter=sum(s.scatter or 0.0 for s in samples),
     )
 
 
@@ -238,6 +244,7 @@ def samples_of(runs: Sequence[Run], benefit: Benefit) -> tuple[Sample, ...]:
             float(benefit.score(run.parallelism, run.latency or math.inf)),
             run.windows,
             run.measured,
+            run.scatter or None,
         )
         for run in runs
     )
@@ -251,6 +258,7 @@ def _check_sample(place: str, sample: Sample, lattice: Lattice) -> None:
     checks.optional(checks.positive, f"{place}latency", sample.latency)
     checks.share(f"{place}score", sample.score)
     checks.count(f"{place}windows", sample.windows)
+    checks.optional(checks.non_negative, f"{place}scatter", sample.scatter)
     if sample.measured is not None:
         _check_loads(sample.measured.loads, len(sample.k), f"{place}measured.")
         for i, load in enumerate(sample.measured.loads):
@@ -273,7 +281,7 @@ def _as_data(model: BenefitModel) -> dict[str, Any]:
         "latency_target": model.latency_target,
         "alpha": model.alpha,
         "over_allocation": model.over_allocation,
-        "samples": [_known(asdict(sample), "measured") for sample in model.samples],
+        "samples": [_known(asdict(sample), "measured", "scatter") for sample in model.samples],
         "theta": model.theta,
         "loads": sizing.hottest if sizing.measured else None,
         "execution": sizing.execution,

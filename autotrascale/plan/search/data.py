@@ -42,6 +42,8 @@ class Readings:
     rates: tuple[float, ...] = ()
     measured: tuple[Measured | None, ...] = ()
     latency_target: float = 1.0  # l_t, that costs in seconds are compared with
+    repeated: int = 0  # windows beyond the first of each configuration, where it is known how far apart they were …
+    scatter: float = 0.0  # … Σ (y_w − mean)² over them
 
     @property
     def floor(self) -> Point:

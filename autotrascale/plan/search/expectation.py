@@ -37,7 +37,7 @@ class Expected:
     slope: Floats  # (n, P)
     by_load: Floats  # (n, N) e
     unsure: Floats  # (n,)
-    plain: Floats  # (n, P) of the physics' own numbers
+    plain: Floats  # (n, P)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +65,12 @@ class Expectation:
         if not self.data.loads.spread:
             value, slope, by_load = self.physics.latency(ks, log_q, beta[: self._own])
             steep = np.minimum(by_load, STEEPEST)
-            return Expected(value, self._with_speeds(slope), steep, np.zeros(len(ks)), slope)
+            slope = self._with_speeds(slope)
+            return Expected(value, slope, steep, np.zeros(len(ks)), slope)
         delta, variance, by_beta = beyond.at(ks)
         value, plain, by_load = self.physics.latency(ks, log_q, beta[: self._own], delta)
-        slope = self._with_speeds(plain) + np.einsum("ni,nip->np", by_load, by_beta)
+        plain = self._with_speeds(plain)
+        slope = plain + np.einsum("ni,nip->np", by_load, by_beta)
         steep = np.minimum(by_load, STEEPEST)
         return Expected(value, slope, steep, (steep**2 * variance).sum(axis=1), plain)
 

@@ -37,7 +37,7 @@ very late, and the more so the more it lacks.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -51,6 +51,7 @@ from autotrascale.plan.search.ways import Ways
 from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
+Slopes = Callable[[], tuple[Floats, Floats]]  # ∂m/∂β and ∂m/∂ log load, worked out for whoever asks
 
 SOFT = 0.03  # how close to saturation 1 − ρ begins to bend
 SATURATED = 12.0  # from so many times SOFT beyond it, softplus is e to the power of its argument, to six digits
@@ -153,16 +154,13 @@ class Physics:
 
     def log_loads(self, ks: Floats, log_q: Floats, beta: Floats) -> tuple[Floats, Floats]:
         """ln(q · load_i · g_i) (n, N), and its derivatives (n, N, P)."""
-        own, total = self._relative(ks)
-        at, operators = self.places, np.arange(len(self.floor))
-        grown, by_growth = _grown(own, beta[at["growth"]] + beta[at["contention"]])
-        crowded, by_crowding = _grown(total, beta[at["crowding"]])
+        at, operators, growth = self.places, np.arange(len(self.floor)), self._growth(ks, beta)
         rows = np.zeros((len(ks), len(self.floor), len(beta)))
         rows[:, operators, at["load"].start + operators] = 1.0
-        rows[:, operators, at["growth"].start + operators] = by_growth
-        rows[:, :, at["contention"].start] = by_growth
-        rows[:, :, at["crowding"].start] = by_crowding
-        return self._loaded(log_q, beta, grown + crowded + self._waves(ks)), rows
+        rows[:, operators, at["growth"].start + operators] = growth.by_growth
+        rows[:, :, at["contention"].start] = growth.by_growth
+        rows[:, :, at["crowding"].start] = growth.by_crowding
+        return self._loaded(log_q, beta, growth.both + self._waves(ks)), rows
 
     def _waves(self, ks: Floats) -> Floats | float:
         """ln of the rounds in which a stage of so many tasks runs."""
@@ -183,60 +181,80 @@ class Physics:
     ) -> tuple[Floats, Floats, Floats]:
         """m (n,), ∂m/∂β (n, P), and ∂m/∂ log load (n, N). `beyond`: log of what loads are over what the numbers say."""
         k, q = np.asarray(ks, dtype=float), np.asarray(log_q, dtype=float)
-        at = self.places
+        value, slopes = self._picture(k, q, beta, beyond)
+        slope, by_load = slopes()
+        slope[:, self.places["level"].start] = 1.0
+        slope[:, self.places["rate"].start] = q
+        return self._levelled(value, q, beta), slope, by_load
+
+    def value(self, ks: Floats, log_q: Floats, beta: Floats, beyond: Floats | float = 0.0) -> Floats:
+        """m alone, in half the time."""
+        return self._levelled(self._picture(ks, log_q, beta, beyond)[0], log_q, beta)
+
+    def _levelled(self, value: Floats, log_q: Floats, beta: Floats) -> Floats:
+        return value + beta[self.places["level"]] + beta[self.places["rate"]] * log_q
+
+    def _picture(self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float) -> tuple[Floats, Slopes]:
+        growth = self._growth(k, beta)
         if self.execution == "micro-batch":
-            value, slope, by_load = self._batches(k, q, beta, beyond)
-        elif self.execution == "pipelined":
-            value, slope, by_load = self._pipelined(k, q, beta, beyond)
-        else:
-            one, by_one, load_one = self._pipelined(k, q, beta, beyond)
-            two, by_two, load_two = self._batches(k, q, beta, beyond)
-            weight = float(beta[at["mixed"]][0])
-            value, slope = weight * one + (1 - weight) * two, weight * by_one + (1 - weight) * by_two
-            by_load = weight * load_one + (1 - weight) * load_two
-            slope[:, at["mixed"].start] = one - two
-        slope[:, at["level"].start] = 1.0
-        slope[:, at["rate"].start] = q
-        return value + beta[at["level"]] + beta[at["rate"]] * q, slope, by_load
+            return self._batches(k, log_q, beta, beyond, growth)
+        one, slopes_one = self._pipelined(k, log_q, beta, beyond, growth)
+        if self.execution == "pipelined":
+            return one, slopes_one
+        two, slopes_two = self._batches(k, log_q, beta, beyond, growth)
+        mixed = self.places["mixed"]
+        weight = float(beta[mixed][0])
+
+        def slopes() -> tuple[Floats, Floats]:
+            (by_one, load_one), (by_two, load_two) = slopes_one(), slopes_two()
+            slope = weight * by_one + (1 - weight) * by_two
+            slope[:, mixed.start] = one - two
+            return slope, weight * load_one + (1 - weight) * load_two
+
+        return weight * one + (1 - weight) * two, slopes
 
     def _pipelined(
-        self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float
-    ) -> tuple[Floats, Floats, Floats]:
-        at, (own, total) = self.places, self._relative(k)
+        self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float, growth: _Growth
+    ) -> tuple[Floats, Slopes]:
+        at = self.places
         always, tasks, pairs, waiting, logit = (float(beta[at[name]][0]) for name in PIPELINED)
         apart = float(expit(logit))
-        (grown, by_growth), (crowded, by_crowding) = self._growth(own, total, beta)
-        grown = grown + beyond
-        log_rho = self._loaded(log_q, beta, grown + crowded) - np.log(k)
-        spare, steepness = _spare(np.exp(log_rho))
+        grown, log_k = growth.both + beyond, np.log(k)
+        log_rho = self._loaded(log_q, beta, grown) - log_k
+        rho = np.exp(log_rho)
+        spare, steepness = _spare(rho)
         pooled = np.sqrt(2 * (k + 1)) - 1
-        wait = waiting + (1 - apart) * (pooled * log_rho - np.log(k)) + apart * log_rho - spare
-        served = beta[at["share"]] + grown + crowded + np.log(self.service)
+        wait = waiting + (1 - apart) * (pooled * log_rho - log_k) + apart * log_rho - spare
+        served = beta[at["share"]] + grown + np.log(self.service)
         # From the largest: what waits at a saturated operator is beyond what numbers hold.
         largest = np.maximum(np.maximum(served, served + wait).max(axis=1, keepdims=True), max(always, tasks, pairs))
         served, waited = np.exp(served - largest), np.exp(served + wait - largest)
         fixed = np.exp(always - largest) / self.ways.steps
         shuffled = np.exp(pairs - largest) * self._pairs(k)
-        on_path = self.ways.longest(fixed + shuffled + served + waited)[1]
-        parts = np.stack([fixed * on_path, shuffled * on_path, served * on_path, waited * on_path])
-        each = np.exp(tasks - largest[:, 0]) * total[:, 0]
-        whole = parts.sum(axis=(0, 2)) + each
-        fixed, shuffled, served, waited = parts / whole[:, None]
-        both = served + waited
-        busier = waited * ((1 - apart) * pooled + apart + np.exp(log_rho) * steepness)  # ∂/∂ log load, through ρ
-        slope = np.zeros((len(k), len(beta)))
-        slope[:, at["load"]] = busier
-        slope[:, at["growth"]] = (busier + both) * by_growth
-        slope[:, at["contention"].start] = ((busier + both) * by_growth).sum(axis=1)
-        slope[:, at["crowding"].start] = ((busier + both) * by_crowding).sum(axis=1)
-        slope[:, at["share"]] = both
-        slope[:, at["always"].start] = fixed.sum(axis=1)
-        slope[:, at["tasks"].start] = each / whole
-        slope[:, at["pairs"].start] = shuffled.sum(axis=1)
-        slope[:, at["waiting"].start] = waited.sum(axis=1)
-        by_apart = (waited * ((1 - pooled) * log_rho + np.log(k))).sum(axis=1)
-        slope[:, at["apart"].start] = apart * (1 - apart) * by_apart
-        return np.log(whole) + largest[:, 0], slope, busier + both
+        length, on_way = self.ways.longest(fixed + shuffled + served + waited)
+        each = np.exp(tasks - largest[:, 0]) * growth.total[:, 0]
+        whole = length + each
+
+        def slopes() -> tuple[Floats, Floats]:
+            share = on_way / whole[:, None]
+            slower = waited * share
+            both = served * share + slower
+            busier = slower * ((1 - apart) * pooled + apart + rho * steepness)  # ∂/∂ log load, through ρ
+            slope = np.zeros((len(k), len(beta)))
+            slope[:, at["load"]] = busier
+            slope[:, at["growth"]] = (busier + both) * growth.by_growth
+            slope[:, at["contention"].start] = ((busier + both) * growth.by_growth).sum(axis=1)
+            slope[:, at["crowding"].start] = ((busier + both) * growth.by_crowding).sum(axis=1)
+            slope[:, at["share"]] = both
+            slope[:, at["always"].start] = (fixed * share).sum(axis=1)
+            slope[:, at["tasks"].start] = each / whole
+            slope[:, at["pairs"].start] = (shuffled * share).sum(axis=1)
+            slope[:, at["waiting"].start] = slower.sum(axis=1)
+            by_apart = (slower * ((1 - pooled) * log_rho + log_k)).sum(axis=1)
+            slope[:, at["apart"].start] = apart * (1 - apart) * by_apart
+            return slope, busier + both
+
+        return np.log(whole) + largest[:, 0], slopes
 
     def _pairs(self, k: Floats) -> Floats:
         """Channels into each operator, over those along the longest path at the floor."""
@@ -247,27 +265,31 @@ class Physics:
         floor = np.asarray(self.floor, dtype=float)[None, :]
         return max(float(self.ways.longest(self.ways.channels(floor))[0][0]), 1.0)
 
-    def _batches(self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float) -> tuple[Floats, Floats, Floats]:
-        at, (own, total) = self.places, self._relative(k)
-        (grown, by_growth), (crowded, by_crowding) = self._growth(own, total, beta)
-        grown = grown + beyond + self._waves(k)
-        load = self._loaded(log_q, beta, grown + crowded)
+    def _batches(
+        self, k: Floats, log_q: Floats, beta: Floats, beyond: Floats | float, growth: _Growth
+    ) -> tuple[Floats, Slopes]:
+        at = self.places
+        load = self._loaded(log_q, beta, growth.both + beyond + self._waves(k))
         if self.execution is None:
             load = load + np.log(self.turns) - np.log(self.loads)
         rho = np.exp(load) / k
         spare, steepness = _spare(rho.sum(axis=1))
         fixed = np.exp(float(beta[at["fixed"]][0]))
-        each = np.exp(beta[at["share"]]) * own / len(self.floor)
+        each = np.exp(beta[at["share"]]) * growth.own / len(self.floor)
         whole = fixed + each.sum(axis=1)
-        busier = rho * steepness[:, None]
-        slope = np.zeros((len(k), len(beta)))
-        slope[:, at["load"]] = busier
-        slope[:, at["growth"]] = busier * by_growth
-        slope[:, at["contention"].start] = (busier * by_growth).sum(axis=1)
-        slope[:, at["crowding"].start] = (busier * by_crowding).sum(axis=1)
-        slope[:, at["share"]] = each / whole[:, None]
-        slope[:, at["fixed"].start] = fixed / whole
-        return np.log(whole) - spare, slope, busier
+
+        def slopes() -> tuple[Floats, Floats]:
+            busier = rho * steepness[:, None]
+            slope = np.zeros((len(k), len(beta)))
+            slope[:, at["load"]] = busier
+            slope[:, at["growth"]] = busier * growth.by_growth
+            slope[:, at["contention"].start] = (busier * growth.by_growth).sum(axis=1)
+            slope[:, at["crowding"].start] = (busier * growth.by_crowding).sum(axis=1)
+            slope[:, at["share"]] = each / whole[:, None]
+            slope[:, at["fixed"].start] = fixed / whole
+            return slope, busier
+
+        return np.log(whole) - spare, slopes
 
     def fixed_cost(self, ks: Floats, beta: Floats) -> tuple[Floats, Floats]:
         """ln(o / l_t), what a batch costs beside its operators, and its derivatives."""
@@ -282,10 +304,22 @@ class Physics:
         slope[:, at["ratio"].start] = -1.0
         return np.log(whole) + beta[at["level"]] - beta[at["ratio"]], slope
 
-    def _growth(self, own: Floats, total: Floats, beta: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        return _grown(own, beta[self.places["growth"]] + beta[self.places["contention"]]), _grown(
-            total, beta[self.places["crowding"]]
-        )
+    def _growth(self, ks: Floats, beta: Floats) -> _Growth:
+        own, total = self._relative(ks)
+        grown, by_growth = _grown(own, beta[self.places["growth"]] + beta[self.places["contention"]])
+        crowded, by_crowding = _grown(total, beta[self.places["crowding"]])
+        return _Growth(own, total, grown + crowded, by_growth, by_crowding)
+
+
+@dataclass(frozen=True, eq=False)
+class _Growth:
+    """k_i/k'_i, K, ln g_i, and its derivatives by the logits of p_i and of P."""
+
+    own: Floats
+    total: Floats
+    both: Floats
+    by_growth: Floats
+    by_crowding: Floats
 
 
 def batch_loads(floor: tuple[int, ...], overhead: float) -> tuple[float, ...]:

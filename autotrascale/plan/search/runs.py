@@ -53,6 +53,7 @@ class Run(Displayed):
     throughput: float | None = None
     windows: int = 1
     measured: Measured | None = None
+    scatter: float = 0.0  # Σ (ln l_w − mean)² over its windows w
 
     @property
     def failed(self) -> bool:
@@ -63,8 +64,11 @@ class Run(Displayed):
         windows, measured = self.windows + 1, self._measured_again(other)
         if self.latency is None or other.latency is None:
             return Run(self.parallelism, None, other.throughput, windows, measured)
-        latency = _mean(self.latency, other.latency, self.windows)
-        return replace(self, latency=latency, throughput=other.throughput, windows=windows, measured=measured)
+        apart = math.log(other.latency) - math.log(self.latency)
+        return replace(
+            self, latency=_mean(self.latency, other.latency, self.windows), throughput=other.throughput,
+            windows=windows, measured=measured, scatter=self.scatter + apart**2 * self.windows / windows,
+        )  # fmt: skip
 
     def _measured_again(self, other: Run) -> Measured | None:
         if self.measured is None or other.measured is None:

@@ -38,7 +38,6 @@ from autotrascale.plan.search.acquisition import (
 )
 from autotrascale.plan.search.benefit_model import (
     ANCESTORS,
-    LEAST_NOISE,
     BenefitModel,
     older_correlation,
     older_theta,
@@ -49,7 +48,7 @@ from autotrascale.plan.search.data import FARTHEST
 from autotrascale.plan.search.lattice import Lattice, Point, Pool
 from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
-from autotrascale.plan.search.surrogate import Posterior
+from autotrascale.plan.search.surrogate import LEAST_NOISE, Posterior
 from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
@@ -242,6 +241,10 @@ class Search:
                 found[self.lattice.clip(run.parallelism)] = None
         return list(found)
 
+    @cached_property
+    def _even(self) -> list[Point]:
+        return [self._balanced(ratio) for ratio in RATIOS]
+
     def _balanced(self, ratio: float = FIRST_RATIO) -> Point:
         """Rounding must not fall outside the stop rule."""
         lower, upper = np.array(self.lattice.lower), np.array(self.lattice.upper)
@@ -252,7 +255,7 @@ class Search:
 
     def _argmax(self, value: Value, runs: Sequence[Run], rng: np.random.Generator) -> Point | None:
         best = [run.parallelism for run in self.rank(runs)[:HINTS]]
-        hints = [self.lattice.lower, *(self._balanced(ratio) for ratio in RATIOS), *self._carried, *best]
+        hints = [self.lattice.lower, *self._even, *self._carried, *best]
         return self.lattice.argmax(value, excluded={run.parallelism for run in runs}, hints=hints, rng=rng)
 
     def _hardly_accepted(self, k: Point | None, runs: Sequence[Run]) -> bool:

@@ -31,6 +31,7 @@ evidence too, so that the model of another job is recognised before the first ru
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -63,6 +64,13 @@ FALL = 2.0  # how far the operators' busyness is followed down, to see how much 
 # D_s, and −log of what each is worth before any run has tested it: as one's own; somewhat different; another job.
 DOUBTS: tuple[tuple[Doubt, float], ...] = ((0.0, 0.0), (0.15, 1.5), (None, 2.5))
 OTHER = 1.0  # spread of the log loads of another job
+
+# What the noise was said to be counts as so many windows; and it is off by so many times at most, as windows that
+# follow each other are more alike than others. Of 105 jobs seen, 79 % stop within five runs where it stays as it was
+# said, 81 % where that counts as four windows, and 82 % with two; 90 % stop within 9, 9 and 7.
+SAID = 2.0
+MOST_OFF = 2.0
+LEAST_NOISE = 1e-4  # below, readings are as good as exact
 
 STEPS, PASSES = 25, 2  # towards β̂, at most; with the covariance worked out anew
 SETTLED = 1e-4  # a step that gains less is the last
@@ -126,17 +134,17 @@ class Posterior:
         return np.asarray(np.einsum("ij,ij->j", half, half))
 
     def _overstated(self, ks: Floats, log_q: Floats, m: Expected, late: NDArray[np.bool_]) -> Floats:
-        """By how much ∂m/∂β is steeper than the fall of m to where all that makes operators busy is less."""
+        """By how much dm/dβ is steeper, through all that makes operators busy, than the fall of m to where all of it is
+        less. What was measured of loads holds against what β says of them, so both are."""
         busier, numbers = self.expectation.busier, len(self.physics.centre)
-        ks, log_q, value, slope = ks[late], log_q[late], m.value[late], m.plain[late]
+        ks, log_q, plain = ks[late], log_q[late], m.plain[late]
         beyond = at(self._beyond.mean, ks, self.most) if self.data.loads.spread else 0.0
-        lowered = np.where(busier, FALL * self._spread_of_beta, 0.0)[:numbers]
-        least, _, _ = self.physics.latency(ks, log_q, self.beta[:numbers] - lowered, beyond)
-        promised = slope @ lowered
-        kept = np.divide(value - least, promised, out=np.ones(len(ks)), where=promised > 0)
-        overstated = np.zeros((len(ks), len(self.beta)))
-        overstated[:, :numbers] = np.where(busier[:numbers], slope * (1 - np.clip(kept, 0.0, 1.0))[:, None], 0.0)
-        return overstated
+        lowered = np.where(busier, FALL * self._spread_of_beta, 0.0)
+        least = self.physics.value(ks, log_q, (self.beta - lowered)[:numbers], beyond)
+        promised = plain @ lowered
+        kept = np.divide(m.value[late] - least, promised, out=np.ones(len(ks)), where=promised > 0)
+        through_loads = np.where(busier, plain, 0.0) + m.slope[late] - plain
+        return np.asarray(through_loads * (1 - np.clip(kept, 0.0, 1.0))[:, None])
 
     @cached_property
     def _beyond(self) -> Beyond:
@@ -158,7 +166,9 @@ class Posterior:
 
 @on_one_thread
 def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0.05) -> Posterior:
-    """The posterior after the runs, each source in turn with the doubt that the evidence gives it."""
+    """The posterior after the runs, each source in turn with the doubt that the evidence gives it. `noise` as it was
+    said to be; what windows at one configuration show of it counts too, of sources that are this job's."""
+    said, noise = noise, learned_noise(noise, [present])
     parts = [present, *sources]
     physics = Physics.of(present.sizing)
     doubts: list[Doubt] = [0.0] * len(sources)
@@ -173,7 +183,16 @@ def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0
             apart = _evidence_alone(source, noise) if doubt is None else 0.0
             weighed.append((fitted.evidence + apart - price, -price, tried, fitted))
         _, _, doubts, best = max(weighed, key=lambda each: each[:2])
-    return best
+    theirs = [source for source, doubt in zip(sources, doubts, strict=True) if doubt is not None]
+    known = learned_noise(said, [present, *theirs])
+    return best if known == noise else _fit(physics, parts, doubts, known)
+
+
+def learned_noise(said: float, parts: Sequence[Readings]) -> float:
+    """ν."""
+    repeated, scatter = sum(part.repeated for part in parts), sum(part.scatter for part in parts)
+    found = math.sqrt((SAID * said**2 + scatter) / (SAID + repeated))
+    return min(max(found, said / MOST_OFF, LEAST_NOISE), MOST_OFF * said)
 
 
 @lru_cache(maxsize=64)
