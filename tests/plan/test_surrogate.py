@@ -145,6 +145,26 @@ def test_the_runs_of_another_session_count_as_ones_own(
         assert np.allclose(one, other, atol=1e-6)
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(-0.3, 0.3), min_size=2, max_size=6), st.integers(1, 5))
+def test_the_noise_is_that_of_all_windows_at_one_configuration_whichever_session_they_are_of(
+    y: list[float], first: int
+) -> None:
+    """Where both are of the very same measured window: elsewhere they are of another machine, or another day."""
+    first = min(first, len(y) - 1)
+    sized = of(FLOOR, rate=100.0, loads=[1.1, 1.3])
+
+    def session(some: list[float]) -> Readings:
+        apart, mean = sum((each - sum(some) / len(some)) ** 2 for each in some), sum(some) / len(some)
+        return Readings(sized, ((5, 6),), (mean,), (1 / len(some),), repeated=len(some) - 1, scatter=apart)
+
+    whole, parts = surrogate.learned_noise(0.05, [session(y)]), [session(y[first:]), session(y[:first])]
+    assert surrogate.learned_noise(0.05, parts) == pytest.approx(whole)
+    elsewhere = [parts[0], replace(parts[1], sizing=of(FLOOR, rate=120.0, loads=[1.3, 1.5]))]
+    known = math.sqrt((2 * 0.05**2 + parts[0].scatter + parts[1].scatter) / len(y))
+    assert surrogate.learned_noise(0.05, elsewhere) == pytest.approx(min(max(known, 0.025), 0.1))
+
+
 @pytest.mark.parametrize("factor", [0.5, 0.8, 1.25, 2.0])
 def test_distance_in_rate_adds_doubt(factor: float) -> None:
     near = surrogate.fit(Readings(of(FLOOR, rate=100.0)), [readings(sizing=of(FLOOR, rate=100.0))])

@@ -9,7 +9,7 @@ o       what a batch takes beside its operators, where the job runs in batches  
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +58,13 @@ class Readings:
         """Made at the same rate, from the very same measured window: then its runs are as one's own."""
         mine, theirs = self.sizing, other.sizing
         return mine.measured and (mine.rate, mine.hottest) == (theirs.rate, theirs.hottest)
+
+    @property
+    def read(self) -> Mapping[tuple[Point, float], tuple[float, float]]:
+        """y and its weight, by parallelism and rate, of what did not fail."""
+        failed = self.failed or (False,) * len(self.ks)
+        every = zip(self.ks, self.at_rates, self.log_ratio, self.weight, failed, strict=True)
+        return {(k, rate): (y, weight) for k, rate, y, weight, bad in every if not bad}
 
     @property
     def windows(self) -> Iterator[tuple[Point, float, Measured, float]]:

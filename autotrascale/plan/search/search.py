@@ -185,10 +185,9 @@ class Search:
 
     def rank(self, runs: Sequence[Run]) -> list[Run]:
         """Runs likely to meet the target first, then those that did as measured, then the rest; by score in each."""
-        if not runs:
-            return []
-        chances, scores = self._chances(runs), self._scores(runs)
+        return self._ranked(runs, self._chances(runs), self._scores(runs)) if runs else []
 
+    def _ranked(self, runs: Sequence[Run], chances: Mapping[Point, float], scores: Mapping[Point, float]) -> list[Run]:
         def key(run: Run) -> tuple[bool, bool, float]:
             met = self._met(run)
             return met and chances[run.parallelism] >= LIKELY, met, scores[run.parallelism]
@@ -226,7 +225,7 @@ class Search:
         mean, std = posterior.log_ratio(list(here))
         scores = self.benefit.score(list(here), self.benefit.latency_target * np.exp(mean))
         chances = dict(zip(here, probability_met(mean, std).tolist(), strict=True))
-        ranked = [run for _, run in sorted(zip(scores, here.values(), strict=True), key=lambda each: -each[0])]
+        ranked = self._ranked(list(here.values()), chances, dict(zip(here, scores.tolist(), strict=True)))
         trusted = self._trusted(ranked, chances)
         return None if trusted is None else trusted.parallelism
 

@@ -168,7 +168,8 @@ class Posterior:
 def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0.05) -> Posterior:
     """The posterior after the runs, each source in turn with the doubt that the evidence gives it. `noise` as it was
     said to be; what windows at one configuration show of it counts too, of sources that are this job's."""
-    said, noise = noise, learned_noise(noise, [present])
+    own = [source for source in sources if source.shares_window_of(present)]
+    said, noise = noise, learned_noise(noise, [present, *own])
     parts = [present, *sources]
     physics = Physics.of(present.sizing)
     doubts: list[Doubt] = [0.0] * len(sources)
@@ -189,8 +190,15 @@ def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0
 
 
 def learned_noise(said: float, parts: Sequence[Readings]) -> float:
-    """ν."""
+    """ν. What a source of the very same window ran too, is one more window of the present session's configuration."""
+    present, *sources = parts
     repeated, scatter = sum(part.repeated for part in parts), sum(part.scatter for part in parts)
+    for source in sources:
+        theirs = source.read if source.shares_window_of(present) else {}
+        for where, (y, weight) in present.read.items():
+            if where in theirs:
+                other, its_weight = theirs[where]
+                repeated, scatter = repeated + 1, scatter + (y - other) ** 2 / (weight + its_weight)
     found = math.sqrt((SAID * said**2 + scatter) / (SAID + repeated))
     return min(max(found, said / MOST_OFF, LEAST_NOISE), MOST_OFF * said)
 
