@@ -237,16 +237,13 @@ def readings_of(samples: Sequence[Sample], latency_target: float, sizing: Sizing
 
 
 def samples_of(runs: Sequence[Run], benefit: Benefit) -> tuple[Sample, ...]:
+    if not runs:
+        return ()
+    latencies = np.array([run.latency or math.inf for run in runs])
+    scores = benefit.score([run.parallelism for run in runs], latencies).tolist()
     return tuple(
-        Sample(
-            run.parallelism,
-            run.latency,
-            float(benefit.score(run.parallelism, run.latency or math.inf)),
-            run.windows,
-            run.measured,
-            run.scatter or None,
-        )
-        for run in runs
+        Sample(run.parallelism, run.latency, score, run.windows, run.measured, run.scatter or None)
+        for run, score in zip(runs, scores, strict=True)
     )
 
 

@@ -105,4 +105,5 @@ class Expectation:
 
     def _with_speeds(self, slope: Floats) -> Floats:
         """Latency and costs are told by the present machine."""
-        return np.column_stack([slope, np.zeros((len(slope), self.data.loads.speeds))])
+        speeds = self.data.loads.speeds
+        return np.column_stack([slope, np.zeros((len(slope), speeds))]) if speeds else slope

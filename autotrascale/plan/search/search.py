@@ -107,8 +107,7 @@ class Search:
         """Of the runs within the stop rule whose true latency can be trusted to meet the target, the best of those that
         are surely so: of several that are just trusted, the leanest has the luckiest reading. Else the likeliest.
         One reading above the target does not count against what all say, those of the sources included."""
-        chances = self._chances(runs)
-        return self._trusted([run for run in self.rank(runs) if self._is_frugal(run)], chances)
+        return self._trusted(self._frugal(self.rank(runs)), self._chances(runs))
 
     def nearest(self, runs: Sequence[Run]) -> Run:
         """Trusted ones by score, though they ask for more than the stop rule allows; then the likeliest of those within
@@ -159,7 +158,7 @@ class Search:
         chances = self._chances(runs)
         if not any(self._met(run) and chances[run.parallelism] >= self.confidence for run in runs):
             return False
-        if any(self._meets_rule(run) and chances[run.parallelism] > HOPELESS for run in runs):
+        if any(chances[run.parallelism] > HOPELESS and self._meets_rule(run) for run in runs):
             return False
         posterior = self._posterior(runs)
 
@@ -218,8 +217,9 @@ class Search:
         posterior = self._posterior(())
         if not posterior.informed:
             return self._balanced()
-        here = {run.parallelism: run for model in self.sources if model.rate == self.sizing.rate for run in model.runs
-                if run.parallelism in self.lattice and not run.failed and self._is_frugal(run)}  # fmt: skip
+        theirs = [run for model in self.sources if model.rate == self.sizing.rate for run in model.runs]
+        kept = self._frugal([run for run in theirs if run.parallelism in self.lattice and not run.failed])
+        here = {run.parallelism: run for run in kept}
         if not here:
             return None
         mean, std = posterior.log_ratio(list(here))
@@ -305,8 +305,12 @@ class Search:
     def _met(self, run: Run) -> bool:
         return run.latency is not None and run.latency <= self.benefit.latency_target
 
-    def _is_frugal(self, run: Run) -> bool:
-        return bool(self._allowed([run.parallelism])[0])
+    def _frugal(self, runs: Sequence[Run]) -> list[Run]:
+        """Those that the stop rule allows."""
+        if not runs:
+            return []
+        allowed = self._allowed([run.parallelism for run in runs])
+        return [run for run, is_allowed in zip(runs, allowed, strict=True) if is_allowed]
 
     def _meets_rule(self, run: Run) -> bool:
         return run.latency is not None and self.benefit.satisfied(run.parallelism, run.latency)
