@@ -83,8 +83,8 @@ class Bound:
 @dataclass(frozen=True)
 class State:
     """The latest `windows` since the sizes last changed and the `peaks` of all of them; `before` are some of those that
-    came before the change on trial. `seen`: how many there are; for `leaked` more
-    windows it is known that one was named."""
+    came before the change on trial. `seen`: how many there are; for `leaked` more windows it is known that one
+    was named."""
 
     windows: tuple[ExecutorWindow, ...] = ()
     peaks: Peaks = field(default_factory=Peaks)

@@ -278,7 +278,7 @@ def _as_data(model: BenefitModel) -> dict[str, Any]:
         "latency_target": model.latency_target,
         "alpha": model.alpha,
         "over_allocation": model.over_allocation,
-        "samples": [_known(asdict(sample), "measured", "scatter") for sample in model.samples],
+        "samples": [_known(asdict(sample), "latency") for sample in model.samples],
         "theta": model.theta,
         "loads": sizing.hottest if sizing.measured else None,
         "execution": sizing.execution,
@@ -288,10 +288,7 @@ def _as_data(model: BenefitModel) -> dict[str, Any]:
                 "slots": sizing.slots,
                 "demand": sizing.demand if any(sizing.demand) else None,
                 "upstream": sizing.upstream or None,
-            },
-            "slots",
-            "demand",
-            "upstream",
+            }
         ),
         "correlation": model.correlation,
         "ancestors": [_as_data(ancestor) for ancestor in model.ancestors],
@@ -299,9 +296,9 @@ def _as_data(model: BenefitModel) -> dict[str, Any]:
     }
 
 
-def _known(values: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Without those of `names` that are None."""
-    return {key: value for key, value in values.items() if key not in names or value is not None}
+def _known(values: dict[str, Any], *always: str) -> dict[str, Any]:
+    """Without what is None, but for those that are always there."""
+    return {key: value for key, value in values.items() if key in always or value is not None}
 
 
 # --- reading JSON -----------------------------------------------------------------------------------------------

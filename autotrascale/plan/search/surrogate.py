@@ -9,7 +9,7 @@
     κ       covariance of what m leaves: A² M(‖φ − φ'‖ / L), and D_s² + d² more within source s,
             and Σ_i e_i e_i' cov(δ_i, δ_i')
     d       doubt that comes with distance: FAR for each e-fold between the rates
-    ν, f    relative noise of a reading; of a measured cost of a batch beside its operators
+    ν, f    relative noise of a reading, learned; of a measured cost of a batch beside its operators
     μ, σ    posterior of the true y, without the noise of a reading                        (n,)
 
 All that was run is one set of data, whatever the rate and whenever: y = m(k, q; β, δ) + what m leaves + noise. What
