@@ -92,7 +92,7 @@ def test_a_model_answers_as_the_study_it_came_from(kind: str) -> None:
 
 def test_a_latency_model_is_the_posterior_of_its_study() -> None:
     samples = model("latency").samples
-    fitted = surrogate.fit(readings_of(samples, TARGET, Sizing.of_loads(FLOOR, (9, 9))))
+    fitted = surrogate.fit(readings_of(samples, TARGET, Sizing.of_loads(FLOOR, (9, 9))), noise=model("latency").noise)
     assert np.array_equal(model("latency").log_ratio(SOME)[0], fitted.log_ratio(SOME)[0])
 
 

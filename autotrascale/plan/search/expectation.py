@@ -58,11 +58,12 @@ class Expectation:
         """Which numbers of β make operators busier, the larger they are."""
         return np.concatenate([self.physics.busier, np.zeros(self.data.loads.speeds, dtype=bool)])
 
-    def beyond(self, most: int, beta: Floats) -> Beyond:
-        return self.data.loads.beyond(most, *self._loads(beta))
+    def beyond(self, most: int, beta: Floats) -> Beyond | None:
+        """None where no run was measured: then nothing speaks of δ."""
+        return self.data.loads.beyond(most, *self._loads(beta)) if self.data.loads.spread else None
 
-    def latency(self, ks: Floats, log_q: Floats, beta: Floats, beyond: Beyond) -> Expected:
-        if not self.data.loads.spread:
+    def latency(self, ks: Floats, log_q: Floats, beta: Floats, beyond: Beyond | None) -> Expected:
+        if beyond is None:
             value, slope, by_load = self.physics.latency(ks, log_q, beta[: self._own])
             steep = np.minimum(by_load, STEEPEST)
             slope = self._with_speeds(slope)

@@ -25,9 +25,11 @@ Point = tuple[int, ...]
 Pool = NDArray[np.int64]
 
 ENUMERABLE = 4_000  # up to here Ω is searched exactly; one pass over it costs a few milliseconds
-POOL = 1_000  # beyond, a random pool of this size, then climbing from its best
-STARTS = 4
-CLIMBS = 10
+# Beyond, a random pool, then climbing from its best while that finds better. Of 708 choices in searches of jobs seen,
+# 12.7 % are below the best that any pool and climb found; 16 % with twice the pool, a start more, and ten climbs.
+POOL = 500
+STARTS = 3
+CLIMBS = 30
 STEPS = (1, 2, 4)
 
 

@@ -92,9 +92,6 @@ class MeasuredLoads:
 
     def beyond(self, most: int, expected: Floats, slopes: Floats) -> Beyond:
         operators, grid = self.logs.shape[1], np.log(grid_to(most))
-        if not self.spread:
-            flat = np.zeros((operators, len(grid)))
-            return Beyond(most, flat, flat, np.zeros((*flat.shape, slopes.shape[2])))
         half = self._half(np.broadcast_to(grid, (operators, len(grid))))
         white = self.whitened(expected, slopes).reshape(operators, len(self.ks), -1)
         known = half.transpose(0, 2, 1) @ white

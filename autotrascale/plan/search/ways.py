@@ -41,8 +41,7 @@ class Ways:
 
     def channels(self, ks: Floats) -> Floats:
         """(n, N): between the instances of an operator and those that it reads from."""
-        before = [ks[:, list(up)].sum(axis=1) if up else np.zeros(len(ks)) for up in self.upstream]
-        return np.asarray(ks * np.stack(before, axis=1))
+        return np.asarray(ks * (ks @ self._feeds))
 
     def longest(self, each: Floats) -> tuple[Floats, Floats]:
         """Of what each operator takes (n, N): the length of the longest way (n,), and 1 for each operator on it."""
@@ -63,6 +62,14 @@ class Ways:
             on_way[rows[there], at[there]] = 1.0
             at = np.where(there, before[rows, at], -1)
         return length, on_way
+
+    @cached_property
+    def _feeds(self) -> Floats:
+        """1 where the operator of the row feeds that of the column."""
+        feeds = np.zeros((len(self.upstream), len(self.upstream)))
+        for i, up in enumerate(self.upstream):
+            feeds[list(up), i] = 1.0
+        return feeds
 
     @cached_property
     def _sinks(self) -> Sequence[int]:
