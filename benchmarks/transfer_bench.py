@@ -6,6 +6,7 @@
     informed       knows the fastest frugal point, runs nothing else, and believes readings alone
     bounds         what searches reach that know the answer and still have to read it: no search betters them
     warm           at another rate, from the model of the first study; paired with a cold start and the same noise
+    library        at each rate again, from the models of tuning runs at all others, and at this one too
 
 Everything is simulated (`autotrascale/execute/simulator/problems.py`); the family `recorded` is of simulated jobs
 fitted to recorded trials of a Spark job. Without `--apart` the jobs are those seen in development; with it they are
@@ -13,7 +14,7 @@ drawn from those kept apart, by that seed. Each row goes to out/transfer.jsonl w
 out/transfer.json, and as tables to out/transfer.md.
 
     python -m benchmarks.transfer_bench [--families total,near] [--jobs 2] [--seeds 1] [--apart SEED]
-                                        [--methods autotrascale,paper,…] [--parts cold,warm,wrong,law,bounds]
+                                        [--methods autotrascale,paper,…] [--parts cold,warm,library,wrong,law,bounds]
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from autotrascale.plan.sizing.sizing import Sizing
 from benchmarks import transfer_bench
 from benchmarks.transfer import jobs, searches
 from benchmarks.transfer.figures import POOLED, figures_of
-from benchmarks.transfer.measures import INFORMED, LEAN, OURS, PARTS, REMEMBERS, Row, measure
+from benchmarks.transfer.measures import INFORMED, LEAN, LIBRARY, OURS, PARTS, REMEMBERS, WRONG, Row, measure
 from benchmarks.transfer.record import record, recorded
 from benchmarks.transfer.tables import markdown
 
@@ -117,7 +117,7 @@ class TestRows:
     def test_every_start_has_its_cold_one_at_the_same_rate(self) -> None:
         changed = [row for row in rows() if row["part"] == "changed"]
         rates = {start: [row["factor"] for row in changed if row["start"] == start]
-                 for start in ("cold", "warm", "other", "shuffled")}  # fmt: skip
+                 for start in ("cold", "warm", *LIBRARY, *WRONG)}  # fmt: skip
         assert rates["cold"]
         assert len({tuple(each) for each in rates.values()}) == 1
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.transfer.measures import FACTORS, INFORMED, METHODS, OURS, WRONG, Row
+from benchmarks.transfer.measures import FACTORS, INFORMED, LIBRARY, METHODS, OURS, WRONG, Row
 
 POOLED = "all"
 TAIL = 0.9
@@ -25,11 +25,8 @@ def figures_of(rows: Sequence[Row]) -> Figures:
         "warm": {
             method: _by_family(pairs, _paired) for method in METHODS if (pairs := _pairs(rows, method, ("warm",)))
         },
-        "warm_by_rate": {
-            f"{factor:g}": _paired(pairs)
-            for factor in FACTORS
-            if (pairs := [pair for pair in _pairs(rows, OURS, ("warm",)) if pair[0]["factor"] == factor])
-        },
+        "warm_by_rate": _by_rate(_pairs(rows, OURS, ("warm",))),
+        "library": {start: _by_rate(pairs) for start in LIBRARY if (pairs := _pairs(rows, OURS, (start,)))},
         "wrong": {start: _by_family(pairs, _paired) for start in WRONG if (pairs := _pairs(rows, OURS, (start,)))},
         "informed": _by_family(_pairs(rows, OURS, (INFORMED,)), _paired),
         "law": _by_family(law, _law),
@@ -121,6 +118,12 @@ def _pairs(rows: Sequence[Row], method: str, starts: Sequence[str]) -> list[tupl
 
 def _pair_of(row: Row) -> tuple[Any, ...]:
     return row["family"], row["number"], row["seed"], row["factor"]
+
+
+def _by_rate(pairs: Sequence[tuple[Row, Row]]) -> dict[str, Figures]:
+    found = {factor: [pair for pair in pairs if pair[0]["factor"] == factor] for factor in FACTORS}
+    each = {f"{factor:g}": _paired(these) for factor, these in found.items() if these}
+    return each | ({POOLED: _paired(pairs)} if pairs else {})
 
 
 def _by_family(rows: Sequence[Any], figure: Callable[[Sequence[Any]], Figures]) -> Figures:

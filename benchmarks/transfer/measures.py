@@ -1,7 +1,9 @@
 """What is measured on one job: searches from nothing, from a model, from a wrong model, and the law of going on.
 
 Each search is one row. Warm and cold searches at a rate are handed the same noise, window by window, so that they make
-pairs. The model that a warm search starts from is that of the first study, as far as it came until it stopped.
+pairs. The model that a warm search starts from is that of the first study, as far as it came until it stopped. What warm
+searches at every rate leave behind is a library: from it the job is tuned at each rate again, with what was learned
+there and without it.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
 from typing import Any
@@ -43,7 +45,9 @@ OURS, PAPER = "autotrascale", "paper"
 INFORMED = "informed"
 LEAN, REMEMBERS = "lean", "remembers"  # searches that know the answer: what no search can better
 METHODS = (OURS, PAPER, "random", "skopt-gp-ei", "optuna-tpe", INFORMED)
-PARTS = ("cold", "warm", "wrong", "law", "bounds")
+PARTS = ("cold", "warm", "library", "wrong", "law", "bounds")
+OTHERS, AGAIN = "others", "again"  # models: of the job's other rates; of the very rate as well
+LIBRARY = (OTHERS, AGAIN)
 WRONG = ("other", "shuffled")  # models: of another job, and of this one with its operators mistaken
 FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0)
 PAPER_FACTORS = (0.7, 1.4)  # its searches take many runs, and each of them long
@@ -89,7 +93,7 @@ class _Job:
         model, stopped = study.model(self.case.rate), math.isfinite(trace.stop)
         if "law" in self.parts and stopped:
             yield self._law(study, windows, model)
-        if "warm" in self.parts or "wrong" in self.parts:
+        if {"warm", "library", "wrong"} & set(self.parts):
             yield from self._changed_rates(model)
         if "cold" not in self.parts:
             return
@@ -119,22 +123,41 @@ class _Job:
 
     def _changed_rates(self, model: BenefitModel) -> Iterator[Row]:
         starts: dict[str, BenefitModel | None] = {"cold": None}
-        if "warm" in self.parts:
+        if {"warm", "library"} & set(self.parts):
             starts["warm"] = model
         if "wrong" in self.parts:
             starts |= {"other": self._of_another_job(), "shuffled": self._of_shuffled_operators()}
-        for factor in FACTORS:
-            case = self.problem.at_rate(factor)
-            if case is None:
-                continue
+        learned: dict[float, BenefitModel] = {}
+        for factor, case in self._cases():
             judge, sizing = Judge(case), known(case, self._of(f"sizing at {factor}"))
             for start, source in starts.items():
                 study = study_of(case, self.seed, sizing=sizing, source=source)
                 trace = trace_of(study, judge, reading(case, self._windows(case, f"at {factor}")))
                 yield {"part": "changed", "method": OURS, "start": start, "factor": factor} | asdict(trace)
+                if start == "warm":
+                    learned[factor] = study.model(case.rate)
             if INFORMED in self.methods:
                 trace = trace_of_informed(judge, self._windows(case, f"at {factor}").measure)
                 yield {"part": "changed", "method": OURS, "start": INFORMED, "factor": factor} | asdict(trace)
+        if "library" in self.parts:
+            yield from self._library(model, learned)
+
+    def _library(self, first: BenefitModel, learned: Mapping[float, BenefitModel]) -> Iterator[Row]:
+        for factor, case in self._cases():
+            others = [model.alone() for rate, model in learned.items() if rate != factor]
+            if factor != 1.0:
+                others.append(first)
+            sizing = known(case, self._of(f"sizing again at {factor}"))
+            for start, sources in zip(LIBRARY, (others, [learned[factor], *others]), strict=True):
+                study = study_of(case, self.seed, sizing=sizing, source=sources or None)
+                trace = trace_of(study, Judge(case), reading(case, self._windows(case, f"again at {factor}")))
+                yield {"part": "changed", "method": OURS, "start": start, "factor": factor} | asdict(trace)
+
+    def _cases(self) -> Iterator[tuple[float, Case]]:
+        """The job at each rate at which it can be tuned."""
+        for factor in FACTORS:
+            if (case := self.problem.at_rate(factor)) is not None:
+                yield factor, case
 
     def _of_another_job(self) -> BenefitModel:
         """Its latencies are scaled to this job's target, so that it might be taken for this one at sight."""
@@ -203,9 +226,7 @@ class _Job:
         first = study_of(self.case, self.seed, sizing=self.sizing)
         tuned(first, reading(self.case, self._windows(self.case, "first")))
         errors = errors_of(first, self.case)
-        for factor in FACTORS:
-            if (case := self.problem.at_rate(factor)) is None:
-                continue
+        for factor, case in self._cases():
             judge = Judge(case)
             for method, past in ((INFORMED, ()), (REMEMBERS, errors)):
                 trace = trace_of_informed(judge, self._windows(case, f"at {factor}").measure, past)

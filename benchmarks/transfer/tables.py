@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.transfer.figures import POOLED, Figures
 from benchmarks.transfer.goals import goals
-from benchmarks.transfer.measures import INFORMED, LEAN, OURS, PAPER, REMEMBERS
+from benchmarks.transfer.measures import AGAIN, INFORMED, LEAN, OTHERS, OURS, PAPER, REMEMBERS
 
 Columns = Sequence[tuple[str, tuple[str, ...]]]  # title, and the figures in it: a median with its tail in brackets
 
@@ -52,6 +52,7 @@ BOUND: Columns = (
     ("regret at the stop", ("regret_at_stop_median", "regret_at_stop_90")),
 )
 NAMES = {PAPER: "Algorithm 1, and 2 from its model", OURS: "AuTraScale"}
+LIBRARY_TITLES = {OTHERS: "models of all other rates", AGAIN: "models of all rates, this one among them"}
 WRONG_TITLES = {"other": "another job", "shuffled": "this job with its operators mistaken"}
 
 BOUND_TITLES = {
@@ -70,6 +71,8 @@ def markdown(figures: Figures) -> str:
         sections.append(table(f"From a model of the same job: {_name(method)}", "family", by_family, PAIRED))
     if by_rate := figures["warm_by_rate"]:
         sections.append(table("From a model of the same job, by rate", "times its rate", by_rate, PAIRED))
+    for start, by_rate in figures["library"].items():
+        sections.append(table(f"From {LIBRARY_TITLES[start]}, by rate", "times its rate", by_rate, PAIRED))
     for start, by_family in figures["wrong"].items():
         sections.append(table(f"From a model of {WRONG_TITLES[start]}", "family", by_family, PAIRED))
     if figures["informed"]:

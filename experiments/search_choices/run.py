@@ -1,6 +1,6 @@
 """What each choice of the default search is worth: the same jobs again with one choice undone.
 
-    python -m experiments.search_choices.run [--jobs 2] [--processes 2]
+    python -m experiments.search_choices.run [--jobs 2] [--only VARIANT …] [--processes 2]
 
 The jobs seen in development of all families of `benchmarks/transfer_bench.py`, simulated; those kept apart stay out of
 every choice. Cold starts, starts from the job's own model at 0.7 and 1.4 times the rate, and from another job's. One
@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 from unittest import mock
@@ -96,9 +96,19 @@ VARIANTS: dict[str, list[Any]] = {
     ],
     "nothing grows with more instances": [_without(_NOTHING)],
     "shares in the latency as in the work": [_without({"share": (0.0, 0.01)})],
+    "all operators grow alike": [_without({"growth": (0.0, 0.01)})],
+    "nothing grows with the total": [_without({"crowding": (-9.0, 0.01)})],
+    "tasks cost nothing by themselves": [_without({"tasks": (-9.0, 0.01)})],
+    "channels cost nothing": [_without({"pairs": (-9.0, 0.01)})],
+    "one queue for all instances of an operator": [_without({"apart": (-9.0, 0.01)})],
+    "the rate shifts nothing": [_without({"rate": (0.0, 0.001)})],
     "waiting as it is in theory": [_without({"waiting": (0.0, 0.01), "apart": (-0.8, 0.01)})],
     "no process beside the physics": [_set(surrogate, "AMPLITUDE", 0.01), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.01)],
     "a process of twice the amplitude": [_set(surrogate, "AMPLITUDE", 0.3), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.2)],
+    "the process as large for every kind of job": [
+        _set(surrogate, "AMPLITUDE_OF_TIMED", surrogate.AMPLITUDE_OF_BATCHES),
+        _set(surrogate, "AMPLITUDE", surrogate.AMPLITUDE_OF_BATCHES),
+    ],
     "effects fade twice as fast": [_set(surrogate, "LENGTH", 0.75)],
     "no doubt from distance in rate": [_set(surrogate, "FAR", 0.0)],
     "runs tell latencies alone": [_set(Measured, "of", lambda _: None)],
@@ -126,9 +136,9 @@ def one(name: str, job: JobId) -> list[measures.Row]:
         return measures.measure(job, 0, (measures.OURS,), ("cold", "warm", "wrong"))
 
 
-def table(jobs: int, processes: int) -> Iterator[dict[str, Any]]:
+def table(jobs: int, processes: int, names: Iterable[str] = VARIANTS) -> Iterator[dict[str, Any]]:
     drawn = chosen(FAMILIES, jobs, None)
-    for name in VARIANTS:
+    for name in names:
         found = Parallel(processes)(delayed(one)(name, job) for job in drawn)
         yield {"variant": name, "jobs": len(drawn)} | _figures([row for rows in found for row in rows])
 
@@ -155,9 +165,10 @@ def _figures(rows: list[measures.Row]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2, help="of each family")
+    parser.add_argument("--only", nargs="+", default=[*VARIANTS], choices=[*VARIANTS], metavar="VARIANT")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
-    for row in table(arguments.jobs, arguments.processes):
+    for row in table(arguments.jobs, arguments.processes, arguments.only):
         print(json.dumps(row), flush=True)
 
 
