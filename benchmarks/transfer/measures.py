@@ -1,9 +1,9 @@
 """What is measured on one job: searches from nothing, from a model, from a wrong model, and the law of going on.
 
 Each search is one row. Warm and cold searches at a rate are handed the same noise, window by window, so that they make
-pairs. The model that a warm search starts from is that of the first study, as far as it came until it stopped. What warm
-searches at every rate leave behind is a library: from it the job is tuned at each rate again, with what was learned
-there and without it.
+pairs. The model that a warm search starts from is that of the first study, as far as it came until it stopped. What
+warm searches at every rate leave behind is a library: from it the job is tuned at each rate again, with what was
+learned there and without it.
 """
 
 from __future__ import annotations
