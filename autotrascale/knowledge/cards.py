@@ -18,9 +18,7 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Execution
 from autotrascale.domain.target import Statistic
 from autotrascale.knowledge.json_forms import digest
-from autotrascale.plan.search.benefit_model import BenefitModel
-
-NEAREST = 3  # models to start from at most: as many as a model carries along of its own ancestors
+from autotrascale.plan.search.benefit_model import ANCESTORS, BenefitModel
 
 
 @dataclass(frozen=True)
@@ -204,7 +202,7 @@ def too_far(stored: Stored, count: int) -> str:
     return f"{stored.uri}: {count} models are nearer than its rate of {rate}"
 
 
-def choose(models: Sequence[Stored], wanted: Wanted, count: int = NEAREST) -> Choice:
+def choose(models: Sequence[Stored], wanted: Wanted, count: int = ANCESTORS) -> Choice:
     fitting: list[tuple[float, Stored]] = []
     passed: list[str] = []
     newest: dict[float, Stored] = {}

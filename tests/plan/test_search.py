@@ -155,6 +155,8 @@ def test_the_family_of_sources_is_bounded_and_each_is_there_once() -> None:
     assert len(Search(LATTICE, BENEFIT, many).sources) == 7  # what was handed in is used
     grand = Search(LATTICE, BENEFIT, many[:6]).model(made, 9.0)
     assert len(Search(LATTICE, BENEFIT, [grand]).sources) == ANCESTORS
+    # What was asked for comes before what that had been built on.
+    assert [source.rate for source in Search(LATTICE, BENEFIT, [grand, many[6]]).sources[:2]] == [9.0, 7.0]
 
 
 def test_a_source_made_for_another_target_is_seen_from_this_one() -> None:

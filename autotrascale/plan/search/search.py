@@ -354,8 +354,8 @@ def placed(sizing: Sizing | None, lattice: Lattice) -> Sizing:
 
 
 def _family(models: Sequence[BenefitModel]) -> list[BenefitModel]:
-    """The source models and those they were built on, each once, the first-named first."""
-    flat = [member for model in models for member in (model.alone(), *model.ancestors)]
+    """The source models, the first-named first, and after them those they were built on, each once."""
+    flat = [*(model.alone() for model in models), *(each for model in models for each in model.ancestors)]
     # A model of the paper's kind has latencies too: what it modelled does not matter here.
     unique = {(member.rate, member.samples): member for member in flat}
     return list(unique.values())[: max(ANCESTORS, len(models))]
