@@ -24,6 +24,7 @@ TABLES = {
     "completed": rows.COMPLETED, "jobs": rows.JOBS, "plans": rows.PLANS, "patterns": rows.PATTERNS,
     "counters": rows.COUNTERS, "counts": rows.COUNTS, "progress": rows.PROGRESS, "tasks": staging.TASKS,
     "applications": rows.APPLICATIONS, "executors": rows.EXECUTORS,
+    "settings": rows.SETTINGS,
 }  # fmt: skip
 
 
@@ -138,6 +139,7 @@ def _counted(tables: dict[str, list[Row]], run: str | None, batch: int) -> list[
 def _window(run: str, tables: dict[str, list[Row]], told: Row) -> Row:
     cores = sum(row["cores"] or 0 for row in tables["executors"]) or None
     window = {"run": run, "job": told["query"] or "shop", "cores": cores, "executors": _stays(tables)}
+    window["task_cpus"] = max((row["task_cpus"] for row in tables["settings"]), default=None)
     return {**window, "marked": False, "batches": [], "roles": []}
 
 

@@ -103,6 +103,11 @@ class Log:
         info = {"Host": "h", "Total Cores": cores, "Log Urls": {}}
         self._add("SparkListenerExecutorAdded", {"Timestamp": at, "Executor ID": name, "Executor Info": info})
 
+    def configured(self, **properties: str) -> None:
+        """With dots for underscores."""
+        told = {name.replace("_", "."): value for name, value in properties.items()}
+        self._add("SparkListenerEnvironmentUpdate", {"Spark Properties": told})
+
     def executor_gone(self, name: str, at: int) -> None:
         self._add("SparkListenerExecutorRemoved", {"Timestamp": at, "Executor ID": name, "Removed Reason": "idle"})
 

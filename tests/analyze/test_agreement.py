@@ -70,7 +70,7 @@ def several(seed: int, *, filters: bool | None = None) -> tuple[Log, dict[str, T
 
 class _Executors:
     """Of half of the applications, executors come and go now and then, in a batch or between two, in order of time. Of
-    some others the log lacks its beginning."""
+    some others the log lacks its beginning. Of some, a task takes more cores than one."""
 
     def __init__(self, log: Log, chance: random.Random) -> None:
         self._log, self._chance, self._told_until = log, chance, 0
@@ -79,6 +79,8 @@ class _Executors:
             log.executor_gone(self._there.pop(), 2)
             log.executor_came("2", 3, 2)
             self._there.append("2")
+        if chance.random() < 0.3:
+            log.configured(spark_task_cpus=str(chance.randint(1, 4)), spark_app_name="shop")
         if chance.random() < 0.1:
             log.lines[:] = [line for line in log.lines if "ApplicationStart" not in line]
 
@@ -145,7 +147,7 @@ def test_the_law_is_about_something() -> None:
     assert {operator.total.records_in is None for operator in operators} == {True, False}
     assert {operator.total.useful_seconds is None for operator in operators} == {True, False}
     assert all(operator.stage_seconds is not None for operator in operators if operator.total.useful_seconds)
-    assert {snapshot.slots for snapshot in found} > {None, 3, 8}
+    assert {snapshot.slots for snapshot in found} > {None, 3, 4, 8}
 
 
 @pytest.mark.parametrize(("job", "log"), [("counting", "marked"), ("filtered", "filters")])

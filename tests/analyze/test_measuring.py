@@ -56,6 +56,7 @@ OPERATORS = [
 def row(**changes: Any) -> dict[str, Any]:
     batches = [batch(number) for number in range(10, 20)]
     window = {"run": "r", "window": 0, "log": 0, "job": "shop", "marked": True, "cores": 8, "executors": None}
+    window["task_cpus"] = None
     return {**window, "batches": batches, "tasks": TASKS, "operators": OPERATORS, **changes}
 
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from autotrascale.analyze import executors, metrics
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
-from autotrascale.analyze.slots import Stay, Stays, slots
+from autotrascale.analyze.slots import Stay, Stays, slots, task_cpus
 from autotrascale.domain.topology import Topology
-from autotrascale.monitor.eventlog.events import ApplicationStart, ExecutorChange, ExecutorInfo
+from autotrascale.monitor.eventlog.events import ApplicationStart, Environment, ExecutorChange, ExecutorInfo
 
 NAMES = ("source", "map", "sink")
 CHAIN = Topology.chain(*NAMES)
@@ -102,14 +102,17 @@ class TestSlots:
         max_size=5,
     )  # fmt: skip
 
-    @given(stays, st.integers(0, 200), st.integers(1, 50))
-    def test_they_are_known_where_nobody_comes_or_goes(self, stays: list[Stay], begin: int, length: int) -> None:
+    @given(stays, st.integers(0, 200), st.integers(1, 50), st.integers(1, 4))
+    def test_they_are_known_where_nobody_comes_or_goes(
+        self, stays: list[Stay], begin: int, length: int, task_cpus: int
+    ) -> None:
+        """No task runs on cores of two executors."""
         at_each = [
-            sum(stay.cores for stay in stays if stay.came_ms <= at < (stay.gone_ms or 1000))
+            sum(stay.cores // task_cpus for stay in stays if stay.came_ms <= at < (stay.gone_ms or 1000))
             for at in range(begin, begin + length)
         ]
         moved = any(begin < at < begin + length for stay in stays for at in (stay.came_ms, stay.gone_ms or 0))
-        assert slots(stays, begin, begin + length) == (None if moved else at_each[0] or None)
+        assert slots(stays, begin, begin + length, task_cpus) == (None if moved else at_each[0] or None)
 
     def test_a_log_without_its_beginning_may_lack_executors(self) -> None:
         stays = Stays()
@@ -119,6 +122,18 @@ class TestSlots:
         assert stays.slots(10, 20) == 4
         stays.take(ExecutorChange(30, "1"))
         assert (stays.slots(10, 30), stays.slots(10, 31), stays.slots(30, 40)) == (4, None, None)
+
+    def test_the_settings_may_come_before_the_executors_or_after_them(self) -> None:
+        come, settings = ExecutorChange(5, "1", ExecutorInfo(5)), Environment({"spark.task.cpus": "2"})
+        for order in ((come, settings), (settings, come)):
+            stays = Stays()
+            for event in (ApplicationStart("shop"), *order):
+                stays.take(event)
+            assert stays.slots(10, 20) == 2
+
+    @pytest.mark.parametrize("said", ["", "0", "-1", "many", "1.5", "9" * 5000, "²"])
+    def test_what_no_spark_takes_is_one(self, said: str) -> None:
+        assert task_cpus({"spark.task.cpus": said}) == 1
 
     def test_of_a_window_they_are_those_of_all_its_batches(self) -> None:
         def told(*each: int | None) -> int | None:

@@ -82,6 +82,12 @@ def rescaled(query: Any, partitions: int) -> Rescaled:
 
 
 @check
+def slots_are_those_of_the_executors_whatever_the_settings_call_parallelism() -> None:
+    assert spark.sparkContext.defaultParallelism == 64
+    assert client.application().slots == 4
+
+
+@check
 def what_ran_before_is_watched_and_not_moved() -> None:
     known = {query.id: query for query in client.queries()}
     assert "before attach()" in known[before.id].not_movable
@@ -519,6 +525,7 @@ if __name__ == "__main__":
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.default.parallelism", "64")  # as many programs have it: no number of slots
         .config(
             "spark.sql.streaming.stateStore.providerClass",
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",

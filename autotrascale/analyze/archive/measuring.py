@@ -30,7 +30,7 @@ def snapshot_of(row: Row, p_max: int | None = None) -> Snapshot | None:
     batches, marked = batches_of(row), bool(row["marked"])
     widest = max(stage.tasks for batch in batches for stage in batch.stages)
     # Tasks may outnumber cores and run in waves; a log without executors says nothing of cores at all.
-    most = p_max or max(row["cores"] or 1, widest)
+    most = p_max or max((row["cores"] or 1) // _task_cpus(row), widest)
     rates = metrics.source_rates(topology, batches, marked=marked)
     if rates is None:
         return None
@@ -48,10 +48,15 @@ def batches_of(row: Row) -> list[BatchFact]:
     in_order = sorted(row["batches"], key=lambda batch: (batch["started_ms"], batch["batch"]))
     tasks = tuple(TaskFact(**task) for task in row["tasks"] or ())
     stays = [Stay(**stay) for stay in row["executors"] or ()]
-    return [_batch(row["run"], batch, tasks if at == 0 else (), stays) for at, batch in enumerate(in_order)]
+    cpus = _task_cpus(row)
+    return [_batch(row["run"], batch, tasks if at == 0 else (), stays, cpus) for at, batch in enumerate(in_order)]
 
 
-def _batch(run: str, row: Row, tasks: tuple[TaskFact, ...], stays: Sequence[Stay]) -> BatchFact:
+def _task_cpus(row: Row) -> int:
+    return row["task_cpus"] or 1
+
+
+def _batch(run: str, row: Row, tasks: tuple[TaskFact, ...], stays: Sequence[Stay], task_cpus: int) -> BatchFact:
     plain = ("batch", "started_ms", "seconds", "input_records", "offered_seconds", "behind")
     return BatchFact(
         run=run,
@@ -59,7 +64,7 @@ def _batch(run: str, row: Row, tasks: tuple[TaskFact, ...], stays: Sequence[Stay
         marks={mark["key"]: _mark(mark["value"]) for mark in row["marks"] or ()},
         stages=tuple(StageFact(**stage) for stage in sorted(row["stages"], key=lambda stage: stage["stage"])),
         tasks=tasks,
-        slots=slots(stays, row["started_ms"], row["started_ms"] + row["seconds"] * 1000),
+        slots=slots(stays, row["started_ms"], row["started_ms"] + row["seconds"] * 1000, task_cpus),
     )
 
 

@@ -81,7 +81,7 @@ def read(spark: SparkSession, paths: Sequence[str], folder: str) -> Archive:
     named = record_batch([{"log": log, "log_name": name} for log, name in names.items()], batches_.NAMES)
     logs = spark.createDataFrame(pa.Table.from_batches([named]))
     batches = _kept(batches_.batches(staged, stages, logs), f"{folder}/batches")
-    executors = windows_.executors(staged.executors, staged.applications)
+    executors = windows_.executors(staged.executors, staged.applications, staged.settings)
     return Archive(folder, staged.tasks, stages, batches, executors, (*unread, *broken))
 
 

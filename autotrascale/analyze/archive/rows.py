@@ -11,6 +11,7 @@
     progress       report on a batch     see `batches`
     applications   application           log, said (its name)
     executors      coming or going       log, at, executor, cores
+    settings       application           log, task_cpus (cores that a task takes)
 
 Batches of one query differ by little but their numbers, and Spark counts on. A pattern is what is left when numbers are
 taken from the first of their kind: a month of batches has a handful, and what stages do is asked once for each.
@@ -26,8 +27,10 @@ from autotrascale.analyze.counting import passed
 from autotrascale.analyze.naming import slim
 from autotrascale.analyze.plan_tree import Stage, shuffle_of
 from autotrascale.analyze.progress import batch_of, report
+from autotrascale.analyze.slots import task_cpus
 from autotrascale.monitor.eventlog.events import (
     ApplicationStart,
+    Environment,
     ExecutionStart,
     ExecutorChange,
     JobStart,
@@ -75,6 +78,7 @@ PROGRESS: Columns = {
 }
 APPLICATIONS: Columns = {"log": "int", "said": "string"}
 EXECUTORS: Columns = {"log": "int", "at": "bigint", "executor": "string", "cores": "int"}
+SETTINGS: Columns = {"log": "int", "task_cpus": "int"}
 
 
 def characters(row: Row) -> int:
@@ -102,6 +106,10 @@ def counts(log: int, event: StageCompleted) -> list[Row]:
 
 def executor(log: int, event: ExecutorChange) -> Row:
     return log, event.at, event.executor, event.info.cores if event.info else None
+
+
+def settings(log: int, event: Environment) -> Row:
+    return log, task_cpus(event.properties)
 
 
 def application(log: int, event: ApplicationStart) -> Row:

@@ -54,6 +54,7 @@ _TABLES: dict[str, Columns] = {
     "progress": rows.PROGRESS,
     "applications": rows.APPLICATIONS,
     "executors": rows.EXECUTORS,
+    "settings": rows.SETTINGS,
 }
 _SCHEMAS = {name: arrow_schema(columns) for name, columns in _TABLES.items()}
 _NUMBERS = 2 + len(NUMBERS)  # that a task's line has
@@ -78,6 +79,7 @@ class Staged:
     progress: DataFrame
     applications: DataFrame
     executors: DataFrame
+    settings: DataFrame
 
 
 def stage(spark: SparkSession, files: Iterable[LogFile], folder: str) -> tuple[Staged, list[Report]]:
@@ -226,6 +228,8 @@ def _add_event(log: int, event: Struct, share: Share) -> None:
             share.add("applications", rows.application(log, event))
         case events.ExecutorChange():
             share.add("executors", rows.executor(log, event))
+        case events.Environment():
+            share.add("settings", rows.settings(log, event))
 
 
 def _task_batch(log: int, tasks: array[int]) -> pa.RecordBatch:

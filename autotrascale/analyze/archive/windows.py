@@ -3,6 +3,7 @@
     column                     of a window
     run, window, log, job      which
     cores                      what the executors had together at most
+    task_cpus                  how many of them a task takes
     executors                  those that were there meanwhile: cores, came_ms, gone_ms; null where the log does not
                                have its beginning
     operators                  the run's topology as it was seen: name, rank, stateful, upstream
@@ -96,9 +97,10 @@ def _topologies(placed: DataFrame) -> DataFrame:
     return operators.groupBy("run").agg(fn.sort_array(fn.collect_list(row)).alias("operators"))
 
 
-def executors(changes: DataFrame, applications: DataFrame) -> DataFrame:
+def executors(changes: DataFrame, applications: DataFrame, settings: DataFrame) -> DataFrame:
     """Of each log, from the coming and going that it tells of."""
-    return _cores(changes).join(_stays(changes, applications), "log", "left")
+    taken = settings.groupBy("log").agg(fn.max("task_cpus").alias("task_cpus"))
+    return _cores(changes).join(_stays(changes, applications), "log", "left").join(taken, "log", "left")
 
 
 def _stays(changes: DataFrame, applications: DataFrame) -> DataFrame:

@@ -42,6 +42,7 @@ from autotrascale.execute.spark.adopted.messages import (
 from autotrascale.execute.spark.causes import why
 from autotrascale.execute.spark.connection.channel import Channel, ChannelClosedError
 from autotrascale.execute.spark.executors import executor, scheduler
+from autotrascale.execute.spark.host import session
 
 
 class Executors(Protocol):
@@ -101,7 +102,7 @@ class Agent:
             master=str(context.master),
             spark_version=str(context.version),
             event_log=str(conf.get("spark.eventLog.dir", "/tmp/spark-events")) if logs else "",
-            slots=int(context.defaultParallelism),
+            slots=session.slots(context),
             lines=self._adoption.lines,
         )
 

@@ -121,7 +121,7 @@ def _choice(handle: Handle, written: Written, wish: Rescale, before: int, asked:
         asked,
         Situation(
             fenced=found.fenced, sink=found.sink, by_batches=found.by_batches, committed=found.committed,
-            slots=session.slots(written.spark), needed=before + wish.partitions, keys=found.keys,
+            slots=session.slots(written.spark.sparkContext), needed=before + wish.partitions, keys=found.keys,
         ),
     )  # fmt: skip
 

@@ -97,7 +97,7 @@ class Host:
         return Ready(
             application=str(self.spark.sparkContext.applicationId),
             spark_version=self.spark.version,
-            slots=session.slots(self.spark),
+            slots=session.slots(self.spark.sparkContext),
             job=self.job.name,
             operators=self.job.topology.operators,
             topics=self.topics.holds,

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from autotrascale.domain.errors import EngineError
@@ -26,9 +27,12 @@ def open_session(conf: Mapping[str, str], work: Path, executors_within: float) -
     return spark
 
 
-def slots(spark: SparkSession) -> int:
-    """How many tasks run at once: all cores of all executors."""
-    return int(spark.sparkContext.defaultParallelism)
+def slots(context: SparkContext) -> int:
+    """How many tasks run at once, on all executors: what Spark shows people of each. Its `defaultParallelism` is what
+    `spark.default.parallelism` says, where that is set, and knows nothing of tasks that take several cores."""
+    listed: Any = context._jsc.sc().statusStore().executorList(True)  # those that are there
+    found = sum(int(listed.apply(i).maxTasks()) for i in range(listed.size()))
+    return found or int(context.defaultParallelism)
 
 
 def _await_executors(spark: SparkSession, master: str, seconds: float) -> None:
