@@ -81,7 +81,6 @@ def _set(module: Any, name: str, value: Any) -> Any:
 
 
 _NOTHING = {
-    "growth": (-9.0, 0.01),
     "contention": (-9.0, 0.01),
     "crowding": (-9.0, 0.01),
     "tasks": (-9.0, 0.01),
@@ -95,8 +94,6 @@ VARIANTS: dict[str, list[Any]] = {
         _set(surrogate, "AMPLITUDE", 0.4), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.4),
     ],
     "nothing grows with more instances": [_without(_NOTHING)],
-    "shares in the latency as in the work": [_without({"share": (0.0, 0.01)})],
-    "all operators grow alike": [_without({"growth": (0.0, 0.01)})],
     "nothing grows with the total": [_without({"crowding": (-9.0, 0.01)})],
     "tasks cost nothing by themselves": [_without({"tasks": (-9.0, 0.01)})],
     "channels cost nothing": [_without({"pairs": (-9.0, 0.01)})],
@@ -104,16 +101,10 @@ VARIANTS: dict[str, list[Any]] = {
     "the rate shifts nothing": [_without({"rate": (0.0, 0.001)})],
     "waiting as it is in theory": [_without({"waiting": (0.0, 0.01), "apart": (-0.8, 0.01)})],
     "no process beside the physics": [_set(surrogate, "AMPLITUDE", 0.01), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.01)],
-    "a process of twice the amplitude": [_set(surrogate, "AMPLITUDE", 0.3), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.2)],
-    "the process as large for every kind of job": [
-        _set(surrogate, "AMPLITUDE_OF_TIMED", surrogate.AMPLITUDE_OF_BATCHES),
-        _set(surrogate, "AMPLITUDE", surrogate.AMPLITUDE_OF_BATCHES),
-    ],
+    "a process of twice the amplitude": [_set(surrogate, "AMPLITUDE", 0.4), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.2)],
     "effects fade twice as fast": [_set(surrogate, "LENGTH", 0.75)],
-    "no doubt from distance in rate": [_set(surrogate, "FAR", 0.0)],
     "runs tell latencies alone": [_set(Measured, "of", lambda _: None)],
     "loads as the physics has them": [_set(measured_loads, "SPREAD", 1e-9)],
-    "batches as unexplained as pipelines": [_set(surrogate, "AMPLITUDE_OF_BATCHES", 0.15)],
     "an operator adds to the latency as to the work": [_set(Sizing, "service", ())],
     "noise is what it was said to be": [_set(surrogate, "MOST_OFF", 1.0)],
     "two windows of a configuration at most": [_set(search, "WINDOWS", 2)],

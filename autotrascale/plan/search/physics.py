@@ -7,7 +7,7 @@ other. With its derivatives it is the mean of the surrogate's process, and doubt
     k, k', K  parallelism, floor, and Σ k_i / Σ k'_i
     q         the rate, over the present one
     load_i    instances that i needs at the floor and the present rate, times e^{e_i}            as measured
-    g_i       what its useful time grows by: (1 − p_i + p_i k_i/k'_i) (1 − P + P K)               p, P small
+    g_i       what its useful time grows by: (1 − p + p k_i/k'_i) (1 − P + P K)                   p, P small
     δ_i, n    what is known of loads beyond that (`measured_loads`); slots, where known           measured
     ρ_i       q · load_i · g_i / k_i, the share of its time that an instance of i is busy
     c, κ      level of log latency; what it gains for each e-fold of the rate                     κ near 0
@@ -15,23 +15,22 @@ other. With its derivatives it is the mean of the surrogate's process, and doubt
     o, a      what a batch costs beside its operators; latency over the time of a batch           a near 1.5
     s_i       what a record takes of an instance of i, over the sum of that along its way             as measured
     D, C_i    operators on the longest way; channels into i, over those on the longest way at the floor
-    a_i       log of what i adds to the latency, over what its s_i says
     w, u      weight of waiting; u → 0: one queue for all instances of an operator, → 1: one for each
 
 Pipelined (Sakasegawa's M/M/k where u = 0, k queues where u = 1):
 
-    m = c + κ ln q + ln[ e^t K + Σ_way ( e^f / D + e^c' C_i + e^{a_i} g_i s_i (1 + e^w W_i) ) ]
+    m = c + κ ln q + ln[ e^t K + Σ_way ( e^f / D + e^c' C_i + g_i s_i (1 + e^w W_i) ) ]
     W_i = ρ_i^{(1−u)(√(2(k_i+1)) − 1) + u} / (k_i^{1−u} (1 − ρ_i))
 
 Micro-batches, whose stages take turns and whose partitions cost something each:
 
-    m = c + κ ln q + ln[ e^f + (1/N) Σ_i e^{a_i} k_i/k'_i ] − ln(1 − Σ_i ⌈k_i/n⌉ ρ_i)
-    o = e^{c − ln a} [ e^f + (1/N) Σ_i e^{a_i} k_i/k'_i ]
+    m = c + κ ln q + ln[ e^f + (1/N) Σ_i k_i/k'_i ] − ln(1 − Σ_i ⌈k_i/n⌉ ρ_i)
+    o = e^{c − ln a} [ e^f + (1/N) Σ_i k_i/k'_i ]
 
-Everywhere load_i stands for load_i e^{δ_i}. The logit of p_i is a number of the whole job, for a machine that gets
-slower does so for all of it, and one of the operator. p, P and u lie in (0, 1), and β holds their logits: more of them
-never make an operator's work less. Beyond saturation 1 − ρ is bent so that it stays above zero: what cannot keep up is
-very late, and the more so the more it lacks.
+Everywhere load_i stands for load_i e^{δ_i}. p, P and u lie in (0, 1), and β holds their logits: more of them never make
+an operator's work less. They are of the whole job, for a machine that gets slower does so for all of it. Beyond
+saturation 1 − ρ is bent so that it stays above zero: what cannot keep up is very late, and the more so the more it
+lacks.
 """
 
 from __future__ import annotations
@@ -59,11 +58,11 @@ MEASURED, GUESSED = 0.15, 0.35  # spread of e: of loads that a window measured, 
 LEAST_SERVICE = 1e-6  # of what a record takes on its way: less cannot be told from nothing
 LEAST_OVERHEAD, MOST_OVERHEAD = 0.05, 0.95  # a batch whose overhead nobody measured has some, and does some work
 
-# Median and spread of the numbers in β, those that come once for each operator first. They are near to what
+# Median and spread of the numbers in β, the one that comes for each operator first. They are near to what
 # `experiments/search_choices/priors.py` finds on many simulated jobs. Where they are narrower (crowding, rate), wider
 # ones made starts from a model of another rate worse (`benchmarks/transfer_bench.py`).
 Prior = tuple[float, float]
-EACH: Mapping[str, Prior] = {"load": (0.0, MEASURED), "growth": (0.0, 0.8), "share": (0.0, 0.7)}
+EACH: Mapping[str, Prior] = {"load": (0.0, MEASURED)}
 ONCE: Mapping[str, Prior] = {
     "contention": (-2.4, 1.3), "crowding": (-4.0, 1.5), "level": (0.0, 3.0), "rate": (0.0, 0.1),
 }  # fmt: skip
@@ -72,7 +71,7 @@ PIPELINED: Mapping[str, Prior] = {
 }  # fmt: skip
 # Of these, where it is known what a record takes of each operator, which is what it waits for too. Of 79 pipelined jobs
 # seen (`benchmarks/transfer_bench.py --jobs 10`) 85 % then stop within five runs, and with the priors above 78 %.
-TIMED: Mapping[str, Prior] = {"share": (0.0, 0.2), "always": (-0.3, 1.0), "waiting": (0.0, 0.5), "apart": (0.0, 4.0)}
+TIMED: Mapping[str, Prior] = {"always": (-0.3, 1.0), "waiting": (0.0, 0.5), "apart": (0.0, 4.0)}
 BATCHES: Mapping[str, Prior] = {"fixed": (1.0, 1.0), "ratio": (math.log(1.5), 0.1)}
 MIXED: Prior = (0.5, 0.35)  # weight of the pipelined picture where nobody knows which one holds
 
@@ -142,7 +141,7 @@ class Physics:
     def busier(self) -> NDArray[np.bool_]:
         """Which numbers of β make operators busier, the larger they are, and so only ever add to the latency."""
         found = np.zeros(len(self.centre), dtype=bool)
-        for name in ("load", "growth", "contention", "crowding"):
+        for name in ("load", "contention", "crowding"):
             found[self.places[name]] = True
         return found
 
@@ -157,8 +156,7 @@ class Physics:
         at, operators, growth = self.places, np.arange(len(self.floor)), self._growth(ks, beta)
         rows = np.zeros((len(ks), len(self.floor), len(beta)))
         rows[:, operators, at["load"].start + operators] = 1.0
-        rows[:, operators, at["growth"].start + operators] = growth.by_growth
-        rows[:, :, at["contention"].start] = growth.by_growth
+        rows[:, :, at["contention"].start] = growth.by_contention
         rows[:, :, at["crowding"].start] = growth.by_crowding
         return self._loaded(log_q, beta, growth.both + self._waves(ks)), rows
 
@@ -225,7 +223,7 @@ class Physics:
         spare, steepness = _spare(rho)
         pooled = np.sqrt(2 * (k + 1)) - 1
         wait = waiting + (1 - apart) * (pooled * log_rho - log_k) + apart * log_rho - spare
-        served = beta[at["share"]] + grown + np.log(self.service)
+        served = grown + np.log(self.service)
         # From the largest: what waits at a saturated operator is beyond what numbers hold.
         largest = np.maximum(np.maximum(served, served + wait).max(axis=1, keepdims=True), max(always, tasks, pairs))
         served, waited = np.exp(served - largest), np.exp(served + wait - largest)
@@ -242,10 +240,8 @@ class Physics:
             busier = slower * ((1 - apart) * pooled + apart + rho * steepness)  # ∂/∂ log load, through ρ
             slope = np.zeros((len(k), len(beta)))
             slope[:, at["load"]] = busier
-            slope[:, at["growth"]] = (busier + both) * growth.by_growth
-            slope[:, at["contention"].start] = ((busier + both) * growth.by_growth).sum(axis=1)
+            slope[:, at["contention"].start] = ((busier + both) * growth.by_contention).sum(axis=1)
             slope[:, at["crowding"].start] = ((busier + both) * growth.by_crowding).sum(axis=1)
-            slope[:, at["share"]] = both
             slope[:, at["always"].start] = (fixed * share).sum(axis=1)
             slope[:, at["tasks"].start] = each / whole
             slope[:, at["pairs"].start] = (shuffled * share).sum(axis=1)
@@ -275,17 +271,14 @@ class Physics:
         rho = np.exp(load) / k
         spare, steepness = _spare(rho.sum(axis=1))
         fixed = np.exp(float(beta[at["fixed"]][0]))
-        each = np.exp(beta[at["share"]]) * growth.own / len(self.floor)
-        whole = fixed + each.sum(axis=1)
+        whole = fixed + growth.own.mean(axis=1)
 
         def slopes() -> tuple[Floats, Floats]:
             busier = rho * steepness[:, None]
             slope = np.zeros((len(k), len(beta)))
             slope[:, at["load"]] = busier
-            slope[:, at["growth"]] = busier * growth.by_growth
-            slope[:, at["contention"].start] = (busier * growth.by_growth).sum(axis=1)
+            slope[:, at["contention"].start] = (busier * growth.by_contention).sum(axis=1)
             slope[:, at["crowding"].start] = (busier * growth.by_crowding).sum(axis=1)
-            slope[:, at["share"]] = each / whole[:, None]
             slope[:, at["fixed"].start] = fixed / whole
             return slope, busier
 
@@ -295,30 +288,28 @@ class Physics:
         """ln(o / l_t), what a batch costs beside its operators, and its derivatives."""
         at, (own, _) = self.places, self._relative(ks)
         fixed = np.exp(float(beta[at["fixed"]][0]))
-        each = np.exp(beta[at["share"]]) * own / len(self.floor)
-        whole = fixed + each.sum(axis=1)
+        whole = fixed + own.mean(axis=1)
         slope = np.zeros((len(ks), len(beta)))
         slope[:, at["level"].start] = 1.0
-        slope[:, at["share"]] = each / whole[:, None]
         slope[:, at["fixed"].start] = fixed / whole
         slope[:, at["ratio"].start] = -1.0
         return np.log(whole) + beta[at["level"]] - beta[at["ratio"]], slope
 
     def _growth(self, ks: Floats, beta: Floats) -> _Growth:
         own, total = self._relative(ks)
-        grown, by_growth = _grown(own, beta[self.places["growth"]] + beta[self.places["contention"]])
+        grown, by_contention = _grown(own, beta[self.places["contention"]])
         crowded, by_crowding = _grown(total, beta[self.places["crowding"]])
-        return _Growth(own, total, grown + crowded, by_growth, by_crowding)
+        return _Growth(own, total, grown + crowded, by_contention, by_crowding)
 
 
 @dataclass(frozen=True, eq=False)
 class _Growth:
-    """k_i/k'_i, K, ln g_i, and its derivatives by the logits of p_i and of P."""
+    """k_i/k'_i, K, ln g_i, and its derivatives by the logits of p and of P."""
 
     own: Floats
     total: Floats
     both: Floats
-    by_growth: Floats
+    by_contention: Floats
     by_crowding: Floats
 
 

@@ -6,9 +6,8 @@
             with them the speed of the machine in each other session (see `measured_loads`)
     δ       what measured loads are beyond the physics; e_i = ∂m/∂ log load_i              (T, N)
     φ       log(k_i / load_i) at the rate of the run, and the log of that rate             (T, N + 1)
-    κ       covariance of what m leaves: A² M(‖φ − φ'‖ / L), and D_s² + d² more within source s,
-            and Σ_i e_i e_i' cov(δ_i, δ_i')
-    d       doubt that comes with distance: FAR for each e-fold between the rates
+    κ       covariance of what m leaves: A² M(‖φ − φ'‖ / L), and D_s² more within source s, and
+            Σ_i e_i e_i' cov(δ_i, δ_i')
     ν, f    relative noise of a reading, learned; of a measured cost of a batch beside its operators
     μ, σ    posterior of the true y, without the noise of a reading                        (n,)
 
@@ -48,13 +47,8 @@ from autotrascale.plan.search.physics import MEASURED, Physics
 
 Floats = NDArray[np.float64]
 
-AMPLITUDE, LENGTH = 0.15, 1.5  # A, L
-AMPLITUDE_OF_TIMED = 0.1  # A, where it is known what a record takes of each operator
-# A, where it was measured how long stages last and what a batch costs beside them: then the physics is hardly more than
-# adding up.
-AMPLITUDE_OF_BATCHES = 0.06
-# d: without it 57 % of 118 warm starts were accepted at their first run, with it 59 % (`search_choices.run --jobs 4`).
-FAR = 0.1
+AMPLITUDE, LENGTH = 0.2, 1.5  # A, L
+AMPLITUDE_OF_TIMED = 0.1  # A, where windows measured what a record takes of each operator, or a batch beside them
 
 # A log ratio beyond which, either way, no clock could show the latency; a doubt that is none about which.
 LATEST, MOST_DOUBT = 50.0, 20.0
@@ -214,14 +208,12 @@ def _evidence_alone(source: Readings, noise: float) -> float:
 def _fit(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt], noise: float) -> Posterior:
     expectation = Expectation(physics, gathered(physics, parts, [0.0, *doubts]))
     data = expectation.data
-    usual = AMPLITUDE_OF_TIMED if physics.timed and physics.execution == "pipelined" else AMPLITUDE
-    amplitude = AMPLITUDE_OF_BATCHES if len(data.log_fixed) else usual
     phi = features(physics, data.ks, data.log_q)
+    amplitude = AMPLITUDE_OF_TIMED if physics.timed or len(data.log_fixed) else AMPLITUDE
     covariance = amplitude**2 * _matern(phi, phi) + np.diag(noise**2 * data.weight)
     for s, doubt in enumerate(doubts, start=1):
         same = data.session == s
-        far = FAR * float(data.log_q[same].mean()) if same.any() else 0.0
-        covariance += ((doubt or 0.0) ** 2 + far**2) * np.outer(same, same)
+        covariance += (doubt or 0.0) ** 2 * np.outer(same, same)
     at_runs = int(data.ks.max(initial=1))
     left = at(data.loads.left(at_runs, data.ks), data.ks, at_runs)
     beta = expectation.centre
