@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,6 +96,23 @@ def test_a_table_is_read_at_the_parallelism_or_close_to_it_and_stays_small(most:
     found = float(at(grid[None, :], np.array([[float(k)]]), most)[0, 0])
     assert found == k if most <= FINEST else abs(math.log(found / k)) < 0.1 * math.log(most) / math.log(FINEST)
     assert len(grid) <= max(FINEST, 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    FLOORS, st.sampled_from(EXECUTIONS), st.integers(0, 10_000), st.booleans(), st.floats(0.02, 2.0), st.integers(1, 6)
+)
+def test_who_has_the_very_same_window_is_the_same_job_whatever_that_said_of_costs(
+    floor: list[int], execution: Execution, seed: int, timed: bool, fixed: float, runs: int
+) -> None:
+    """A model keeps a sizing in short: what its own window contradicts counts against both, or none."""
+    sizing = replace(_sizing(floor, execution, None, timed), fixed_seconds=fixed)
+    made = _readings(sizing, np.random.default_rng(seed), runs)
+    moved = surrogate.fit(Readings(sizing), [replace(made, sizing=sizing.in_short(sizing.rate))])
+    assert moved.doubts == (0.0,)
+    ks = np.asarray(floor) + np.arange(4)[:, None]
+    for one, other in zip(surrogate.fit(made).log_ratio(ks), moved.log_ratio(ks), strict=True):
+        assert np.allclose(one, other, atol=1e-3)
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)

@@ -78,6 +78,11 @@ class Readings:
         yield from told
 
     @property
+    def tells_costs(self) -> bool:
+        """Whether any window measured what a batch costs beside its operators."""
+        return any(said.fixed is not None for _, _, said, _ in self.windows)
+
+    @property
     def _said(self) -> tuple[Measured | None, ...]:
         return self.measured or (None,) * len(self.ks)
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -162,25 +162,28 @@ class Posterior:
 def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0.05) -> Posterior:
     """The posterior after the runs, each source in turn with the doubt that the evidence gives it. `noise` as it was
     said to be; what windows at one configuration show of it counts too, of sources that are this job's."""
+    # A model keeps its sizing in short. What the very same window said beside, it says of that session too.
+    sources = [replace(each, sizing=present.sizing) if each.shares_window_of(present) else each for each in sources]
     own = [source for source in sources if source.shares_window_of(present)]
     said, noise = noise, learned_noise(noise, [present, *own])
     parts = [present, *sources]
     physics = Physics.of(present.sizing)
+    amplitude = AMPLITUDE_OF_TIMED if physics.timed or any(part.tells_costs for part in parts) else AMPLITUDE
     doubts: list[Doubt] = [0.0] * len(sources)
-    best = _fit(physics, parts, doubts, noise)
+    best = _fit(physics, parts, doubts, noise, amplitude)
     for s, source in enumerate(sources):
         weighed = []
         for doubt, price in DOUBTS:
             if doubt and source.shares_window_of(present):
                 continue  # one's own, or told of another job by mistake: there is nothing between
             tried = [*doubts[:s], doubt, *doubts[s + 1 :]]
-            fitted = best if tried == doubts else _fit(physics, parts, tried, noise)
-            apart = _evidence_alone(source, noise) if doubt is None else 0.0
+            fitted = best if tried == doubts else _fit(physics, parts, tried, noise, amplitude)
+            apart = _evidence_alone(source, noise, amplitude) if doubt is None else 0.0
             weighed.append((fitted.evidence + apart - price, -price, tried, fitted))
         _, _, doubts, best = max(weighed, key=lambda each: each[:2])
     theirs = [source for source, doubt in zip(sources, doubts, strict=True) if doubt is not None]
     known = learned_noise(said, [present, *theirs])
-    return best if known == noise else _fit(physics, parts, doubts, known)
+    return best if known == noise else _fit(physics, parts, doubts, known, amplitude)
 
 
 def learned_noise(said: float, parts: Sequence[Readings]) -> float:
@@ -198,18 +201,19 @@ def learned_noise(said: float, parts: Sequence[Readings]) -> float:
 
 
 @lru_cache(maxsize=64)
-def _evidence_alone(source: Readings, noise: float) -> float:
-    """Of a source as a job of its own. The loads that its physics starts from are no evidence for it: those of another
-    job may be any."""
-    found = _fit(Physics.of(source.sizing), [source], [], noise).evidence
+def _evidence_alone(source: Readings, noise: float, amplitude: float) -> float:
+    """Of a source as a job of its own, with as much left unexplained as where it is not: else what its sizing does not
+    hold would be evidence. The loads that its physics starts from are none: those of another job may be any."""
+    found = _fit(Physics.of(source.sizing), [source], [], noise, amplitude).evidence
     return found - len(source.floor) * float(np.log(OTHER / np.hypot(MEASURED, ERROR))) * source.sizing.measured
 
 
-def _fit(physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt], noise: float) -> Posterior:
+def _fit(
+    physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt], noise: float, amplitude: float
+) -> Posterior:
     expectation = Expectation(physics, gathered(physics, parts, [0.0, *doubts]))
     data = expectation.data
     phi = features(physics, data.ks, data.log_q)
-    amplitude = AMPLITUDE_OF_TIMED if physics.timed or len(data.log_fixed) else AMPLITUDE
     covariance = amplitude**2 * _matern(phi, phi) + np.diag(noise**2 * data.weight)
     for s, doubt in enumerate(doubts, start=1):
         same = data.session == s
