@@ -39,8 +39,8 @@ def fitted(job: JobId) -> dict[str, Any] | None:
     parts = [part for factor in FACTORS if (case := problem.at_rate(factor)) and (part := _readings(case))]
     if not parts:
         return None
-    with mock.patch.object(surrogate, "AMPLITUDE", AMPLITUDE), mock.patch.object(surrogate, "STEPS", 200), \
-            mock.patch.object(surrogate, "DOUBTS", ((0.0, 0.0),)):  # fmt: skip
+    patched = {"AMPLITUDE": AMPLITUDE, "AMPLITUDE_OF_TIMED": AMPLITUDE, "STEPS": 200, "DOUBTS": ((0.0, 0.0),)}
+    with mock.patch.multiple(surrogate, **patched):
         posterior = surrogate.fit(parts[0], parts[1:], noise=NOISE)
     numbers_only = posterior.beta[: len(posterior.physics.centre)]
     expected, _, _ = posterior.physics.latency(posterior.data.ks, posterior.data.log_q, numbers_only)
