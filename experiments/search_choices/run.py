@@ -15,6 +15,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -27,6 +28,7 @@ from autotrascale.plan.search.bootstrap import bootstrap_set
 from autotrascale.plan.search.physics import Physics
 from autotrascale.plan.search.runs import Measured
 from autotrascale.plan.search.search import Search
+from autotrascale.plan.search.study import SearchSettings
 from autotrascale.plan.sizing.sizing import Sizing
 from benchmarks.transfer import measures
 from benchmarks.transfer.jobs import FAMILIES, JobId, chosen
@@ -34,6 +36,7 @@ from benchmarks.transfer.jobs import FAMILIES, JobId, chosen
 RATES = (0.7, 1.4)
 BUDGET = 20
 
+_SURER = SearchSettings(confidence=0.985)
 _LATENCY, _PRIORS, _PROPOSE = Physics.latency, Physics.priors, Search.propose
 
 
@@ -114,6 +117,7 @@ VARIANTS: dict[str, list[Any]] = {
     "acceptance is worth half as much": [_set(search, "EPSILON", search.EPSILON / 2)],
     "acceptance is worth twice as much": [_set(search, "EPSILON", search.EPSILON * 2)],
     "a warm run asks for more": [_set(search, "EPSILON_WARM", search.EPSILON_WARM * 5)],
+    "accepted with 98.5 % confidence": [_set(measures, "study_of", partial(measures.study_of, settings=_SURER))],
     "the paper's bootstrap set first": [_set(Search, "propose", _bootstrap_first)],
     "gain without √P": [_set(Search, "_gain", _plain_gain)],
 }  # fmt: skip
