@@ -137,9 +137,10 @@ def _counted(tables: dict[str, list[Row]], run: str | None, batch: int) -> list[
 
 
 def _window(run: str, tables: dict[str, list[Row]], told: Row) -> Row:
-    cores = sum(row["cores"] or 0 for row in tables["executors"]) or None
-    window = {"run": run, "job": told["query"] or "shop", "cores": cores, "executors": _stays(tables)}
-    window["task_cpus"] = max((row["task_cpus"] for row in tables["settings"]), default=None)
+    task_cpus = max((row["task_cpus"] for row in tables["settings"]), default=None)
+    slots = sum((row["cores"] or 0) // (task_cpus or 1) for row in tables["executors"]) or None
+    window = {"run": run, "job": told["query"] or "shop", "slots": slots, "executors": _stays(tables)}
+    window["task_cpus"] = task_cpus
     return {**window, "marked": False, "batches": [], "roles": []}
 
 

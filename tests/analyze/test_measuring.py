@@ -55,7 +55,7 @@ OPERATORS = [
 
 def row(**changes: Any) -> dict[str, Any]:
     batches = [batch(number) for number in range(10, 20)]
-    window = {"run": "r", "window": 0, "log": 0, "job": "shop", "marked": True, "cores": 8, "executors": None}
+    window = {"run": "r", "window": 0, "log": 0, "job": "shop", "marked": True, "slots": 8, "executors": None}
     window["task_cpus"] = None
     return {**window, "batches": batches, "tasks": TASKS, "operators": OPERATORS, **changes}
 
@@ -122,7 +122,7 @@ def test_without_marks_the_tasks_own_counts_stand() -> None:
 
 def test_a_query_that_is_no_stream_offers_what_it_read() -> None:
     batches = [batch(10, marks=None, input_records=None, offered_seconds=None)]
-    snapshot = snapshot_of(row(batches=batches, marked=False, cores=None))
+    snapshot = snapshot_of(row(batches=batches, marked=False, slots=None))
     assert snapshot.source_rates == {"source": 1000.0}
     assert snapshot.throughput == 1000.0
     assert snapshot.p_max == 2

@@ -15,7 +15,7 @@ from record import BATCHES, LOGS, PARALLELISM, ROWS, TOPOLOGY
 from autotrascale.analyze import metrics
 from autotrascale.analyze.archive.pipeline import Archive, read
 from autotrascale.analyze.archive.snapshots import Measured, as_dict, instances, last_of_each_job, measured, operators
-from autotrascale.analyze.archive.windows import cut
+from autotrascale.analyze.archive.windows import cut, executors
 from autotrascale.analyze.facts import BatchFact
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
@@ -266,3 +266,14 @@ def test_windows_end_with_the_run(spark: SparkSession, seconds: float | None, nu
     table = spark.createDataFrame(batches, "run string, started_ms bigint, seconds double")
     rows = cut(table, seconds).where("run = 'a'").orderBy("started_ms").collect()
     assert [row["window"] for row in rows] == numbers
+
+
+def test_slots_are_counted_executor_by_executor(spark: SparkSession) -> None:
+    """No task runs on cores of two: of 3 cores each, with 2 for a task, one slot each; and who goes takes it along."""
+    came = [(log, at, str(at), 3) for log in (0, 1) for at in (1, 2, 5)]
+    gone = [(log, 4, "1", None) for log in (0, 1)]
+    changes = spark.createDataFrame([*came, *gone], "log int, at bigint, executor string, cores int")
+    applications = spark.createDataFrame([(0, "a"), (1, "b")], "log int, said string")
+    settings = spark.createDataFrame([(1, 2)], "log int, task_cpus int")
+    found = {row["log"]: row["slots"] for row in executors(changes, applications, settings).collect()}
+    assert found == {0: 6, 1: 2}

@@ -29,8 +29,8 @@ def snapshot_of(row: Row, p_max: int | None = None) -> Snapshot | None:
     )
     batches, marked = batches_of(row), bool(row["marked"])
     widest = max(stage.tasks for batch in batches for stage in batch.stages)
-    # Tasks may outnumber cores and run in waves; a log without executors says nothing of cores at all.
-    most = p_max or max((row["cores"] or 1) // _task_cpus(row), widest)
+    # Tasks may outnumber slots and run in waves; a log without executors says nothing of slots at all.
+    most = p_max or max(row["slots"] or 1, widest)
     rates = metrics.source_rates(topology, batches, marked=marked)
     if rates is None:
         return None

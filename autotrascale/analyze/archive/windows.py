@@ -2,8 +2,8 @@
 
     column                     of a window
     run, window, log, job      which
-    cores                      what the executors had together at most
-    task_cpus                  how many of them a task takes
+    slots                      how many tasks all executors together could run at once, at most
+    task_cpus                  cores that a task takes
     executors                  those that were there meanwhile: cores, came_ms, gone_ms; null where the log does not
                                have its beginning
     operators                  the run's topology as it was seen: name, rank, stateful, upstream
@@ -100,7 +100,8 @@ def _topologies(placed: DataFrame) -> DataFrame:
 def executors(changes: DataFrame, applications: DataFrame, settings: DataFrame) -> DataFrame:
     """Of each log, from the coming and going that it tells of."""
     taken = settings.groupBy("log").agg(fn.max("task_cpus").alias("task_cpus"))
-    return _cores(changes).join(_stays(changes, applications), "log", "left").join(taken, "log", "left")
+    changes = changes.join(taken, "log", "left")
+    return _slots(changes).join(_stays(changes, applications), "log", "left").join(taken, "log", "left")
 
 
 def _stays(changes: DataFrame, applications: DataFrame) -> DataFrame:
@@ -115,14 +116,15 @@ def _stays(changes: DataFrame, applications: DataFrame) -> DataFrame:
     return of_logs.join(applications.select("log").distinct(), "log")
 
 
-def _cores(executors: DataFrame) -> DataFrame:
-    """The most cores that the executors of each log had at one time."""
+def _slots(executors: DataFrame) -> DataFrame:
+    """The most tasks that the executors of each log could run at one time: none runs on cores of two."""
     own = Window.partitionBy("log", "executor")
-    cores = fn.coalesce("cores", -fn.max("cores").over(own))
-    running = Window.partitionBy("log").orderBy("at", "cores")
+    each = fn.floor(fn.max("cores").over(own) / fn.coalesce("task_cpus", fn.lit(1)))
+    slots = fn.when(fn.col("cores").isNull(), -each).otherwise(each)
+    running = Window.partitionBy("log").orderBy("at", "slots")
     return (
-        executors.withColumn("cores", cores)
-        .withColumn("running", fn.sum("cores").over(running))
+        executors.withColumn("slots", slots)
+        .withColumn("running", fn.sum("slots").over(running))
         .groupBy("log")
-        .agg(fn.max("running").alias("cores"))
+        .agg(fn.max("running").alias("slots"))
     )
