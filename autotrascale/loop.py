@@ -62,13 +62,22 @@ class Loop:
     """One job, kept until `seconds` of its time are over, or for ever; the job stays open, it is the caller's."""
 
     def __init__(
-        self, live: LiveJob, rules: Rules, *, initial: Parallelism, state: State | None = None,
-        journal: Journal | None = None, library: Library | None = None, report: Report = lambda _, __: None,
-        services: Callable[[], Mapping[str, float]] = dict, slots_left: Callable[[], int | None] = lambda: None,
-        seen: Callable[[Snapshot], None] = lambda _: None, check_ours: Callable[[bool], None] = lambda _: None,
+        self,
+        live: LiveJob,
+        rules: Rules,
+        *,
+        initial: Parallelism,
+        state: State | None = None,
+        journal: Journal | None = None,
+        library: Library | None = None,
+        report: Report = lambda _, __: None,
+        services: Callable[[], Mapping[str, float]] = dict,
+        slots_left: Callable[[], int | None] = lambda: None,
+        seen: Callable[[Snapshot], None] = lambda _: None,
+        check_ours: Callable[[bool], None] = lambda _: None,
         orders: Callable[[int], tuple[Order, ...]] = lambda _: (),
         rescaling: Callable[[], AbstractContextManager[object]] = nullcontext,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.live, self.initial, self.state = live, initial, state or State()
         rules = rules if rules.topology is not None else replace(rules, topology=live.topology)
         self.rules = rules if rules.p_max is not None else replace(rules, p_max=live.p_max)

@@ -99,9 +99,12 @@ def check_size(data: object, place: str, most_values: int = MOST_VALUES) -> None
     except _TooDeepError:
         raise _too_deep(place) from None
     except _NumberError as error:
-        raise InputError(f"{place}: {'.'.join(reversed(error.path))}", f"is 0 or between {checks.SMALLEST:g} and"
-                         f" {checks.LARGEST:g} in size, as all that is measured", seen=error.seen,
-                         remedy="check its unit") from None  # fmt: skip
+        raise InputError(
+            f"{place}: {'.'.join(reversed(error.path))}",
+            f"is 0 or between {checks.SMALLEST:g} and {checks.LARGEST:g} in size, as all that is measured",
+            seen=error.seen,
+            remedy="check its unit",
+        ) from None
 
 
 def validate(data: object, kind: type[T], *, place: str) -> T:

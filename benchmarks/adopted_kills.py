@@ -114,8 +114,13 @@ def _last_life(exhibit: Exhibit, number: int, java: str, how: How) -> int | None
 
 def _life(exhibit: Exhibit, number: int, java: str, how: How) -> Program:
     slots = 2 if how == "in-place" else 8  # room for both
-    return Program.start(understood(exhibit.command), exhibit.folder / f"life-{number}", apply=True, rescale=how,
-                         environment=_environment(java, slots))  # fmt: skip
+    return Program.start(
+        understood(exhibit.command),
+        exhibit.folder / f"life-{number}",
+        apply=True,
+        rescale=how,
+        environment=_environment(java, slots),
+    )
 
 
 def _environment(java: str, slots: int) -> dict[str, str]:

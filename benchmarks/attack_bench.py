@@ -55,9 +55,11 @@ LIMITS = {"healthz_p99_ms": 200.0, "server_errors": 0, "log_reading_mb": 1024.0,
 
 def figures(requests: int = REQUESTS, idle: int = IDLE, seed: int = SEED, size: int = SIZE) -> dict[str, object]:
     return {
-        "limits": LIMITS, "service": service(requests, idle, seed), "event_logs": event_logs(size),
+        "limits": LIMITS,
+        "service": service(requests, idle, seed),
+        "event_logs": event_logs(size),
         "bad_inputs": bad_inputs(),
-    }  # fmt: skip
+    }
 
 
 # --- the service ---------------------------------------------------------------------------------------------------
@@ -78,12 +80,17 @@ def service(requests: int, idle: int, seed: int) -> dict[str, object]:
             took, ready = time.monotonic() - began, _ready_seconds(running) - ready
             running.alive()
             return {
-                "seed": seed, **told, "seconds": round(took, 1), "load_before": before,
-                "load_after": os.getloadavg()[0], "loop_ready_but_not_run_share": round(ready / took, 3),
+                "seed": seed,
+                **told,
+                "seconds": round(took, 1),
+                "load_before": before,
+                "load_after": os.getloadavg()[0],
+                "loop_ready_but_not_run_share": round(ready / took, 3),
                 "server_resident_mb": _resident(running),
-                "log_bytes": running.log.stat().st_size, "healthz_quiet": quiet,
+                "log_bytes": running.log.stat().st_size,
+                "healthz_quiet": quiet,
                 "healthz_attacked": attacked,
-            }  # fmt: skip
+            }
 
 
 def _prepare(base: str) -> None:
@@ -114,8 +121,12 @@ def _attacked(base: str, requests: int, idle: int, seed: int) -> dict[str, objec
         for status in crowd.map(ask, attacks.requests(seed, requests, "small")):
             counts[f"{status // 100}xx" if status else "let go"] += 1
         assert slow.is_alive()
-    return {"requests": requests, "slow_connections": idle, "answers": dict(sorted(counts.items())),
-            "server_errors": counts["5xx"]}  # fmt: skip
+    return {
+        "requests": requests,
+        "slow_connections": idle,
+        "answers": dict(sorted(counts.items())),
+        "server_errors": counts["5xx"],
+    }
 
 
 def _slow_clients(base: str, count: int, ended: Event) -> None:
@@ -172,9 +183,12 @@ def _watched(base: str, action: Any) -> dict[str, object]:
     watcher.join()
     ordered = sorted(took)
     return {
-        "asked": len(ordered), "not_200": wrong, "p50_ms": round(ordered[len(ordered) // 2] * 1000, 1),
-        "p99_ms": round(ordered[int(len(ordered) * 0.99)] * 1000, 1), "longest_ms": round(ordered[-1] * 1000, 1),
-    }  # fmt: skip
+        "asked": len(ordered),
+        "not_200": wrong,
+        "p50_ms": round(ordered[len(ordered) // 2] * 1000, 1),
+        "p99_ms": round(ordered[int(len(ordered) * 0.99)] * 1000, 1),
+        "longest_ms": round(ordered[-1] * 1000, 1),
+    }
 
 
 def _watch(base: str, pipe: Connection) -> None:
@@ -226,9 +240,12 @@ def event_logs(size: int) -> dict[str, object]:
             followed = hostile_logs.measured("live", Path(folder))
         most = max(most, int(str(read["most_resident_mb"])), int(str(followed["most_resident_mb"])))
         told[name] = {
-            "zstd_bytes": compressed, "text_mb": plain // 2**20, "archive_mb": read["most_resident_mb"],
-            "live_mb": followed["most_resident_mb"], "said": [_without_path(each) for each in read["said"]],  # type: ignore[attr-defined]
-        }  # fmt: skip
+            "zstd_bytes": compressed,
+            "text_mb": plain // 2**20,
+            "archive_mb": read["most_resident_mb"],
+            "live_mb": followed["most_resident_mb"],
+            "said": [_without_path(each) for each in read["said"]],  # type: ignore[attr-defined]
+        }
     return {"size": size, "most_mb": most, **told}
 
 

@@ -72,8 +72,13 @@ def count(histories: int, first_seed: int = 0, *, show: bool = False) -> dict[st
                 if line:
                     print(f"{name}, {seed}: {line}")
         n = histories // len(VARIANTS)
-        table[name] = {"histories": n, "with_wrong_scalings": wrong, "with_lasting_failures": failed,
-                       "with_exceptions": raised, "holds_each": round(held / n, 1)}  # fmt: skip
+        table[name] = {
+            "histories": n,
+            "with_wrong_scalings": wrong,
+            "with_lasting_failures": failed,
+            "with_exceptions": raised,
+            "holds_each": round(held / n, 1),
+        }
     return table
 
 

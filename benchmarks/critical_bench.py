@@ -104,8 +104,13 @@ def measure(spark: SparkSession, folder: Path, activities: int, seconds: float) 
     with Watch() as watch:
         analysed(spark, str(folder), seconds).write.parquet(out)
     whole = spark.read.parquet(out).where("at_best is null and summary = 'kinds'")
-    sums = [row["sum"] for row in whole.groupBy("application", "started_ms").agg({"participation": "sum"})
-            .withColumnRenamed("sum(participation)", "sum").collect()]  # fmt: skip
+    sums = [
+        row["sum"]
+        for row in whole.groupBy("application", "started_ms")
+        .agg({"participation": "sum"})
+        .withColumnRenamed("sum(participation)", "sum")
+        .collect()
+    ]
     shutil.rmtree(out)
     return {
         "activities": activities,
@@ -133,8 +138,10 @@ def one_process(folder: Path, seconds: float) -> dict[str, Any]:
 def one_second(tries: int = 41) -> dict[str, Any]:
     """A window by itself, from edges to all its parts."""
     edges = made(tries)
-    alone = [edges.taken((edges.start < at + SECOND) & (edges.end > at))
-             for at in range(BEGAN, BEGAN + tries * SECOND, SECOND)]  # fmt: skip
+    alone = [
+        edges.taken((edges.start < at + SECOND) & (edges.end > at))
+        for at in range(BEGAN, BEGAN + tries * SECOND, SECOND)
+    ]
     walls, cpus = [], []
     for some in alone:
         wall, cpu = time.perf_counter(), time.process_time()
@@ -183,8 +190,9 @@ def figures(activities: int = 5_000_000, memory: str = "1g", cores: str = "*") -
         one_second(3)  # whatever is loaded at the first use
         results["one_second_of_16_slots"] = one_second()
         results["beside_plain_python"] = beside_plain_python()
-        counts = {part: make_archive(base / part, many) for part, many in
-                  (("tenth", activities // 10), ("whole", activities))}  # fmt: skip
+        counts = {
+            part: make_archive(base / part, many) for part, many in (("tenth", activities // 10), ("whole", activities))
+        }
         results["one_core"] = one_process(base / "tenth", 1.0)
         with Watch() as start, local_session(memory, cores) as spark:
             start.stop()

@@ -71,17 +71,32 @@ class Cured:
 def cured(fault: str) -> Cured:
     with tempfile.TemporaryDirectory(prefix=f"cured-{fault}-") as work:
         folder = Path(work) / "job"
-        lived = kept(named(fault), BEGUN[fault], folder, NO_ACTION.get(fault, MOST_SECONDS), SHORT,
-                     lambda actions, now: fault not in NO_ACTION and _is_settled(actions, now))  # fmt: skip
+        lived = kept(
+            named(fault),
+            BEGUN[fault],
+            folder,
+            NO_ACTION.get(fault, MOST_SECONDS),
+            SHORT,
+            lambda actions, now: fault not in NO_ACTION and _is_settled(actions, now),
+        )
         asked = [action for action in lived.actions if action.what == "asked"]
         last = lived.windows[-1].sizes
         ups = [number for number, action in enumerate(asked, 1) if action.up]
         whats = [action.what for action in lived.actions]
         return Cured(
-            fault, BEGUN[fault], last, [f"{action.policy} {change(action)}" for action in asked], ups[-1] if ups else 0,
-            whats.count("kept"), whats.count("taken-back"),
-            _said(fault, lived, folder), _killed_with(lived, last), lived.ended, lived.actions, lived.windows,
-        )  # fmt: skip
+            fault,
+            BEGUN[fault],
+            last,
+            [f"{action.policy} {change(action)}" for action in asked],
+            ups[-1] if ups else 0,
+            whats.count("kept"),
+            whats.count("taken-back"),
+            _said(fault, lived, folder),
+            _killed_with(lived, last),
+            lived.ended,
+            lived.actions,
+            lived.windows,
+        )
 
 
 def _is_settled(actions: Sequence[Action], now: float) -> bool:

@@ -56,7 +56,8 @@ def figures(
                 outcome = run(variant, cluster, day, folder, wanted)
             if keep is not None:
                 _keep(folder, keep / variant.name.replace(" ", "-"))
-        say(f"{outcome.variant}: {outcome.executor_seconds:.0f} executor-seconds, {outcome.in_target} of {outcome.windows} windows in target")  # fmt: skip # noqa: E501
+        in_target = f"{outcome.in_target} of {outcome.windows} windows in target"
+        say(f"{outcome.variant}: {outcome.executor_seconds:.0f} executor-seconds, {in_target}")
         outcomes.append(outcome)
     return {
         "minutes": minutes,

@@ -96,8 +96,12 @@ def measured(keys: int, times: int, folder: Path) -> dict[str, Any]:
         _until(lambda: len(query.recentProgress) > 1)
         for _ in range(times + 1):
             query = rescales.once(query, feeder)
-            print(time.strftime("%H:%M:%S"), {name: round(all_[-1], 2) for name, all_ in rescales.found.items()},
-                  file=sys.stderr, flush=True)  # fmt: skip
+            print(
+                time.strftime("%H:%M:%S"),
+                {name: round(all_[-1], 2) for name, all_ in rescales.found.items()},
+                file=sys.stderr,
+                flush=True,
+            )
         feeder.pause()
         _until(lambda: waits(query.status))
         query.stop()

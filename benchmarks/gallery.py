@@ -332,8 +332,16 @@ class LatestWords(Exhibit):
 
 
 EXHIBITS: tuple[type[Exhibit], ...] = (
-    Readings, Visits, ClicksAndViews, FirstSeen, Balances, WithPrices, Players, TwoReports, LatestWords,
-)  # fmt: skip
+    Readings,
+    Visits,
+    ClicksAndViews,
+    FirstSeen,
+    Balances,
+    WithPrices,
+    Players,
+    TwoReports,
+    LatestWords,
+)
 
 
 def _json_rows(folder: Path, *fields: str) -> Rows:

@@ -281,7 +281,7 @@ def series(count: int, folder: Path, seed: int, java: str, jobs: Sequence[str]) 
         "kills": len(met),
         **{name: sum(getattr(each, name) for each in outcomes) for name in _COUNTS},
         "by_phase": {phase: sum(each.kill.phase == phase for each in met) for phase in OVERLAP_PHASES},
-    }  # fmt: skip
+    }
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -47,11 +47,7 @@ SERVED_EVERY = 5
 def figures() -> dict[str, object]:
     """On a disk, not in memory: a database asks its disk to be sure."""
     with _stores() as (embedded, server):
-        return {
-            "limit_ms_per_evaluation": LIMIT_MS,
-            "embedded": _added(embedded),
-            "served": _added(server),
-        }
+        return {"limit_ms_per_evaluation": LIMIT_MS, "embedded": _added(embedded), "served": _added(server)}
 
 
 def kill_many(count: int) -> dict[str, object]:

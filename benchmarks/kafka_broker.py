@@ -32,9 +32,12 @@ class Broker:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "broker.out").open("ab") as out:
             self.process = subprocess.Popen(
-                [SCRIPT, "run", str(self.port), self.folder], stdout=out, stderr=out, start_new_session=True,
+                [SCRIPT, "run", str(self.port), self.folder],
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
                 env=_environment(),
-            )  # fmt: skip
+            )
         until = time.monotonic() + _UP_WITHIN
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > until:
@@ -59,9 +62,13 @@ class Broker:
         """`key TAB value` each, sent as they come; a key's records share a partition."""
         form = ("--property", "parse.key=true", "--property", "key.separator=\t")
         with subprocess.Popen(
-            self._command("ConsoleProducer", "--topic", topic, *form), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, env=_environment(),
-        ) as producer:  # fmt: skip
+            self._command("ConsoleProducer", "--topic", topic, *form),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=_environment(),
+        ) as producer:
             assert producer.stdin is not None
             assert producer.stdout is not None
             for line in lines:

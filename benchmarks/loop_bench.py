@@ -157,9 +157,15 @@ def rules_of(case: Case, who: str, seed: int) -> Rules:
 
 
 def one_day(
-    case: Case, schedule: Schedule, rules: Rules, seed: int, begin: tuple[int, ...],
-    seen: Callable[[State], None] = lambda _: None, witness: Witness | None = None, seconds: float = DAY,
-) -> Trial:  # fmt: skip
+    case: Case,
+    schedule: Schedule,
+    rules: Rules,
+    seed: int,
+    begin: tuple[int, ...],
+    seen: Callable[[State], None] = lambda _: None,
+    witness: Witness | None = None,
+    seconds: float = DAY,
+) -> Trial:
     """`seen` is told how the loop stands after each step."""
     witness = witness or Witness(case.latency_target)
     windows: list[tuple[float, float]] = []
@@ -369,11 +375,15 @@ def figures(seeds: int = SEEDS, kinds: Sequence[str] = KINDS) -> dict[str, objec
     return {
         "simulated": True,
         "seeds_of_each_kind": seeds,
-        "knobs": {"interval_seconds": KNOBS.interval_seconds, "running_seconds": KNOBS.running_seconds,
-                  "scale_down_delay_seconds": KNOBS.scale_down_delay_seconds, "headroom": HEADROOM},
+        "knobs": {
+            "interval_seconds": KNOBS.interval_seconds,
+            "running_seconds": KNOBS.running_seconds,
+            "scale_down_delay_seconds": KNOBS.scale_down_delay_seconds,
+            "headroom": HEADROOM,
+        },
         "traces": compare(kinds, range(seeds)),
         "one_controller": many_jobs(),
-    }  # fmt: skip
+    }
 
 
 def show(tables: dict[str, dict[str, dict[str, float]]]) -> None:
@@ -384,9 +394,11 @@ def show(tables: dict[str, dict[str, dict[str, float]]]) -> None:
             if len(row) == 1:
                 print(f"{name:<14}{row['of_static_peak']:>40.0%}")
                 continue
-            print(f"{name:<14}{row['in_target']:>11.2%}{row['in_target_outside_rescales']:>10.2%}"
-                  f"{row['worst_outside']:>10.2%}{row['of_static_peak']:>9.0%}{row['rescales_a_day']:>7.1f}"
-                  f"{row['most_rescales']:>6}")  # fmt: skip
+            print(
+                f"{name:<14}{row['in_target']:>11.2%}{row['in_target_outside_rescales']:>10.2%}"
+                f"{row['worst_outside']:>10.2%}{row['of_static_peak']:>9.0%}{row['rescales_a_day']:>7.1f}"
+                f"{row['most_rescales']:>6}"
+            )
 
 
 def main() -> None:

@@ -128,11 +128,12 @@ def _opened(base: str, addresses: dict[str, str]) -> dict[str, object]:
         for name, address in addresses.items():
             times = [_once(context.new_page(), base + address) for _ in range(OPENED + 1)]
             told[name] = {
-                "first_usable_s": times[0]["usable"], "first_drawn_s": times[0]["drawn"],
+                "first_usable_s": times[0]["usable"],
+                "first_drawn_s": times[0]["drawn"],
                 "usable_s": statistics.median(each["usable"] for each in times[1:]),
                 "drawn_s": statistics.median(each["drawn"] for each in times[1:]),
                 "weight_bytes": times[0]["weight"],
-            }  # fmt: skip
+            }
         browser.close()
     return told
 
@@ -179,9 +180,14 @@ async def _share(running: Server, base: str, seeded: Seeded, seconds: float, eve
             each.cancel()
     finally:
         turning.cancel()
-    return {"open_pages": OPEN, "events_a_second": round(events / seconds, 1), "silent_pages": heard.count(0),
-            "share_of_a_core": round(with_pages, 4), "share_with_none_open": round(without, 4),
-            "share_of_the_pages": round(with_pages - without, 4)}  # fmt: skip
+    return {
+        "open_pages": OPEN,
+        "events_a_second": round(events / seconds, 1),
+        "silent_pages": heard.count(0),
+        "share_of_a_core": round(with_pages, 4),
+        "share_with_none_open": round(without, 4),
+        "share_of_the_pages": round(with_pages - without, 4),
+    }
 
 
 async def _turning(seeded: Seeded, every: float) -> None:

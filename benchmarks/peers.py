@@ -67,8 +67,10 @@ class Optuna:
         self.bounds = list(zip(lower, upper, strict=True))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # samplers marked experimental
-            made = {"tpe": lambda: optuna.samplers.TPESampler(seed=seed, multivariate=True, n_startup_trials=5),
-                    "gp": lambda: optuna.samplers.GPSampler(seed=seed, n_startup_trials=5)}[sampler]()  # fmt: skip
+            made = {
+                "tpe": lambda: optuna.samplers.TPESampler(seed=seed, multivariate=True, n_startup_trials=5),
+                "gp": lambda: optuna.samplers.GPSampler(seed=seed, n_startup_trials=5),
+            }[sampler]()
         self.study = optuna.create_study(direction="maximize", sampler=made)
         self.trial: Any = None
 

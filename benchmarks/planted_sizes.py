@@ -130,8 +130,13 @@ def report(found: Found) -> dict[str, Any]:
     said = judged(found)
     right = sum(fault == found.fault for _, fault, _ in said)
     others = sorted({fault for _, fault, _ in said if fault != found.fault})
-    return {"planted": found.fault, "windows": len(said), "named_rightly": right, "also_said": others,
-            "last": said[-1][2] if said else ""}  # fmt: skip
+    return {
+        "planted": found.fault,
+        "windows": len(said),
+        "named_rightly": right,
+        "also_said": others,
+        "last": said[-1][2] if said else "",
+    }
 
 
 def alone(fault: str, seconds: float) -> Found:
@@ -157,10 +162,14 @@ def at_once(faults: Sequence[str], seconds: float, work: Path) -> Iterator[Found
 def read(path: Path) -> list[Found]:
     """What `--keep` wrote."""
     return [
-        Found(each["fault"], each["ready"],
-              [validate(window, ExecutorWindow, place="window") for window in each["windows"]], each["services"])
+        Found(
+            each["fault"],
+            each["ready"],
+            [validate(window, ExecutorWindow, place="window") for window in each["windows"]],
+            each["services"],
+        )
         for each in json.loads(path.read_text(encoding="utf-8"))
-    ]  # fmt: skip
+    ]
 
 
 def main() -> None:

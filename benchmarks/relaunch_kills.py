@@ -92,8 +92,9 @@ def series_of_ours(kills: list[KillOfOurs], work: Path, seed: int) -> Generator[
         folder = work / str(number)
         with standalone(folder / "cluster", cores=2, memory="1500m") as cluster:
             of_one = {**conf(2, "512m"), "spark.cores.max": "2"}
-            at = FireOnOurs("two-states", folder / "job", chance, cluster.url, of_one, executors=cluster.executors,
-                            sized=True)  # fmt: skip
+            at = FireOnOurs(
+                "two-states", folder / "job", chance, cluster.url, of_one, executors=cluster.executors, sized=True
+            )
             try:
                 if (first := at.up()).running is None:
                     yield OfOurs(KillOfOurs("two-states", "starting", "nobody"), down=True, detail=first.detail)

@@ -150,12 +150,16 @@ def compare(
         for name in who:
             _show(each, name, [day[each, name] for day in days])
     for name in who:
-        more = sum(day[dear, name].trial.rescales > day[cheap, name].trial.rescales
-                   for cheap, dear in pairwise(classes) for day in days)  # fmt: skip
+        more = sum(
+            day[dear, name].trial.rescales > day[cheap, name].trial.rescales
+            for cheap, dear in pairwise(classes)
+            for day in days
+        )
         print(f"{name}: {more} of {len(seeds) * (len(classes) - 1)} pairs in which the dearer rescales were more")
     if set(who) == set(WHO):
-        better = sum(day[each, "autotrascale"].all_in_all < day[each, "constants"].all_in_all
-                     for each in classes for day in days)  # fmt: skip
+        better = sum(
+            day[each, "autotrascale"].all_in_all < day[each, "constants"].all_in_all for each in classes for day in days
+        )
         print(f"all in all less than by the constants: {better} of {len(seeds) * len(classes)}")
 
 
@@ -178,8 +182,12 @@ def take_apart(kind: str, seeds: Sequence[int], standstill: float, who: str, *, 
         instances, sums = _least_for(case), dict.fromkeys(PARTS, 0.0)
         before: list[State] = []
 
-        def seen(state: State, sums: dict[str, float] = sums, before: list[State] = before,
-                 instances: Callable[[float], int] = instances) -> None:  # fmt: skip
+        def seen(
+            state: State,
+            sums: dict[str, float] = sums,
+            before: list[State] = before,
+            instances: Callable[[float], int] = instances,
+        ) -> None:
             if before:
                 _add(sums, before.pop(), state.clock.now, instances)
             before.append(state)
@@ -245,8 +253,14 @@ def main() -> None:
     arguments = parser.parse_args()
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
     if not arguments.why:
-        compare(arguments.kind, seeds, sorted(arguments.classes), arguments.who, apart=arguments.apart,
-                processes=arguments.processes)  # fmt: skip
+        compare(
+            arguments.kind,
+            seeds,
+            sorted(arguments.classes),
+            arguments.who,
+            apart=arguments.apart,
+            processes=arguments.processes,
+        )
         return
     for standstill in arguments.classes:
         for name in arguments.who:

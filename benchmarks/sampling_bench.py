@@ -64,19 +64,28 @@ def application(kind: str, cluster: Cluster, folder: Path, rows: int) -> Iterato
     (folder / "events").mkdir()
     (folder / "job.py").write_text(JOB)
     settings: Mapping[str, str] = {
-        **conf(1, "512m"), "spark.cores.max": "1", "spark.ui.enabled": "false", "spark.log.level": "OFF",
-        "spark.driver.memory": "600m", "spark.driver.extraJavaOptions": JAVA, "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": (folder / "events").as_uri(), "spark.executorEnv.SAMPLED": kind.replace(" ", "-"),
+        **conf(1, "512m"),
+        "spark.cores.max": "1",
+        "spark.ui.enabled": "false",
+        "spark.log.level": "OFF",
+        "spark.driver.memory": "600m",
+        "spark.driver.extraJavaOptions": JAVA,
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": (folder / "events").as_uri(),
+        "spark.executorEnv.SAMPLED": kind.replace(" ", "-"),
         **(NEEDED if kind == "on" else {}),
-    }  # fmt: skip
+    }
     words = [str(Path(sys.executable).with_name("spark-submit")), "--master", cluster.url]
     for name, value in settings.items():
         words += ["--conf", f"{name}={value}"]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [*words, str(folder / "job.py"), str(folder), str(rows)], stdout=log, stderr=log, start_new_session=True,
+            [*words, str(folder / "job.py"), str(folder), str(rows)],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
             env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        )  # fmt: skip
+        )
     try:
         yield folder
     finally:
@@ -155,8 +164,17 @@ def main() -> None:
                 json.dumps({"round": number, **{kind: round(cpu, 4) for kind, cpu in rounds[-1].items()}}), flush=True
             )
     load = os.getloadavg()[0]
-    print(json.dumps({"rounds": len(rounds), "settings": dict(NEEDED), "on": more(rounds, "on"),
-                      "off_again": more(rounds, "off again"), "load": round(load, 1)}))  # fmt: skip
+    print(
+        json.dumps(
+            {
+                "rounds": len(rounds),
+                "settings": dict(NEEDED),
+                "on": more(rounds, "on"),
+                "off_again": more(rounds, "off again"),
+                "load": round(load, 1),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

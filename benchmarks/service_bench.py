@@ -63,10 +63,17 @@ def fill(store: Store, count: int) -> list[str]:
     for i in range(count):
         job, began = f"stored-{i % 10}", now - (count - i) * 60_000
         told = {
-            tags.KIND: tags.TUNING, tags.JOB: job, tags.ENGINE: "simulator", tags.SIMULATED: "true",
-            tags.RATE: "1000.0", tags.LATENCY_TARGET: "0.1", tags.OWNER: "{}", tags.STOP_REASON: "target-met",
-            tags.MET_TARGET: "true", tags.PARALLELISM: "(1,2,3)",
-        }  # fmt: skip
+            tags.KIND: tags.TUNING,
+            tags.JOB: job,
+            tags.ENGINE: "simulator",
+            tags.SIMULATED: "true",
+            tags.RATE: "1000.0",
+            tags.LATENCY_TARGET: "0.1",
+            tags.OWNER: "{}",
+            tags.STOP_REASON: "target-met",
+            tags.MET_TARGET: "true",
+            tags.PARALLELISM: "(1,2,3)",
+        }
         run = store.client.create_run(store.experiment(job), start_time=began, run_name=f"{job} {i}")
         values = [Metric(name, value, began, 0) for name, value in (("evaluations", 7.0), ("latency_seconds", 0.09))]
         store.client.log_batch(run.info.run_id, values, tags=[RunTag(k, v) for k, v in told.items()])

@@ -31,11 +31,7 @@ from benchmarks.planted.daily import DAILY, LOADS, Days
 from benchmarks.planted.keeping import Lived, Shortened, kept
 from benchmarks.sizes_bench import given_back, oscillations
 
-BEGUN = {
-    "orders": Sizes(1800, 700, 1, 1),
-    "prices": Sizes(700, 1400, 1, 1),
-    "clicks": Sizes(1400, 1000, 2, 1),
-}
+BEGUN = {"orders": Sizes(1800, 700, 1, 1), "prices": Sizes(700, 1400, 1, 1), "clicks": Sizes(1400, 1000, 2, 1)}
 MOST_A_DAY = 6
 
 
@@ -76,12 +72,19 @@ def _outcome(name: str, hours: float, lived: Lived) -> Outcome:
     asked = [action for action in lived.actions if action.what == "asked"]
     ends = [window for window in lived.windows if died(window)]
     return Outcome(
-        name, hours, BEGUN[name], lived.windows[-1].sizes, [f"{action.policy} {change(action)}" for action in asked],
+        name,
+        hours,
+        BEGUN[name],
+        lived.windows[-1].sizes,
+        [f"{action.policy} {change(action)}" for action in asked],
         [action.reason.text for action in lived.actions if action.what == "taken-back"],
-        oscillations(lived.actions, math.inf), sum(not action.up for action in asked),
-        sum(_missed(lived.actions, window) for window in ends), len(ends),
-        lived.windows[-1].rate, lived.ended,
-    )  # fmt: skip
+        oscillations(lived.actions, math.inf),
+        sum(not action.up for action in asked),
+        sum(_missed(lived.actions, window) for window in ends),
+        len(ends),
+        lived.windows[-1].rate,
+        lived.ended,
+    )
 
 
 def _missed(actions: Sequence[Action], window: ExecutorWindow) -> bool:

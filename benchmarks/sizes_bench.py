@@ -64,11 +64,19 @@ def drawn(seed: int) -> tuple[SizedJob, Sizes]:
         return float(np.exp(random.uniform(np.log(low), np.log(high))))
 
     job = SizedJob(
-        rate=between(500, 5000), night=between(0.1, 0.8), seconds_a_record=between(0.0005, 0.004),
-        heap_base=between(200, 800), heap_a_task=between(50, 300), state=between(50, 3000), garbage=between(0.01, 0.1),
-        mark=between(0.0001, 0.001), outside_base=between(200, 300), python_a_task=between(20, 300),
-        native=between(50, 1500), noise=between(0.01, 0.04),
-    )  # fmt: skip
+        rate=between(500, 5000),
+        night=between(0.1, 0.8),
+        seconds_a_record=between(0.0005, 0.004),
+        heap_base=between(200, 800),
+        heap_a_task=between(50, 300),
+        state=between(50, 3000),
+        garbage=between(0.01, 0.1),
+        mark=between(0.0001, 0.001),
+        outside_base=between(200, 300),
+        python_a_task=between(20, 300),
+        native=between(50, 1500),
+        noise=between(0.01, 0.04),
+    )
     cores = int(random.integers(1, 4))
     slots = max(1, round(job.least_slots(BUSY) * between(0.5, 2.5)))
     about = Sizes(1, 0, cores, max(1, round(slots / cores)))
@@ -103,9 +111,17 @@ def followed(seed: int, days: float = 25.0, *, more: float = 1.0, rules: Rules |
             lives.resize(sizes)
             waiting.remove((due, sizes))
     return Outcome(
-        seed, begun, lives.sizes, _best(lives.job, lives.sizes), sum(each.what == "asked" for each in done),
-        sum(each.what == "taken-back" for each in done), oscillations(done, changes), after_giving_back, ends, settled,
-    )  # fmt: skip
+        seed,
+        begun,
+        lives.sizes,
+        _best(lives.job, lives.sizes),
+        sum(each.what == "asked" for each in done),
+        sum(each.what == "taken-back" for each in done),
+        oscillations(done, changes),
+        after_giving_back,
+        ends,
+        settled,
+    )
 
 
 def figures(jobs: int, days: float, seed: int) -> dict[str, Any]:
@@ -119,13 +135,17 @@ def figures(jobs: int, days: float, seed: int) -> dict[str, Any]:
         "ends_after_giving_back": sum(each.ends_after_giving_back for each in found),
         "ends_at_sizes_begun_with": sum(each.ends - each.ends_after_giving_back for each in found),
         "memory_above_best": {"median": statistics.median(above), "most": max(above), "least": min(above)},
-        "slots_above_best": {"mean": statistics.mean(each.slots_above for each in found),
-                             "most": max(each.slots_above for each in found)},
-        "actions": {"mean": statistics.mean(each.actions for each in found),
-                    "most": max(each.actions for each in found)},
+        "slots_above_best": {
+            "mean": statistics.mean(each.slots_above for each in found),
+            "most": max(each.slots_above for each in found),
+        },
+        "actions": {
+            "mean": statistics.mean(each.actions for each in found),
+            "most": max(each.actions for each in found),
+        },
         "taken_back": sum(each.taken_back for each in found),
         "outcomes": [asdict(each) for each in found],
-    }  # fmt: skip
+    }
 
 
 def _best(job: SizedJob, sizes: Sizes) -> Sizes:

@@ -32,8 +32,9 @@ def figures() -> dict[str, object]:
             if turn:  # the first one compiles, and fills the file system's cache
                 wall[name].append(seconds)
                 cpu[name].append(used)
-    least = {name: {"wall_seconds": round(min(wall[name]), 3), "cpu_seconds": round(min(cpu[name]), 3)}
-             for name in COMMANDS}  # fmt: skip
+    least = {
+        name: {"wall_seconds": round(min(wall[name]), 3), "cpu_seconds": round(min(cpu[name]), 3)} for name in COMMANDS
+    }
     ours, nothing, libraries = (least[name] for name in ("autotrascale --help", "python -c pass", "import typer, rich"))
     return {
         "limit_seconds": LIMIT_SECONDS,

@@ -39,8 +39,10 @@ def lines(kind: str, numbers: Ints, seed: int = 0) -> list[str]:
 def keyed(numbers: Ints, values: Sequence[str], hot: float) -> list[str]:
     """`key TAB value`: each a key of its own, which spreads them, but for a share that has one and the same."""
     is_hot = share(0, numbers, 99) < hot
-    return [f"{_HOT if same else number}\t{value}"
-            for number, same, value in zip(numbers.tolist(), is_hot.tolist(), values, strict=True)]  # fmt: skip
+    return [
+        f"{_HOT if same else number}\t{value}"
+        for number, same, value in zip(numbers.tolist(), is_hot.tolist(), values, strict=True)
+    ]
 
 
 def fill(

@@ -41,8 +41,11 @@ def _outputs(code: str, names: dict[str, Any], number: int) -> list[dict[str, An
         exec(compile(tree, f"cell {number}", "exec"), names)
         if last is not None:
             value = eval(compile(ast.Expression(last.value), f"cell {number}", "eval"), names)
-    found = [{"output_type": "stream", "name": name, "text": _lines(stream.getvalue())}
-             for name, stream in (("stdout", printed), ("stderr", told)) if stream.getvalue()]  # fmt: skip
+    found = [
+        {"output_type": "stream", "name": name, "text": _lines(stream.getvalue())}
+        for name, stream in (("stdout", printed), ("stderr", told))
+        if stream.getvalue()
+    ]
     if value is not None:
         data = {"text/plain": _lines(_short(repr(value)))}
         if hasattr(value, "_repr_html_"):

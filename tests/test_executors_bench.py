@@ -18,9 +18,8 @@ WIDTH = 10.0
 
 
 @given(
-    takes=st.lists(st.floats(0.5, 30.0), min_size=1, max_size=40),
-    each=st.integers(1, 1000), shift=st.floats(0.0, 5.0),
-)  # fmt: skip
+    takes=st.lists(st.floats(0.5, 30.0), min_size=1, max_size=40), each=st.integers(1, 1000), shift=st.floats(0.0, 5.0)
+)
 def test_windows_together_say_what_the_day_says(takes: list[float], each: int, shift: float) -> None:
     """One batch after another, each of the input of as long as the one before took."""
     found, at = [], -shift

@@ -65,7 +65,9 @@ def test_every_file_it_names_exists() -> None:
 def test_every_verb_it_names_is_there() -> None:
     helped = subprocess.run(
         [sys.executable, "-c", "from autotrascale.service.cli import main; main()", "--help"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     for verb in re.findall(r"`autotrascale ([a-z]+)", README):
         assert f" {verb} " in helped, verb

@@ -96,10 +96,15 @@ def test_floors_ways_and_changes_of_rate_are_plain_data_and_can_be_told() -> Non
 
 def _looks(*good: bool) -> list[dict[str, Any]]:
     return [
-        {"at": 10.0 * i + 10, "latency_seconds": 1.0 if each else 99.0, "running": {"a": 2, "b": 1},
-         "action": "stay", "reasons": []}
+        {
+            "at": 10.0 * i + 10,
+            "latency_seconds": 1.0 if each else 99.0,
+            "running": {"a": 2, "b": 1},
+            "action": "stay",
+            "reasons": [],
+        }
         for i, each in enumerate(good)
-    ]  # fmt: skip
+    ]
 
 
 def test_a_phase_is_settled_from_where_on_the_target_is_met() -> None:

@@ -116,8 +116,10 @@ class TestRows:
 
     def test_every_start_has_its_cold_one_at_the_same_rate(self) -> None:
         changed = [row for row in rows() if row["part"] == "changed"]
-        rates = {start: [row["factor"] for row in changed if row["start"] == start]
-                 for start in ("cold", "warm", *LIBRARY, *WRONG)}  # fmt: skip
+        rates = {
+            start: [row["factor"] for row in changed if row["start"] == start]
+            for start in ("cold", "warm", *LIBRARY, *WRONG)
+        }
         assert rates["cold"]
         assert len({tuple(each) for each in rates.values()}) == 1
 
@@ -177,9 +179,19 @@ class TestFigures:
 
 def cold(stop: float) -> dict[str, Any]:
     return {
-        "part": "cold", "method": OURS, "family": "f", "number": 1, "seed": 0, "stop": stop, "tried": stop, "ended": 20,
-        "reason": "budget", "missed": False, "regret_at_stop": 0.1, "regret_later": 0.1,
-    }  # fmt: skip
+        "part": "cold",
+        "method": OURS,
+        "family": "f",
+        "number": 1,
+        "seed": 0,
+        "stop": stop,
+        "tried": stop,
+        "ended": 20,
+        "reason": "budget",
+        "missed": False,
+        "regret_at_stop": 0.1,
+        "regret_later": 0.1,
+    }
 
 
 def changed(start: str, factor: float, stop: float) -> dict[str, Any]:

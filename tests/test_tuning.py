@@ -193,8 +193,9 @@ def test_a_rate_out_of_reach() -> None:
 def blind(trial: Trial) -> Trial:
     """A snapshot in which nobody reported."""
     assert trial.snapshot is not None
-    silent = {n: OperatorMetrics(parallelism=m.parallelism, upstream=m.upstream)
-              for n, m in trial.snapshot.operators.items()}  # fmt: skip
+    silent = {
+        n: OperatorMetrics(parallelism=m.parallelism, upstream=m.upstream) for n, m in trial.snapshot.operators.items()
+    }
     return replace(trial, verdict=Verdict.CANNOT_KEEP_UP, snapshot=replace(trial.snapshot, operators=silent))
 
 
@@ -320,8 +321,12 @@ def test_where_more_of_what_is_busy_carries_no_more_the_look_back_is_the_nearest
         assert snapshot is not None
         if (snapshot.throughput or 0.0) <= 120.0:
             return trial
-        work = replace(snapshot.operators["work"], records_in=120.0 * 60, records_out=120.0 * 60,
-                       useful_seconds=60.0 * snapshot.operators["work"].parallelism)  # fmt: skip
+        work = replace(
+            snapshot.operators["work"],
+            records_in=120.0 * 60,
+            records_out=120.0 * 60,
+            useful_seconds=60.0 * snapshot.operators["work"].parallelism,
+        )
         snapshot = replace(snapshot, throughput=120.0, operators={**snapshot.operators, "work": work})
         return replace(trial, verdict=Verdict.CANNOT_KEEP_UP, snapshot=snapshot)
 
@@ -475,9 +480,8 @@ def test_starting_above_the_floor_comes_down_to_it(initial: dict[str, int]) -> N
 
 
 @given(
-    st.lists(st.floats(0.3, 3.0), min_size=2, max_size=4), st.floats(0.0, 0.3), st.integers(2, 8),
-    st.integers(4, 16),
-)  # fmt: skip
+    st.lists(st.floats(0.3, 3.0), min_size=2, max_size=4), st.floats(0.0, 0.3), st.integers(2, 8), st.integers(4, 16)
+)
 @settings(max_examples=40, deadline=None)
 def test_a_job_with_too_much_comes_down_to_nearly_what_one_from_below_finds(
     needs: list[float], contention: float, cores: int, start: int
@@ -487,8 +491,9 @@ def test_a_job_with_too_much_comes_down_to_nearly_what_one_from_below_finds(
     rate, p_max = 1000.0, 16
     made = SimulatedJob(
         {name: SimulatedOperator(service_seconds=need / rate) for name, need in zip(names, needs, strict=True)},
-        noise=0.0, machine=Machine(cores, contention),
-    )  # fmt: skip
+        noise=0.0,
+        machine=Machine(cores, contention),
+    )
     wanted = Job("shared", Topology.chain(*names), p_max, {names[0]: rate}, Target(60.0))
 
     def tuned(initial: Mapping[str, int] | None) -> Outcome:

@@ -59,10 +59,17 @@ def opened(config: str, seed: int, rate: float = 1.0) -> tuple[Job, SimulatorEng
 
 
 def tuned(
-    name: str, config: str = "wordcount-simulated.yaml", *, seed: int = 0, rate: float = 1.0, trials: int = 12,
-    journal: Kept | None = None, past: list[JournalledTrial] | None = None,
-    initial: Mapping[str, int] | None = None, **options: int,
-) -> Outcome:  # fmt: skip
+    name: str,
+    config: str = "wordcount-simulated.yaml",
+    *,
+    seed: int = 0,
+    rate: float = 1.0,
+    trials: int = 12,
+    journal: Kept | None = None,
+    past: list[JournalledTrial] | None = None,
+    initial: Mapping[str, int] | None = None,
+    **options: int,
+) -> Outcome:
     job, engine = opened(config, seed, rate)
     engine.runs = len(past or ())
     given_ = Tuning(total_trials=trials, seed=seed, initial=initial or {})
@@ -71,9 +78,13 @@ def tuned(
 
 @settings(max_examples=40)
 @given(
-    st.sampled_from(RIVALS), st.sampled_from(("wordcount-simulated.yaml", "stalled-wordcount-simulated.yaml")),
-    st.integers(0, 9), st.floats(0.2, 1.2), st.integers(1, 8), st.integers(0, 12),
-)  # fmt: skip
+    st.sampled_from(RIVALS),
+    st.sampled_from(("wordcount-simulated.yaml", "stalled-wordcount-simulated.yaml")),
+    st.integers(0, 9),
+    st.floats(0.2, 1.2),
+    st.integers(1, 8),
+    st.integers(0, 12),
+)
 def test_a_run_goes_on_after_any_of_its_trials_as_if_it_had_not_stopped(
     name: str, config: str, seed: int, rate: float, trials: int, after: int
 ) -> None:
@@ -122,8 +133,7 @@ def test_dhalion_goes_one_operator_at_a_time_without_waiting_twice() -> None:
     outcome = tuned("dhalion", trials=30)
     assert outcome.stop_reason == "policy-settled"
     ran = [tuple(each.parallelism.values()) for each in outcome.evaluations]
-    assert all(sum(a != b for a, b in zip(before, after, strict=True)) == 1
-               for before, after in pairwise(ran))  # fmt: skip
+    assert all(sum(a != b for a, b in zip(before, after, strict=True)) == 1 for before, after in pairwise(ran))
     assert ran[-1] == (3, 4, 12, 10)
     assert [each.text for each in why(outcome)][3].startswith("causes 294 ms of back-pressure per second: 7 → 10")
 

@@ -116,8 +116,10 @@ def test_the_demo_writes_in_its_own_folder_alone(command: Path, folder: Path) ->
     assert "chosen" in done.stdout
     assert "next:" in done.stdout
     assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*")) == [
-        "autotrascale-demo", "autotrascale-demo/wordcount-simulated.yaml", "autotrascale-demo/wordcount.yaml",
-    ]  # fmt: skip
+        "autotrascale-demo",
+        "autotrascale-demo/wordcount-simulated.yaml",
+        "autotrascale-demo/wordcount.yaml",
+    ]
 
 
 def test_a_job_file_is_made_and_tuned(command: Path, folder: Path) -> None:
@@ -191,16 +193,28 @@ for words in json.load(sys.stdin):
 def told(command: Path, folder: Path) -> list[tuple[int | None, str, str]]:
     """Of each of the commands above: exit code, output, and what was said beside it."""
     (folder / "app.py").write_text("")
-    (folder / "spark.yaml").write_text(yaml.safe_dump({
-        "job": "a", "p_max": 2, "source_rates": {"source": 1.0}, "target": {"latency_seconds": 1.0},
-        "spark": {"job": "autotrascale.jobs.wordcount:WordCount"},
-    }))  # fmt: skip
+    (folder / "spark.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "job": "a",
+                "p_max": 2,
+                "source_rates": {"source": 1.0},
+                "target": {"latency_seconds": 1.0},
+                "spark": {"job": "autotrascale.jobs.wordcount:WordCount"},
+            }
+        )
+    )
     influx = {"store": {"kind": "influxdb", "url": "http://127.0.0.1:1", "bucket": "b"}}
     (folder / "influx.yaml").write_text(yaml.safe_dump(influx))
     done = subprocess.run(
-        [str(command.with_name("python")), "-c", ONE_BY_ONE], cwd=folder, capture_output=True, text=True, timeout=120,
-        input=json.dumps([words for words, _ in MISSING]), env=clean(command, folder),
-    )  # fmt: skip
+        [str(command.with_name("python")), "-c", ONE_BY_ONE],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        input=json.dumps([words for words, _ in MISSING]),
+        env=clean(command, folder),
+    )
     return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 

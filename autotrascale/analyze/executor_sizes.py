@@ -15,10 +15,18 @@ from autotrascale.domain.executor_window import Lost, Sizes, Why
 HEAP, BESIDE = "spark.executor.memory", "spark.executor.memoryOverhead"
 CORES, DRIVER_HEAP = "spark.executor.cores", "spark.driver.memory"
 _KEPT = (
-    "spark.master", HEAP, BESIDE, CORES, DRIVER_HEAP, "spark.executor.memoryOverheadFactor",
-    "spark.executor.minMemoryOverhead", "spark.executor.pyspark.memory", "spark.memory.offHeap.enabled",
-    "spark.memory.offHeap.size", "spark.task.cpus",
-)  # fmt: skip
+    "spark.master",
+    HEAP,
+    BESIDE,
+    CORES,
+    DRIVER_HEAP,
+    "spark.executor.memoryOverheadFactor",
+    "spark.executor.minMemoryOverhead",
+    "spark.executor.pyspark.memory",
+    "spark.memory.offHeap.enabled",
+    "spark.memory.offHeap.size",
+    "spark.task.cpus",
+)
 _SIZE = re.compile(r"(\d{1,15})\s*([bkmgtp]?)b?", re.IGNORECASE)
 _MB = {"b": 2.0**-20, "k": 2.0**-10, "m": 1.0, "g": 2.0**10, "t": 2.0**20, "p": 2.0**30}
 _USUAL_HEAP, _LEAST_BESIDE, _SHARE_BESIDE = 1024, 384, 0.1
@@ -27,11 +35,16 @@ _LONGEST = 300
 # In the order in which they are asked: a heap that is full ends with code 52 where nothing else says so.
 _REASONS: tuple[tuple[Why, re.Pattern[str]], ...] = (
     ("heap", re.compile(r"OutOfMemory|(exit(ed with)?( exit)?|with) code:? 52\b|status:? 52\b", re.IGNORECASE)),
-    ("memory", re.compile(
-        r"memory limits|OOMKilled|container OOM|(exit(ed with)?( exit)?|with) code:? (137|-104|-103)\b|"
-        r"status:? (137|-104|-103)\b|SIGKILL", re.IGNORECASE)),
+    (
+        "memory",
+        re.compile(
+            r"memory limits|OOMKilled|container OOM|(exit(ed with)?( exit)?|with) code:? (137|-104|-103)\b|"
+            r"status:? (137|-104|-103)\b|SIGKILL",
+            re.IGNORECASE,
+        ),
+    ),
     ("released", re.compile(r"decommission|given back|idle|by user|requested|killed by driver", re.IGNORECASE)),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

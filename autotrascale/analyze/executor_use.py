@@ -173,10 +173,19 @@ class ExecutorUse:
             if failed:
                 self._add(TaskUse(self._now, executor, out_of_heap=True))
             return
-        self._add(TaskUse(
-            self._now, executor, _known(did.run_ms), _known(did.gc_ms), _known(did.shuffled.wait_ms),
-            _known(did.cpu_ns), _known(did.spilled_memory), _known(max(did.execution, did.on_heap)), failed,
-        ))  # fmt: skip
+        self._add(
+            TaskUse(
+                self._now,
+                executor,
+                _known(did.run_ms),
+                _known(did.gc_ms),
+                _known(did.shuffled.wait_ms),
+                _known(did.cpu_ns),
+                _known(did.spilled_memory),
+                _known(max(did.execution, did.on_heap)),
+                failed,
+            )
+        )
         if event.memory is not None:
             self._memory(executor, event.memory)
 
@@ -191,10 +200,17 @@ class ExecutorUse:
             return
         sizes = [state.bytes for state in states(progress)]
         self._now = max(self._now, said.started_ms + round(said.seconds * 1000))
-        self._add(BatchUse(
-            self._now, said.started_ms, said.run, said.seconds, said.input_records, said.behind,
-            sum(size or 0 for size in sizes) if sizes and None not in sizes else None,
-        ))  # fmt: skip
+        self._add(
+            BatchUse(
+                self._now,
+                said.started_ms,
+                said.run,
+                said.seconds,
+                said.input_records,
+                said.behind,
+                sum(size or 0 for size in sizes) if sizes and None not in sizes else None,
+            )
+        )
 
     def _change(self, event: events.ExecutorChange) -> None:
         if event.executor == DRIVER and not self.conf.local:

@@ -230,9 +230,16 @@ def _operator(
         return OperatorMetrics(parallelism=k, instances=works, undivided=alone, narrow=part)
     (whole,) = works
     return OperatorMetrics(
-        whole.records_in, None, whole.useful_seconds, whole.waiting_seconds, whole.deserialise_seconds,
-        whole.gc_seconds, parallelism=k, undivided=alone, narrow=part,
-    )  # fmt: skip
+        whole.records_in,
+        None,
+        whole.useful_seconds,
+        whole.waiting_seconds,
+        whole.deserialise_seconds,
+        whole.gc_seconds,
+        parallelism=k,
+        undivided=alone,
+        narrow=part,
+    )
 
 
 def _work(tasks: Sequence[TaskFact], records: int | None, total: int | None, c: float | None) -> Work:

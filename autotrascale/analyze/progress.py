@@ -80,9 +80,7 @@ def output_records(progress: Progress) -> int | None:
 def states(progress: Progress) -> tuple[StateFact, ...]:
     return tuple(
         StateFact(
-            state.numRowsTotal,
-            state.memoryUsedBytes,
-            None if state.commitTimeMs is None else state.commitTimeMs / 1000,
+            state.numRowsTotal, state.memoryUsedBytes, None if state.commitTimeMs is None else state.commitTimeMs / 1000
         )
         for state in progress.stateOperators or ()
     )

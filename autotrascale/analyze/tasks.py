@@ -23,17 +23,7 @@ from autotrascale.analyze.task_times import times_of
 from autotrascale.monitor.eventlog.events import UNKNOWN, FullTaskEnd, TaskMetrics
 
 Column = NDArray[np.int64]
-NUMBERS = (
-    "run_ms",
-    "deserialise_ms",
-    "serialise_ms",
-    "wait_ms",
-    "gc_ms",
-    "shuffled",
-    "taken",
-    "sent",
-    "written",
-)
+NUMBERS = ("run_ms", "deserialise_ms", "serialise_ms", "wait_ms", "gc_ms", "shuffled", "taken", "sent", "written")
 """What is taken of a task's end, in this order."""
 _SHIFT = 20
 SQUARE = 1 << _SHIFT

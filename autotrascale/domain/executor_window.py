@@ -163,7 +163,23 @@ class ExecutorWindow:
 
 
 MEASURED = (
-    "run_seconds", "gc_seconds", "fetching_seconds", "cpu_seconds", "queued_seconds", "young_collections",
-    "full_collections", "spilled_mb", "execution_mb", "heap_used_mb", "heap_least_mb", "heap_touched_mb", "jvm_mb",
-    "python_mb", "memory_mb", "outside_mb", "state_mb", "rate", "done",
-)  # fmt: skip
+    "run_seconds",
+    "gc_seconds",
+    "fetching_seconds",
+    "cpu_seconds",
+    "queued_seconds",
+    "young_collections",
+    "full_collections",
+    "spilled_mb",
+    "execution_mb",
+    "heap_used_mb",
+    "heap_least_mb",
+    "heap_touched_mb",
+    "jvm_mb",
+    "python_mb",
+    "memory_mb",
+    "outside_mb",
+    "state_mb",
+    "rate",
+    "done",
+)

@@ -30,8 +30,12 @@ class Job:
             checks.within_reach("source_rates", self.rate)
         for name, operator in self.topology.operators.items():
             if operator.minimum > self.p_max:
-                raise InputError(f"operators.{name}.minimum", f"is above p_max = {self.p_max}", seen=operator.minimum,
-                                 remedy="lower it, or raise p_max")  # fmt: skip
+                raise InputError(
+                    f"operators.{name}.minimum",
+                    f"is above p_max = {self.p_max}",
+                    seen=operator.minimum,
+                    remedy="lower it, or raise p_max",
+                )
 
     @property
     def rate(self) -> float:
@@ -47,13 +51,18 @@ class Job:
         """The same job at another total rate, its sources in the same proportions."""
         checks.within_reach("rate", rate)
         if self.rate == 0:
-            raise InputError("source_rates", "are all zero, so there are no proportions to keep",
-                             seen=dict(self.source_rates), remedy="give each source a rate")  # fmt: skip
+            raise InputError(
+                "source_rates",
+                "are all zero, so there are no proportions to keep",
+                seen=dict(self.source_rates),
+                remedy="give each source a rate",
+            )
         return replace(self, source_rates={name: r * rate / self.rate for name, r in self.source_rates.items()})
 
 
 def check_p_max(p_max: int) -> None:
     checks.count("p_max", p_max)
     if p_max > MOST:
-        raise InputError("p_max", f"is above {MOST}, more than an engine can count", seen=p_max,
-                         remedy="give what the cluster has")  # fmt: skip
+        raise InputError(
+            "p_max", f"is above {MOST}, more than an engine can count", seen=p_max, remedy="give what the cluster has"
+        )

@@ -98,9 +98,10 @@ class Topology:
         partitions; never more than they may have."""
         raised = {
             name: replace(each, minimum=max(each.minimum, min(floors[name], each.maximum or p_max, p_max)))
-            if name in floors else each
+            if name in floors
+            else each
             for name, each in self.operators.items()
-        }  # fmt: skip
+        }
         return Topology(raised)
 
     def vector(self, parallelism: Mapping[str, int]) -> tuple[int, ...]:

@@ -49,21 +49,38 @@ class Card:
         checks.within_reach("rate", self.rate)
         checks.within_reach("latency_target", self.latency_target)
         if self.statistic not in get_args(Statistic):
-            raise InputError("statistic", "is not a latency statistic", seen=self.statistic,
-                             remedy=f"use one of {', '.join(get_args(Statistic))}")  # fmt: skip
+            raise InputError(
+                "statistic",
+                "is not a latency statistic",
+                seen=self.statistic,
+                remedy=f"use one of {', '.join(get_args(Statistic))}",
+            )
         if self.execution is not None and self.execution not in get_args(Execution):
-            raise InputError("execution", "is not an execution model", seen=self.execution,
-                             remedy=f"use one of {', '.join(get_args(Execution))}")  # fmt: skip
+            raise InputError(
+                "execution",
+                "is not an execution model",
+                seen=self.execution,
+                remedy=f"use one of {', '.join(get_args(Execution))}",
+            )
 
     @classmethod
     def of(
         cls, model: BenefitModel, job: Job, *, simulated: bool, run_id: str = "", cold_trials: int | None = None
     ) -> Card:
         return cls(
-            job.name, model.rate, job.topology.fingerprint, tuple(job.topology), model.latency_target,
-            job.target.statistic, model.execution, simulated, model.kind, digest_of(model), run_id,
+            job.name,
+            model.rate,
+            job.topology.fingerprint,
+            tuple(job.topology),
+            model.latency_target,
+            job.target.statistic,
+            model.execution,
+            simulated,
+            model.kind,
+            digest_of(model),
+            run_id,
             cold_trials,
-        )  # fmt: skip
+        )
 
     def check_describes(self, model: BenefitModel) -> None:
         """A card that says something else than its model is a mistake, or a forgery."""
@@ -76,8 +93,9 @@ class Card:
             ("digest", self.digest, digest_of(model)),
         ):
             if said != is_:
-                raise InputError(f"tags.{name}", f"does not fit the model, which says {is_!r}", seen=said,
-                                 remedy="export it again")  # fmt: skip
+                raise InputError(
+                    f"tags.{name}", f"does not fit the model, which says {is_!r}", seen=said, remedy="export it again"
+                )
 
     @property
     def alias(self) -> str:
@@ -119,8 +137,9 @@ class Card:
                 cold_trials=int(tags["cold_trials"]) if "cold_trials" in tags else None,
             )
         except KeyError as error:
-            raise InputError(f"tags.{error.args[0]}", "is missing, or is none of its values",
-                             remedy="register the model again") from None  # fmt: skip
+            raise InputError(
+                f"tags.{error.args[0]}", "is missing, or is none of its values", remedy="register the model again"
+            ) from None
         except (ValueError, TypeError) as error:
             if isinstance(error, InputError):
                 raise error.under("tags.") from None

@@ -108,8 +108,11 @@ def cancel(store: Store, run: Run, watch: Say | None = None) -> bool:
         end(store, run_id, "KILLED", CANCELLED)
         return True
     if run.info.status != "RUNNING":
-        raise InputError(f"run {run_id}", f"does not run any more, it is {run.info.status.lower()}",
-                         remedy=f"see: autotrascale runs show {run_id}")  # fmt: skip
+        raise InputError(
+            f"run {run_id}",
+            f"does not run any more, it is {run.info.status.lower()}",
+            remedy=f"see: autotrascale runs show {run_id}",
+        )
     taken = None if is_alive(run) else _take_of(store, run, watch)
     if taken is None:
         store.call(store.client.set_tag, run_id, tags.CANCEL, "asked")

@@ -72,9 +72,12 @@ def search_runs(store: Store, wanted: str = "") -> Iterator[Run]:
         return iter(())
     also = f" AND {wanted}" if wanted else ""
     return store.pages(
-        store.client.search_runs, experiments, f"tags.`{tags.KIND}` = '{tags.TUNING}'{also}", max_results=PAGE,
+        store.client.search_runs,
+        experiments,
+        f"tags.`{tags.KIND}` = '{tags.TUNING}'{also}",
+        max_results=PAGE,
         order_by=["attributes.start_time DESC"],
-    )  # fmt: skip
+    )
 
 
 def find_run(store: Store, name: str) -> Run:
@@ -173,13 +176,20 @@ def outcome_so_far(record: Record) -> Outcome:
     if record.outcome is not None:
         return record.outcome
     if not record.trials:
-        raise InputError(f"run {record.summary.run_id}", "has no finished evaluation yet to explain it by",
-                         remedy=f"autotrascale runs resume {record.summary.run_id}")  # fmt: skip
+        raise InputError(
+            f"run {record.summary.run_id}",
+            "has no finished evaluation yet to explain it by",
+            remedy=f"autotrascale runs resume {record.summary.run_id}",
+        )
     opening = record.opening
     outcome = tune(
-        opening.job, _NoEngine(opening.simulated), replace(opening.settings, total_trials=len(record.trials)),
-        sources=[source.model for source in opening.sources], past=record.trials, policy=opening.policy,
-    )  # fmt: skip
+        opening.job,
+        _NoEngine(opening.simulated),
+        replace(opening.settings, total_trials=len(record.trials)),
+        sources=[source.model for source in opening.sources],
+        past=record.trials,
+        policy=opening.policy,
+    )
     return outcome if outcome.concluded else replace(outcome, stop_reason=record.summary.state)
 
 
@@ -213,17 +223,23 @@ def _runs(store: Store, job: str | None = None, page: int = PAGE) -> Iterator[Ru
     if not experiments:
         return iter(())
     return store.pages(
-        store.client.search_runs, experiments, f"tags.`{tags.KIND}` = '{tags.TUNING}'", max_results=page,
+        store.client.search_runs,
+        experiments,
+        f"tags.`{tags.KIND}` = '{tags.TUNING}'",
+        max_results=page,
         order_by=["attributes.start_time DESC"],
-    )  # fmt: skip
+    )
 
 
 def _children(store: Store, run: Run) -> Iterator[Run]:
     wanted = f"attributes.status = 'FINISHED' AND tags.`{tags.PARENT}` = '{run.info.run_id}'"
     return store.pages(
-        store.client.search_runs, [run.info.experiment_id], wanted, max_results=PAGE,
+        store.client.search_runs,
+        [run.info.experiment_id],
+        wanted,
+        max_results=PAGE,
         order_by=["attributes.start_time ASC"],
-    )  # fmt: skip
+    )
 
 
 def _state(run: Run) -> State:

@@ -77,9 +77,13 @@ class RunJournal:
 
     @classmethod
     def resume(
-        cls, store: Store, run: Run, total_trials: int | None = None, max_seconds: float | None = None,
+        cls,
+        store: Store,
+        run: Run,
+        total_trials: int | None = None,
+        max_seconds: float | None = None,
         lease: Lease | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Take over a run that nobody carries on. `total_trials` and `max_seconds` widen its budget."""
         run_id, experiment = run.info.run_id, str(run.info.experiment_id)
         lease = lease or take_to_resume(store, run)
@@ -258,15 +262,21 @@ def take_to_resume(store: Store, run: Run, watch: Say | None = None) -> Lease:
     if isinstance(taken, Lease):
         return taken
     if taken.what == f"run {run_id}":
-        raise JobBusyError(f"run {run_id}", f"is under way, by {taken}",
-                           remedy=f"wait, or: autotrascale runs cancel {run_id}")  # fmt: skip
+        raise JobBusyError(
+            f"run {run_id}", f"is under way, by {taken}", remedy=f"wait, or: autotrascale runs cancel {run_id}"
+        )
     raise claim.busy(job, taken)
 
 
 def log_batches(
-    store: Store, run_id: str, params: Mapping[str, object], metrics: Mapping[str, float | None],
-    run_tags: Mapping[str, str], *, step: int = 0,
-) -> None:  # fmt: skip
+    store: Store,
+    run_id: str,
+    params: Mapping[str, object],
+    metrics: Mapping[str, float | None],
+    run_tags: Mapping[str, str],
+    *,
+    step: int = 0,
+) -> None:
     """Numbers that are not known are left out: MLflow has no word for them."""
     from mlflow.entities import Metric, Param, RunTag
 

@@ -93,9 +93,18 @@ def opening_from_json(data: Any, place: str) -> Opening:
         for i, source in enumerate(header.sources)
     )
     return Opening(
-        header.job, header.engine, header.simulated, header.settings, header.rate, header.job_path, header.job_file,
-        sources, header.warm_start, header.sink, header.policy,
-    )  # fmt: skip
+        header.job,
+        header.engine,
+        header.simulated,
+        header.settings,
+        header.rate,
+        header.job_path,
+        header.job_file,
+        sources,
+        header.warm_start,
+        header.sink,
+        header.policy,
+    )
 
 
 def trial_to_json(trial: JournalledTrial) -> dict[str, Any]:
@@ -117,11 +126,23 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
 def outcome_from_json(data: Any, evaluations: Sequence[Evaluation], place: str) -> Outcome:
     read = validate(data, _Outcome, place=place)
     return Outcome(
-        read.job, read.simulated, read.floor, read.sizing or _sizing_of(read), read.best, read.met_target,
-        read.stop_reason, tuple(evaluations),
-        None if read.model is None else _model(read.model, f"{place}: model"), read.remarks,
-        read.confidence, read.floor_holds, read.fixed_seconds, read.slowdown, read.policy, read.said,
-    )  # fmt: skip
+        read.job,
+        read.simulated,
+        read.floor,
+        read.sizing or _sizing_of(read),
+        read.best,
+        read.met_target,
+        read.stop_reason,
+        tuple(evaluations),
+        None if read.model is None else _model(read.model, f"{place}: model"),
+        read.remarks,
+        read.confidence,
+        read.floor_holds,
+        read.fixed_seconds,
+        read.slowdown,
+        read.policy,
+        read.said,
+    )
 
 
 def _sizing_of(read: _Outcome) -> Sizing | None:
@@ -131,10 +152,11 @@ def _sizing_of(read: _Outcome) -> Sizing | None:
     names, vector = tuple(read.job.topology), read.job.topology.vector
     known = Sizing.of_loads(vector(read.floor), read.job.upper, rate=read.job.rate, operators=names)
     return replace(
-        known, demand=tuple(read.demand.rate[name] for name in names),
+        known,
+        demand=tuple(read.demand.rate[name] for name in names),
         capacity=tuple(read.demand.capacity[name] for name in names),
         load=tuple(read.demand.load[name] for name in names),
-    )  # fmt: skip
+    )
 
 
 def _model(data: Mapping[str, Any], place: str) -> BenefitModel:
@@ -161,8 +183,9 @@ class _Versioned:
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
-            raise InputError("version", "is not one this program reads", seen=self.version,
-                             remedy="use the program that wrote it")  # fmt: skip
+            raise InputError(
+                "version", "is not one this program reads", seen=self.version, remedy="use the program that wrote it"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

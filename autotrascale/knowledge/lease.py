@@ -207,8 +207,14 @@ def _holder(number: int, model: RegisteredModel) -> Holder:
         owner = Owner.read(json.loads(said.get(tags.OWNER, "")))
     except ValueError:
         owner = None
-    return Holder(number, owner, said.get(tags.DOING, ""), said.get(tags.WHAT, ""), said.get(tags.HEARTBEAT, ""),
-                  tags.RELEASED in said)  # fmt: skip
+    return Holder(
+        number,
+        owner,
+        said.get(tags.DOING, ""),
+        said.get(tags.WHAT, ""),
+        said.get(tags.HEARTBEAT, ""),
+        tags.RELEASED in said,
+    )
 
 
 def _nobody(number: int) -> Holder:
@@ -218,8 +224,12 @@ def _nobody(number: int) -> Holder:
 def _make(store: Store, name: str, owner: Owner, doing: str, what: str) -> bool:
     """Whether it was this call that made it. A call that succeeded may still fail: when its answer was lost on the way,
     MLflow asks again by itself, and is told that the name is there."""
-    said = {tags.OWNER: json.dumps(owner.as_dict()), tags.DOING: doing, tags.WHAT: what,
-            tags.HEARTBEAT: f"{time.time():.3f}"}  # fmt: skip
+    said = {
+        tags.OWNER: json.dumps(owner.as_dict()),
+        tags.DOING: doing,
+        tags.WHAT: what,
+        tags.HEARTBEAT: f"{time.time():.3f}",
+    }
     try:
         store.call(store.client.create_registered_model, name, tags=said, description=_DESCRIPTION)
     except RunStoreError:

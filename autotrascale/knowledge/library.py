@@ -50,8 +50,12 @@ class Library:
         uri = reference if job is None or ":" in reference else f"models:/{registered_name(job)}@{reference}"
         match = _URI.fullmatch(uri)
         if match is None:
-            raise InputError("model", "is no reference to a stored model", seen=reference,
-                             remedy="give models:/NAME/VERSION, models:/NAME@rate-R, or rate-R")  # fmt: skip
+            raise InputError(
+                "model",
+                "is no reference to a stored model",
+                seen=reference,
+                remedy="give models:/NAME/VERSION, models:/NAME@rate-R, or rate-R",
+            )
         for stored in self._versions(match["name"]):
             if match["version"] == str(stored.version) or match["alias"] in stored.aliases:
                 return stored
@@ -121,8 +125,11 @@ class Library:
     def refuse_duplicate(self, card: Card) -> None:
         for stored in self._versions(registered_name(card.job)):
             if isinstance(stored.card, Card) and stored.card.digest == card.digest:
-                raise InputError(f"model of {card.job} at {card.rate:g}/s", f"is in the store already, as {stored.uri}",
-                                 remedy="nothing needs to be done")  # fmt: skip
+                raise InputError(
+                    f"model of {card.job} at {card.rate:g}/s",
+                    f"is in the store already, as {stored.uri}",
+                    remedy="nothing needs to be done",
+                )
 
     def _add(self, name: str, model: BenefitModel, card: Card, run_id: str, step: int, folder: str) -> int:
         client = self.store.client
@@ -138,9 +145,14 @@ class Library:
             **({WHOLE: WHOLE_FILE} if model != model.as_older() else {}),
         }
         version = self.store.call(
-            client.create_model_version, name, logged.artifact_location, run_id, version_tags,
-            description=lineage.of_version(model, card), model_id=logged.model_id,
-        )  # fmt: skip
+            client.create_model_version,
+            name,
+            logged.artifact_location,
+            run_id,
+            version_tags,
+            description=lineage.of_version(model, card),
+            model_id=logged.model_id,
+        )
         lineage.tell_version(self.store, logged.model_id, name, int(version.version))
         return int(version.version)
 
@@ -251,10 +263,13 @@ def _save(model: BenefitModel, card: Card, folder: Path) -> Path:
         from mlflow import pyfunc as flavour
 
         flavour.save_model(
-            str(to), loader_module="autotrascale.knowledge.pyfunc", data_path=str(data),
-            pip_requirements=[f"autotrascale=={__version__}"], signature=pyfunc.signature(model, card.operators),
+            str(to),
+            loader_module="autotrascale.knowledge.pyfunc",
+            data_path=str(data),
+            pip_requirements=[f"autotrascale=={__version__}"],
+            signature=pyfunc.signature(model, card.operators),
             metadata=pyfunc.metadata(model, card.operators),
-        )  # fmt: skip
+        )
     if model != older:
         (to / "data" / WHOLE_FILE).write_text(model.to_json(), encoding="utf-8")
     return to

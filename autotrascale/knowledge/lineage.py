@@ -38,15 +38,18 @@ def log_inputs(store: Store, run_id: str, opening: Opening) -> None:
     job = opening.job
     about = {
         "operators": {name: list(operator.upstream) for name, operator in job.topology.operators.items()},
-        "source_rates": dict(job.source_rates), "latency_target_seconds": job.target.latency_seconds,
+        "source_rates": dict(job.source_rates),
+        "latency_target_seconds": job.target.latency_seconds,
         "p_max": job.p_max,
-    }  # fmt: skip
+    }
     text = json.dumps(about, ensure_ascii=False)
     dataset = Dataset(
-        name=job.name[:450], digest=opening.digest, source_type="job file",
+        name=job.name[:450],
+        digest=opening.digest,
+        source_type="job file",
         source=json.dumps({"path": opening.job_path}, ensure_ascii=False),
         schema=text if len(text) <= _MOST_JSON else None,
-    )  # fmt: skip
+    )
     models = [LoggedModelInput(found) for name in opening.sources if (found := _logged_model(store, name.name))]
     store.call(
         store.client.log_inputs, run_id, [DatasetInput(dataset, [InputTag("mlflow.data.context", "job")])], models
@@ -59,9 +62,14 @@ def log_model(store: Store, folder: Path, card: Card, run_id: str, step: int) ->
 
     experiment = store.experiment(card.job)
     model = store.call(
-        store.client.create_logged_model, experiment, name=card.alias, source_run_id=run_id, tags=card.as_tags(),
-        params={"rate": repr(card.rate), "latency_target": repr(card.latency_target)}, model_type="benefit model",
-    )  # fmt: skip
+        store.client.create_logged_model,
+        experiment,
+        name=card.alias,
+        source_run_id=run_id,
+        tags=card.as_tags(),
+        params={"rate": repr(card.rate), "latency_target": repr(card.latency_target)},
+        model_type="benefit model",
+    )
     store.call(store.client.log_model_artifacts, model.model_id, str(folder))
     store.call(store.client.finalize_logged_model, model.model_id, "READY")
     store.call(store.client.log_outputs, run_id, [LoggedModelOutput(model.model_id, step)])

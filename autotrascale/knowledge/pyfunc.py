@@ -70,12 +70,19 @@ class Predictor:
         floor, most = self.model.floor, self.model.p_max
         names = self.operators or tuple(f"operator {i + 1}" for i in range(len(floor)))
         if ks.shape[1] != len(floor):
-            raise InputError("columns", f"are {ks.shape[1]}, and the model has {len(floor)} operators",
-                             remedy=f"give one for each of {', '.join(names)}")  # fmt: skip
+            raise InputError(
+                "columns",
+                f"are {ks.shape[1]}, and the model has {len(floor)} operators",
+                remedy=f"give one for each of {', '.join(names)}",
+            )
         outside = np.argwhere((ks < np.array(floor)) | (ks > np.array(most)))
         for row, i in outside[:1]:
-            raise InputError(f"row {row}: {names[i]}", f"lies outside [{floor[i]}, {most[i]}]", seen=int(ks[row, i]),
-                             remedy="ask for what the model was made within")  # fmt: skip
+            raise InputError(
+                f"row {row}: {names[i]}",
+                f"lies outside [{floor[i]}, {most[i]}]",
+                seen=int(ks[row, i]),
+                remedy="ask for what the model was made within",
+            )
         return ks
 
 
@@ -114,8 +121,12 @@ def _whole_numbers(given: Any) -> NDArray[np.int64]:
     if ks.ndim != 2:
         raise InputError("rows", f"have {ks.ndim} dimensions", remedy="give one row for each configuration")
     for row, i in wrong[:1]:
-        raise InputError(f"row {row}", "holds what is no whole number", seen=float(ks[row, i]),
-                         remedy="give instances of each operator")  # fmt: skip
+        raise InputError(
+            f"row {row}",
+            "holds what is no whole number",
+            seen=float(ks[row, i]),
+            remedy="give instances of each operator",
+        )
     return ks.astype(np.int64)
 
 

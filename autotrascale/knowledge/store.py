@@ -134,8 +134,11 @@ class Store:
         if found is None:
             return None
         if found.lifecycle_stage != "active":
-            raise InputError(f"experiment {found.name}", "is deleted, so runs can be neither read nor added",
-                             remedy=f"mlflow experiments restore -x {found.experiment_id}")  # fmt: skip
+            raise InputError(
+                f"experiment {found.name}",
+                "is deleted, so runs can be neither read nor added",
+                remedy=f"mlflow experiments restore -x {found.experiment_id}",
+            )
         return str(found.experiment_id)
 
     def experiments(self) -> list[str]:
@@ -207,8 +210,11 @@ def _quieten() -> None:
         with quiet_warnings():
             import mlflow  # noqa: F401 - it sets up its loggers while it is imported
     except ModuleNotFoundError as error:  # pragma: no cover - mlflow is only missing where it was left out on purpose
-        raise InputError("store", f"needs a package that is not installed: {error.name}",
-                         remedy="pip install 'autotrascale[mlflow]', or --store none") from None  # fmt: skip
+        raise InputError(
+            "store",
+            f"needs a package that is not installed: {error.name}",
+            remedy="pip install 'autotrascale[mlflow]', or --store none",
+        ) from None
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what fails is raised too, and said in one line by us
 
@@ -235,8 +241,9 @@ def _absolute(uri: str) -> str:
         return uri
     path = uri.removeprefix(_SQLITE)
     if not path or path == uri or path.startswith(":memory:"):
-        raise InputError("store", "needs a file, or nothing would outlive this process", seen=uri,
-                         remedy=f"use {DEFAULT_URI}")  # fmt: skip
+        raise InputError(
+            "store", "needs a file, or nothing would outlive this process", seen=uri, remedy=f"use {DEFAULT_URI}"
+        )
     return _SQLITE + str(Path(path).absolute())
 
 

@@ -43,8 +43,15 @@ def read(pids: Iterable[int] = (), proc: Path = PROC) -> HostReading | None:
         stolen = ticks[_STOLEN] / _TICKS
     except (OSError, ValueError, IndexError):
         return None
-    return HostReading(time.monotonic(), len(os.sched_getaffinity(0)), worked, stolen, _crowded(proc),
-                       _waited(pids, proc), _swapped_mb(proc))  # fmt: skip
+    return HostReading(
+        time.monotonic(),
+        len(os.sched_getaffinity(0)),
+        worked,
+        stolen,
+        _crowded(proc),
+        _waited(pids, proc),
+        _swapped_mb(proc),
+    )
 
 
 def _crowded(proc: Path) -> float | None:

@@ -138,8 +138,12 @@ def _answer(address: str, server: str) -> Any:
     except urllib.error.HTTPError as error:
         with error:
             text = error.read(_MOST_BYTES)
-        raise InputError(server, f"answers {error.code}", seen=text.decode(errors="replace")[:200],
-                         remedy="ask it for the query by hand") from None  # fmt: skip
+        raise InputError(
+            server,
+            f"answers {error.code}",
+            seen=text.decode(errors="replace")[:200],
+            remedy="ask it for the query by hand",
+        ) from None
     if len(text) > _MOST_BYTES:
         raise InputError(server, "answers with more than a latency is", remedy="let the query come to one number")
     return reading.parse_json(text, server)

@@ -92,8 +92,16 @@ class Query:
             note(f"{self.name}: no settings are advised, as there is no target: give one with --target SECONDS")
         self.live.read_on()
         watched, target = self.application.watched, self.target or Target(1.0)
-        found = advice_on(self.name, self.live.recent, watched.executors, watched.conf, target, self._job.p_max,
-                          self.live.source_options, self.live.stages)  # fmt: skip
+        found = advice_on(
+            self.name,
+            self.live.recent,
+            watched.executors,
+            watched.conf,
+            target,
+            self._job.p_max,
+            self.live.source_options,
+            self.live.stages,
+        )
         found = found if self.target is not None else replace(found, advice=None, why="")
         told = Told(self.name, found, source_partitions(self.live.recent), self.file.program.price)
         emit(self._around.form, told.as_data(), told.show)
@@ -127,9 +135,13 @@ class Query:
 
 class Controller:
     def __init__(
-        self, program: Program, file: ProgramFile, around: Around, clock: Callable[[], float] = time.monotonic,
+        self,
+        program: Program,
+        file: ProgramFile,
+        around: Around,
+        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._program, self._file, self._around = program, file, around
         self._clock, self._sleep = clock, sleep
         self._application: AdoptedApplication | None = None

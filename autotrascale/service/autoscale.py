@@ -98,8 +98,11 @@ def _check_event_log(event_log: Path | None, advise: bool, engine: str) -> None:
     if event_log is not None and not (advise and engine == "spark"):
         raise InputError("--event-log", "is for advice on a Spark job", remedy="add --advise, or leave it out")
     if event_log is None and advise and engine == "spark":
-        raise InputError("--advise", "changes nothing, so it does not start a Spark job either",
-                         remedy="name the event log of one that runs, with --event-log FOLDER")  # fmt: skip
+        raise InputError(
+            "--advise",
+            "changes nothing, so it does not start a Spark job either",
+            remedy="name the event log of one that runs, with --event-log FOLDER",
+        )
 
 
 def _with_sizes(file: JobFile, engine: str, *, asked: bool) -> JobFile:
@@ -115,9 +118,17 @@ def _with_sizes(file: JobFile, engine: str, *, asked: bool) -> JobFile:
 
 
 def _keep(
-    file: JobFile, path: Path, engine: EngineName, store: Store | None, advise: bool, event_log: Path | None,
-    limit: float | None, form: Format, metrics: str | None, policy: PolicyChoice,
-) -> State:  # fmt: skip
+    file: JobFile,
+    path: Path,
+    engine: EngineName,
+    store: Store | None,
+    advise: bool,
+    event_log: Path | None,
+    limit: float | None,
+    form: Format,
+    metrics: str | None,
+    policy: PolicyChoice,
+) -> State:
     from autotrascale.service import keeping
     from autotrascale.service.metering import metering
     from autotrascale.service.warm_start import wanted_by

@@ -22,9 +22,13 @@ Kind = Literal["constant", "steps", "ramp", "diurnal", "spikes", "recorded"]
 
 # What the loop uses for knobs that the `manager:` section leaves as they are, which is neutral.
 USUAL = Knobs(
-    interval_seconds=30.0, running_seconds=120.0, max_gc_share=0.3, catch_up_seconds=300.0, backlog_seconds=1.0,
+    interval_seconds=30.0,
+    running_seconds=120.0,
+    max_gc_share=0.3,
+    catch_up_seconds=300.0,
+    backlog_seconds=1.0,
     scale_down_delay_seconds=1800.0,
-)  # fmt: skip
+)
 # … and the planning of our own policy, which weighs what a rescale costs against what it saves: no delay, no least
 # step, no number of rescales a day.
 WEIGHED = PlanningSettings(late_worth=20.0, band=1.0, worth=0.0, review_seconds=600.0)
@@ -59,12 +63,19 @@ class TraceOf:
     def __post_init__(self) -> None:
         for name in _NEEDS[self.kind]:
             if getattr(self, name) in ((), None, ""):
-                raise InputError(name, f"is missing, and a trace of kind {self.kind} is made of it",
-                                 remedy=f"give {' and '.join(_NEEDS[self.kind])}")  # fmt: skip
+                raise InputError(
+                    name,
+                    f"is missing, and a trace of kind {self.kind} is made of it",
+                    remedy=f"give {' and '.join(_NEEDS[self.kind])}",
+                )
         checks.non_negative("jitter", self.jitter)
         if self.kind == "ramp" and (len(self.times), len(self.rates)) != (2, 2):
-            raise InputError("times", "of a ramp are two, and so are its rates", seen=self.times,
-                             remedy="give when it begins and ends, and the rates then")  # fmt: skip
+            raise InputError(
+                "times",
+                "of a ramp are two, and so are its rates",
+                seen=self.times,
+                remedy="give when it begins and ends, and the rates then",
+            )
 
     def schedule(self, rate: float, folder: Path) -> schedules.Schedule:
         base = self._base(rate, folder)
@@ -150,6 +161,7 @@ def _recorded(path: Path) -> schedules.Trace:
     except OSError as error:
         raise InputError(place, "cannot be read", seen=f"{path}: {error.strerror}", remedy="check the path") from None
     except ValueError as error:
-        raise InputError(place, "is not lines of seconds,rate", seen=f"{path}: {error}",
-                         remedy="two numbers a line, no heading") from None  # fmt: skip
+        raise InputError(
+            place, "is not lines of seconds,rate", seen=f"{path}: {error}", remedy="two numbers a line, no heading"
+        ) from None
     return schedules.Trace(tuple(time for time, _ in rows), tuple(rate for _, rate in rows))

@@ -35,9 +35,24 @@ from autotrascale.service.output import complain, note
 
 # In the order of the help. A verb whose module is not there is left out.
 VERBS = (
-    "demo", "init", "decide", "snapshot", "critical", "tune", "autoscale", "run", "status", "steer", "sizes", "runs",
-    "models", "explain", "metrics", "serve", "doctor",
-)  # fmt: skip
+    "demo",
+    "init",
+    "decide",
+    "snapshot",
+    "critical",
+    "tune",
+    "autoscale",
+    "run",
+    "status",
+    "steer",
+    "sizes",
+    "runs",
+    "models",
+    "explain",
+    "metrics",
+    "serve",
+    "doctor",
+)
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 

@@ -23,8 +23,7 @@ _DRAWN = 200  # windows of a plot, the newest
 
 def critical(
     log: Annotated[
-        list[str],
-        typer.Argument(metavar="LOG|JOB", help="Event logs, folders of them, or a program that `run` keeps."),
+        list[str], typer.Argument(metavar="LOG|JOB", help="Event logs, folders of them, or a program that `run` keeps.")
     ],
     window: Annotated[float, typer.Option(metavar="SECONDS", help="The length of a window.")] = 10.0,
     query: Annotated[str, typer.Option(metavar="NAME", help="Only this query.")] = "",
@@ -85,9 +84,14 @@ def critical(
 
 
 def _follow(
-    paths: Sequence[str], window: float, query: str, seconds: float | None, metrics: str, form: Format,
+    paths: Sequence[str],
+    window: float,
+    query: str,
+    seconds: float | None,
+    metrics: str,
+    form: Format,
     others: Mapping[str, object],
-) -> None:  # fmt: skip
+) -> None:
     from autotrascale.domain.errors import InputError
     from autotrascale.monitor.stores.participation_points import participation_points
     from autotrascale.service.critical_following import follow

@@ -97,8 +97,9 @@ def _put(folder: Path, name: str) -> Path:
         write_new(path, _text(name))
     except FileExistsError as error:
         if not folder.is_dir():
-            raise InputError(str(folder), f"is no folder: {error.strerror}",
-                             remedy="name another one with --to") from None  # fmt: skip
+            raise InputError(
+                str(folder), f"is no folder: {error.strerror}", remedy="name another one with --to"
+            ) from None
         if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != _text(name):
             raise InputError(
                 str(path),
@@ -106,8 +107,9 @@ def _put(folder: Path, name: str) -> Path:
                 remedy=f"tune it: autotrascale tune {path}, or name another folder: --to",
             ) from None
     except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}",
-                         remedy="name another folder with --to") from None  # fmt: skip
+        raise InputError(
+            str(path), f"cannot be written: {error.strerror}", remedy="name another folder with --to"
+        ) from None
     return path
 
 

@@ -134,9 +134,15 @@ def _decisions(past: Past, entries: list[dict[str, Any]]) -> dict[str, Any]:
         "holds": holds(state),
         "predictions": [vars(each) for each in state.checked],
         "accuracy": accuracy(state.checked),
-        "summary": summary(opening.job, opening.latency_target, state, simulated=opening.simulated,
-                           advise=opening.advise, size=opening.executor),
-    }  # fmt: skip
+        "summary": summary(
+            opening.job,
+            opening.latency_target,
+            state,
+            simulated=opening.simulated,
+            advise=opening.advise,
+            size=opening.executor,
+        ),
+    }
 
 
 def _show_decisions(past: Past, entries: list[dict[str, Any]]) -> None:
@@ -201,8 +207,13 @@ def _replay(run: str, store: Store, again: bool, at: str | None, form: Format) -
         verdict = f"{steps} steps since {clock(first.written['at'])} decided again: every decision is the same"
     if different:
         verdict = f"{len(different)} of {steps} decisions differ now, the first at entry {different[0]}"
-    answer = {"session": past.id, "steps": steps, "different": different, "summary": verdict,
-            "at": shown and {"written": shown.written, "now": shown.now}}  # fmt: skip
+    answer = {
+        "session": past.id,
+        "steps": steps,
+        "different": different,
+        "summary": verdict,
+        "at": shown and {"written": shown.written, "now": shown.now},
+    }
     emit(form, answer, lambda: _show_replay(shown, verdict))
 
 
@@ -249,8 +260,10 @@ def _show(record: Record, outcome: Outcome) -> None:
     from autotrascale.service.tuning_output import show_outcome
 
     if record.outcome is None:
-        say(f"run {record.summary.run_id} is {record.summary.state}: this is how things stand after"
-            f" {len(record.trials)} evaluations, and may change")  # fmt: skip
+        say(
+            f"run {record.summary.run_id} is {record.summary.state}: this is how things stand after"
+            f" {len(record.trials)} evaluations, and may change"
+        )
     show_outcome(outcome)
     for each in record.opening.warm_start:
         say(f"  {each}")

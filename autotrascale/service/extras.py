@@ -8,9 +8,19 @@ from autotrascale.domain.errors import InputError
 
 # What comes with the package itself, and is missing only where it was installed without its dependencies.
 _CORE = (
-    "numpy", "scipy", "sklearn", "skopt", "joblib", "threadpoolctl", "pydantic", "pydantic_core", "yaml", "typer",
-    "rich", "packaging",
-)  # fmt: skip
+    "numpy",
+    "scipy",
+    "sklearn",
+    "skopt",
+    "joblib",
+    "threadpoolctl",
+    "pydantic",
+    "pydantic_core",
+    "yaml",
+    "typer",
+    "rich",
+    "packaging",
+)
 _EXTRAS = {
     "spark": ("pyspark", "py4j", "pyarrow", "pandas", "msgspec", "psutil"),
     "mlflow": ("mlflow",),
@@ -38,8 +48,11 @@ def of_missing(error: ModuleNotFoundError) -> InputError | None:
         return InputError("this program", f"lacks a package of its own: {module}", remedy="pip install autotrascale")
     if module not in _EXTRA_OF:
         return None
-    return InputError("this verb", f"needs a package that is not installed: {module}",
-                      remedy=f"pip install 'autotrascale[{_EXTRA_OF[module]}]'")  # fmt: skip
+    return InputError(
+        "this verb",
+        f"needs a package that is not installed: {module}",
+        remedy=f"pip install 'autotrascale[{_EXTRA_OF[module]}]'",
+    )
 
 
 def missing_of_core() -> list[str]:

@@ -76,7 +76,8 @@ def _check_free(path: Path) -> None:
     if path.suffix not in (".yaml", ".yml"):
         raise InputError("JOB.yaml", "is no name of a job file", seen=str(path), remedy="let it end in .yaml")
     if os.path.lexists(path):
-        raise InputError(str(path), "is there already, and is not replaced",
-                         remedy="name another file: autotrascale init OTHER.yaml")  # fmt: skip
+        raise InputError(
+            str(path), "is there already, and is not replaced", remedy="name another file: autotrascale init OTHER.yaml"
+        )
     if not path.absolute().parent.is_dir():
         raise InputError(str(path), "is in a folder that does not exist", remedy="make the folder")

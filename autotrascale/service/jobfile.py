@@ -57,12 +57,19 @@ class JobFile:
         if self.simulator is None and self.spark is None:
             raise InputError("spark", "is missing, and so is simulator", remedy="say what runs the job")
         if self.spark is not None and self.p_max > MOST_TASKS:
-            raise InputError("p_max", f"is above {MOST_TASKS:,}, more tasks than Spark has room for in a stage",
-                             seen=self.p_max, remedy="give the cores that the cluster has")  # fmt: skip
+            raise InputError(
+                "p_max",
+                f"is above {MOST_TASKS:,}, more tasks than Spark has room for in a stage",
+                seen=self.p_max,
+                remedy="give the cores that the cluster has",
+            )
         for name in () if self.spark is None else self.spark.sources:
             if name not in self.source_rates:
-                raise InputError(f"spark.sources.{name}", "is no source of the job: source_rates does not have it",
-                                 remedy=f"use one of {', '.join(self.source_rates)}")  # fmt: skip
+                raise InputError(
+                    f"spark.sources.{name}",
+                    "is no source of the job: source_rates does not have it",
+                    remedy=f"use one of {', '.join(self.source_rates)}",
+                )
         self.policy_named(None)
         # What holds of the job as a whole is said with the file's name, and before an engine is started for nothing.
         if self.operators or self.spark is None:
@@ -91,8 +98,9 @@ class JobFile:
         name: EngineName = wanted or ("simulator" if self.spark is None else "spark")
         if getattr(self, name) is None:
             other = "simulator" if name == "spark" else "spark"
-            raise InputError(name, "is a section that this job file does not have",
-                             remedy=f"add it, or use --engine {other}")  # fmt: skip
+            raise InputError(
+                name, "is a section that this job file does not have", remedy=f"add it, or use --engine {other}"
+            )
         return name
 
     def writing_to(self, sink: Sink | None) -> JobFile:
@@ -137,8 +145,16 @@ class JobFile:
 
         job = self._job(Topology(self.operators))
         schedule = self.autoscale.trace.schedule(job.rate, folder)
-        return job, SimulatedLive(self.simulator, job.topology, job.source_rates, schedule, p_max=self.p_max,
-                                  seed=seed, name=self.job, home=home)  # fmt: skip
+        return job, SimulatedLive(
+            self.simulator,
+            job.topology,
+            job.source_rates,
+            schedule,
+            p_max=self.p_max,
+            seed=seed,
+            name=self.job,
+            home=home,
+        )
 
     def look_on(self, log: Path) -> tuple[Job, LiveJob]:
         """The job as somebody else runs it, seen through its event log."""
@@ -171,11 +187,17 @@ def read_job_file(path: Path) -> JobFile:
     except InputError:
         if not is_of_a_program(path):
             raise
-        raise InputError(str(path), "describes a program, and not a job that can be started from its file",
-                         remedy=f"autotrascale run {path} -- PROGRAM …") from None  # fmt: skip
+        raise InputError(
+            str(path),
+            "describes a program, and not a job that can be started from its file",
+            remedy=f"autotrascale run {path} -- PROGRAM …",
+        ) from None
     except ModuleNotFoundError as error:  # pragma: no cover - pyspark is only missing where it was left out on purpose
-        raise InputError(str(path), f"needs a package that is not installed: {error.name}",
-                         remedy="pip install 'autotrascale[spark]'") from None  # fmt: skip
+        raise InputError(
+            str(path),
+            f"needs a package that is not installed: {error.name}",
+            remedy="pip install 'autotrascale[spark]'",
+        ) from None
 
 
 def is_of_a_program(path: Path) -> bool:

@@ -97,10 +97,18 @@ class Kept:
     """One job and its loop."""
 
     def __init__(
-        self, around: Around, sections: Sections, job: Job, live: LiveJob, engine: str, wanted: Wanted,
-        initial: Mapping[str, int], lease: Lease | None = None, home: Path | None = None,
+        self,
+        around: Around,
+        sections: Sections,
+        job: Job,
+        live: LiveJob,
+        engine: str,
+        wanted: Wanted,
+        initial: Mapping[str, int],
+        lease: Lease | None = None,
+        home: Path | None = None,
         executor: ExecutorSize | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`home`: of a simulated job, which begins anew where its time was over. `executor`: one instance, of a
         program."""
         self.job, self._around, self._simulated, self._executor = job, around, live.simulated, executor
@@ -112,22 +120,31 @@ class Kept:
             lease.is_of(f"session {self._session.id}")
         self._learned = learned = _library(around, job, live.simulated, self._session)
         choice = around.policy
-        rules = replace(_rules(around, sections, job, wanted), policy_options=choice.options,
-                        policy=None if choice.name == OURS else choice.create(job.target))  # fmt: skip
+        rules = replace(
+            _rules(around, sections, job, wanted),
+            policy_options=choice.options,
+            policy=None if choice.name == OURS else choice.create(job.target),
+        )
         self._notifier = Notifier(sections.notify or of_the_environment())
         told = _teller(around.form, job.target.latency_seconds, self._session, learned, executor)
         _opening(job, live.simulated, around.advise, self._session)
         if around.advise and live.simulated:  # nothing of it runs before somebody starts it
             live.start(initial)
         self.loop = Loop(
-            live, rules, initial=initial, state=None if self._session is None else self._session.state,
-            journal=self._session, library=learned,
+            live,
+            rules,
+            initial=initial,
+            state=None if self._session is None else self._session.state,
+            journal=self._session,
+            library=learned,
             report=_reports(told, self._notifier, job, live.simulated),
             services=_services(sections, around.meter, simulated=live.simulated),
-            slots_left=_slots_left(sections, job, around.decisions), seen=around.meter.of(live),
-            check_ours=check_of(lease), orders=(lambda _: ()) if self._session is None else self._session.orders_after,
+            slots_left=_slots_left(sections, job, around.decisions),
+            seen=around.meter.of(live),
+            check_ours=check_of(lease),
+            orders=(lambda _: ()) if self._session is None else self._session.orders_after,
             rescaling=_rescaling(around, job),
-        )  # fmt: skip
+        )
 
     def end(self, ended: str) -> None:
         self._notifier.close()
@@ -136,8 +153,14 @@ class Kept:
         if self._learned is not None:
             self._learned.end(finished=ended == "finished")
         state, job = self.loop.state, self.job
-        sentence = summary(job.name, job.target.latency_seconds, state, simulated=self._simulated,
-                           advise=self._around.advise, size=self._executor)  # fmt: skip
+        sentence = summary(
+            job.name,
+            job.target.latency_seconds,
+            state,
+            simulated=self._simulated,
+            advise=self._around.advise,
+            size=self._executor,
+        )
         _closing(self._around.form, sentence if self._around.advise else f"{accuracy(state.checked)}\n{sentence}")
 
 
@@ -198,8 +221,9 @@ def _rules(around: Around, sections: Sections, job: Job, wanted: Wanted) -> Rule
             note(line)
         models = tuple(source.model for source in warm.sources)
     weighed = section.planning.late_worth is not None
-    knobs = knobs_for_a_loop(sections.manager, job.target, micro_batch=wanted.execution == "micro-batch",
-                             weighed=weighed)  # fmt: skip
+    knobs = knobs_for_a_loop(
+        sections.manager, job.target, micro_batch=wanted.execution == "micro-batch", weighed=weighed
+    )
     return replace(rules_for_a_loop(section, settings, knobs, advise=around.advise), models=models)
 
 
@@ -241,8 +265,11 @@ def _reports(
     def report(state: State, entry: Entry) -> None:
         told(state, entry)
         reasons = tuple(reason.text for reason in entry.reasons)
-        notifier.saw(view_of(job.name, state, job.target.latency_seconds, reasons, simulated=simulated,
-                             latency=entry.latency_seconds))  # fmt: skip
+        notifier.saw(
+            view_of(
+                job.name, state, job.target.latency_seconds, reasons, simulated=simulated, latency=entry.latency_seconds
+            )
+        )
 
     return report
 

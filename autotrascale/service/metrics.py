@@ -119,11 +119,14 @@ def _show(answer: Mapping[str, Any]) -> None:
     table(
         ("time", "done/s", "p95 s", "backlog", *operators),
         [
-            (at.replace("T", " ").rstrip("Z"), *(_number(answer[name].get(at)) for name in columns),
-             *(_number(one.get(at)) for one in operators.values()))
+            (
+                at.replace("T", " ").rstrip("Z"),
+                *(_number(answer[name].get(at)) for name in columns),
+                *(_number(one.get(at)) for one in operators.values()),
+            )
             for at in times
         ],
-    )  # fmt: skip
+    )
 
 
 def _number(value: float | None) -> str:

@@ -34,10 +34,7 @@ def ls(
     for_job: Annotated[
         Path | None,
         typer.Option(
-            "--for",
-            metavar="JOB.yaml",
-            help="Say which a run of this job would start from.",
-            autocompletion=job_files,
+            "--for", metavar="JOB.yaml", help="Say which a run of this job would start from.", autocompletion=job_files
         ),
     ] = None,
     rate: Annotated[float | None, typer.Option(metavar="R", help="With --for: at this rate.")] = None,
@@ -75,14 +72,15 @@ def show(name: ModelName, job: JobOption = None, store: StoreOption = None, form
 
 
 def export(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[MODEL…]", help="Which; else the newest of each rate.")]
-    = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODEL…]", help="Which; else the newest of each rate.")
+    ] = None,
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to put the files.")] = Path("models"),
     older: Annotated[bool, typer.Option("--older", help="As programs can read them that only kept latencies.")] = False,
     job: JobOption = None,
     store: StoreOption = None,
     form: FormatOption = Format.table,
-) -> None:  # fmt: skip
+) -> None:
     """Write models to files, one each."""
     from autotrascale.domain.errors import InputError
     from autotrascale.knowledge.cards import Card
@@ -164,8 +162,14 @@ def rm(
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="The library of benefit models.")
-    for name, verb in (("ls", ls), ("show", show), ("export", export), ("import", import_),
-                       ("deprecate", deprecate), ("rm", rm)):  # fmt: skip
+    for name, verb in (
+        ("ls", ls),
+        ("show", show),
+        ("export", export),
+        ("import", import_),
+        ("deprecate", deprecate),
+        ("rm", rm),
+    ):
         group.command(name)(verb)
     app.add_typer(group, name="models")
 
@@ -192,8 +196,13 @@ def _as_dict(stored: Stored) -> dict[str, Any]:
     from autotrascale.knowledge.cards import Card
 
     card = asdict(stored.card) if isinstance(stored.card, Card) else {"unreadable": str(stored.card)}
-    return {"uri": stored.uri, "version": stored.version, "aliases": list(stored.aliases),
-            "deprecated": stored.deprecated, **card}  # fmt: skip
+    return {
+        "uri": stored.uri,
+        "version": stored.version,
+        "aliases": list(stored.aliases),
+        "deprecated": stored.deprecated,
+        **card,
+    }
 
 
 def _show_list(found: list[Stored]) -> None:
@@ -210,8 +219,16 @@ def _show_list(found: list[Stored]) -> None:
             rows.append((stored.uri, names, "", "", "", str(card)))
             continue
         made = f"{card.execution or 'unknown execution'}{', simulated' if card.simulated else ''}"
-        rows.append((stored.uri, names, f"{card.rate:g}/s", f"{seconds(card.latency_target)} {card.statistic}",
-                     card.topology, made))  # fmt: skip
+        rows.append(
+            (
+                stored.uri,
+                names,
+                f"{card.rate:g}/s",
+                f"{seconds(card.latency_target)} {card.statistic}",
+                card.topology,
+                made,
+            )
+        )
     table(("model", "alias", "rate", "target", "topology", "made under"), rows)
 
 
@@ -236,7 +253,12 @@ def _show(stored: Stored, model: BenefitModel) -> None:
     table(
         ("parallelism", "latency", "benefit score", "windows"),
         [
-            (by_name(sample.k), "failed" if sample.latency is None else seconds(sample.latency), f"{sample.score:.3f}",
-             sample.windows) for sample in model.samples
+            (
+                by_name(sample.k),
+                "failed" if sample.latency is None else seconds(sample.latency),
+                f"{sample.score:.3f}",
+                sample.windows,
+            )
+            for sample in model.samples
         ],
-    )  # fmt: skip
+    )

@@ -64,13 +64,16 @@ class Notification:
     def _check_template(self) -> None:
         unknown = [name for name in _names(self.template) if name not in WORDS]
         if unknown:
-            raise InputError("template", "has a name that there is none of", seen=f"${unknown[0]}",
-                             remedy=f"use some of ${', $'.join(WORDS)}; $$ is a dollar")  # fmt: skip
+            raise InputError(
+                "template",
+                "has a name that there is none of",
+                seen=f"${unknown[0]}",
+                remedy=f"use some of ${', $'.join(WORDS)}; $$ is a dollar",
+            )
         try:
             self.body(News("miss", False, "job", False, "text"))
         except ValueError as error:
-            raise InputError("template", f"does not give JSON: {error}",
-                             remedy='write {"summary": "$text"}') from None  # fmt: skip
+            raise InputError("template", f"does not give JSON: {error}", remedy='write {"summary": "$text"}') from None
 
     def address(self, environment: Mapping[str, str] = os.environ) -> SplitResult:
         url = self.url or environment.get(self.url_env, "")
@@ -80,8 +83,9 @@ class Notification:
 
     def token(self, environment: Mapping[str, str] = os.environ) -> str:
         if self.token_env and not environment.get(self.token_env):
-            raise InputError("notify.token_env", "names a variable that is not set", seen=self.token_env,
-                             remedy="set it")  # fmt: skip
+            raise InputError(
+                "notify.token_env", "names a variable that is not set", seen=self.token_env, remedy="set it"
+            )
         return environment.get(self.token_env, "") if self.token_env else ""
 
     def body(self, told: News) -> bytes:
@@ -140,10 +144,13 @@ class Notifier:
     """For one loop, or for a server's. Opened where there is somebody to tell."""
 
     def __init__(
-        self, wanted: Sequence[Notification], tell: Callable[[str], None] = note,
-        environment: Mapping[str, str] = os.environ, pauses: Sequence[float] = PAUSES,
+        self,
+        wanted: Sequence[Notification],
+        tell: Callable[[str], None] = note,
+        environment: Mapping[str, str] = os.environ,
+        pauses: Sequence[float] = PAUSES,
         attempt_seconds: float = ATTEMPT_SECONDS,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._targets = [_Target(each, each.address(environment), each.token(environment)) for each in wanted]
         self._tell, self._pauses, self._attempt_seconds = tell, (0.0, *pauses), attempt_seconds
         self._last: dict[str, View] = {}  # by job

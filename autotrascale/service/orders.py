@@ -24,8 +24,12 @@ def check_known(decisions: Decisions, job: str) -> None:
         return
     near = difflib.get_close_matches(job, known, n=_NEAREST, cutoff=0.5)
     remedy = f"did you mean {' or '.join(near)}?" if near else f"use one of {listing(known, _SHOWN)}"
-    raise NoLoopError("job", "has no control loop that keeps its journal here", seen=job,
-                      remedy=remedy if known else "begin one with: autotrascale autoscale JOB.yaml")  # fmt: skip
+    raise NoLoopError(
+        "job",
+        "has no control loop that keeps its journal here",
+        seen=job,
+        remedy=remedy if known else "begin one with: autotrascale autoscale JOB.yaml",
+    )
 
 
 def loop_for(decisions: Decisions, job: str, what: What) -> Past:
@@ -35,14 +39,20 @@ def loop_for(decisions: Decisions, job: str, what: What) -> Past:
     alive = sorted((each for each in past if each.lives), key=lambda each: each.opening.advise)
     if not alive:
         ago = seconds(max(0.0, decisions.clock() - max(each.written for each in past)))
-        raise OrderRefusedError(f"job {job}", f"has no loop that runs now: the last one was last heard of {ago} ago",
-                                remedy="start it, and ask again")  # fmt: skip
+        raise OrderRefusedError(
+            f"job {job}",
+            f"has no loop that runs now: the last one was last heard of {ago} ago",
+            remedy="start it, and ask again",
+        )
     found = alive[0]
     if what == "apply":
         _check_applies(decisions, found)
     elif found.opening.advise:
-        raise OrderRefusedError(f"job {job}", "is only advised on: nothing is rescaled that could be held back",
-                                remedy=f"carry out what is recommended: autotrascale apply {job}")  # fmt: skip
+        raise OrderRefusedError(
+            f"job {job}",
+            "is only advised on: nothing is rescaled that could be held back",
+            remedy=f"carry out what is recommended: autotrascale apply {job}",
+        )
     return found
 
 
@@ -53,9 +63,15 @@ def ask(
     past = loop_for(decisions, job, what)
     check_pin(past, parallelism or {})
     return orders.ask(
-        decisions, job, advises=past.opening.advise, what=what, asked_by=asked_by, at=decisions.clock(),
-        parallelism=parallelism, taken=past.state.orders.taken,
-    )  # fmt: skip
+        decisions,
+        job,
+        advises=past.opening.advise,
+        what=what,
+        asked_by=asked_by,
+        at=decisions.clock(),
+        parallelism=parallelism,
+        taken=past.state.orders.taken,
+    )
 
 
 def check_pin(past: Past, parallelism: Mapping[str, int]) -> None:
@@ -77,5 +93,8 @@ def _check_applies(decisions: Decisions, past: Past) -> None:
     asked = orders.after(decisions, past.opening.job, past.state.orders.taken, advises=past.opening.advise)
     if not past.opening.advise and past.state.orders.taking_all(asked).standing is None:
         job = past.opening.job
-        raise OrderRefusedError(f"job {job}", "is kept by a loop that carries out what it decides by itself",
-                                remedy=f"see what it does: autotrascale status {job}")  # fmt: skip
+        raise OrderRefusedError(
+            f"job {job}",
+            "is kept by a loop that carries out what it decides by itself",
+            remedy=f"see what it does: autotrascale status {job}",
+        )

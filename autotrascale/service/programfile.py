@@ -44,11 +44,19 @@ class ExecutorBounds:
         checks.count("minimum", self.minimum)
         checks.count("maximum", self.maximum)
         if self.maximum > MOST_EXECUTORS:
-            raise InputError("maximum", f"is above {MOST_EXECUTORS:,}, more than any cluster has", seen=self.maximum,
-                             remedy="give what yours has")  # fmt: skip
+            raise InputError(
+                "maximum",
+                f"is above {MOST_EXECUTORS:,}, more than any cluster has",
+                seen=self.maximum,
+                remedy="give what yours has",
+            )
         if self.maximum < self.minimum:
-            raise InputError("maximum", f"is below the minimum of {self.minimum}", seen=self.maximum,
-                             remedy="raise maximum or lower minimum")  # fmt: skip
+            raise InputError(
+                "maximum",
+                f"is below the minimum of {self.minimum}",
+                seen=self.maximum,
+                remedy="raise maximum or lower minimum",
+            )
 
 
 @dataclass(frozen=True)
@@ -97,11 +105,16 @@ class ProgramFile:
             raise InputError("queries", "name a query that has no name", remedy="use the names that the program gives")
         for knob, operator in self.manager.named_operators:
             if operator != OPERATOR:
-                raise InputError(f"manager.{knob}", "names an operator that a program does not have", seen=operator,
-                                 remedy=f"use {OPERATOR}: it is the only one")  # fmt: skip
+                raise InputError(
+                    f"manager.{knob}",
+                    "names an operator that a program does not have",
+                    seen=operator,
+                    remedy=f"use {OPERATOR}: it is the only one",
+                )
         if self.autoscale.trace != TraceOf():
-            raise InputError("autoscale.trace", "is the input of a simulated job, and a program has its own",
-                             remedy="remove it")  # fmt: skip
+            raise InputError(
+                "autoscale.trace", "is the input of a simulated job, and a program has its own", remedy="remove it"
+            )
 
     @property
     def tuning(self) -> Tuning:

@@ -113,9 +113,14 @@ class ProgramHost:
 
 class Relaunching:
     def __init__(
-        self, lives: Lives, section: SizesSection, sizes: WhileItRuns, tell: Callable[[str], None] = note,
-        wall: Callable[[], float] = time.time, held: Callable[[], str] = str,
-    ) -> None:  # fmt: skip
+        self,
+        lives: Lives,
+        section: SizesSection,
+        sizes: WhileItRuns,
+        tell: Callable[[str], None] = note,
+        wall: Callable[[], float] = time.time,
+        held: Callable[[], str] = str,
+    ) -> None:
         """`held`: why people want it left alone, if they do."""
         self._lives, self._section, self._sizes, self._tell, self._wall = lives, section, sizes, tell, wall
         self._held = held

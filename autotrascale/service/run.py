@@ -78,8 +78,11 @@ def run(
         )
     job_file, words = _split(context.args)
     if bool(words) == (program is not None):
-        raise InputError("program", "is missing" if program is None else "is named twice",
-                         remedy="name one behind --, or the folder of one that runs with --program")  # fmt: skip
+        raise InputError(
+            "program",
+            "is missing" if program is None else "is named twice",
+            remedy="name one behind --, or the folder of one that runs with --program",
+        )
     command = understood(words) if program is None else None
     opened = open_store(store)
     with ExitStack() as stack:
@@ -98,10 +101,14 @@ def run(
             folder = adopting.fresh_folder(keeping.home_of(decisions, wishes.job))
             limits = wishes.program.executors
             running = Program.start(
-                command, folder, apply=apply, executors=(limits.minimum, limits.maximum),
-                rescale=wishes.program.rescale if apply else "in-place", all_to_stderr=form is Format.json,
+                command,
+                folder,
+                apply=apply,
+                executors=(limits.minimum, limits.maximum),
+                rescale=wishes.program.rescale if apply else "in-place",
+                all_to_stderr=form is Format.json,
                 measured=apply and wishes.sizes is not None,
-            )  # fmt: skip
+            )
             note(f"should this command end before the program: autotrascale run --program {folder}")
         controller = adopting.Controller(running, wishes, around)
         with running.has_our_signals() if command is not None else nullcontext():
@@ -127,9 +134,15 @@ def _split(words: list[str]) -> tuple[Path | None, list[str]]:
 
 
 def _wishes(
-    job_file: Path | None, name: str, targets: list[str], executors: str | None, price: float | None,
-    rescale: str | None = None, *, sizes: bool = False,
-) -> ProgramFile:  # fmt: skip
+    job_file: Path | None,
+    name: str,
+    targets: list[str],
+    executors: str | None,
+    price: float | None,
+    rescale: str | None = None,
+    *,
+    sizes: bool = False,
+) -> ProgramFile:
     """As the file says, and over it what the command line says."""
     from dataclasses import replace
 

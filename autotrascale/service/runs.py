@@ -151,10 +151,14 @@ def _show(record: Record) -> None:
     from autotrascale.plan.policies import OURS
 
     summary, opening = record.summary, record.opening
-    say(f"run {summary.run_id}: {opening.job.name} at {opening.job.rate:g}/s, {summary.state}"
-        f"{f' ({summary.why})' if summary.why else ''}")  # fmt: skip
-    say(f"started {summary.started} from {opening.job_path}, engine {opening.engine}, seed {opening.settings.seed}"
-        f"{'' if opening.policy.name == OURS else f', by {opening.policy.name}'}")  # fmt: skip
+    say(
+        f"run {summary.run_id}: {opening.job.name} at {opening.job.rate:g}/s, {summary.state}"
+        f"{f' ({summary.why})' if summary.why else ''}"
+    )
+    say(
+        f"started {summary.started} from {opening.job_path}, engine {opening.engine}, seed {opening.settings.seed}"
+        f"{'' if opening.policy.name == OURS else f', by {opening.policy.name}'}"
+    )
     if summary.asked_by is not None:
         say(f"asked for by {summary.asked_by}")
     for each in opening.warm_start:

@@ -35,16 +35,18 @@ def serve(
     ] = Path("configs"),
     host: Annotated[
         str,
-        typer.Option(metavar="ADDRESS", envvar=f"{PREFIX}HOST",
-                     help="Where to listen; all but loopback wants a token."),
+        typer.Option(
+            metavar="ADDRESS", envvar=f"{PREFIX}HOST", help="Where to listen; all but loopback wants a token."
+        ),
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, envvar=f"{PREFIX}PORT", help="0: any that is free.")
-    ] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65535, envvar=f"{PREFIX}PORT", help="0: any that is free.")] = 8765,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", envvar=f"{PREFIX}TOKEN_FILE",
-                     help=f"Holds the tokens, and may change; else {TOKEN_VARIABLE}."),
+        typer.Option(
+            metavar="FILE",
+            envvar=f"{PREFIX}TOKEN_FILE",
+            help=f"Holds the tokens, and may change; else {TOKEN_VARIABLE}.",
+        ),
     ] = None,
     parallel_runs: Annotated[
         int, typer.Option(min=1, max=64, metavar="N", envvar=f"{PREFIX}PARALLEL_RUNS", help="Runs under way at a time.")
@@ -61,7 +63,7 @@ def serve(
         typer.Option(metavar="FILE", envvar=f"{PREFIX}NOTIFY", help="Whom to tell what is new of the control loops."),
     ] = None,
     store: StoreOption = None,
-) -> None:  # fmt: skip
+) -> None:
     """Serve the HTTP API, and run what it is asked for."""
     check_installed()
     from autotrascale.service.api.tokens import read_tokens
@@ -129,8 +131,12 @@ def listening(host: str, port: int) -> socket.socket:
         bound.bind(address)
     except OSError as error:
         bound.close()
-        raise InputError("--host, --port", f"cannot be listened on: {error.strerror or error}", seen=f"{host}:{port}",
-                         remedy="name another port, or end what has it") from None  # fmt: skip
+        raise InputError(
+            "--host, --port",
+            f"cannot be listened on: {error.strerror or error}",
+            seen=f"{host}:{port}",
+            remedy="name another port, or end what has it",
+        ) from None
     return bound
 
 
@@ -141,11 +147,16 @@ def check_address(host: str, *, secured: bool) -> bool:
     try:
         loopback = host == "localhost" or ip_address(host).is_loopback
     except ValueError:
-        raise InputError("--host", "is no address", seen=host, remedy="use 127.0.0.1, ::1, 0.0.0.0 or one of this"
-                         " machine's own") from None  # fmt: skip
+        raise InputError(
+            "--host", "is no address", seen=host, remedy="use 127.0.0.1, ::1, 0.0.0.0 or one of this machine's own"
+        ) from None
     if not loopback and not secured:
-        raise InputError("--host", "can be reached from other machines, and there is no token", seen=host,
-                         remedy=f"give --token-file or set {TOKEN_VARIABLE}")  # fmt: skip
+        raise InputError(
+            "--host",
+            "can be reached from other machines, and there is no token",
+            seen=host,
+            remedy=f"give --token-file or set {TOKEN_VARIABLE}",
+        )
     return loopback
 
 
@@ -155,8 +166,11 @@ def check_installed() -> None:
     wanted = ("fastapi", "uvicorn", "prometheus_client", "mlflow", "jinja2", "plotly", "fastapi_offline")
     missing = [package for package in wanted if not find_spec(package)]
     if missing:
-        raise InputError("serve", f"needs packages that are not installed: {', '.join(missing)}",
-                         remedy="pip install 'autotrascale[service]'")  # fmt: skip
+        raise InputError(
+            "serve",
+            f"needs packages that are not installed: {', '.join(missing)}",
+            remedy="pip install 'autotrascale[service]'",
+        )
 
 
 def check_name(name: str | None) -> str:
@@ -164,6 +178,7 @@ def check_name(name: str | None) -> str:
 
     chosen = name or re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:64] or "server"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", chosen):
-        raise InputError("--name", "is no name of letters, digits, dots, dashes, underscores", seen=chosen,
-                         remedy="choose another")  # fmt: skip
+        raise InputError(
+            "--name", "is no name of letters, digits, dots, dashes, underscores", seen=chosen, remedy="choose another"
+        )
     return chosen

@@ -42,9 +42,15 @@ class Relaunchable(Measured, Lives, Protocol):
 
 class SizedJob:
     def __init__(
-        self, live: Measured, sized: Relaunchable | None, section: SizesSection, services: Mapping[str, Service],
-        around: Around, check_ours: Callable[[bool], None], tell: Callable[[str], None] = note,
-    ) -> None:  # fmt: skip
+        self,
+        live: Measured,
+        sized: Relaunchable | None,
+        section: SizesSection,
+        services: Mapping[str, Service],
+        around: Around,
+        check_ours: Callable[[bool], None],
+        tell: Callable[[str], None] = note,
+    ) -> None:
         """`sized`: the same job, where it may be relaunched; `check_ours` raises when another process keeps it."""
         self.live, self.simulated, self.moves, self.executors = live, live.simulated, 0, 0
         self.held: Callable[[], str] = str  # why people want it left alone, if they do

@@ -80,19 +80,26 @@ def register(app: typer.Typer) -> None:
 
 
 def _how(
-    evidence: float, host_memory: str, host_cores: int | None, executors: int | None, job_memory: str, step: str,
+    evidence: float,
+    host_memory: str,
+    host_cores: int | None,
+    executors: int | None,
+    job_memory: str,
+    step: str,
     a_day: int,
-) -> How:  # fmt: skip
+) -> How:
     from autotrascale.plan.executor_size.evidence import Rules
     from autotrascale.plan.executor_size.fitting import Limits
     from autotrascale.plan.executor_size.steps import Quota
     from autotrascale.service.sizes_section import HOUR, How, size_in_mb
 
     limits = Limits(
-        host_memory_mb=size_in_mb("--host-memory", host_memory), host_cores=host_cores, most_executors=executors,
+        host_memory_mb=size_in_mb("--host-memory", host_memory),
+        host_cores=host_cores,
+        most_executors=executors,
         most_memory_mb=size_in_mb("--job-memory", job_memory),
         memory_step_mb=size_in_mb("--memory-step", step) or 1,
-    )  # fmt: skip
+    )
     return How(Rules(evidence_seconds=evidence * HOUR), limits, Quota(a_day=a_day))
 
 
@@ -112,14 +119,17 @@ def _read(paths: list[str], window: float) -> list[ApplicationUse]:
     for damage in damages:
         note(str(damage))
     if not found:
-        raise InputError(", ".join(paths), f"holds no {window:g} s of an application's work with its executors",
-                         remedy="give the whole log of an application that ran, or a shorter --window")  # fmt: skip
+        raise InputError(
+            ", ".join(paths),
+            f"holds no {window:g} s of an application's work with its executors",
+            remedy="give the whole log of an application that ran, or a shorter --window",
+        )
     return found
 
 
 def _tell(
     name: str, found: list[ApplicationUse], how: How, decisions: Decisions | None, form: Format, latencies: Latencies
-) -> None:  # fmt: skip
+) -> None:
     from autotrascale.service.sizing import followed, limits_of, to_paste
     from autotrascale.views.sizes import missing
 
@@ -146,8 +156,9 @@ def _tell_history(name: str, decisions: Decisions, form: Format) -> None:
     if not found:
         known = applications(decisions)
         remedy = f"use one of {listing(known)}" if known else "give an event log first: autotrascale sizes LOG"
-        raise InputError("LOG", "is neither a file nor an application whose sizes were ever changed", seen=name,
-                         remedy=remedy)  # fmt: skip
+        raise InputError(
+            "LOG", "is neither a file nor an application whose sizes were ever changed", seen=name, remedy=remedy
+        )
     answer = {"application": name, "history": [action_as_data(action) for action in found]}
 
     def show() -> None:

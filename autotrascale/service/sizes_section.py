@@ -52,10 +52,12 @@ class SizesSection:
 
     def how(self, most_executors: int | None = None) -> How:
         limits = Limits(
-            host_memory_mb=size_in_mb("host_memory", self.host_memory), host_cores=self.host_cores,
-            most_executors=most_executors, most_memory_mb=size_in_mb("job_memory", self.job_memory),
+            host_memory_mb=size_in_mb("host_memory", self.host_memory),
+            host_cores=self.host_cores,
+            most_executors=most_executors,
+            most_memory_mb=size_in_mb("job_memory", self.job_memory),
             memory_step_mb=size_in_mb("memory_step", self.memory_step) or 1,
-        )  # fmt: skip
+        )
         rules = Rules(evidence_seconds=self.evidence_hours * HOUR)
         return How(rules, limits, Quota(a_day=self.a_day), self.window_seconds)
 

@@ -100,9 +100,15 @@ class Sizing:
         if not windows:
             return None
         return Standing(
-            self.application, windows[-1].sizes, windows[-1], self._windows, self.verdict, self._state.in_flight,
-            tuple(self.history), self._state.services,
-        )  # fmt: skip
+            self.application,
+            windows[-1].sizes,
+            windows[-1],
+            self._windows,
+            self.verdict,
+            self._state.in_flight,
+            tuple(self.history),
+            self._state.services,
+        )
 
 
 class WhileItRuns:
@@ -158,9 +164,12 @@ def limits_of(limits: Limits, conf: Conf) -> Limits:
 
 
 def followed(
-    application: str, windows: Sequence[ExecutorWindow], how: How, decisions: Decisions | None,
+    application: str,
+    windows: Sequence[ExecutorWindow],
+    how: How,
+    decisions: Decisions | None,
     services: Sequence[Mapping[str, float]] = (),
-) -> Standing | None:  # fmt: skip
+) -> Standing | None:
     """All windows of an application, one after the other; `services`: the latency of each at each of them."""
     sizing = Sizing(application, how, decisions)
     for number, window in enumerate(windows):

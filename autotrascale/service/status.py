@@ -54,14 +54,20 @@ def _list(found: list[LoopStatus]) -> None:
         ("job", "state", "running", "requested", "recommended", "rate", "latency", "looked", "decided", "orders"),
         [
             (
-                each.job + (" (simulated)" if each.simulated else ""), each.state, parallelism(each.running),
-                parallelism(each.requested), parallelism(each.recommended),
-                "–" if each.rate is None else f"{amount(each.rate)}/s", _latency(each), ago(each.looked_seconds_ago),
-                ago(each.decided_seconds_ago), "; ".join(_order(one) for one in _orders(each)) or "–",
+                each.job + (" (simulated)" if each.simulated else ""),
+                each.state,
+                parallelism(each.running),
+                parallelism(each.requested),
+                parallelism(each.recommended),
+                "–" if each.rate is None else f"{amount(each.rate)}/s",
+                _latency(each),
+                ago(each.looked_seconds_ago),
+                ago(each.decided_seconds_ago),
+                "; ".join(_order(one) for one in _orders(each)) or "–",
             )
             for each in found
         ],
-    )  # fmt: skip
+    )
 
 
 def _show_all(found: list[LoopStatus]) -> None:
@@ -79,12 +85,16 @@ def _show(each: LoopStatus) -> None:
     backlog = "" if each.backlog_records is None else f", {amount(each.backlog_records)} records wait"
     rate = "–" if each.rate is None else f"{amount(each.rate)}/s"
     lines = {
-        "running": parallelism(each.running), "requested": parallelism(each.requested),
-        "recommended": parallelism(each.recommended), "rate": rate + backlog, "latency": _latency(each) + share,
+        "running": parallelism(each.running),
+        "requested": parallelism(each.requested),
+        "recommended": parallelism(each.recommended),
+        "rate": rate + backlog,
+        "latency": _latency(each) + share,
         "looked": f"{ago(each.looked_seconds_ago)}, {each.looks} looks{holds}",
-        "metrics": ago(each.measured_seconds_ago), "decided": ago(each.decided_seconds_ago),
+        "metrics": ago(each.measured_seconds_ago),
+        "decided": ago(each.decided_seconds_ago),
         "rescales": str(each.rescales),
-    }  # fmt: skip
+    }
     for name, text in lines.items():
         say(f"    {name:<12} {text}")
     for name, order in (("order", each.order), ("applying", each.applying), *(("not taken", o) for o in each.waiting)):

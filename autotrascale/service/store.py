@@ -70,8 +70,12 @@ def open_store(option: str | None) -> Store | None:
 def need_store(option: str | None) -> Store:
     store = open_store(option)
     if store is None:
-        raise InputError("--store", "is none, and this verb reads what a store holds", seen=NO_STORE,
-                         remedy="name the store that the runs were written to")  # fmt: skip
+        raise InputError(
+            "--store",
+            "is none, and this verb reads what a store holds",
+            seen=NO_STORE,
+            remedy="name the store that the runs were written to",
+        )
     return store
 
 
@@ -83,6 +87,10 @@ def need_decisions(option: str | None) -> Decisions:
     uri = store_uri(option)
     decisions = None if uri is None else decisions_beside(Store(uri))
     if decisions is None:
-        raise InputError("--store", "is none, and loops keep their journal beside a store", seen=NO_STORE,
-                         remedy="name the store that the loop was started with")  # fmt: skip
+        raise InputError(
+            "--store",
+            "is none, and loops keep their journal beside a store",
+            seen=NO_STORE,
+            remedy="name the store that the loop was started with",
+        )
     return decisions

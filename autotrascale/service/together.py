@@ -38,10 +38,16 @@ class Together:
         if len(self._needed) < 2 or not self._executors:
             return None
         return ProgramBill(
-            program, ExecutorSize(self._cores, price=price), self._needed, self._executors[-1][1],
-            executor_seconds(self._executors, until), max(k for _, k in self._executors), until - self._executors[0][0],
-            advise, not self._missed,
-        )  # fmt: skip
+            program,
+            ExecutorSize(self._cores, price=price),
+            self._needed,
+            self._executors[-1][1],
+            executor_seconds(self._executors, until),
+            max(k for _, k in self._executors),
+            until - self._executors[0][0],
+            advise,
+            not self._missed,
+        )
 
 
 def keep(bill: ProgramBill, home: Path) -> None:

@@ -86,8 +86,9 @@ def tune(
     if save_model is not None:
         _check_writable(save_model)
     if sink is not None and name == "simulator":
-        raise InputError("--sink", "is for a Spark job: a simulated one writes nothing", seen=sink.value,
-                         remedy="leave it out")  # fmt: skip
+        raise InputError(
+            "--sink", "is for a Spark job: a simulated one writes nothing", seen=sink.value, remedy="leave it out"
+        )
     _check_models(file.policy_named(policy).name, warm_start, save_model)
     questions.ask(file, note)
     asked = tuning_runs.Asked(
@@ -114,11 +115,19 @@ def _check_models(policy: str, warm_start: str, save_model: Path | None) -> None
     if policy == OURS:
         return
     if warm_start not in ("auto", "none"):
-        raise InputError("--warm-start", f"is for the policy {OURS}: {policy} starts from no model", seen=warm_start,
-                         remedy="leave it out")  # fmt: skip
+        raise InputError(
+            "--warm-start",
+            f"is for the policy {OURS}: {policy} starts from no model",
+            seen=warm_start,
+            remedy="leave it out",
+        )
     if save_model is not None:
-        raise InputError("--save-model", f"is for the policy {OURS}: {policy} makes no model", seen=str(save_model),
-                         remedy="leave it out")  # fmt: skip
+        raise InputError(
+            "--save-model",
+            f"is for the policy {OURS}: {policy} makes no model",
+            seen=str(save_model),
+            remedy="leave it out",
+        )
 
 
 def _check_writable(path: Path) -> None:

@@ -148,8 +148,10 @@ def show_outcome(outcome: Outcome) -> None:
     answers = why(outcome)
     top = max(len(each.operator) for each in answers)
     heading = "chosen" if outcome.met_target else "nearest miss" if outcome.policy == OURS else f"of {outcome.policy}"
-    table(("operator", heading, "floor", "P_max"),
-          [(w.operator, w.k, w.floor, u) for w, u in zip(answers, outcome.job.upper, strict=True)])  # fmt: skip
+    table(
+        ("operator", heading, "floor", "P_max"),
+        [(w.operator, w.k, w.floor, u) for w, u in zip(answers, outcome.job.upper, strict=True)],
+    )
     for each in answers:
         say(f"  {each.operator:<{top}} {each.k}: {each.text}")
     for remark in outcome.remarks:

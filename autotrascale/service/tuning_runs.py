@@ -107,12 +107,26 @@ def _start(asked: Asked, store: Store | None, lease: Lease | None, listener: Run
             seen = meter.of(engine)
             report = questions.about_latency(job.target, listener.trouble, listener.progress)
             outcome = tune(job, engine, asked.settings, sources=sources, report=report, seen=seen, policy=policy)
-            return Finished(outcome, warm_start=warm.lines, cold=_cold(warm.sources, job), sink=sink,
-                            output_records=_output_records(engine))  # fmt: skip
+            return Finished(
+                outcome,
+                warm_start=warm.lines,
+                cold=_cold(warm.sources, job),
+                sink=sink,
+                output_records=_output_records(engine),
+            )
         opening = Opening(
-            job, asked.engine, engine.simulated, asked.settings, asked.rate, str(asked.path.absolute()),
-            read_content(asked.path), warm.sources, warm.lines, sink, policy,
-        )  # fmt: skip
+            job,
+            asked.engine,
+            engine.simulated,
+            asked.settings,
+            asked.rate,
+            str(asked.path.absolute()),
+            read_content(asked.path),
+            warm.sources,
+            warm.lines,
+            sink,
+            policy,
+        )
         journal = RunJournal.start(store, opening, asked.queued, lease)
         if asked.queued is None:
             asking.note_down(store, journal.run_id, asking.this_user(), "start")
@@ -120,9 +134,14 @@ def _start(asked: Asked, store: Store | None, lease: Lease | None, listener: Run
 
 
 def resume(
-    store: Store, name: str, listener: RunListener, total_trials: int | None = None, max_seconds: float | None = None,
-    meter: Meter = UNMETERED, asked_by: str = "",
-) -> Finished:  # fmt: skip
+    store: Store,
+    name: str,
+    listener: RunListener,
+    total_trials: int | None = None,
+    max_seconds: float | None = None,
+    meter: Meter = UNMETERED,
+    asked_by: str = "",
+) -> Finished:
     """The rest of a run, under the very job file that it was started with."""
     run = find_run(store, name)
     opening = read_opening(store, run.info.run_id)
@@ -132,9 +151,16 @@ def resume(
 
 
 def _resume(
-    store: Store, run: Run, opening: Opening, lease: Lease, listener: RunListener, total_trials: int | None,
-    max_seconds: float | None, meter: Meter, asked_by: str,
-) -> Finished:  # fmt: skip
+    store: Store,
+    run: Run,
+    opening: Opening,
+    lease: Lease,
+    listener: RunListener,
+    total_trials: int | None,
+    max_seconds: float | None,
+    meter: Meter,
+    asked_by: str,
+) -> Finished:
     file = validate(dict(opening.job_file), JobFile, place=opening.job_path).writing_to(opening.sink)
     job, engine = file.open(cast(EngineName, opening.engine), opening.settings.seed)
     with engine:
@@ -161,9 +187,16 @@ def _through(journal: RunJournal, engine: Engine, listener: RunListener, meter: 
     try:
         with PATIENCE.waiting(listener.trouble), journal:
             outcome = tune(
-                opening.job, engine, opening.settings, sources=[source.model for source in opening.sources],
-                report=report, journal=journal, past=journal.past, seen=meter.of(engine), policy=opening.policy,
-            )  # fmt: skip
+                opening.job,
+                engine,
+                opening.settings,
+                sources=[source.model for source in opening.sources],
+                report=report,
+                journal=journal,
+                past=journal.past,
+                seen=meter.of(engine),
+                policy=opening.policy,
+            )
             journal.conclude(outcome)
             journal.describe(summary(outcome), {REPORT_FILE: notebook.report(outcome)})
             model = _register(journal, outcome)
@@ -173,8 +206,15 @@ def _through(journal: RunJournal, engine: Engine, listener: RunListener, meter: 
     except BaseException:
         listener.unfinished(journal.run_id)
         raise
-    return Finished(outcome, journal.run_id, model, opening.warm_start, _cold(opening.sources, opening.job),
-                    opening.sink, _output_records(engine))  # fmt: skip
+    return Finished(
+        outcome,
+        journal.run_id,
+        model,
+        opening.warm_start,
+        _cold(opening.sources, opening.job),
+        opening.sink,
+        _output_records(engine),
+    )
 
 
 def _tell(engine: Engine, job: Job, say: Callable[[str], None]) -> None:
@@ -193,9 +233,12 @@ def _register(journal: RunJournal, outcome: Outcome) -> Stored | None:
     if outcome.model is None or not outcome.met_target:
         return None
     card = Card.of(
-        outcome.model, outcome.job, simulated=outcome.simulated, run_id=journal.run_id,
+        outcome.model,
+        outcome.job,
+        simulated=outcome.simulated,
+        run_id=journal.run_id,
         cold_trials=None if journal.opening.sources else len(outcome.evaluations),
-    )  # fmt: skip
+    )
     return Library(journal.store).register(outcome.model, card, journal.run_id)
 
 
@@ -228,13 +271,17 @@ def check_unchanged(opening: Opening) -> None:
     try:
         now = read_content(path)
     except (InputError, yaml.YAMLError) as error:
-        raise InputError(str(path), f"cannot be compared with what the run began under: {error}",
-                         remedy="restore it") from None  # fmt: skip
+        raise InputError(
+            str(path), f"cannot be compared with what the run began under: {error}", remedy="restore it"
+        ) from None
     found = list(differences(opening.job_file, now))
     if found:
         more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        raise InputError(str(path), f"has changed since the run began: {'; '.join(found[:_SHOWN])}{more}",
-                         remedy="undo that to resume, or start a new run")  # fmt: skip
+        raise InputError(
+            str(path),
+            f"has changed since the run began: {'; '.join(found[:_SHOWN])}{more}",
+            remedy="undo that to resume, or start a new run",
+        )
 
 
 def differences(before: object, now: object, place: str = "") -> Iterator[str]:
@@ -257,5 +304,9 @@ def differences(before: object, now: object, place: str = "") -> Iterator[str]:
 def _check_same(now: Job, before: Job) -> None:
     """The job's own code may have changed under an unchanged job file."""
     if now != before or list(now.topology) != list(before.topology):
-        raise InputError(f"job {before.name}", "does not declare the operators any more that the run began with",
-                         seen=", ".join(now.topology), remedy="undo that to resume, or start a new run")  # fmt: skip
+        raise InputError(
+            f"job {before.name}",
+            "does not declare the operators any more that the run began with",
+            seen=", ".join(now.topology),
+            remedy="undo that to resume, or start a new run",
+        )

@@ -57,8 +57,9 @@ def _named(wish: str, store: Store | None, job: Job, wanted: Wanted) -> Source:
     if not _REFERENCE.fullmatch(wish):
         return _from_file(Path(wish), wanted)
     if store is None:
-        raise InputError("--warm-start", "names a stored model, and no store is in use", seen=wish,
-                         remedy="give --store, or a file")  # fmt: skip
+        raise InputError(
+            "--warm-start", "names a stored model, and no store is in use", seen=wish, remedy="give --store, or a file"
+        )
     library = Library(store)
     stored = library.find(wish, job.name)
     if stored.deprecated is not None:
@@ -85,5 +86,9 @@ def _from_file(path: Path, wanted: Wanted) -> Source:
 
 def _check(seen: str, reason: str | None) -> None:
     if reason is not None:
-        raise InputError("--warm-start", f"names a model that does not fit: {reason}", seen=seen,
-                         remedy="use auto to see what fits, or none")  # fmt: skip
+        raise InputError(
+            "--warm-start",
+            f"names a model that does not fit: {reason}",
+            seen=seen,
+            remedy="use auto to see what fits, or none",
+        )

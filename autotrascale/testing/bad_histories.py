@@ -176,8 +176,11 @@ def _operator_surplus(rng: random.Random, look: Look, _: Look | None) -> Look:
     if shot is None:
         return look
     running = {**(look.running or {}), "stranger": 3}
-    return replace(look, snapshot=replace(shot, operators={**shot.operators, "stranger": more}),
-                   running=rng.choice((look.running, running)))  # fmt: skip
+    return replace(
+        look,
+        snapshot=replace(shot, operators={**shot.operators, "stranger": more}),
+        running=rng.choice((look.running, running)),
+    )
 
 
 def _other_parallelism(rng: random.Random, look: Look, _: Look | None) -> Look:

@@ -39,24 +39,44 @@ class ExecutorLog:
         self.event("SparkListenerExecutorRemoved", said)
 
     def task(
-        self, at: int, run: int = 1000, gc: int = 0, cpu: int = 500, spilled: int = 0, executor: str = "0",
-        raised: str = "", **memory: float,
-    ) -> None:  # fmt: skip
+        self,
+        at: int,
+        run: int = 1000,
+        gc: int = 0,
+        cpu: int = 500,
+        spilled: int = 0,
+        executor: str = "0",
+        raised: str = "",
+        **memory: float,
+    ) -> None:
         """`memory`: as `memory_of` takes it."""
         reason = {"Reason": "ExceptionFailure", "Class Name": raised} if raised else {"Reason": "Success"}
-        self.event("SparkListenerTaskEnd", {
-            "Stage ID": 1, "Stage Attempt ID": 0, "Task Type": "ResultTask", "Task End Reason": reason,
-            "Task Info": {"Task ID": 1, "Index": 0, "Executor ID": executor, "Finish Time": BEGAN + at},
-            "Task Executor Metrics": memory_of(**memory),
-            "Task Metrics": {
-                "Executor Deserialize Time": 0, "Executor Deserialize CPU Time": 0, "Executor Run Time": run,
-                "Executor CPU Time": cpu * 1_000_000, "Peak Execution Memory": 0, "JVM GC Time": gc,
-                "Result Serialization Time": 0, "Memory Bytes Spilled": spilled * MB, "Disk Bytes Spilled": 0,
-                "Shuffle Read Metrics": {"Fetch Wait Time": 0, "Total Records Read": 0},
-                "Shuffle Write Metrics": {"Shuffle Records Written": 0}, "Input Metrics": {"Records Read": 0},
-                "Output Metrics": {"Records Written": 0},
+        self.event(
+            "SparkListenerTaskEnd",
+            {
+                "Stage ID": 1,
+                "Stage Attempt ID": 0,
+                "Task Type": "ResultTask",
+                "Task End Reason": reason,
+                "Task Info": {"Task ID": 1, "Index": 0, "Executor ID": executor, "Finish Time": BEGAN + at},
+                "Task Executor Metrics": memory_of(**memory),
+                "Task Metrics": {
+                    "Executor Deserialize Time": 0,
+                    "Executor Deserialize CPU Time": 0,
+                    "Executor Run Time": run,
+                    "Executor CPU Time": cpu * 1_000_000,
+                    "Peak Execution Memory": 0,
+                    "JVM GC Time": gc,
+                    "Result Serialization Time": 0,
+                    "Memory Bytes Spilled": spilled * MB,
+                    "Disk Bytes Spilled": 0,
+                    "Shuffle Read Metrics": {"Fetch Wait Time": 0, "Total Records Read": 0},
+                    "Shuffle Write Metrics": {"Shuffle Records Written": 0},
+                    "Input Metrics": {"Records Read": 0},
+                    "Output Metrics": {"Records Written": 0},
+                },
             },
-        })  # fmt: skip
+        )
 
     def stage(self, executor: str = "0", **memory: float) -> None:
         said = {"Executor ID": executor, "Stage ID": 1, "Stage Attempt ID": 0, "Executor Metrics": memory_of(**memory)}
@@ -67,11 +87,17 @@ class ExecutorLog:
         when = datetime.fromtimestamp((BEGAN + at) / 1000, UTC).isoformat(timespec="milliseconds")
         states = [] if state_mb is None else [{"numRowsTotal": 1, "memoryUsedBytes": round(state_mb * MB)}]
         progress = {
-            "id": "q", "runId": "r", "name": "orders", "timestamp": when.replace("+00:00", "Z"), "batchId": number,
-            "batchDuration": took, "durationMs": {"addBatch": took, "triggerExecution": took},
-            "stateOperators": states, "sources": [{"description": "rate", "numInputRows": records}],
+            "id": "q",
+            "runId": "r",
+            "name": "orders",
+            "timestamp": when.replace("+00:00", "Z"),
+            "batchId": number,
+            "batchDuration": took,
+            "durationMs": {"addBatch": took, "triggerExecution": took},
+            "stateOperators": states,
+            "sources": [{"description": "rate", "numInputRows": records}],
             "sink": {"description": "noop", "numOutputRows": -1},
-        }  # fmt: skip
+        }
         self.event("org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent", {"progress": progress})
 
     def write(self, folder: Path, name: str = "app-1") -> Path:
@@ -83,11 +109,21 @@ class ExecutorLog:
 
 
 def memory_of(
-    heap: float = 0, not_heap: float = 0, jvm: float = 0, python: float = 0, other: float = 0, young: float = 0,
+    heap: float = 0,
+    not_heap: float = 0,
+    jvm: float = 0,
+    python: float = 0,
+    other: float = 0,
+    young: float = 0,
     full: float = 0,
-) -> dict[str, int]:  # fmt: skip
+) -> dict[str, int]:
     return {
-        "JVMHeapMemory": round(heap * MB), "JVMOffHeapMemory": round(not_heap * MB), "DirectPoolMemory": 0,
-        "ProcessTreeJVMRSSMemory": round(jvm * MB), "ProcessTreePythonRSSMemory": round(python * MB),
-        "ProcessTreeOtherRSSMemory": round(other * MB), "MinorGCCount": round(young), "MajorGCCount": round(full),
-    }  # fmt: skip
+        "JVMHeapMemory": round(heap * MB),
+        "JVMOffHeapMemory": round(not_heap * MB),
+        "DirectPoolMemory": 0,
+        "ProcessTreeJVMRSSMemory": round(jvm * MB),
+        "ProcessTreePythonRSSMemory": round(python * MB),
+        "ProcessTreeOtherRSSMemory": round(other * MB),
+        "MinorGCCount": round(young),
+        "MajorGCCount": round(full),
+    }

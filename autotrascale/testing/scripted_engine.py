@@ -60,17 +60,26 @@ class ScriptedEngine:
         keeps_up = carried >= offered
         mean = self.latency(parallelism)
         snapshot = Snapshot(
-            job="scripted", window_seconds=WINDOW, p_max=self.p_max, source_rates=dict(source_rates),
+            job="scripted",
+            window_seconds=WINDOW,
+            p_max=self.p_max,
+            source_rates=dict(source_rates),
             operators={
                 name: OperatorMetrics(
-                    carried * WINDOW, carried * WINDOW, carried * WINDOW / self.capacity[name],
-                    parallelism=parallelism[name], upstream=operator.upstream, stateful=operator.stateful,
-                    minimum=operator.minimum, maximum=operator.maximum,
+                    carried * WINDOW,
+                    carried * WINDOW,
+                    carried * WINDOW / self.capacity[name],
+                    parallelism=parallelism[name],
+                    upstream=operator.upstream,
+                    stateful=operator.stateful,
+                    minimum=operator.minimum,
+                    maximum=operator.maximum,
                 )
                 for name, operator in self.topology.operators.items()
             },
-            throughput=carried, latency_seconds=Latency(mean=mean, p95=2 * mean) if keeps_up else Latency(),
-        )  # fmt: skip
+            throughput=carried,
+            latency_seconds=Latency(mean=mean, p95=2 * mean) if keeps_up else Latency(),
+        )
         verdict = Verdict.STABLE if keeps_up else Verdict.CANNOT_KEEP_UP
         return Trial(dict(parallelism), verdict, snapshot, "" if keeps_up else "falls behind")
 

@@ -121,18 +121,27 @@ class ScriptedLive:
         carried = self._carried(offered)
         mean = self.latency(running, offered) + self.backlog / max(carried, 1e-9)
         return Snapshot(
-            job=self.name, window_seconds=window, p_max=self.p_max,
+            job=self.name,
+            window_seconds=window,
+            p_max=self.p_max,
             source_rates={name: offered / len(self.topology.sources) for name in self.topology.sources},
             operators={
                 name: OperatorMetrics(
-                    carried * window, carried * window, carried * window / self.capacity[name],
-                    parallelism=running[name], upstream=operator.upstream, stateful=operator.stateful,
-                    minimum=operator.minimum, maximum=operator.maximum,
+                    carried * window,
+                    carried * window,
+                    carried * window / self.capacity[name],
+                    parallelism=running[name],
+                    upstream=operator.upstream,
+                    stateful=operator.stateful,
+                    minimum=operator.minimum,
+                    maximum=operator.maximum,
                 )
                 for name, operator in self.topology.operators.items()
             },
-            throughput=carried, latency_seconds=Latency(mean=mean, p95=2 * mean), backlog_records=self.backlog,
-        )  # fmt: skip
+            throughput=carried,
+            latency_seconds=Latency(mean=mean, p95=2 * mean),
+            backlog_records=self.backlog,
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -39,8 +39,13 @@ from autotrascale.testing import seeded_sizes
 from autotrascale.tuning import Tuning, tune
 
 HOUR = 3600.0
-KNOBS = Knobs(interval_seconds=60.0, running_seconds=120.0, catch_up_seconds=300.0, backlog_seconds=1.5,
-              scale_down_delay_seconds=1800.0)  # fmt: skip
+KNOBS = Knobs(
+    interval_seconds=60.0,
+    running_seconds=120.0,
+    catch_up_seconds=300.0,
+    backlog_seconds=1.5,
+    scale_down_delay_seconds=1800.0,
+)
 EXECUTOR = ExecutorSize(cores=2, memory="4g", price=0.12)
 
 
@@ -85,15 +90,25 @@ def seed(store: Store, decisions: Decisions, hours: float = 12.0) -> Seeded:
         "met": first,
         "warm": tuned(store, near.at_rate(300_000.0), WORDCOUNT.job, Tuning(seed=2), known)[0],
         "missed": tuned(store, replace(words, target=Target(0.02)), WORDCOUNT.job, Tuning(seed=3, total_trials=8))[0],
-        "cut short": tuned(store, job_of("stalled-wordcount", SPARK_STALLED), SPARK_STALLED.job,
-                           Tuning(seed=4, total_trials=3))[0],
-    }  # fmt: skip
-    return Seeded(runs, {
-        "wordcount": kept(decisions, words, WORDCOUNT.job, _day(WORDCOUNT.rate, 0.3, 0.9), hours),
-        "stalled-wordcount": kept(decisions, job_of("stalled-wordcount", SPARK_STALLED), SPARK_STALLED.job,
-                                  _day(SPARK_STALLED.rate, 0.2, 0.85), hours, advise=True),
-        "clicks": kept(decisions, CLICKS, CLICKS_JOB, _day(20_000.0, 0.15, 0.9), hours, executor=EXECUTOR),
-    })  # fmt: skip
+        "cut short": tuned(
+            store, job_of("stalled-wordcount", SPARK_STALLED), SPARK_STALLED.job, Tuning(seed=4, total_trials=3)
+        )[0],
+    }
+    return Seeded(
+        runs,
+        {
+            "wordcount": kept(decisions, words, WORDCOUNT.job, _day(WORDCOUNT.rate, 0.3, 0.9), hours),
+            "stalled-wordcount": kept(
+                decisions,
+                job_of("stalled-wordcount", SPARK_STALLED),
+                SPARK_STALLED.job,
+                _day(SPARK_STALLED.rate, 0.2, 0.85),
+                hours,
+                advise=True,
+            ),
+            "clicks": kept(decisions, CLICKS, CLICKS_JOB, _day(20_000.0, 0.15, 0.9), hours, executor=EXECUTOR),
+        },
+    )
 
 
 def job_of(name: str, case: Case) -> Job:
@@ -117,9 +132,15 @@ def tuned(
 
 
 def kept(
-    decisions: Decisions, job: Job, simulated: SimulatedJob, schedule: Schedule, hours: float, *,
-    executor: ExecutorSize | None = None, advise: bool = False,
-) -> Kept:  # fmt: skip
+    decisions: Decisions,
+    job: Job,
+    simulated: SimulatedJob,
+    schedule: Schedule,
+    hours: float,
+    *,
+    executor: ExecutorSize | None = None,
+    advise: bool = False,
+) -> Kept:
     """So many simulated hours of it, and it goes on."""
     live = SimulatedLive(simulated, job.topology, job.source_rates, schedule, p_max=job.p_max, seed=1, name=job.name)
     opening = Opening.of(job, "simulator", simulated=True, advise=advise, executor=executor)
@@ -142,10 +163,12 @@ def _day(rate: float, low: float, high: float) -> Schedule:
 
 # A program of somebody else's, as one operator: what it has more or less of is executors.
 CLICKS_JOB = SimulatedJob(
-    {"clicks": SimulatedOperator(service_seconds=2.6 / 20_000.0)}, execution="micro-batch", noise=0.05,
+    {"clicks": SimulatedOperator(service_seconds=2.6 / 20_000.0)},
+    execution="micro-batch",
+    noise=0.05,
     batch=MicroBatch(planning_seconds=0.12, task_seconds=0.01, slots=8, longest_seconds=10.0),
     rescale=Rescale(fixed_seconds=6.0),
-)  # fmt: skip
+)
 CLICKS = Job("clicks", Topology({"clicks": Operator(stateful=True)}), 8, {"clicks": 20_000.0}, Target(1.0))
 
 
@@ -156,8 +179,10 @@ def main(folder: str) -> None:
     made = seed(Store(f"sqlite:///{place / 'mlflow.db'}"), decisions)
     made.close()
     decisions.close()
-    print(f"{len(made.runs)} runs and {len(made.kept)} kept jobs, all simulated: autotrascale serve --store"
-          f" sqlite:///{place / 'mlflow.db'}")  # fmt: skip
+    print(
+        f"{len(made.runs)} runs and {len(made.kept)} kept jobs, all simulated: autotrascale serve --store"
+        f" sqlite:///{place / 'mlflow.db'}"
+    )
 
 
 if __name__ == "__main__":

@@ -39,8 +39,22 @@ def _window(application: str, now: Sizes, hour: int) -> ExecutorWindow:
     needed, busy, beside, rate = HEAP * share, share * HOUR * now.slots, BESIDE * share, 1000.0 * share
     heap = min(needed, now.heap_mb)
     return ExecutorWindow(
-        application, BEGINS + hour * HOUR, HOUR, now, batches=120, tasks=960, run_seconds=busy,
-        gc_seconds=(0.04 if needed < 0.95 * now.heap_mb else 0.25) * busy, fetching_seconds=0.0,
-        cpu_seconds=0.7 * busy, heap_used_mb=heap, heap_least_mb=0.6 * heap, heap_touched_mb=heap, outside_mb=beside,
-        memory_mb=heap + beside, rate=rate, done=rate, behind=(100.0, 100.0),
-    )  # fmt: skip
+        application,
+        BEGINS + hour * HOUR,
+        HOUR,
+        now,
+        batches=120,
+        tasks=960,
+        run_seconds=busy,
+        gc_seconds=(0.04 if needed < 0.95 * now.heap_mb else 0.25) * busy,
+        fetching_seconds=0.0,
+        cpu_seconds=0.7 * busy,
+        heap_used_mb=heap,
+        heap_least_mb=0.6 * heap,
+        heap_touched_mb=heap,
+        outside_mb=beside,
+        memory_mb=heap + beside,
+        rate=rate,
+        done=rate,
+        behind=(100.0, 100.0),
+    )

@@ -53,11 +53,7 @@ def works(draw: DrawFn) -> Work:
 @st.composite
 def operator_metrics(draw: DrawFn, operator: Operator) -> OperatorMetrics:
     """Instances one by one, or their sums; running anywhere from one to P_max."""
-    shape: dict[str, Any] = {
-        "upstream": operator.upstream,
-        "minimum": operator.minimum,
-        "maximum": operator.maximum,
-    }
+    shape: dict[str, Any] = {"upstream": operator.upstream, "minimum": operator.minimum, "maximum": operator.maximum}
     if draw(st.booleans()):
         instances = draw(st.lists(works(), min_size=1, max_size=3))
         return OperatorMetrics(parallelism=len(instances), instances=tuple(instances), **shape)

@@ -95,9 +95,14 @@ class FloorPhase:
 
     def _search(self, start: Mapping[str, int] | None) -> ThroughputSearch:
         return ThroughputSearch(
-            self.job.topology, self.job.source_rates, self.job.p_max, target=self.job.target, start=start,
-            tolerance=self.job.target.throughput_tolerance, corrections=0 if self.settings.faithful else CORRECTIONS,
-        )  # fmt: skip
+            self.job.topology,
+            self.job.source_rates,
+            self.job.p_max,
+            target=self.job.target,
+            start=start,
+            tolerance=self.job.target.throughput_tolerance,
+            corrections=0 if self.settings.faithful else CORRECTIONS,
+        )
 
     def _less(self, search: ThroughputSearch, seen: Snapshot | None) -> dict[str, int] | None:
         """What may do with less, while every run so far held the rate: a search is content with where it starts."""
@@ -116,8 +121,9 @@ def starting_point(job: Job, initial: Mapping[str, int]) -> dict[str, int]:
     for name, k in initial.items():
         place = f"tuning.initial.{name}"
         if name not in job.topology.operators:
-            raise InputError(place, "names an operator that does not exist",
-                             remedy=f"use one of {', '.join(job.topology)}")  # fmt: skip
+            raise InputError(
+                place, "names an operator that does not exist", remedy=f"use one of {', '.join(job.topology)}"
+            )
         checks.count(place, k)
         least = job.topology.operators[name].minimum
         if not least <= k <= most[name]:

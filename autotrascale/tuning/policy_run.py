@@ -98,10 +98,20 @@ class PolicyRun:
         sizing = self._sizing()
         floor = best.parallelism if sizing is None else job.topology.named(sizing.floor)
         return Outcome(
-            job, self.trials.engine.simulated, dict(floor), sizing, best, self._meets(best), stop_reason,
-            tuple(self.trials.evaluations), None, floor_holds=False, fixed_seconds=self._fixed,
-            policy=self.choice.name, said=self._said(),
-        )  # fmt: skip
+            job,
+            self.trials.engine.simulated,
+            dict(floor),
+            sizing,
+            best,
+            self._meets(best),
+            stop_reason,
+            tuple(self.trials.evaluations),
+            None,
+            floor_holds=False,
+            fixed_seconds=self._fixed,
+            policy=self.choice.name,
+            said=self._said(),
+        )
 
     def _said(self) -> tuple[Reason, ...]:
         """What it said last, and before that of operators which it says nothing of any more."""

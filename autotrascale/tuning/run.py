@@ -55,16 +55,28 @@ SECOND_LOOKS = 2  # windows for cheaper configurations, once one is accepted
 
 
 def tune(
-    job: Job, engine: Engine, settings: Tuning | None = None, *, sources: Sequence[BenefitModel] = (),
-    report: Report = lambda _: None, clock: Callable[[], float] = time.monotonic, journal: Journal | None = None,
-    past: Sequence[JournalledTrial] = (), seen: Seen = lambda _: None, policy: PolicyChoice | None = None,
-) -> Outcome:  # fmt: skip
+    job: Job,
+    engine: Engine,
+    settings: Tuning | None = None,
+    *,
+    sources: Sequence[BenefitModel] = (),
+    report: Report = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
+    journal: Journal | None = None,
+    past: Sequence[JournalledTrial] = (),
+    seen: Seen = lambda _: None,
+    policy: PolicyChoice | None = None,
+) -> Outcome:
     """The whole run, or the rest of one whose trials so far are `past`. The engine stays open: it is the caller's.
     `seen` is told of each snapshot. `policy`: who is asked what to run, in place of this search. A job or host that
     breaks again and again is an `EngineError`."""
     if job.rate == 0:
-        raise InputError("source_rates", "are all zero, so there is nothing to measure", seen=dict(job.source_rates),
-                         remedy="give each source a rate")  # fmt: skip
+        raise InputError(
+            "source_rates",
+            "are all zero, so there is nothing to measure",
+            seen=dict(job.source_rates),
+            remedy="give each source a rate",
+        )
     trials = Trials(job, engine, settings or Tuning(), report, clock, journal, past, seen)
     if policy is not None and policy.name != OURS:
         return PolicyRun(trials, policy).go()
@@ -135,13 +147,18 @@ class _Run:
     def _open_study(self, floor: Floor) -> Study:
         s, vector = self.settings, self.job.topology.vector(floor.parallelism)
         return Study(
-            floor=vector, p_max=self.job.upper, latency_target=self.job.target.latency_seconds, alpha=s.alpha,
-            over_allocation=s.over_allocation, seed=s.seed, source=list(self.sources), max_runs=s.total_trials,
-            faithful=s.faithful, sizing=self._sizing(floor),
-            settings=SearchSettings(
-                s.noise, s.confidence, self.job.rate * (1 - self.job.target.throughput_tolerance)
-            ),
-        )  # fmt: skip
+            floor=vector,
+            p_max=self.job.upper,
+            latency_target=self.job.target.latency_seconds,
+            alpha=s.alpha,
+            over_allocation=s.over_allocation,
+            seed=s.seed,
+            source=list(self.sources),
+            max_runs=s.total_trials,
+            faithful=s.faithful,
+            sizing=self._sizing(floor),
+            settings=SearchSettings(s.noise, s.confidence, self.job.rate * (1 - self.job.target.throughput_tolerance)),
+        )
 
     def _search_step(self, study: Study) -> None:
         if self.trials.past:
@@ -232,19 +249,41 @@ class _Run:
             critical=last.critical,
         )
         return Outcome(
-            self.job, self.trials.engine.simulated, dict(floor.parallelism), self._sizing(floor), chosen, best.trusted,
-            stop_reason, tuple(self.trials.evaluations), study.model(self.job.rate), tuple(study.remarks),
-            self.settings.confidence, floor.holds, self._fixed, self._slowdowns.found,
-        )  # fmt: skip
+            self.job,
+            self.trials.engine.simulated,
+            dict(floor.parallelism),
+            self._sizing(floor),
+            chosen,
+            best.trusted,
+            stop_reason,
+            tuple(self.trials.evaluations),
+            study.model(self.job.rate),
+            tuple(study.remarks),
+            self.settings.confidence,
+            floor.holds,
+            self._fixed,
+            self._slowdowns.found,
+        )
 
     def _without_study(self, floor: Floor, stop_reason: str) -> Outcome:
         """Nothing was found that holds the rate: what came nearest."""
         nearest = self.trials.last_of(floor.parallelism)
         return Outcome(
-            self.job, self.trials.engine.simulated, dict(floor.parallelism), self._sizing(floor), nearest, False,
-            stop_reason, tuple(self.trials.evaluations), None, (), self.settings.confidence, floor.holds, self._fixed,
+            self.job,
+            self.trials.engine.simulated,
+            dict(floor.parallelism),
+            self._sizing(floor),
+            nearest,
+            False,
+            stop_reason,
+            tuple(self.trials.evaluations),
+            None,
+            (),
+            self.settings.confidence,
+            floor.holds,
+            self._fixed,
             self._slowdowns.found,
-        )  # fmt: skip
+        )
 
     def _sizing(self, floor: Floor) -> Sizing | None:
         return None if floor.sizing is None else floor.sizing.above(self.job.topology.vector(floor.parallelism))

@@ -44,9 +44,16 @@ class Trials:
     """`past` are the trials of an earlier sitting that were not recalled yet, `evaluations` all that count so far."""
 
     def __init__(
-        self, job: Job, engine: Engine, settings: Tuning, report: Report, clock: Callable[[], float],
-        journal: Journal | None, past: Sequence[JournalledTrial], seen: Seen,
-    ) -> None:  # fmt: skip
+        self,
+        job: Job,
+        engine: Engine,
+        settings: Tuning,
+        report: Report,
+        clock: Callable[[], float],
+        journal: Journal | None,
+        past: Sequence[JournalledTrial],
+        seen: Seen,
+    ) -> None:
         self.job, self.engine, self.settings = job, engine, settings
         self.report, self.clock, self.journal, self.seen = report, clock, journal, seen
         self.past = deque(past)
@@ -115,19 +122,34 @@ class Trials:
         verdict, detail = judged(self.job, trial)
         latency = latency_of(self.job, trial)
         return Evaluation(
-            number=self.number, phase=phase, parallelism=dict(trial.parallelism), verdict=verdict,
-            latency_seconds=latency, throughput=None if trial.snapshot is None else trial.snapshot.throughput,
-            seconds=seconds, score=self.score(trial.parallelism, latency), detail=detail,
-            shortage=trial.shortage, critical=None if trial.snapshot is None else trial.snapshot.critical,
-        )  # fmt: skip
+            number=self.number,
+            phase=phase,
+            parallelism=dict(trial.parallelism),
+            verdict=verdict,
+            latency_seconds=latency,
+            throughput=None if trial.snapshot is None else trial.snapshot.throughput,
+            seconds=seconds,
+            score=self.score(trial.parallelism, latency),
+            detail=detail,
+            shortage=trial.shortage,
+            critical=None if trial.snapshot is None else trial.snapshot.critical,
+        )
 
     def _say(self, phase: Phase, parallelism: Mapping[str, int], done: Evaluation | None) -> None:
         best, left = self.best(), self.settings.total_trials - len(self.evaluations)
         mean = sum(e.seconds for e in self.evaluations) / len(self.evaluations) if self.evaluations else None
         self.report(
             Progress(
-                phase, done.number if done else self.number, self.settings.total_trials, dict(parallelism), done,
-                best.parallelism, best.latency, None if mean is None else mean * left, best.meets, best.trusted,
+                phase,
+                done.number if done else self.number,
+                self.settings.total_trials,
+                dict(parallelism),
+                done,
+                best.parallelism,
+                best.latency,
+                None if mean is None else mean * left,
+                best.meets,
+                best.trusted,
                 best.score,
             )
-        )  # fmt: skip
+        )

@@ -161,10 +161,7 @@ def judged(job: Job, trial: Trial) -> tuple[Verdict, str]:
     throughput = None if trial.snapshot is None else trial.snapshot.throughput
     least = job.rate * (1 - job.target.throughput_tolerance)
     if trial.verdict is Verdict.STABLE and throughput is not None and throughput < least:
-        return (
-            Verdict.CANNOT_KEEP_UP,
-            f"steady, but only {throughput / job.rate:.1%} of the asked rate came through",
-        )
+        return (Verdict.CANNOT_KEEP_UP, f"steady, but only {throughput / job.rate:.1%} of the asked rate came through")
     return trial.verdict, trial.detail
 
 
@@ -174,8 +171,12 @@ def latency_of(job: Job, trial: Trial) -> float | None:
         return None
     latency = trial.snapshot.latency_seconds.of(job.target.statistic)
     if latency is None:
-        raise InputError("target.statistic", "is not measured by this engine", seen=job.target.statistic,
-                         remedy="aim at another statistic")  # fmt: skip
+        raise InputError(
+            "target.statistic",
+            "is not measured by this engine",
+            seen=job.target.statistic,
+            remedy="aim at another statistic",
+        )
     return max(latency, LEAST_LATENCY)
 
 

@@ -99,8 +99,10 @@ def looked_at(at: float, snapshot: Snapshot | None, detail: str) -> list[str]:
         return [f"{clock(at)}  nothing was measured: {detail}"]
     waiting = "unknown" if snapshot.backlog_records is None else amount(snapshot.backlog_records)
     carried = "unknown" if snapshot.throughput is None else f"{amount(snapshot.throughput)}/s"
-    lines = [f"{clock(at)}  {amount(snapshot.target_rate)}/s offered, {carried} carried, backlog {waiting}, "
-             f"window {seconds(snapshot.window_seconds)}"]  # fmt: skip
+    lines = [
+        f"{clock(at)}  {amount(snapshot.target_rate)}/s offered, {carried} carried, backlog {waiting}, "
+        f"window {seconds(snapshot.window_seconds)}"
+    ]
     for name, metrics in snapshot.operators.items():
         rate, busy = true_rates(metrics).processing, metrics.total.useful_seconds
         each = "unknown" if rate is None else f"{amount(rate / metrics.parallelism)}/s for each instance"

@@ -45,9 +45,10 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], strong: int 
     head = "".join(_cell("th", column, each) for column, each in zip(columns, right, strict=True))
     body = "".join(
         f'<tr style="font-weight:{600 if number == strong else 400}">'
-        + "".join(_cell("td", value, each) for value, each in zip(row, right, strict=True)) + "</tr>"
+        + "".join(_cell("td", value, each) for value, each in zip(row, right, strict=True))
+        + "</tr>"
         for number, row in enumerate(shown)
-    )  # fmt: skip
+    )
     more = line(f"… and {left_out} more") if left_out > 0 else ""
     return f'<table style="border-collapse:collapse;margin:4px 0;font-size:13px"><tr>{head}</tr>{body}</table>{more}'
 
@@ -67,8 +68,10 @@ def chart(points: Sequence[Point], limit: float | None, unit: str, caption: str)
 
     parts = [_level(at(value), f"{value:g} {unit}") for value in (0.0, top / 2, top)]
     if limit is not None:
-        parts.append(f'<line x1="{LEFT}" x2="{WIDTH}" y1="{at(limit):.1f}" y2="{at(limit):.1f}" stroke="#c33"'
-                     ' stroke-dasharray="5 4"/>')  # fmt: skip
+        parts.append(
+            f'<line x1="{LEFT}" x2="{WIDTH}" y1="{at(limit):.1f}" y2="{at(limit):.1f}" stroke="#c33"'
+            ' stroke-dasharray="5 4"/>'
+        )
     parts += [_mark(LEFT + step * point.x, at(top if point.y is None else point.y), point) for point in points]
     numbers = [point.x for point in points if point.x % max(1, round(last / 10)) == 0]
     parts += [_text(LEFT + step * x, HEIGHT - 6, str(x), "middle") for x in dict.fromkeys(numbers)]

@@ -56,12 +56,19 @@ def line(loop: Loop) -> Line:
     said, tone = _state(loop)
     state = loop.state
     return Line(
-        state=said, tone=tone, rate=_rate(loop.measured), latency=_latency(loop), holds=_holds(loop),
-        running=_running(state), recommended=_differs(state.observed, state.planned),
+        state=said,
+        tone=tone,
+        rate=_rate(loop.measured),
+        latency=_latency(loop),
+        holds=_holds(loop),
+        running=_running(state),
+        recommended=_differs(state.observed, state.planned),
         requested="" if loop.advises or state.orders.paused else _differs(state.observed, state.requested),
-        size=_size(loop), saved=_saved(loop),
-        why="nothing was looked at yet" if loop.last is None else why(loop.last), next=_next(loop),
-    )  # fmt: skip
+        size=_size(loop),
+        saved=_saved(loop),
+        why="nothing was looked at yet" if loop.last is None else why(loop.last),
+        next=_next(loop),
+    )
 
 
 def _state(loop: Loop) -> tuple[str, Tone]:

@@ -47,16 +47,34 @@ class News:
 
     def as_data(self) -> dict[str, Any]:
         """What a webhook gets."""
-        return {"event": self.occasion, "over": self.over, "job": self.job, "simulated": self.simulated,
-                "text": self.text, **self.numbers}  # fmt: skip
+        return {
+            "event": self.occasion,
+            "over": self.over,
+            "job": self.job,
+            "simulated": self.simulated,
+            "text": self.text,
+            **self.numbers,
+        }
 
 
 def view_of(
     job: str, state: State, target: float, reasons: tuple[str, ...], *, simulated: bool, latency: float | None
 ) -> View:
     held = state.clock.passed - (state.decided_at or 0.0) if state.totals.held_in_a_row else 0.0
-    return View(job, simulated, target, state.observed, latency, state.totals.rescales, state.meets_target, held,
-                state.totals.holds_for, state.down, False, reasons)  # fmt: skip
+    return View(
+        job,
+        simulated,
+        target,
+        state.observed,
+        latency,
+        state.totals.rescales,
+        state.meets_target,
+        held,
+        state.totals.holds_for,
+        state.down,
+        False,
+        reasons,
+    )
 
 
 def after(before: View | None, now: View) -> View:
@@ -96,8 +114,12 @@ def _spell(occasion: Occasion, was: bool, now: bool, view: View, begins: str, en
 
 def _news(occasion: Occasion, over: bool, view: View, text: str, numbers: Mapping[str, Any]) -> News:
     marked = " (simulated)" if view.simulated else ""
-    known = {"latency_seconds": view.latency_seconds, "latency_target": view.latency_target,
-             "running": None if view.running is None else dict(view.running), **numbers}  # fmt: skip
+    known = {
+        "latency_seconds": view.latency_seconds,
+        "latency_target": view.latency_target,
+        "running": None if view.running is None else dict(view.running),
+        **numbers,
+    }
     return News(occasion, over, view.job, view.simulated, f"{view.job}{marked} {text}", known)
 
 

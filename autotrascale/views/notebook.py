@@ -39,15 +39,19 @@ def _study(study: Study) -> str:
     if not study.runs:
         return box(title, line(f"{bounds}; nothing has been told yet"))
     answer = study.answer
-    points = [Point(i, _ms(run.latency), _run_words(run), run.parallelism == answer.parallelism)
-              for i, run in enumerate(study.runs, 1)]  # fmt: skip
+    points = [
+        Point(i, _ms(run.latency), _run_words(run), run.parallelism == answer.parallelism)
+        for i, run in enumerate(study.runs, 1)
+    ]
     strong = next(i for i, run in enumerate(study.runs) if run.parallelism == answer.parallelism)
     return box(
-        title, line(f"{bounds}; {_ENDED.get(study.stop_reason, study.stop_reason or '')}"), line(_best_words(answer)),
+        title,
+        line(f"{bounds}; {_ENDED.get(study.stop_reason, study.stop_reason or '')}"),
+        line(_best_words(answer)),
         chart(points, 1000 * target, "ms", "Latency of each run; dashed: the target"),
         table(_RUNS, [_run_row(run) for run in study.runs], strong),
         listing(study.remarks),
-    )  # fmt: skip
+    )
 
 
 @as_html.register
@@ -87,8 +91,15 @@ def _decision(decision: Decision) -> str:
 def _outcome(outcome: Outcome) -> str:
     simulated = " (simulated)" if outcome.simulated else ""
     best = outcome.best.parallelism
-    points = [Point(each.number, _ms(each.latency_seconds), f"{named(each.parallelism)}: {_evaluated(each)}",
-                    each.parallelism == best) for each in outcome.evaluations]  # fmt: skip
+    points = [
+        Point(
+            each.number,
+            _ms(each.latency_seconds),
+            f"{named(each.parallelism)}: {_evaluated(each)}",
+            each.parallelism == best,
+        )
+        for each in outcome.evaluations
+    ]
     upper = dict(zip(outcome.job.topology, outcome.job.upper, strict=True))
     rows = [(each.operator, each.k, each.floor, upper[each.operator], each.text) for each in why(outcome)]
     trials = [(each.number, each.phase, named(each.parallelism), _evaluated(each)) for each in outcome.evaluations]
@@ -99,7 +110,7 @@ def _outcome(outcome: Outcome) -> str:
         chart(points, 1000 * outcome.job.target.latency_seconds, "ms", "Latency of each trial; dashed: the target"),
         table(("trial", "phase", "parallelism", "found"), trials),
         listing(outcome.remarks),
-    )  # fmt: skip
+    )
 
 
 @as_html.register

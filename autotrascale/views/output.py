@@ -17,6 +17,9 @@ def where_output_goes(sink: Sink) -> str:
 
 def what_became_of_output(sink: Sink, records: int | None) -> str:
     """At the end of a run. None: the job's own sink does not count."""
-    became = {"discard": "counted and discarded", "scratch": "written to scratch files, which are removed",
-              "real": "written to the job's own sink"}[sink]  # fmt: skip
+    became = {
+        "discard": "counted and discarded",
+        "scratch": "written to scratch files, which are removed",
+        "real": "written to the job's own sink",
+    }[sink]
     return f"output: {'an unknown number of' if records is None else f'{records:,}'} records, {became}"

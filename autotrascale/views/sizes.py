@@ -23,17 +23,20 @@ class NeededSetting:
 
 
 PROCESS_TREE = NeededSetting(
-    evidence.PROCESS_TREE, evidence.NEEDED[evidence.PROCESS_TREE],
+    evidence.PROCESS_TREE,
+    evidence.NEEDED[evidence.PROCESS_TREE],
     "the resident memory of JVM and Python workers: without it nothing is known of memory beside the heap",
-)  # fmt: skip
+)
 POLLING = NeededSetting(
-    evidence.POLLING, evidence.NEEDED[evidence.POLLING],
+    evidence.POLLING,
+    evidence.NEEDED[evidence.POLLING],
     "an executor looks at its memory between heartbeats too: without it short tasks are never seen",
-)  # fmt: skip
+)
 STAGES = NeededSetting(
-    evidence.STAGES, evidence.NEEDED[evidence.STAGES],
+    evidence.STAGES,
+    evidence.NEEDED[evidence.STAGES],
     "peaks of each stage are in the log, of executors whose tasks were too short to be looked at themselves",
-)  # fmt: skip
+)
 NEEDED = (PROCESS_TREE, POLLING, STAGES)
 
 
@@ -58,11 +61,14 @@ def in_words(sizes: Sizes) -> str:
 def used(window: ExecutorWindow) -> str:
     """One line of what it used, of what is known."""
     parts = [
-        ("heap touched", window.heap_touched_mb, _mb), ("beside it", window.outside_mb, _mb),
-        ("collections", window.gc_share, percent), ("slots busy", window.busy, percent),
-        ("of that computing", window.cpu_share, percent), ("state", window.state_mb, _mb),
+        ("heap touched", window.heap_touched_mb, _mb),
+        ("beside it", window.outside_mb, _mb),
+        ("collections", window.gc_share, percent),
+        ("slots busy", window.busy, percent),
+        ("of that computing", window.cpu_share, percent),
+        ("state", window.state_mb, _mb),
         ("spilled", window.spilled_mb or None, _mb),
-    ]  # fmt: skip
+    ]
     return (
         ", ".join(f"{name} {shown(value)}" for name, value, shown in parts if value is not None) or "nothing is known"
     )
@@ -72,11 +78,15 @@ def history(actions: Sequence[Action]) -> list[tuple[str, ...]]:
     """A row for each line of the action log."""
     return [
         (
-            datetime.fromtimestamp(action.at, UTC).strftime("%Y-%m-%d %H:%M"), f"{action.number}", action.what,
-            action.policy, change(action), action.reason.text,
+            datetime.fromtimestamp(action.at, UTC).strftime("%Y-%m-%d %H:%M"),
+            f"{action.number}",
+            action.what,
+            action.policy,
+            change(action),
+            action.reason.text,
         )
         for action in actions
-    ]  # fmt: skip
+    ]
 
 
 HISTORY = ("at (UTC)", "action", "what", "policy", "change", "why")
@@ -91,16 +101,19 @@ def change(action: Action) -> str:
 
 def action_as_data(action: Action) -> Mapping[str, Any]:
     return {
-        "number": action.number, "what": action.what, "at": action.at, "policy": action.policy,
-        "resource": action.resource, "before": sizes_as_data(action.before), "after": sizes_as_data(action.after),
+        "number": action.number,
+        "what": action.what,
+        "at": action.at,
+        "policy": action.policy,
+        "resource": action.resource,
+        "before": sizes_as_data(action.before),
+        "after": sizes_as_data(action.after),
         "reason": action.reason.as_dict(),
-    }  # fmt: skip
+    }
 
 
 def sizes_as_data(sizes: Sizes) -> Mapping[str, int]:
-    return {
-        "heap_mb": sizes.heap_mb, "beside_mb": sizes.beside_mb, "cores": sizes.cores, "executors": sizes.executors,
-    }  # fmt: skip
+    return {"heap_mb": sizes.heap_mb, "beside_mb": sizes.beside_mb, "cores": sizes.cores, "executors": sizes.executors}
 
 
 def _mb(value: float) -> str:

@@ -60,11 +60,7 @@ class Variant:
     kept: bool = False
 
 
-VARIANTS = (
-    Variant("static peak"),
-    Variant("dynamic allocation", _DYNAMIC),
-    Variant("ours", kept=True),
-)
+VARIANTS = (Variant("static peak"), Variant("dynamic allocation", _DYNAMIC), Variant("ours", kept=True))
 
 
 @dataclass(frozen=True)
@@ -143,9 +139,13 @@ class _Run:
             words = [*self._keeping(), "--", *words]
         bin_folder = str(Path(sys.executable).parent)
         return subprocess.Popen(
-            words, stdout=subprocess.PIPE, text=True, cwd=self._folder, start_new_session=True,
+            words,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=self._folder,
+            start_new_session=True,
             env={**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "PYSPARK_PYTHON": sys.executable},
-        )  # fmt: skip
+        )
 
     def _submit(self) -> list[str]:
         bounds = (1, self._wanted.most)
@@ -218,16 +218,20 @@ class _Run:
         found = self._batches()
         behind = self._feeder.records - sum(each.records for each in found)
         last = found[-1]
-        say(f"{self._variant.name} {at:4.0f} s: {self._day.rate(at):3.0f}/s arrive, {behind:4} behind, newest batch"
+        say(
+            f"{self._variant.name} {at:4.0f} s: {self._day.rate(at):3.0f}/s arrive, {behind:4} behind, newest batch"
             f" {last.seconds:4.1f} s, its mean latency {last.ended - (last.first + last.last) / 2:4.1f} s;"
-            f" {self._changes[-1][1] if self._changes else '?'} executors")  # fmt: skip
+            f" {self._changes[-1][1] if self._changes else '?'} executors"
+        )
 
     def _say_decision(self) -> None:
         entry = self._decisions[-1][1]
         rate, latency = (entry[name] or math.nan for name in ("rate", "latency_seconds"))
         said = "; ".join(f"{each['code']}: {each['text']}" for each in entry["reasons"])
-        say(f"    {entry['action']} {_executors(entry['running'])} → {_executors(entry['wanted'])} at"
-            f" {rate:.0f}/s, {latency:.1f} s: {said}")  # fmt: skip
+        say(
+            f"    {entry['action']} {_executors(entry['running'])} → {_executors(entry['wanted'])} at"
+            f" {rate:.0f}/s, {latency:.1f} s: {said}"
+        )
 
     def _judged(self, began: float, ended: float) -> Outcome:
         counts = json.loads((self._folder / "counts.json").read_text())

@@ -74,8 +74,14 @@ def _held(records: DataFrame, megabytes: float) -> DataFrame:
 
 
 def _job(name: str, make: Callable[[DataFrame], DataFrame], more: Mapping[str, str], mode: str = "update") -> Planted:
-    return Planted("none", {**conf(1, "512m"), **more}, lambda spark, folder: make(_records(spark, folder)),
-                   mode=mode, name=name, every="1 second")  # fmt: skip
+    return Planted(
+        "none",
+        {**conf(1, "512m"), **more},
+        lambda spark, folder: make(_records(spark, folder)),
+        mode=mode,
+        name=name,
+        every="1 second",
+    )
 
 
 DAILY: tuple[Planted, ...] = (

@@ -69,14 +69,29 @@ def by_hand(job: Planted, sizes: Sizes, folder: Path, seconds: float, window: fl
 
 
 def kept(
-    job: Planted, sizes: Sizes, folder: Path, seconds: float, short: Shortened,
+    job: Planted,
+    sizes: Sizes,
+    folder: Path,
+    seconds: float,
+    short: Shortened,
     settled: Callable[[Sequence[Action], float], bool] = lambda *_: False,
-) -> Lived:  # fmt: skip
+) -> Lived:
     """`settled`: it need not be looked at any longer, by its action log and the time."""
     with _job(job, sizes, folder) as (cluster, words, given), prometheus(lambda at: latency(folder, at)) as url:
         (folder / "job.yaml").write_text(job_file(job.application, short, url if job.fault == "service" else ""))
-        command = [sys.executable, "-m", "autotrascale.service.cli", "run", "--apply", "--metrics", "none",
-                   "--store", f"sqlite:///{folder}/mlflow.db", str(folder / "job.yaml"), "--"]  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "autotrascale.service.cli",
+            "run",
+            "--apply",
+            "--metrics",
+            "none",
+            "--store",
+            f"sqlite:///{folder}/mlflow.db",
+            str(folder / "job.yaml"),
+            "--",
+        ]
         process = _started([*command, *words], folder)
         try:
             with Guard(cluster, beside_of(given, folder), time.time) as guard:
@@ -90,9 +105,12 @@ def kept(
 
 def job_file(name: str, short: Shortened, service: str) -> str:
     lines = [
-        "version: 1", f"job: {name}", "program: {executors: {minimum: 1, maximum: 1}}", "target: {latency_seconds: 30}",
+        "version: 1",
+        f"job: {name}",
+        "program: {executors: {minimum: 1, maximum: 1}}",
+        "target: {latency_seconds: 30}",
         f"sizes: {{window_seconds: {short.window}, evidence_hours: {short.evidence / 3600:.6f}, a_day: {short.a_day}}}",
-    ]  # fmt: skip
+    ]
     if service:
         lines.append(f'services: {{prices: {{prometheus: {{url: "{service}", query: "prices"}}}}}}')
     return "\n".join(lines) + "\n"
@@ -137,9 +155,15 @@ def _job(job: Planted, sizes: Sizes, folder: Path) -> Iterator[tuple[Cluster, li
     (folder / "log").mkdir(parents=True)
     with standalone(folder / "cluster", cores=4, memory="6g") as cluster:
         nothing = Sizes(1, 0, sizes.cores + 1, 1)
-        given = {**SETTINGS, **job.settings, **MEASURED, **settings(nothing, sizes, cluster.url),
-                 "spark.eventLog.dir": (folder / "log").as_uri(), "spark.driver.extraJavaOptions": JAVA,
-                 "spark.log.level": "OFF"}  # fmt: skip
+        given = {
+            **SETTINGS,
+            **job.settings,
+            **MEASURED,
+            **settings(nothing, sizes, cluster.url),
+            "spark.eventLog.dir": (folder / "log").as_uri(),
+            "spark.driver.extraJavaOptions": JAVA,
+            "spark.log.level": "OFF",
+        }
         words = [str(Path(sys.executable).with_name("spark-submit")), "--master", cluster.url]
         for name, value in given.items():
             words += ["--conf", f"{name}={value}"]

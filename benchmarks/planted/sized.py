@@ -34,15 +34,20 @@ SLOW_AFTER = 60.0  # seconds from the first batch until it becomes slow
 KEYS, ROW_BYTES, SMALL_ROW_BYTES = 60_000, 4480, 448  # of the state
 LEAK_MB, HELD_MB, HELD_AT_ONCE = 12, 500, 50
 _TAKES = 0.3  # seconds of each batch: Spark looks at the memory of executors while tasks run
+_STATE_STORES = "org.apache.spark.sql.execution.streaming.state"
 SETTINGS: Mapping[str, str] = {
-    "spark.cores.max": "1", "spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false",
-    "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "700m", "spark.eventLog.enabled": "true",
-    "spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "true",
+    "spark.cores.max": "1",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "700m",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "true",
     # On the heap, where `heap` wants its state.
-    "spark.sql.streaming.stateStore.providerClass":
-        "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
-}  # fmt: skip
+    "spark.sql.streaming.stateStore.providerClass": f"{_STATE_STORES}.HDFSBackedStateStoreProvider",
+}
 
 
 @dataclass(frozen=True)
@@ -154,12 +159,19 @@ PLANTED: tuple[Planted, ...] = (
     Planted("heap", conf(1, "512m"), _state, mode="update"),
     Planted("memory", {**conf(1, "512m"), **RESIDENT}, _mapped(50, _keeps(HELD_AT_ONCE, HELD_MB))),
     Planted("cpu", conf(1, "512m"), _hashed_too_much),
-    Planted("leak", {**conf(1, "512m"), **RESIDENT, "spark.executor.memoryOverhead": "1400m"},
-            _mapped(50, _keeps(LEAK_MB, 1 << 20))),
-    Planted("too-much", {**conf(2, "1400m"), "spark.executor.memoryOverhead": "1000m", "spark.cores.max": "2"},
-            _held_and_counted, mode="update"),
+    Planted(
+        "leak",
+        {**conf(1, "512m"), **RESIDENT, "spark.executor.memoryOverhead": "1400m"},
+        _mapped(50, _keeps(LEAK_MB, 1 << 20)),
+    ),
+    Planted(
+        "too-much",
+        {**conf(2, "1400m"), "spark.executor.memoryOverhead": "1000m", "spark.cores.max": "2"},
+        _held_and_counted,
+        mode="update",
+    ),
     Planted("service", conf(1, "512m"), _asked, ready=SLOW_AFTER),
-)  # fmt: skip
+)
 
 
 def named(fault: str) -> Planted:

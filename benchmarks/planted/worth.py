@@ -86,9 +86,7 @@ class Worth:
     @property
     def parallelism(self) -> dict[str, int]:
         """A file is read by one task."""
-        return {
-            **dict.fromkeys(self.sources, 1), **{name: step.k for name, step in self.steps.items()}, "count": COUNT,
-        }  # fmt: skip
+        return {**dict.fromkeys(self.sources, 1), **{name: step.k for name, step in self.steps.items()}, "count": COUNT}
 
     @property
     def ways(self) -> tuple[str, ...]:

@@ -38,9 +38,16 @@ SMALL, LARGE, NONE = 512, 600, 100  # MB of heap; with the last one Spark does n
 BACK = "going back"
 # What a phase is told by; the first two by a controller that waits there.
 PHASES = (
-    controller.WRITTEN, controller.ASKED, "stopping", "stopped", "ended", "begun", "before its first batch",
-    "on trial", BACK,
-)  # fmt: skip
+    controller.WRITTEN,
+    controller.ASKED,
+    "stopping",
+    "stopped",
+    "ended",
+    "begun",
+    "before its first batch",
+    "on trial",
+    BACK,
+)
 _UP_SECONDS, _PHASE_SECONDS, _DONE_SECONDS, _GONE_SECONDS = 300.0, 180.0, 300.0, 30.0
 _LOOK_SECONDS = 0.01  # for a phase, which may be short
 _ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable}
@@ -95,18 +102,27 @@ class Fire:
         (self.folder / "store").mkdir()
         self.decisions = Decisions(self.folder / "store" / "decisions.db")
         settings = {
-            **standalone.conf(1, f"{SMALL}m"), "spark.cores.max": "1", "spark.ui.enabled": "false",
-            "spark.log.level": "OFF", "spark.driver.memory": "600m", "spark.sql.shuffle.partitions": "1",
-            "spark.executor.memoryOverhead": "384m", "spark.driver.extraJavaOptions": self.java,
-        }  # fmt: skip
+            **standalone.conf(1, f"{SMALL}m"),
+            "spark.cores.max": "1",
+            "spark.ui.enabled": "false",
+            "spark.log.level": "OFF",
+            "spark.driver.memory": "600m",
+            "spark.sql.shuffle.partitions": "1",
+            "spark.executor.memoryOverhead": "384m",
+            "spark.driver.extraJavaOptions": self.java,
+        }
         words = [str(Path(sys.executable).with_name("spark-submit")), "--master", self.cluster.url]
         for name, value in settings.items():
             words += ["--conf", f"{name}={value}"]
         words += [script.__file__, str(self.folder / "checkpoint"), str(self.out)]
         self.program = Program.start(
-            understood(words), self.folder / "p", apply=True, environment=_ENVIRONMENT, measured=True,
+            understood(words),
+            self.folder / "p",
+            apply=True,
+            environment=_ENVIRONMENT,
+            measured=True,
             all_to_stderr=True,
-        )  # fmt: skip
+        )
         return self
 
     def up(self) -> bool:
@@ -172,9 +188,12 @@ class Fire:
         words = [phase, str(self.program.folder), str(self.folder / "job.yaml"), store]
         with (self.folder / "controllers.log").open("ab") as log:
             found = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.relaunches.controller", *words], stdout=log, stderr=log,
-                cwd=self.folder, env={**_ENVIRONMENT, "PYTHONPATH": str(Path(__file__).parents[2])},
-            )  # fmt: skip
+                [sys.executable, "-m", "benchmarks.relaunches.controller", *words],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env={**_ENVIRONMENT, "PYTHONPATH": str(Path(__file__).parents[2])},
+            )
         self.controllers.append(found)
         return found
 

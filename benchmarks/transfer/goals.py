@@ -43,8 +43,9 @@ def goals(figures: Figures) -> Iterator[Goal]:
         yield Goal("warm, first run accepted", f"≥ {WARM_FIRST_RUN:g}", share, share >= WARM_FIRST_RUN, bound)
         if again := figures["library"].get(AGAIN, {}).get(POOLED):
             share = again["first_run_accepted_share"]
-            yield Goal("back at a known rate, first run accepted", f"≥ {WARM_FIRST_RUN:g}", share,
-                       share >= WARM_FIRST_RUN)  # fmt: skip
+            yield Goal(
+                "back at a known rate, first run accepted", f"≥ {WARM_FIRST_RUN:g}", share, share >= WARM_FIRST_RUN
+            )
         worse = [family for family, each in figures["warm"][OURS].items() if _more(each)]
         yield Goal("warm, families of more runs than cold in the median", "none", ", ".join(worse) or "none", not worse)
     for start in WRONG:
@@ -56,8 +57,9 @@ def goals(figures: Figures) -> Iterator[Goal]:
         yield Goal("same job, rate and target: as if the study went on", "1", share, share == 1)
     if speed := figures.get("tell_ask_seconds"):
         times = round(speed["times_faster"], 1)
-        yield Goal("tell and ask beside scikit-optimize, times faster", f"≥ {TIMES_FASTER}", times,
-                   times >= TIMES_FASTER)  # fmt: skip
+        yield Goal(
+            "tell and ask beside scikit-optimize, times faster", f"≥ {TIMES_FASTER}", times, times >= TIMES_FASTER
+        )
 
 
 def _more(pair: Figures) -> bool:

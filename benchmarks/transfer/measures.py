@@ -61,9 +61,12 @@ def measure(job: JobId, seed: int, methods: Sequence[str], parts: Sequence[str])
     problem = draw(*job)
     case = problem.case
     about = {
-        "family": job[0], "number": job[1], "seed": seed, "operators": len(case.floor),
+        "family": job[0],
+        "number": job[1],
+        "seed": seed,
+        "operators": len(case.floor),
         "execution": case.job.execution,
-    }  # fmt: skip
+    }
     with threadpool_limits(1):
         return [about | row for row in _Job(problem, job, seed, methods, parts).rows()]
 

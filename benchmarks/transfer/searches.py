@@ -89,9 +89,14 @@ def known(case: Case, seed: int) -> Sizing | None:
 
 def study_of(case: Case, seed: int, **options: Any) -> Study:
     return Study(
-        floor=case.floor, p_max=case.p_max, latency_target=case.latency_target, alpha=case.alpha,
-        over_allocation=case.over_allocation, seed=seed, **options,
-    )  # fmt: skip
+        floor=case.floor,
+        p_max=case.p_max,
+        latency_target=case.latency_target,
+        alpha=case.alpha,
+        over_allocation=case.over_allocation,
+        seed=seed,
+        **options,
+    )
 
 
 def tuned(study: Study, measure: Read) -> tuple[float, float, int]:
@@ -219,8 +224,10 @@ def errors_of(study: Study, case: Case) -> list[float]:
     true = case.latency([run.parallelism for run in told]) if told else []
     return [
         math.log(run.latency or 1.0) - math.log(latency)
-        for run, latency in zip(told, true, strict=True) if math.isfinite(latency) for _ in range(run.windows)
-    ]  # fmt: skip
+        for run, latency in zip(told, true, strict=True)
+        if math.isfinite(latency)
+        for _ in range(run.windows)
+    ]
 
 
 def trace_of_peer(make: Maker, judge: Judge, measure: Measure, seed: int) -> Trace:

@@ -108,8 +108,10 @@ def table(title: str, first: str, rows: Mapping[str, Figures], columns: Columns)
 
 
 def _cell(figures: Sequence[tuple[str, Any]]) -> str:
-    texts = [f"{100 * value:.0f} %" if key.endswith("share") and value is not None else _text(value)
-             for key, value in figures]  # fmt: skip
+    texts = [
+        f"{100 * value:.0f} %" if key.endswith("share") and value is not None else _text(value)
+        for key, value in figures
+    ]
     return texts[0] if len(texts) == 1 else f"{texts[0]} ({texts[1]})"
 
 

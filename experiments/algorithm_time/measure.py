@@ -68,9 +68,11 @@ def _once(case: Mapping[str, Any], seed: int) -> dict[str, float]:
         moved.tell(tuple(int(each) for each in k), latency=_latency(floor, k, rng))
     matrix = np.cov(rng.standard_normal((MATRIX, 2 * MATRIX)))
     return {
-        "train": train, "use": _seconds(use), "transfer": _seconds(moved.ask),
+        "train": train,
+        "use": _seconds(use),
+        "transfer": _seconds(moved.ask),
         "matrix": _seconds(lambda: np.linalg.cholesky(matrix)),
-    }  # fmt: skip
+    }
 
 
 def _told(floor: Point, ks: Sequence[Point], rng: np.random.Generator, seed: int, faithful: bool) -> Study:

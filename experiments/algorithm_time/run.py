@@ -51,9 +51,14 @@ def _ratios(found: Result) -> str:
         rows.append((f"{title}, the paper's", f"{theirs[-1] / theirs[0]:.1f}", "–", "–"))
         for kind, name in TITLES.items():
             times = found["seconds"][kind]
-            rows.append((f"{title}, {name}", f"{times[last][part] / times[first][part]:.1f}",
-                         f"{times[first][part] / times[first]['matrix']:.1f}",
-                         f"{times[last][part] / times[last]['matrix']:.1f}"))  # fmt: skip
+            rows.append(
+                (
+                    f"{title}, {name}",
+                    f"{times[last][part] / times[first][part]:.1f}",
+                    f"{times[first][part] / times[first]['matrix']:.1f}",
+                    f"{times[last][part] / times[last]['matrix']:.1f}",
+                )
+            )
     head = ("", f"{last} operators over {first}", f"{first} operators, over a factorisation", f"{last} operators")
     return table(head, rows)
 
@@ -86,22 +91,31 @@ def _plots(found: Result) -> list[Plot]:
 
     paper = plot("paper", "Table IV, measured by its authors", lambda part: published(f"algorithm_time/{part}"))
     ours = [
-        plot(kind, f"{name}, measured here",
-             lambda part, kind=kind: [found["seconds"][kind][str(n)][part] for n in OPERATORS])  # type: ignore[misc]
+        plot(
+            kind,
+            f"{name}, measured here",
+            lambda part, kind=kind: [found["seconds"][kind][str(n)][part] for n in OPERATORS],
+        )  # type: ignore[misc]
         for kind, name in TITLES.items()
-    ]  # fmt: skip
+    ]
     return [paper, *ours]
 
 
 CLAIM = Claim(
-    "algorithm_time", cases, measure, result,
+    "algorithm_time",
+    cases,
+    measure,
+    result,
     figures={
-        "summary": _summary, "times": _times, "ratios": _ratios, "machine": lambda found: str(found["machine"]),
+        "summary": _summary,
+        "times": _times,
+        "ratios": _ratios,
+        "machine": lambda found: str(found["machine"]),
         "matrix": lambda _: f"{MATRIX} × {MATRIX}",
     },
     plots={"algorithm_time.svg": _plots},
     alone=True,
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     from experiments.shared.running import main

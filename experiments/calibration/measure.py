@@ -98,8 +98,12 @@ def measure(path: Path, count: int, seed: int, minutes: float, patience: float) 
             trial = engine.run(dict(zip(names, point[0], strict=True)), rates)
             share = others.share()
             seen = trial.snapshot.batch_seconds if trial.snapshot else None
-            print(f"{len(todo):3} left: {point[0]} ×{point[1]:.2f} {trial.verdict}, b = {seen} s, others {share:.0%}, "
-                  f"{trial.detail}", file=sys.stderr, flush=True)  # fmt: skip
+            print(
+                f"{len(todo):3} left: {point[0]} ×{point[1]:.2f} {trial.verdict}, b = {seen} s, others {share:.0%}, "
+                f"{trial.detail}",
+                file=sys.stderr,
+                flush=True,
+            )
             if not warm:
                 warm = True
                 continue

@@ -27,8 +27,16 @@ from benchmarks.loop_bench import (
 )
 
 POLICIES = (
-    "autotrascale", "ds2", "drs-true", "drs-observed", "dhalion", "threshold", "queueing", "queueing-path", "none",
-)  # fmt: skip
+    "autotrascale",
+    "ds2",
+    "drs-true",
+    "drs-observed",
+    "dhalion",
+    "threshold",
+    "queueing",
+    "queueing-path",
+    "none",
+)
 JOBS = ("wordcount", "yahoo")
 SEED = 20_261_124  # of their days, that no default was chosen on: the same hours, in proportion to each job's rate
 KINDS = ("diurnal", "steps")
@@ -38,8 +46,10 @@ UNSETTLED = 600.0  # s
 def cases() -> Sequence[Mapping[str, Any]]:
     return [
         {"job": name, "kind": kind, "policy": policy, "seed": SEED}
-        for name in JOBS for kind in KINDS for policy in (*POLICIES, "clairvoyant")
-    ]  # fmt: skip
+        for name in JOBS
+        for kind in KINDS
+        for policy in (*POLICIES, "clairvoyant")
+    ]
 
 
 def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -57,11 +67,13 @@ def a_day(there: Case, schedule: Schedule, policy: str, seed: int) -> Mapping[st
     witness = Witness(there.latency_target)
     trial = one_day(there, schedule, rules_of(there, policy, seed), seed, peak, witness=witness)
     return {
-        "of_peak": trial.instance_hours / static.instance_hours, "in_target": trial.in_target,
-        "outside_rescales": trial.outside, "rescales": trial.rescales,
+        "of_peak": trial.instance_hours / static.instance_hours,
+        "in_target": trial.in_target,
+        "outside_rescales": trial.outside,
+        "rescales": trial.rescales,
         "settled": settled(witness.steps, changes_of(schedule)),
         "hourly": hourly(witness.steps),
-    }  # fmt: skip
+    }
 
 
 def changes_of(schedule: Schedule) -> tuple[float, ...]:

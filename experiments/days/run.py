@@ -12,13 +12,27 @@ from experiments.shared.claim import Claim, Pair, Result
 from experiments.shared.documents import percent, table
 
 TITLES = {
-    "autotrascale": "our loop", "ds2": "DS2", "drs-true": "DRS, true rates", "drs-observed": "DRS, observed rates",
-    "dhalion": "Dhalion", "threshold": "threshold", "queueing": "queueing, function", "queueing-path": "queueing, path",
+    "autotrascale": "our loop",
+    "ds2": "DS2",
+    "drs-true": "DRS, true rates",
+    "drs-observed": "DRS, observed rates",
+    "dhalion": "Dhalion",
+    "threshold": "threshold",
+    "queueing": "queueing, function",
+    "queueing-path": "queueing, path",
     "none": "none: what ran stays",
-}  # fmt: skip
-SHORT = {"autotrascale": "ours", "drs-true": "DRS t", "drs-observed": "DRS o", "queueing": "queue f",
-         "queueing-path": "queue p", "ds2": "DS2", "dhalion": "Dhalion", "threshold": "threshold",
-         "none": "none"}  # fmt: skip
+}
+SHORT = {
+    "autotrascale": "ours",
+    "drs-true": "DRS t",
+    "drs-observed": "DRS o",
+    "queueing": "queue f",
+    "queueing-path": "queue p",
+    "ds2": "DS2",
+    "dhalion": "Dhalion",
+    "threshold": "threshold",
+    "none": "none",
+}
 WELL = 0.98  # share of the day in target that a day is held with
 
 
@@ -26,9 +40,15 @@ def result(pairs: Sequence[Pair]) -> Result:
     return {
         "simulated": True,
         "diurnal": {name: _days(pairs, name, "diurnal") for name in JOBS},
-        "steps": {name: {policy: _settling(found) for policy, found in _days(pairs, name, "steps").items()
-                         if policy != "clairvoyant"} for name in JOBS},
-    }  # fmt: skip
+        "steps": {
+            name: {
+                policy: _settling(found)
+                for policy, found in _days(pairs, name, "steps").items()
+                if policy != "clairvoyant"
+            }
+            for name in JOBS
+        },
+    }
 
 
 def _days(pairs: Sequence[Pair], name: str, kind: str) -> dict[str, Result]:
@@ -38,10 +58,13 @@ def _days(pairs: Sequence[Pair], name: str, kind: str) -> dict[str, Result]:
 def _settling(found: Mapping[str, Any]) -> Result:
     known = [each for each in found["settled"] if each is not None]
     return {
-        "changes": len(found["settled"]), "settled": len(known),
+        "changes": len(found["settled"]),
+        "settled": len(known),
         "median_seconds": statistics.median(known) if known else None,
-        "longest_seconds": max(known, default=None), "in_target": found["in_target"], "of_peak": found["of_peak"],
-    }  # fmt: skip
+        "longest_seconds": max(known, default=None),
+        "in_target": found["in_target"],
+        "of_peak": found["of_peak"],
+    }
 
 
 def _cost(found: Result) -> str:
@@ -50,8 +73,16 @@ def _cost(found: Result) -> str:
         least, few = day["clairvoyant"]["of_peak"], day["clairvoyant"]["of_peak_with_few_changes"]
         for policy in POLICIES:
             each = day[policy]
-            rows.append((name if policy == POLICIES[0] else "", TITLES[policy], percent(each["of_peak"], 0),
-                         f"{each['of_peak'] / least:.2f}", percent(each["in_target"]), each["rescales"]))  # fmt: skip
+            rows.append(
+                (
+                    name if policy == POLICIES[0] else "",
+                    TITLES[policy],
+                    percent(each["of_peak"], 0),
+                    f"{each['of_peak'] / least:.2f}",
+                    percent(each["in_target"]),
+                    each["rescales"],
+                )
+            )
         rows.append(("", "knows the day", percent(least, 0), "1.00", "100.0 %", "dozens"))
         changes = day["clairvoyant"]["changes"]
         rows.append(
@@ -63,10 +94,17 @@ def _cost(found: Result) -> str:
 
 def _settled(found: Result) -> str:
     rows = [
-        (name if policy == POLICIES[0] else "", TITLES[policy], f"{each['settled']} of {each['changes']}",
-         _minutes(each["median_seconds"]), _minutes(each["longest_seconds"]), percent(each["in_target"]))
-        for name, policies in found["steps"].items() for policy, each in policies.items()
-    ]  # fmt: skip
+        (
+            name if policy == POLICIES[0] else "",
+            TITLES[policy],
+            f"{each['settled']} of {each['changes']}",
+            _minutes(each["median_seconds"]),
+            _minutes(each["longest_seconds"]),
+            percent(each["in_target"]),
+        )
+        for name, policies in found["steps"].items()
+        for policy, each in policies.items()
+    ]
     return table(("job", "policy", "settles", "median", "longest", "in target"), rows)
 
 
@@ -86,8 +124,10 @@ def _summary(found: Result) -> str:
         if held:
             cheapest = min(held, key=lambda p: day[p]["of_peak"])
             rivals += f", the cheapest ({TITLES[cheapest]}) at {day[cheapest]['of_peak'] / least:.2f}"
-        told.append(f"{name}: our loop takes {ours['of_peak'] / least:.2f} times the instance-hours of one who knows "
-                    f"the day, with {percent(ours['in_target'])} of it in target; {rivals}")  # fmt: skip
+        told.append(
+            f"{name}: our loop takes {ours['of_peak'] / least:.2f} times the instance-hours of one who knows "
+            f"the day, with {percent(ours['in_target'])} of it in target; {rivals}"
+        )
     return "; ".join(told)
 
 
@@ -98,23 +138,53 @@ def _plots(found: Result) -> list[Plot]:
     for name, day in found["diurnal"].items():
         least = day["clairvoyant"]["of_peak"]
         costs = tuple(day[policy]["of_peak"] / least for policy in POLICIES)
-        panels.append(Plot(f"{name}-cost", f"{name}: instance-hours — simulated", "", Axis("", "names"),
-                           Axis("over who knows the day", "log"),
-                           (Series("a policy", names, costs, "points"),), (knows,)))  # fmt: skip
+        panels.append(
+            Plot(
+                f"{name}-cost",
+                f"{name}: instance-hours — simulated",
+                "",
+                Axis("", "names"),
+                Axis("over who knows the day", "log"),
+                (Series("a policy", names, costs, "points"),),
+                (knows,),
+            )
+        )
         missed = tuple(100 * (1 - day[policy]["in_target"]) or None for policy in POLICIES)
-        panels.append(Plot(f"{name}-missed", f"{name}: out of target; no point: never — simulated", "",
-                           Axis("", "names"), Axis("% of the day", "log"),
-                           (Series("missed", names, missed, "points", "bad"),)))  # fmt: skip
+        panels.append(
+            Plot(
+                f"{name}-missed",
+                f"{name}: out of target; no point: never — simulated",
+                "",
+                Axis("", "names"),
+                Axis("% of the day", "log"),
+                (Series("missed", names, missed, "points", "bad"),),
+            )
+        )
         hours = tuple(i / 2 for i in range(48))
-        panels.append(Plot(
-            f"{name}-day", f"{name}: one day — simulated", "", Axis("hour"), Axis("Σk"),
-            tuple(Series(TITLES[p], hours, tuple(day[p]["hourly"]), "steps", role)
-                  for p, role in (("autotrascale", "main"), ("ds2", "second"), ("dhalion", "third"))),
-        ))  # fmt: skip
+        panels.append(
+            Plot(
+                f"{name}-day",
+                f"{name}: one day — simulated",
+                "",
+                Axis("hour"),
+                Axis("Σk"),
+                tuple(
+                    Series(TITLES[p], hours, tuple(day[p]["hourly"]), "steps", role)
+                    for p, role in (("autotrascale", "main"), ("ds2", "second"), ("dhalion", "third"))
+                ),
+            )
+        )
         times = tuple(_median_minutes(found["steps"][name][policy]) for policy in POLICIES)
-        panels.append(Plot(f"{name}-settling", f"{name}: settling; no point: never — simulated", "", Axis("", "names"),
-                           Axis("minutes, median of those that settle"),
-                           (Series("minutes", names, times, "points", "third"),)))  # fmt: skip
+        panels.append(
+            Plot(
+                f"{name}-settling",
+                f"{name}: settling; no point: never — simulated",
+                "",
+                Axis("", "names"),
+                Axis("minutes, median of those that settle"),
+                (Series("minutes", names, times, "points", "third"),),
+            )
+        )
     return panels
 
 
@@ -123,11 +193,14 @@ def _median_minutes(each: Result) -> float | None:
 
 
 CLAIM = Claim(
-    "days", cases, measure, result,
+    "days",
+    cases,
+    measure,
+    result,
     figures={"summary": _summary, "cost": _cost, "settled": _settled},
     plots={"days.svg": _plots},
     code=("benchmarks/loop_bench.py",),
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     from experiments.shared.running import main

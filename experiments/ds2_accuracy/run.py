@@ -36,19 +36,36 @@ def _counts(queries: Any) -> Result:
     """Of all choices: one for each query, start and seed."""
     away = [k - found["least"] for found in queries for chosen in found["chosen"].values() for k in chosen]
     return {
-        "choices": len(away), "least": away.count(0), "fewer": sum(each < 0 for each in away),
-        "more": sum(each > 0 for each in away), "most_more": max(away), "most_fewer": -min(away),
-    }  # fmt: skip
+        "choices": len(away),
+        "least": away.count(0),
+        "fewer": sum(each < 0 for each in away),
+        "more": sum(each > 0 for each in away),
+        "most_more": max(away),
+        "most_fewer": -min(away),
+    }
 
 
 def _choices(found: Result) -> str:
     rows = [
-        (growth if query == QUERIES[0] else "", query, published("ds2/final")[query], each["least"],
-         *(_often(each["chosen"][str(start)]) for start in STARTS), percent(_more(each, query, -1)["carried"]))
-        for growth, queries in found["queries"].items() for query, each in queries.items()
-    ]  # fmt: skip
-    head = ("jobs", "query", "paper's choice", "least that keeps up", *(f"DS2 from {start}" for start in STARTS),
-            "one fewer than the paper's carries")  # fmt: skip
+        (
+            growth if query == QUERIES[0] else "",
+            query,
+            published("ds2/final")[query],
+            each["least"],
+            *(_often(each["chosen"][str(start)]) for start in STARTS),
+            percent(_more(each, query, -1)["carried"]),
+        )
+        for growth, queries in found["queries"].items()
+        for query, each in queries.items()
+    ]
+    head = (
+        "jobs",
+        "query",
+        "paper's choice",
+        "least that keeps up",
+        *(f"DS2 from {start}" for start in STARTS),
+        "one fewer than the paper's carries",
+    )
     return table(head, rows)
 
 
@@ -67,12 +84,20 @@ def _latencies(found: Result) -> str:
 
 def _skew(found: Result) -> str:
     rows = [
-        (percent(each["share"], 0), vector(each["end"]), f"{each['steps']} ({published('ds2/skew/decisions')})",
-         percent(each["carried"], 0))
+        (
+            percent(each["share"], 0),
+            vector(each["end"]),
+            f"{each['steps']} ({published('ds2/skew/decisions')})",
+            percent(each["carried"], 0),
+        )
         for each in found["skew"]
-    ]  # fmt: skip
-    head = ("of the words, one has", "DS2 ends at (flatmap, count)", "decisions, in brackets the paper's",
-            "of the rate is carried")  # fmt: skip
+    ]
+    head = (
+        "of the words, one has",
+        "DS2 ends at (flatmap, count)",
+        "decisions, in brackets the paper's",
+        "of the rate is carried",
+    )
     return table(head, rows)
 
 
@@ -107,18 +132,24 @@ def _missed(found: Result, growth: str) -> Plot:
         Series(query, *_around(each, query, lambda at: 100 * (1 - at["carried"])), "line", role)  # type: ignore[arg-type]
         for (query, each), role in zip(found["queries"][growth].items(), ROLES, strict=True)
     )
-    return Plot(f"{growth}-rate", f"rate that is missed, {growth} — simulated", "", MORE,
-                Axis("% of the source's rate"), series)  # fmt: skip
+    return Plot(
+        f"{growth}-rate", f"rate that is missed, {growth} — simulated", "", MORE, Axis("% of the source's rate"), series
+    )
 
 
 def _latency(found: Result, growth: str) -> Plot:
     series = tuple(
-        Series(query, *_around(each, query, lambda at: at["latency"] and 1000 * at["latency"]["p99"]), "line",
-               role)  # type: ignore[arg-type]
+        Series(query, *_around(each, query, lambda at: at["latency"] and 1000 * at["latency"]["p99"]), "line", role)  # type: ignore[arg-type]
         for (query, each), role in zip(found["queries"][growth].items(), ROLES, strict=True)
-    )  # fmt: skip
-    return Plot(f"{growth}-latency", f"latency, {growth} — simulated", "", MORE,
-                Axis("ms, 99 % within; none: falls behind"), series)  # fmt: skip
+    )
+    return Plot(
+        f"{growth}-latency",
+        f"latency, {growth} — simulated",
+        "",
+        MORE,
+        Axis("ms, 99 % within; none: falls behind"),
+        series,
+    )
 
 
 def _around(each: Mapping[str, Any], query: str, value: Any) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
@@ -127,15 +158,22 @@ def _around(each: Mapping[str, Any], query: str, value: Any) -> tuple[tuple[floa
 
 
 CLAIM = Claim(
-    "ds2_accuracy", cases, measure, result,
+    "ds2_accuracy",
+    cases,
+    measure,
+    result,
     figures={
-        "summary": _summary, "choices": _choices, "latencies": _latencies, "skew": _skew, "seeds": lambda _: str(SEEDS),
+        "summary": _summary,
+        "choices": _choices,
+        "latencies": _latencies,
+        "skew": _skew,
+        "seeds": lambda _: str(SEEDS),
         "buffer": lambda _: f"{BUFFER:.0f}",
         "inputs": lambda _: inputs("ds2/rates", "ds2/final", "ds2/first-from-8", "dhalion-wordcount/rates", "ds2/skew"),
     },
     plots={"ds2_accuracy.svg": _plots},
     code=("experiments/ds2_convergence",),
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     from experiments.shared.running import main

@@ -26,8 +26,11 @@ MOST_INTERVALS = 120
 def cases() -> Sequence[Mapping[str, Any]]:
     grid = [
         {"query": query, "growth": growth, "initial": initial, "seed": seed}
-        for query in QUERIES for growth in ("even", "steep") for initial in INITIAL for seed in range(SEEDS)
-    ]  # fmt: skip
+        for query in QUERIES
+        for growth in ("even", "steep")
+        for initial in INITIAL
+        for seed in range(SEEDS)
+    ]
     return [*grid, *({"policy": policy} for policy in ("ds2", "dhalion"))]
 
 

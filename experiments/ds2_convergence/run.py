@@ -92,8 +92,9 @@ def _word_count(found: Result) -> str:
     for policy, title in (("ds2", "DS2"), ("dhalion", "Dhalion")):
         theirs, ours = published(f"dhalion-wordcount/{policy}"), found["word_count"][policy]
         way = " → ".join(vector(each["k"]) for each in ours["changes"])
-        paper, mine = (f"{vector(k)} after {steps}" for k, steps in
-                       ((theirs["k"], theirs["steps"]), (ours["end"], ours["steps"])))  # fmt: skip
+        paper, mine = (
+            f"{vector(k)} after {steps}" for k, steps in ((theirs["k"], theirs["steps"]), (ours["end"], ours["steps"]))
+        )
         rows.append((title, paper, mine, f"{ours['settled_at']:,.0f} s", way))
     return table(("policy", "paper: (flatmap, count), decisions", "ours", "stands still at", "way"), rows)
 
@@ -118,12 +119,24 @@ def _of_growth(found: Result, growth: str) -> Plot:
     names = tuple(QUERIES)
     roles = ("main", "second", "third", "good", "bad", "quiet")
     series = tuple(
-        Series(f"from {initial}", names, tuple(max(1, found["grid"][growth][q][str(initial)]["steps"]) for q in names),
-               "bars", role)  # type: ignore[arg-type]
+        Series(
+            f"from {initial}",
+            names,
+            tuple(max(1, found["grid"][growth][q][str(initial)]["steps"]) for q in names),
+            "bars",
+            role,
+        )  # type: ignore[arg-type]
         for initial, role in zip(INITIAL, roles, strict=True)
-    )  # fmt: skip
-    return Plot(growth, f"decisions, {growth} — simulated", "decisions until DS2 stands still", Axis("query", "names"),
-                Axis("decisions", whole=True), series, (Level(3, "three"),))  # fmt: skip
+    )
+    return Plot(
+        growth,
+        f"decisions, {growth} — simulated",
+        "decisions until DS2 stands still",
+        Axis("query", "names"),
+        Axis("decisions", whole=True),
+        series,
+        (Level(3, "three"),),
+    )
 
 
 def _throughput(found: Result) -> Plot:
@@ -132,8 +145,15 @@ def _throughput(found: Result) -> Plot:
         for policy, title, role in (("ds2", "DS2", "main"), ("dhalion", "Dhalion", "second"))
         for points in [found["word_count"][policy]["throughput"]]
     )  # type: ignore[arg-type]
-    return Plot("throughput", "word count — simulated", "what each carries", Axis("seconds"),
-                Axis("million sentences/min"), series, (Level(1.0, "offered"),))  # fmt: skip
+    return Plot(
+        "throughput",
+        "word count — simulated",
+        "what each carries",
+        Axis("seconds"),
+        Axis("million sentences/min"),
+        series,
+        (Level(1.0, "offered"),),
+    )
 
 
 def _instances(found: Result) -> Plot:
@@ -143,19 +163,32 @@ def _instances(found: Result) -> Plot:
         last = found["word_count"][policy]["throughput"][-1][0]
         xs, ys = [each["at"] for each in changes], [sum(each["k"]) for each in changes]
         series.append(Series(title, (*xs, last), (*ys, ys[-1]), "steps", role))  # type: ignore[arg-type]
-    return Plot("instances", "word count — simulated", "flatmap and count together", Axis("seconds"),
-                Axis("instances, flatmap + count"), tuple(series))  # fmt: skip
+    return Plot(
+        "instances",
+        "word count — simulated",
+        "flatmap and count together",
+        Axis("seconds"),
+        Axis("instances, flatmap + count"),
+        tuple(series),
+    )
 
 
 CLAIM = Claim(
-    "ds2_convergence", cases, measure, result,
+    "ds2_convergence",
+    cases,
+    measure,
+    result,
     figures={
-        "summary": _summary, "counted": _counted, "even": _grid("even"), "steep": _grid("steep"),
-        "word_count": _word_count, "seeds": lambda _: str(SEEDS),
+        "summary": _summary,
+        "counted": _counted,
+        "even": _grid("even"),
+        "steep": _grid("steep"),
+        "word_count": _word_count,
+        "seeds": lambda _: str(SEEDS),
         "inputs": lambda _: inputs("ds2/rates", "ds2/final", "ds2/first-from-8", "dhalion-wordcount/rates"),
     },
     plots={"ds2_convergence.svg": _plots},
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     from experiments.shared.running import main

@@ -30,17 +30,29 @@ def near(found: Result) -> int:
 def _all(result: Result) -> list[tuple[str, int, Result]]:
     return [
         (query, start, found)
-        for query in QUERIES for start in STARTS
+        for query in QUERIES
+        for start in STARTS
         if (found := result["cases"].get(f"{query} from {start} ds2"))
-    ]  # fmt: skip
+    ]
 
 
 def grid(result: Result) -> str:
     rows, last = [], ""
     for query, start, found in _all(result):
         name = "" if query == last else f"{query.upper()} ({', '.join(found['operators'])})"
-        rows.append((name, start, way(found["trials"]), decisions(found), near(found), carried(found), latency(found),
-                     found["stop_reason"], f"{found['load_before']:.0f}"))  # fmt: skip
+        rows.append(
+            (
+                name,
+                start,
+                way(found["trials"]),
+                decisions(found),
+                near(found),
+                carried(found),
+                latency(found),
+                found["stop_reason"],
+                f"{found['load_before']:.0f}",
+            )
+        )
         last = query
     head = ("query", "from", "way", "decisions", "… until within one", "of the rate", "latency", "why", "load")
     names = [f"{query} from {start} ds2" for query in QUERIES for start in STARTS]
@@ -63,15 +75,27 @@ def summary(result: Result) -> str:
 
 def word_count(result: Result) -> str:
     rows = [
-        (policy, way(found["trials"]), decisions(found), vector(found["k"]), found["tasks"], carried(found),
-         latency(found), found["stop_reason"], f"{found['load_before']:.0f}")
+        (
+            policy,
+            way(found["trials"]),
+            decisions(found),
+            vector(found["k"]),
+            found["tasks"],
+            carried(found),
+            latency(found),
+            found["stop_reason"],
+            f"{found['load_before']:.0f}",
+        )
         for policy in ("ds2", "dhalion")
         if (found := result["cases"].get(f"wordcount from 1 {policy}"))
-    ]  # fmt: skip
+    ]
     head = ("policy", "way", "decisions", "ended at", "Σk", "of the rate", "latency", "why", "load")
     return table(head, rows) if rows else "Not measured yet."
 
 
 FIGURES: Mapping[str, Callable[[Result], str]] = {
-    "grid": grid, "summary": summary, "word_count": word_count, "circumstances": circumstances,
-}  # fmt: skip
+    "grid": grid,
+    "summary": summary,
+    "word_count": word_count,
+    "circumstances": circumstances,
+}

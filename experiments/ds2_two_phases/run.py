@@ -22,12 +22,15 @@ def result(pairs: Sequence[Pair]) -> Result:
         "simulated": True,
         "least": least,
         "policies": {
-            name: {"first": _phase(found, 0, RATES["second_from"]),
-                   "second": _phase(found, RATES["second_from"], RATES["until"]),
-                   "changes": found["changes"], "carried": found["carried"]}
+            name: {
+                "first": _phase(found, 0, RATES["second_from"]),
+                "second": _phase(found, RATES["second_from"], RATES["until"]),
+                "changes": found["changes"],
+                "carried": found["carried"],
+            }
             for name, found in policies.items()
         },
-    }  # fmt: skip
+    }
 
 
 def _phase(found: Mapping[str, Any], start: float, end: float) -> Result:
@@ -37,9 +40,11 @@ def _phase(found: Mapping[str, Any], start: float, end: float) -> Result:
     of_time = [rate for at, rate in found["carried"] if start < at <= end]
     offered = RATES["second" if start else "first"]
     return {
-        "changes": changes, "end": changes[-1]["k"], "settled": last if last < end else None,
+        "changes": changes,
+        "end": changes[-1]["k"],
+        "settled": last if last < end else None,
         "carried": sum(of_time) / len(of_time) / offered,
-    }  # fmt: skip
+    }
 
 
 def _decisions(found: Result) -> str:
@@ -60,8 +65,16 @@ def _rows(found: Result, phase: str) -> list[tuple[str, ...]]:
         changes = there["changes"]
         settled = "not before the end" if there["settled"] is None else f"{there['settled']:.0f} s"
         over = f"{sum(there['end']) / sum(found['least'][phase]):.2f}"
-        rows.append(("", f"{TITLES[name]}, ours", _way([c["k"] for c in changes], [c["decided"] for c in changes]),
-                     settled, over, percent(there["carried"], 0)))  # fmt: skip
+        rows.append(
+            (
+                "",
+                f"{TITLES[name]}, ours",
+                _way([c["k"] for c in changes], [c["decided"] for c in changes]),
+                settled,
+                over,
+                percent(there["carried"], 0),
+            )
+        )
     return rows
 
 
@@ -90,12 +103,22 @@ def _plots(found: Result) -> list[Plot]:
 
 def _throughput(found: Result, name: str) -> Plot:
     points = found["policies"][name]["carried"]
-    offered = Series("offered", (0, RATES["second_from"], RATES["until"]),
-                     tuple(RATES[phase] / 1e6 for phase in ("first", "second", "second")), "dashed steps",
-                     "quiet")  # fmt: skip
+    offered = Series(
+        "offered",
+        (0, RATES["second_from"], RATES["until"]),
+        tuple(RATES[phase] / 1e6 for phase in ("first", "second", "second")),
+        "dashed steps",
+        "quiet",
+    )
     carried = Series("source", tuple(at for at, _ in points), tuple(rate / 1e6 for _, rate in points))
-    return Plot(f"{name}-rate", f"{TITLES[name]}: source rate — simulated", "", Axis("seconds"),
-                Axis("million sentences/s"), (carried, offered))  # fmt: skip
+    return Plot(
+        f"{name}-rate",
+        f"{TITLES[name]}: source rate — simulated",
+        "",
+        Axis("seconds"),
+        Axis("million sentences/s"),
+        (carried, offered),
+    )
 
 
 def _parallelism(found: Result, name: str) -> Plot:
@@ -106,19 +129,30 @@ def _parallelism(found: Result, name: str) -> Plot:
     series = tuple(
         Series(operator, xs, tuple(k[i] for k in ks), "steps", role) for i, (operator, role) in enumerate(operators)
     )
-    return Plot(f"{name}-k", f"{TITLES[name]}: instances — simulated", "", Axis("seconds"),
-                Axis("instances", whole=True), series)  # fmt: skip
+    return Plot(
+        f"{name}-k",
+        f"{TITLES[name]}: instances — simulated",
+        "",
+        Axis("seconds"),
+        Axis("instances", whole=True),
+        series,
+    )
 
 
 CLAIM = Claim(
-    "ds2_two_phases", cases, measure, result,
+    "ds2_two_phases",
+    cases,
+    measure,
+    result,
     figures={
-        "summary": _summary, "decisions": _decisions,
-        "inputs": lambda _: inputs("flink-wordcount/rates", "flink-wordcount/manager", "flink-wordcount/up",
-                                   "dhalion-wordcount/rates"),
+        "summary": _summary,
+        "decisions": _decisions,
+        "inputs": lambda _: inputs(
+            "flink-wordcount/rates", "flink-wordcount/manager", "flink-wordcount/up", "dhalion-wordcount/rates"
+        ),
     },
     plots={"ds2_two_phases.svg": _plots},
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     from experiments.shared.running import main

@@ -47,19 +47,26 @@ def run(policy: Policy, rates: Sequence[float], seed: int) -> Mapping[str, Any]:
             resized = functions["resize"].run(now, arrived)
             answered = [at - origin for at, origin in functions["recognise"].run(now, resized)]
             responses += answered
-            looks.append({
-                "minute": now / 60, "instances": sum(each.k for each in functions.values()),
-                "backlog": functions["recognise"].backlog, "response": float(np.mean(answered)) if answered else 0.0,
-            })  # fmt: skip
+            looks.append(
+                {
+                    "minute": now / 60,
+                    "instances": sum(each.k for each in functions.values()),
+                    "backlog": functions["recognise"].backlog,
+                    "response": float(np.mean(answered)) if answered else 0.0,
+                }
+            )
             decided = policy.decide(_snapshot(functions, len(arrived), interval)).parallelism
             for name, function in functions.items():
                 function.k = decided[name]
     instances = [look["instances"] for look in looks]
     return {
-        "instances_mean": float(np.mean(instances)), "instances_most": max(instances),
-        "response_mean": float(np.mean(responses)), "response_peak": max(responses),
-        "within": float(np.mean(np.array(responses) <= SETTINGS["response_target"])), "looks": looks,
-    }  # fmt: skip
+        "instances_mean": float(np.mean(instances)),
+        "instances_most": max(instances),
+        "response_mean": float(np.mean(responses)),
+        "response_peak": max(responses),
+        "within": float(np.mean(np.array(responses) <= SETTINGS["response_target"])),
+        "looks": looks,
+    }
 
 
 def _arrivals(rng: np.random.Generator, rate: float, start: float, seconds: float) -> list[Record]:
@@ -80,10 +87,15 @@ def _snapshot(functions: Mapping[str, Function], arrived: int, interval: float) 
 def _metrics(tally: Tally, function: Function, upstream: tuple[str, ...]) -> OperatorMetrics:
     done = len(tally.services)
     return OperatorMetrics(
-        records_in=done, records_out=done, useful_seconds=float(sum(tally.services)), parallelism=function.k,
-        upstream=upstream, backlog_records=float(function.backlog), arrival_cv2=_cv2(np.diff(tally.arrivals)),
+        records_in=done,
+        records_out=done,
+        useful_seconds=float(sum(tally.services)),
+        parallelism=function.k,
+        upstream=upstream,
+        backlog_records=float(function.backlog),
+        arrival_cv2=_cv2(np.diff(tally.arrivals)),
         service_cv2=_cv2(np.array(tally.services)),
-    )  # fmt: skip
+    )
 
 
 def _cv2(values: Any) -> float | None:

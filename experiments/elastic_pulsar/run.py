@@ -39,13 +39,30 @@ def _table(found: Result) -> str:
     for policy, each in found["policies"].items():
         theirs = published(f"elastic_pulsar/{policy}")
         low, middle, high = each["instances_mean"]
-        rows.append((
-            TITLES[policy], f"{theirs['instances_mean']:g}", f"{middle:.1f} [{low:.1f}, {high:.1f}]",
-            f"{each['instances_most'][1]:.0f}", f"{theirs['response_mean']:g} s", _seconds(each["response_mean"]),
-            f"{theirs['response_peak']:g} s", _seconds(each["response_peak"]), percent(each["within"][1], 0),
-        ))  # fmt: skip
-    head = ("policy", "paper: instances", "ours", "most", "paper: response, mean", "ours", "paper: peak", "ours",
-            "images within 1 s")  # fmt: skip
+        rows.append(
+            (
+                TITLES[policy],
+                f"{theirs['instances_mean']:g}",
+                f"{middle:.1f} [{low:.1f}, {high:.1f}]",
+                f"{each['instances_most'][1]:.0f}",
+                f"{theirs['response_mean']:g} s",
+                _seconds(each["response_mean"]),
+                f"{theirs['response_peak']:g} s",
+                _seconds(each["response_peak"]),
+                percent(each["within"][1], 0),
+            )
+        )
+    head = (
+        "policy",
+        "paper: instances",
+        "ours",
+        "most",
+        "paper: response, mean",
+        "ours",
+        "paper: peak",
+        "ours",
+        "images within 1 s",
+    )
     return table(head, rows)
 
 
@@ -76,32 +93,68 @@ def _plots(found: Result) -> list[Plot]:
     def lines(name: str) -> tuple[Series, ...]:
         drawn: Drawn = "steps" if name == "instances" else "line"
         return tuple(
-            Series(TITLES[policy], tuple(look["minute"] for look in each["looks"]),
-                   tuple(look[name] for look in each["looks"]), drawn, ROLES[policy])
+            Series(
+                TITLES[policy],
+                tuple(look["minute"] for look in each["looks"]),
+                tuple(look[name] for look in each["looks"]),
+                drawn,
+                ROLES[policy],
+            )
             for policy, each in found["policies"].items()
-        )  # fmt: skip
+        )
 
     minutes = tuple(10.0 * i for i in range(len(RATES) + 1))
     return [
-        Plot("rate", "images offered — simulated", "", Axis("minute"), Axis("images/s"),
-             (Series("offered", minutes, (*RATES, RATES[-1]), "steps", "quiet"),)),
-        Plot("instances", "instances of all functions — simulated", "", Axis("minute"), Axis("instances"),
-             lines("instances")),
-        Plot("response", "response time of each 30 s — simulated", "", Axis("minute"), Axis("seconds"),
-             lines("response"), (Level(SETTINGS["response_target"], "asked for"),)),
-        Plot("backlog", "images waiting for recognition — simulated", "", Axis("minute"), Axis("images"),
-             lines("backlog"), (Level(SETTINGS["scale_out"], "scaled out above"),)),
-    ]  # fmt: skip
+        Plot(
+            "rate",
+            "images offered — simulated",
+            "",
+            Axis("minute"),
+            Axis("images/s"),
+            (Series("offered", minutes, (*RATES, RATES[-1]), "steps", "quiet"),),
+        ),
+        Plot(
+            "instances",
+            "instances of all functions — simulated",
+            "",
+            Axis("minute"),
+            Axis("instances"),
+            lines("instances"),
+        ),
+        Plot(
+            "response",
+            "response time of each 30 s — simulated",
+            "",
+            Axis("minute"),
+            Axis("seconds"),
+            lines("response"),
+            (Level(SETTINGS["response_target"], "asked for"),),
+        ),
+        Plot(
+            "backlog",
+            "images waiting for recognition — simulated",
+            "",
+            Axis("minute"),
+            Axis("images"),
+            lines("backlog"),
+            (Level(SETTINGS["scale_out"], "scaled out above"),),
+        ),
+    ]
 
 
 CLAIM = Claim(
-    "elastic_pulsar", cases, measure, result,
+    "elastic_pulsar",
+    cases,
+    measure,
+    result,
     figures={
-        "summary": _summary, "policies": _table, "ours": _ours,
+        "summary": _summary,
+        "policies": _table,
+        "ours": _ours,
         "inputs": lambda _: inputs("elastic_pulsar/settings"),
     },
     plots={"elastic_pulsar.svg": _plots},
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     from experiments.shared.running import main

@@ -38,8 +38,11 @@ MOST_NEW = 20  # parallelisms that DRS may ask for
 def cases() -> Sequence[Mapping[str, Any]]:
     return [
         {"job": name, "direction": direction, "method": method, "seed": seed}
-        for name, starts in STARTS.items() for direction in starts for method in METHODS for seed in range(SEEDS)
-    ]  # fmt: skip
+        for name, starts in STARTS.items()
+        for direction in starts
+        for method in METHODS
+        for seed in range(SEEDS)
+    ]
 
 
 def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -51,8 +54,12 @@ def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
         return _algorithm_1(there, start, seed, UNIFORM[case["job"]])
     _, rates, *corrected = method.split("-")
     seen = asked_until(there, engine(there, seed), start, drs(there, rates, bool(corrected)), MOST_NEW)
-    return {"runs": len(seen), "iterations": len(seen) - 1, "windows": [each.as_dict() for each in seen[-3:]],
-            **truth(there, seen[-1].k)}  # fmt: skip
+    return {
+        "runs": len(seen),
+        "iterations": len(seen) - 1,
+        "windows": [each.as_dict() for each in seen[-3:]],
+        **truth(there, seen[-1].k),
+    }
 
 
 def _algorithm_1(there: Case, start: tuple[int, ...], seed: int, uniform: int) -> Mapping[str, Any]:
@@ -61,9 +68,16 @@ def _algorithm_1(there: Case, start: tuple[int, ...], seed: int, uniform: int) -
     running = engine(there, seed)
     floor = tuple(published(f"{there.family}/floor"))
     study = Study(
-        floor, there.p_max, there.latency_target, SCORE["alpha"], SCORE["over_allocation"], seed, faithful=True,
-        max_runs=MOST_RUNS + uniform, settings=SearchSettings(uniform_samples=uniform),
-    )  # fmt: skip
+        floor,
+        there.p_max,
+        there.latency_target,
+        SCORE["alpha"],
+        SCORE["over_allocation"],
+        seed,
+        faithful=True,
+        max_runs=MOST_RUNS + uniform,
+        settings=SearchSettings(uniform_samples=uniform),
+    )
     first = [start] if start in study.lattice else []
     while not study.finished:
         k = first.pop() if first else study.ask()
@@ -71,9 +85,13 @@ def _algorithm_1(there: Case, start: tuple[int, ...], seed: int, uniform: int) -
         study.tell(k, latency=latency) if latency is not None else study.tell(k, failed=True)
     samples = len(bootstrap_set(floor, there.p_max, uniform)) + (start in study.lattice)
     return {
-        "runs": running.runs, "iterations": max(0, len(study.runs) - samples), "samples": samples,
-        "floor": list(floor), "score": study.best.score, **truth(there, study.best.parallelism),
-    }  # fmt: skip
+        "runs": running.runs,
+        "iterations": max(0, len(study.runs) - samples),
+        "samples": samples,
+        "floor": list(floor),
+        "score": study.best.score,
+        **truth(there, study.best.parallelism),
+    }
 
 
 def _default(there: Case, start: tuple[int, ...] | None, seed: int) -> Mapping[str, Any]:
@@ -85,7 +103,11 @@ def _default(there: Case, start: tuple[int, ...] | None, seed: int) -> Mapping[s
     outcome = tune(about, engine(there, seed), settings)
     searched = sum(each.phase != "floor" for each in outcome.evaluations)
     return {
-        "runs": len(outcome.evaluations), "iterations": searched, "floor": list(outcome.floor.values()),
-        "score": outcome.best.score, "stop": outcome.stop_reason, "met": outcome.met_target,
+        "runs": len(outcome.evaluations),
+        "iterations": searched,
+        "floor": list(outcome.floor.values()),
+        "score": outcome.best.score,
+        "stop": outcome.stop_reason,
+        "met": outcome.met_target,
         **truth(there, there.topology.vector(outcome.best.parallelism)),
-    }  # fmt: skip
+    }

@@ -15,13 +15,23 @@ from experiments.shared.jobs import job
 from experiments.shared.published import inputs, published
 
 TITLES = {
-    "drs-observed": "DRS, observed rates", "drs-true": "DRS, true rates",
-    "drs-observed-corrected": "DRS, observed, corrected", "drs-true-corrected": "DRS, true, corrected",
-    "algorithm-1": "Algorithm 1", "default": "our default", "default-from-here": "our default, from what runs",
-}  # fmt: skip
-SHORT = {"drs-observed": "DRS o", "drs-true": "DRS t", "drs-observed-corrected": "DRS o, corr.",
-         "drs-true-corrected": "DRS t, corr.", "algorithm-1": "Alg. 1", "default": "ours",
-         "default-from-here": "ours, from here"}  # fmt: skip
+    "drs-observed": "DRS, observed rates",
+    "drs-true": "DRS, true rates",
+    "drs-observed-corrected": "DRS, observed, corrected",
+    "drs-true-corrected": "DRS, true, corrected",
+    "algorithm-1": "Algorithm 1",
+    "default": "our default",
+    "default-from-here": "our default, from what runs",
+}
+SHORT = {
+    "drs-observed": "DRS o",
+    "drs-true": "DRS t",
+    "drs-observed-corrected": "DRS o, corr.",
+    "drs-true-corrected": "DRS t, corr.",
+    "algorithm-1": "Alg. 1",
+    "default": "ours",
+    "default-from-here": "ours, from here",
+}
 PAPERS = {"drs-observed": "drs-observed", "drs-true": "drs-true", "algorithm-1": "autrascale"}
 JOBS = {"wordcount": "WordCount, 350k/s, 180 ms", "yahoo": "Yahoo, 34k/s, 300 ms"}
 RIVALS = {"as it is": ("drs-observed", "drs-true"), "corrected": ("drs-observed-corrected", "drs-true-corrected")}
@@ -74,7 +84,7 @@ def _saved(rows: Mapping[str, Any]) -> Result:
             for ours in OURS
         }
         for direction in ("up", "down")
-    }  # fmt: skip
+    }
 
 
 def _share(rows: Mapping[str, Any], ours: str, rivals: Sequence[str]) -> float:
@@ -110,14 +120,28 @@ def _table(name: str) -> Any:
             for method in METHODS:
                 ours = found["rows"][name][direction][method]
                 theirs = published(f"{name}/{direction}/{PAPERS[method]}") if method in PAPERS else None
-                rows.append((
-                    f"{direction} from {vector(start)}" if method == METHODS[0] else "", TITLES[method],
-                    _paper(theirs), f"{vector(ours['often'])} ({percent(ours['often_share'], 0)})",
-                    spread(ours["instances"]), milliseconds(ours["latency"]), percent(ours["qos_share"], 0),
-                    spread(ours["iterations"]),
-                ))  # fmt: skip
-        head = ("start", "method", "paper: k, latency, iterations, QoS", "most often (of seeds)", "Σk", "latency",
-                "QoS held", "iterations")  # fmt: skip
+                rows.append(
+                    (
+                        f"{direction} from {vector(start)}" if method == METHODS[0] else "",
+                        TITLES[method],
+                        _paper(theirs),
+                        f"{vector(ours['often'])} ({percent(ours['often_share'], 0)})",
+                        spread(ours["instances"]),
+                        milliseconds(ours["latency"]),
+                        percent(ours["qos_share"], 0),
+                        spread(ours["iterations"]),
+                    )
+                )
+        head = (
+            "start",
+            "method",
+            "paper: k, latency, iterations, QoS",
+            "most often (of seeds)",
+            "Σk",
+            "latency",
+            "QoS held",
+            "iterations",
+        )
         return table(head, rows)
 
     return told
@@ -137,11 +161,30 @@ def _saved_table(found: Result) -> str:
             for kind in RIVALS:
                 each = found["saved"][direction][ours][kind]
                 best = each["cheapest_that_holds"]
-                rows.append((direction, TITLES[ours], kind, percent(published("elasticity/saved")[direction]),
-                             percent(each["mean"]), percent(each["wordcount"]), percent(each["yahoo"]),
-                             _or_none(best["wordcount"]), _or_none(best["yahoo"])))  # fmt: skip
-    head = ("direction", "method", "DRS", "paper", "saved", "WordCount", "Yahoo",
-            "WordCount, of the cheaper that holds", "Yahoo, of the cheaper that holds")  # fmt: skip
+                rows.append(
+                    (
+                        direction,
+                        TITLES[ours],
+                        kind,
+                        percent(published("elasticity/saved")[direction]),
+                        percent(each["mean"]),
+                        percent(each["wordcount"]),
+                        percent(each["yahoo"]),
+                        _or_none(best["wordcount"]),
+                        _or_none(best["yahoo"]),
+                    )
+                )
+    head = (
+        "direction",
+        "method",
+        "DRS",
+        "paper",
+        "saved",
+        "WordCount",
+        "Yahoo",
+        "WordCount, of the cheaper that holds",
+        "Yahoo, of the cheaper that holds",
+    )
     return table(head, rows)
 
 
@@ -175,19 +218,32 @@ def _both_ways(found: Result, ours: str, kind: str) -> str:
 
 
 def _held(found: Result, *methods: str) -> float:
-    return _mean([found["rows"][name][way][method]["qos_share"] for name in STARTS for way in ("up", "down")
-                  for method in methods])  # fmt: skip
+    return _mean(
+        [
+            found["rows"][name][way][method]["qos_share"]
+            for name in STARTS
+            for way in ("up", "down")
+            for method in methods
+        ]
+    )
 
 
 def _plots(found: Result) -> list[Plot]:
     return [
         panel
-        for name in STARTS for panel in (
+        for name in STARTS
+        for panel in (
             _panel(found, name, "instances", "Σk, all operators", lambda row: row["instances"][1], None),
-            _panel(found, name, "latency", "latency in ms, up to 1 s", _shown,
-                   Level(1000 * job(name).latency_target, "target")),
+            _panel(
+                found,
+                name,
+                "latency",
+                "latency in ms, up to 1 s",
+                _shown,
+                Level(1000 * job(name).latency_target, "target"),
+            ),
         )
-    ]  # fmt: skip
+    ]
 
 
 def _shown(row: Mapping[str, Any]) -> float | None:
@@ -196,23 +252,41 @@ def _shown(row: Mapping[str, Any]) -> float | None:
 
 def _panel(found: Result, name: str, what: str, unit: str, value: Any, level: Level | None) -> Plot:
     series = tuple(
-        Series(direction, tuple(SHORT[m] for m in METHODS),
-               tuple(value(found["rows"][name][direction][m]) for m in METHODS), "bars", role)
+        Series(
+            direction,
+            tuple(SHORT[m] for m in METHODS),
+            tuple(value(found["rows"][name][direction][m]) for m in METHODS),
+            "bars",
+            role,
+        )
         for direction, role in (("up", "main"), ("down", "second"))
-    )  # fmt: skip
-    return Plot(f"{name}-{what}", f"{JOBS[name]} — simulated", f"{what} of each method", Axis("", "names"), Axis(unit),
-                series, () if level is None else (level,))  # fmt: skip
+    )
+    return Plot(
+        f"{name}-{what}",
+        f"{JOBS[name]} — simulated",
+        f"{what} of each method",
+        Axis("", "names"),
+        Axis(unit),
+        series,
+        () if level is None else (level,),
+    )
 
 
 _POINTS = [f"{name}/{way}/{who}" for name in STARTS for way in ("up", "down") for who in PAPERS.values()]
 CLAIM = Claim(
-    "elasticity", cases, measure, result,
+    "elasticity",
+    cases,
+    measure,
+    result,
     figures={
-        "summary": _summary, "wordcount": _table("wordcount"), "yahoo": _table("yahoo"), "saved": _saved_table,
+        "summary": _summary,
+        "wordcount": _table("wordcount"),
+        "yahoo": _table("yahoo"),
+        "saved": _saved_table,
         "inputs": lambda _: inputs("wordcount/floor", "yahoo/floor", "yahoo/limit", "elasticity/score", *_POINTS),
     },
     plots={"elasticity.svg": _plots},
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     from experiments.shared.running import main

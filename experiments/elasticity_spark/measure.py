@@ -38,12 +38,14 @@ def _point(p: int, share: float, job: Job, engine: SameStart) -> dict[str, Any]:
     trial = engine.run(dict.fromkeys(job.topology, p), rates)
     snapshot = trial.snapshot
     return {
-        "p": p, "rate": job.rate * share, "verdict": trial.verdict.value,
+        "p": p,
+        "rate": job.rate * share,
+        "verdict": trial.verdict.value,
         "throughput": None if snapshot is None else snapshot.throughput,
         "latency": None if snapshot is None else snapshot.latency_seconds.mean,
         "batch_seconds": None if snapshot is None else snapshot.batch_seconds,
         "starved": trial.shortage is not None,
-    }  # fmt: skip
+    }
 
 
 def elastic(case: Case, job: Job, engine: SameStart, seed: int) -> dict[str, Any]:

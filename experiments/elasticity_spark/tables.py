@@ -43,8 +43,17 @@ def elasticity(result: Result) -> str:
 
 
 def _row(found: Result) -> tuple[object, ...]:
-    return (vector(found["k"]), found["tasks"], found["slots"], latency(found), carried(found), held(found),
-            len(found["trials"]), found["stop_reason"], f"{found['load_before']:.0f}")  # fmt: skip
+    return (
+        vector(found["k"]),
+        found["tasks"],
+        found["slots"],
+        latency(found),
+        carried(found),
+        held(found),
+        len(found["trials"]),
+        found["stop_reason"],
+        f"{found['load_before']:.0f}",
+    )
 
 
 def saved(result: Result) -> str:
@@ -57,8 +66,16 @@ def saved(result: Result) -> str:
                 theirs = result["cases"].get(f"{name} {kind} {policy}")
                 if ours is None or theirs is None:
                     continue
-                rows.append((name, kind, policy, _share(ours, theirs, "tasks"), _share(ours, theirs, "slots"),
-                             _both(ours, theirs)))  # fmt: skip
+                rows.append(
+                    (
+                        name,
+                        kind,
+                        policy,
+                        _share(ours, theirs, "tasks"),
+                        _share(ours, theirs, "slots"),
+                        _both(ours, theirs),
+                    )
+                )
     return table(("job", "", "against", "Σk saved", "slots saved", "QoS: ours, theirs"), rows)
 
 
@@ -96,8 +113,16 @@ def _points(result: Result, name: str, head: str, first: Callable[[Result], str]
     found = result["cases"].get(name)
     if found is None:
         return f'Not measured yet: `--only "{name}"`.'
-    rows = [(first(each), _number(each["throughput"], ",.0f", "/s"), _number(each["latency"], ".2f", " s"),
-             _number(each["batch_seconds"], ".2f", " s"), each["verdict"]) for each in found["points"]]  # fmt: skip
+    rows = [
+        (
+            first(each),
+            _number(each["throughput"], ",.0f", "/s"),
+            _number(each["latency"], ".2f", " s"),
+            _number(each["batch_seconds"], ".2f", " s"),
+            each["verdict"],
+        )
+        for each in found["points"]
+    ]
     return table((head, "throughput", "latency", "longest batch", "verdict"), rows)
 
 

@@ -18,8 +18,10 @@ def cases() -> Sequence[Mapping[str, Any]]:
     exact = [{"job": name, "rate": rate, "noise": False, "seed": 0, "corrections": 0} for name, rate in RATES.items()]
     noisy = [
         {"job": name, "rate": rate, "noise": True, "seed": seed, "corrections": corrections}
-        for name, rate in RATES.items() for corrections in (0, CORRECTIONS) for seed in range(SEEDS)
-    ]  # fmt: skip
+        for name, rate in RATES.items()
+        for corrections in (0, CORRECTIONS)
+        for seed in range(SEEDS)
+    ]
     return [*exact, *noisy]
 
 
@@ -27,7 +29,5 @@ def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
     there = offered(job(case["job"]), case["rate"])
     running = engine(there, case["seed"], None if case["noise"] else 0.0)
     found = find_floor(there, running, corrections=case["corrections"]).result
-    steps = [
-        {"k": list(step.parallelism.values()), "throughput": step.throughput} for step in found.steps
-    ]  # fmt: skip
+    steps = [{"k": list(step.parallelism.values()), "throughput": step.throughput} for step in found.steps]
     return {"steps": steps, "floor": list(found.parallelism.values()), "met": found.met, "stop": str(found.stop_reason)}

@@ -21,7 +21,7 @@ def result(pairs: Sequence[Pair]) -> Result:
             for how, n in (("as_printed", 0), ("corrected", CORRECTIONS))
         }
         for name in RATES
-    }  # fmt: skip
+    }
     return {"simulated": True, "exact": exact, "noisy": noisy, "corrections": CORRECTIONS}
 
 
@@ -50,14 +50,26 @@ def _steps(found: Result) -> str:
 
 def _noise(found: Result) -> str:
     rows = [
-        (TITLES[name], how, percent(each["equal_share"], 0), each["most_instances_away"],
-         percent(each["held_share"], 0), each["most_iterations"])
+        (
+            TITLES[name],
+            how,
+            percent(each["equal_share"], 0),
+            each["most_instances_away"],
+            percent(each["held_share"], 0),
+            each["most_iterations"],
+        )
         for name, both in found["noisy"].items()
         for how, each in (("as the paper stops", both["as_printed"]), ("capacity corrected", both["corrected"]))
-    ]  # fmt: skip
+    ]
     seeds = found["noisy"]["wordcount"]["as_printed"]["seeds"]
-    head = ("workload", "search", f"equal, of {seeds} seeds", "instances away at most", "holds the rate",
-            "new parallelisms at most")  # fmt: skip
+    head = (
+        "workload",
+        "search",
+        f"equal, of {seeds} seeds",
+        "instances away at most",
+        "holds the rate",
+        "new parallelisms at most",
+    )
     return table(head, rows)
 
 
@@ -72,24 +84,38 @@ def _summary(found: Result) -> str:
 def _plots(found: Result) -> list[Plot]:
     return [
         Plot(
-            name, f"{TITLES[name]}, {RATES[name]:,.0f}/s offered — simulated", "throughput, run by run",
-            Axis("run", "names"), Axis("thousand records/s"),
-            (Series("carried", tuple(vector(step["k"]) for step in each["steps"]),
-                    tuple(step["throughput"] / 1e3 for step in each["steps"]), "bars"),),
+            name,
+            f"{TITLES[name]}, {RATES[name]:,.0f}/s offered — simulated",
+            "throughput, run by run",
+            Axis("run", "names"),
+            Axis("thousand records/s"),
+            (
+                Series(
+                    "carried",
+                    tuple(vector(step["k"]) for step in each["steps"]),
+                    tuple(step["throughput"] / 1e3 for step in each["steps"]),
+                    "bars",
+                ),
+            ),
             (Level(RATES[name] / 1e3, "offered"),),
         )
         for name, each in found["exact"].items()
-    ]  # fmt: skip
+    ]
 
 
 CLAIM = Claim(
-    "floors", cases, measure, result,
+    "floors",
+    cases,
+    measure,
+    result,
     figures={
-        "summary": _summary, "steps": _steps, "noise": _noise,
+        "summary": _summary,
+        "steps": _steps,
+        "noise": _noise,
         "inputs": lambda _: inputs(*(f"{name}/floor" for name in RATES), "yahoo/limit"),
     },
     plots={"floors.svg": _plots},
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     from experiments.shared.running import main

@@ -37,10 +37,19 @@ def _found(result: Result) -> list[tuple[str, Result]]:
 
 def _floors(result: Result) -> str:
     rows = [
-        (TITLES[name], f"{each['rate']:,.0f}/s", ", ".join(each["operators"]), vector(each["floor"]), new(each),
-         percent(_carried(each), 0), way(each["trials"]), each["stop_reason"], f"{each['load_before']:.0f}")
+        (
+            TITLES[name],
+            f"{each['rate']:,.0f}/s",
+            ", ".join(each["operators"]),
+            vector(each["floor"]),
+            new(each),
+            percent(_carried(each), 0),
+            way(each["trials"]),
+            each["stop_reason"],
+            f"{each['load_before']:.0f}",
+        )
         for name, each in _found(result)
-    ]  # fmt: skip
+    ]
     head = ("workload", "offered", "operators", "floor", "new parallelisms", "carried", "way", "why", "load")
     return table(head, rows)
 

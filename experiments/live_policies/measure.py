@@ -50,43 +50,65 @@ def content(policy: str, slow: float) -> dict[str, Any]:
     shape = [[0.0, PHASES[0][1] / 1000]]
     for (_, before), (at, after) in pairwise(PHASES):
         shape += [[at * slow, before / 1000], [at * slow, after / 1000]]
-    seconds = {"interval_seconds": 5, "running_seconds": 10, "backlog_seconds": 6, "catch_up_seconds": 30,
-               "scale_down_delay_seconds": 15}  # fmt: skip
+    seconds = {
+        "interval_seconds": 5,
+        "running_seconds": 10,
+        "backlog_seconds": 6,
+        "catch_up_seconds": 30,
+        "scale_down_delay_seconds": 15,
+    }
     planning = {"horizon_seconds": 15, "recall_seconds": 15, "review_seconds": 40}
     return {
-        "version": 1, "job": f"live-{policy}", "p_max": SLOTS, "source_rates": {"source": 1000 / slow},
+        "version": 1,
+        "job": f"live-{policy}",
+        "p_max": SLOTS,
+        "source_rates": {"source": 1000 / slow},
         "target": {"latency_seconds": TARGET_SECONDS * slow, "throughput_tolerance": 0.05},
-        "tuning": {"noise": 0.1, "initial": START}, "policy": policy, "policy_options": dict(OPTIONS.get(policy, {})),
+        "tuning": {"noise": 0.1, "initial": START},
+        "policy": policy,
+        "policy_options": dict(OPTIONS.get(policy, {})),
         "manager": {name: value * slow for name, value in seconds.items()},
         "autoscale": {"rescales_per_day": 1000, "planning": {name: each * slow for name, each in planning.items()}},
         "spark": {
-            "job": "autotrascale.jobs.wordcount:WordCount", "master": f"local[{SLOTS}]", "load_shape": shape,
+            "job": "autotrascale.jobs.wordcount:WordCount",
+            "master": f"local[{SLOTS}]",
+            "load_shape": shape,
             "options": {"flatmap_stall": 0.002 * slow, "count_stall": 0.0005 * slow},
         },
-    }  # fmt: skip
+    }
 
 
 def _look(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "at": round(entry["at"], 1), "rate": entry["rate"], "latency": entry["latency_seconds"],
-        "k": list(entry["running"].values()), "action": entry["action"],
+        "at": round(entry["at"], 1),
+        "rate": entry["rate"],
+        "latency": entry["latency_seconds"],
+        "k": list(entry["running"].values()),
+        "action": entry["action"],
         "codes": [reason["code"] for reason in entry["reasons"]],
-    }  # fmt: skip
+    }
 
 
 def judged(entries: Sequence[Mapping[str, Any]], slow: float) -> dict[str, Any]:
     """`settled`: of each phase, how long after its beginning the target was met for good; None: not within it."""
-    seen = [(entry["at"] / slow, entry["latency_seconds"] <= TARGET_SECONDS * slow) for entry in entries
-            if entry["latency_seconds"] is not None]  # fmt: skip
+    seen = [
+        (entry["at"] / slow, entry["latency_seconds"] <= TARGET_SECONDS * slow)
+        for entry in entries
+        if entry["latency_seconds"] is not None
+    ]
     ends = [*(at for at, _ in PHASES[1:]), SECONDS]
     settled = [_settled(seen, began, end) for (began, _), end in zip(PHASES, ends, strict=True)]
-    held = [(min(later["at"], SECONDS * slow) - entry["at"], sum(entry["running"].values()))
-            for entry, later in pairwise([*entries, {"at": SECONDS * slow}])]  # fmt: skip
+    held = [
+        (min(later["at"], SECONDS * slow) - entry["at"], sum(entry["running"].values()))
+        for entry, later in pairwise([*entries, {"at": SECONDS * slow}])
+    ]
     return {
-        "measured": len(seen), "within": sum(good for _, good in seen), "settled": settled,
+        "measured": len(seen),
+        "within": sum(good for _, good in seen),
+        "settled": settled,
         "rescales": sum(entry["action"] == "rescaled" for entry in entries),
         "instances": round(sum(seconds * k for seconds, k in held) / sum(seconds for seconds, _ in held), 2),
-    }  # fmt: skip
+    }
 
 
 def _settled(seen: Sequence[tuple[float, bool]], began: float, end: float) -> float | None:

@@ -25,13 +25,28 @@ def _found(result: Result) -> list[tuple[str, Result]]:
 
 def _policies(result: Result) -> str:
     rows = [
-        (name, f"{each['instances']:.1f}", f"{each['within']} of {each['measured']}",
-         *("not" if at is None else f"{at:.0f} s" for at in each["settled"]), each["rescales"], _stood(each),
-         _highest(each), f"{each['load_before']:.0f}")
+        (
+            name,
+            f"{each['instances']:.1f}",
+            f"{each['within']} of {each['measured']}",
+            *("not" if at is None else f"{at:.0f} s" for at in each["settled"]),
+            each["rescales"],
+            _stood(each),
+            _highest(each),
+            f"{each['load_before']:.0f}",
+        )
         for name, each in _found(result)
-    ]  # fmt: skip
-    head = ("policy", "Σk, mean", "looks in target", *(f"settled at {rate:,.0f}/s after" for _, rate in PHASES),
-            "rescales", "what ran last in each phase", "highest latency", "load")  # fmt: skip
+    ]
+    head = (
+        "policy",
+        "Σk, mean",
+        "looks in target",
+        *(f"settled at {rate:,.0f}/s after" for _, rate in PHASES),
+        "rescales",
+        "what ran last in each phase",
+        "highest latency",
+        "load",
+    )
     return table(head, rows) if rows else "Not measured yet."
 
 

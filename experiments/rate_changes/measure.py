@@ -47,8 +47,10 @@ def cases() -> Sequence[Mapping[str, Any]]:
     offline = [{"job": name, "busy": busy, "seed": seed} for name in QUERIES for busy in BUSY for seed in range(SEEDS)]
     drawn = [
         {"job": f"{family}/{number}", "factor": factor, "seed": 0}
-        for family in FAMILIES for number in NUMBERS for factor in FACTORS
-    ]  # fmt: skip
+        for family in FAMILIES
+        for number in NUMBERS
+        for factor in FACTORS
+    ]
     return [*paper, *offline, *drawn]
 
 
@@ -203,16 +205,21 @@ def _algorithm_2(before: Case, after: Case, seed: int) -> Mapping[str, Any]:
     search = find_floor(after, running, before.floor)
     floor = after.topology.vector(search.result.parallelism)
     study, runs = _searched(after, floor, seed, source)
-    return {
-        "runs": running.runs + runs, "iterations": running.runs + runs - 1, **truth(after, study.best.parallelism)
-    }  # fmt: skip
+    return {"runs": running.runs + runs, "iterations": running.runs + runs - 1, **truth(after, study.best.parallelism)}
 
 
 def _searched(case: Case, floor: tuple[int, ...], seed: int, source: BenefitModel | None) -> tuple[Study, int]:
     study = Study(
-        floor, case.p_max, case.latency_target, case.alpha, case.over_allocation, seed, source=source, faithful=True,
+        floor,
+        case.p_max,
+        case.latency_target,
+        case.alpha,
+        case.over_allocation,
+        seed,
+        source=source,
+        faithful=True,
         max_runs=MOST_RUNS,
-    )  # fmt: skip
+    )
     running = engine(case, seed + 2000)
     while not study.finished:
         k = study.ask()
@@ -237,9 +244,16 @@ def _gone_on(
 ) -> tuple[int, ...]:
     """The study of a tuning run, told what was run and asked on."""
     study = Study(
-        case.topology.vector(outcome.floor), case.p_max, case.latency_target, case.alpha, case.over_allocation, seed,
-        source=list(sources), sizing=outcome.sizing, max_runs=MOST_RUNS,
-    )  # fmt: skip
+        case.topology.vector(outcome.floor),
+        case.p_max,
+        case.latency_target,
+        case.alpha,
+        case.over_allocation,
+        seed,
+        source=list(sources),
+        sizing=outcome.sizing,
+        max_runs=MOST_RUNS,
+    )
     for each in outcome.evaluations:
         if (k := case.topology.vector(each.parallelism)) in study.lattice:
             _tell(study, k, each.latency_seconds)

@@ -14,15 +14,27 @@ from experiments.shared.driving import quartiles
 from experiments.shared.published import inputs, published
 
 METHODS = {
-    "ds2": "DS2", "ds2-ratio": f"DS2, target rate ratio {RATIO:.1f}",
+    "ds2": "DS2",
+    "ds2-ratio": f"DS2, target rate ratio {RATIO:.1f}",
     "ds2-headroom": "DS2, headroom of the rate before",
-    "ds2-usual": f"DS2, {percent(USUAL, 0)} utilisation", "ds2-hindsight": "DS2, least headroom that holds QoS",
-    "algorithm-2": "Algorithm 2", "transfer": "our default, from a model",
-    "transfer-on": "our default, from a model, as many runs as DS2", "cold": "our default, cold",
-}  # fmt: skip
-SHORT = {"ds2": "DS2", "ds2-ratio": "DS2, ratio", "ds2-headroom": "DS2 + headroom", "ds2-usual": f"DS2 at {USUAL:.0%}",
-         "ds2-hindsight": "DS2, hindsight", "algorithm-2": "Alg. 2", "transfer": "ours, warm",
-         "transfer-on": "ours, warm, on", "cold": "ours, cold"}  # fmt: skip
+    "ds2-usual": f"DS2, {percent(USUAL, 0)} utilisation",
+    "ds2-hindsight": "DS2, least headroom that holds QoS",
+    "algorithm-2": "Algorithm 2",
+    "transfer": "our default, from a model",
+    "transfer-on": "our default, from a model, as many runs as DS2",
+    "cold": "our default, cold",
+}
+SHORT = {
+    "ds2": "DS2",
+    "ds2-ratio": "DS2, ratio",
+    "ds2-headroom": "DS2 + headroom",
+    "ds2-usual": f"DS2 at {USUAL:.0%}",
+    "ds2-hindsight": "DS2, hindsight",
+    "algorithm-2": "Alg. 2",
+    "transfer": "ours, warm",
+    "transfer-on": "ours, warm, on",
+    "cold": "ours, cold",
+}
 RIVALS = ("ds2", "ds2-ratio", "ds2-headroom", "ds2-usual", "ds2-hindsight")
 OURS = ("algorithm-2", "transfer", "transfer-on", "cold")
 OFFLINE = ("ds2-offline", "transfer", "transfer-on")
@@ -35,39 +47,46 @@ def result(pairs: Sequence[Pair]) -> Result:
     drawn = [found for case, found in known if "/" in case["job"]]
     return {
         "simulated": True,
-        "queries": {name: {method: _row([each[method] for each in found]) for method in METHODS}
-                    for name, found in queries.items()},
+        "queries": {
+            name: {method: _row([each[method] for each in found]) for method in METHODS}
+            for name, found in queries.items()
+        },
         "drawn": {
             "changes": len(drawn),
             "methods": {method: _shares([(each[method], each["ds2"]) for each in drawn]) for method in METHODS},
         },
         "saved": {ours: {rival: _saved(queries, drawn, ours, rival) for rival in RIVALS} for ours in OURS},
         "offline": [_offline(pairs, busy) for busy in BUSY],
-    }  # fmt: skip
+    }
 
 
 def _offline(pairs: Sequence[Pair], busy: float) -> Result:
     """DS2 offline and ours, on the queries with sources that are so busy."""
-    queries = {name: [found for case, found in pairs if case.get("busy") == busy and case["job"] == name]
-               for name in QUERIES}  # fmt: skip
+    queries = {
+        name: [found for case, found in pairs if case.get("busy") == busy and case["job"] == name] for name in QUERIES
+    }
     return {
         "busy": busy,
-        "queries": {name: {method: _row([each[method] for each in found]) for method in OFFLINE}
-                    for name, found in queries.items()},
+        "queries": {
+            name: {method: _row([each[method] for each in found]) for method in OFFLINE}
+            for name, found in queries.items()
+        },
         "saved": {ours: _saved(queries, [], ours, "ds2-offline") for ours in OFFLINE[1:]},
-    }  # fmt: skip
+    }
 
 
 def _row(found: Sequence[Mapping[str, Any]]) -> Result:
     latencies = [each["latency"] for each in found if each["latency"] is not None]
     often, times = Counter(tuple(each["k"]) for each in found).most_common(1)[0]
     return {
-        "seeds": len(found), "often": list(often), "often_share": times / len(found),
+        "seeds": len(found),
+        "often": list(often),
+        "often_share": times / len(found),
         "instances": quartiles([each["instances"] for each in found]),
         "latency": quartiles(latencies)[1] if len(latencies) > len(found) / 2 else None,
         "qos_share": sum(each["qos"] for each in found) / len(found),
         "runs": quartiles([each["runs"] for each in found]),
-    }  # fmt: skip
+    }
 
 
 def _shares(found: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Result:
@@ -83,8 +102,11 @@ def _saved(queries: Mapping[str, Any], drawn: Sequence[Any], ours: str, rival: s
     """1 − ours/theirs, mean: over both queries, and over the drawn changes; and of these, where both hold, too."""
 
     def shares(found: Sequence[Any], where_both_hold: bool = False) -> list[float]:
-        return [1 - f[ours]["instances"] / f[rival]["instances"] for f in found
-                if not where_both_hold or (f[ours]["qos"] and f[rival]["qos"])]  # fmt: skip
+        return [
+            1 - f[ours]["instances"] / f[rival]["instances"]
+            for f in found
+            if not where_both_hold or (f[ours]["qos"] and f[rival]["qos"])
+        ]
 
     both = {name: _mean(shares(found, where_both_hold=True)) for name, found in queries.items()}
     known = [each for each in both.values() if each is not None]
@@ -105,11 +127,18 @@ def _mean(values: Sequence[float]) -> float | None:
 
 def _queries(found: Result) -> str:
     rows = [
-        (QUERIES[name] if method == "ds2" else "", METHODS[method],
-         f"{vector(row['often'])} ({percent(row['often_share'], 0)})", spread(row["instances"]),
-         milliseconds(row["latency"]), percent(row["qos_share"], 0), spread(row["runs"]))
-        for name, methods in found["queries"].items() for method, row in methods.items()
-    ]  # fmt: skip
+        (
+            QUERIES[name] if method == "ds2" else "",
+            METHODS[method],
+            f"{vector(row['often'])} ({percent(row['often_share'], 0)})",
+            spread(row["instances"]),
+            milliseconds(row["latency"]),
+            percent(row["qos_share"], 0),
+            spread(row["runs"]),
+        )
+        for name, methods in found["queries"].items()
+        for method, row in methods.items()
+    ]
     head = ("change", "method", "most often (of seeds)", "Σk", "latency", "QoS held", "runs at the new rate")
     return table(head, rows)
 
@@ -128,11 +157,17 @@ def _drawn(found: Result) -> str:
 
 def _saved_table(found: Result) -> str:
     rows = [
-        (METHODS[ours], METHODS[rival], percent(each["queries"]), percent(each["queries_where_both_hold"]),
-         percent(each["drawn"]),
-         f"{percent(each['drawn_where_both_hold'])} of {each['both_hold']}")
-        for ours, rivals in found["saved"].items() for rival, each in rivals.items()
-    ]  # fmt: skip
+        (
+            METHODS[ours],
+            METHODS[rival],
+            percent(each["queries"]),
+            percent(each["queries_where_both_hold"]),
+            percent(each["drawn"]),
+            f"{percent(each['drawn_where_both_hold'])} of {each['both_hold']}",
+        )
+        for ours, rivals in found["saved"].items()
+        for rival, each in rivals.items()
+    ]
     return table(
         (
             "method",
@@ -151,14 +186,27 @@ def _offline_table(found: Result) -> str:
     for each in found["offline"]:
         told = f"{percent(each['busy'], 0)}{', as in the example' * (each['busy'] == EXAMPLE)}"
         for name, methods in each["queries"].items():
-            rows.append((told, name.upper(), *(_ended(methods[method]) for method in OFFLINE),
-                         percent(each["saved"]["transfer"]["each"][name]),
-                         percent(each["saved"]["transfer-on"]["each"][name])))  # fmt: skip
+            rows.append(
+                (
+                    told,
+                    name.upper(),
+                    *(_ended(methods[method]) for method in OFFLINE),
+                    percent(each["saved"]["transfer"]["each"][name]),
+                    percent(each["saved"]["transfer-on"]["each"][name]),
+                )
+            )
             told = ""
         saved = (percent(each["saved"][ours]["queries"]) for ours in OFFLINE[1:])
         rows.append(("", "both", "", "", "", *saved))
-    head = ("source busy", "query", "DS2, offline: Σk, QoS, runs", "ours, from a model", "ours, as many runs as DS2",
-            "saved", "saved, as many runs")  # fmt: skip
+    head = (
+        "source busy",
+        "query",
+        "DS2, offline: Σk, QoS, runs",
+        "ours, from a model",
+        "ours, as many runs as DS2",
+        "saved",
+        "saved, as many runs",
+    )
     return table(head, rows)
 
 
@@ -181,8 +229,10 @@ def _summary(found: Result) -> str:
         )
         for method in ("transfer", "transfer-on")
     )
-    held = {method: " and ".join(percent(theirs[name][method]["qos_share"], 0) for name in QUERIES)
-            for method in ("ds2", "ds2-ratio", "transfer")}  # fmt: skip
+    held = {
+        method: " and ".join(percent(theirs[name][method]["qos_share"], 0) for name in QUERIES)
+        for method in ("ds2", "ds2-ratio", "transfer")
+    }
     paper = percent(published("rate_changes/saved"))
     offline = _example(found)
     return (
@@ -204,27 +254,41 @@ def _signed(share: float | None) -> str:
 
 def _plots(found: Result) -> list[Plot]:
     names = tuple(SHORT[method] for method in METHODS)
-    return [
-        Plot(
-            name, f"{QUERIES[name]} — simulated", "instances of each method", Axis("", "names"), Axis("Σk, median"),
-            (Series("instances", names, tuple(row["instances"][1] for row in methods.values()), "bars"),),
-        )
-        for name, methods in found["queries"].items()
-    ] + [
-        Plot(
-            f"{name}-qos", f"{QUERIES[name]} — simulated", "QoS held by each method", Axis("", "names"),
-            Axis("QoS held, % of seeds"),
-            (Series("held", names, tuple(100 * row["qos_share"] for row in methods.values()), "bars", "good"),),
-        )
-        for name, methods in found["queries"].items()
-    ] + _offline_plots(found)  # fmt: skip
+    return (
+        [
+            Plot(
+                name,
+                f"{QUERIES[name]} — simulated",
+                "instances of each method",
+                Axis("", "names"),
+                Axis("Σk, median"),
+                (Series("instances", names, tuple(row["instances"][1] for row in methods.values()), "bars"),),
+            )
+            for name, methods in found["queries"].items()
+        ]
+        + [
+            Plot(
+                f"{name}-qos",
+                f"{QUERIES[name]} — simulated",
+                "QoS held by each method",
+                Axis("", "names"),
+                Axis("QoS held, % of seeds"),
+                (Series("held", names, tuple(100 * row["qos_share"] for row in methods.values()), "bars", "good"),),
+            )
+            for name, methods in found["queries"].items()
+        ]
+        + _offline_plots(found)
+    )
 
 
 def _offline_plots(found: Result) -> list[Plot]:
     busy = tuple(100 * each["busy"] for each in found["offline"])
     across = Axis("% of its time that the source is busy")
-    named = (("ds2-offline", "DS2, offline", "third"), ("transfer", "ours, warm", "main"),
-             ("transfer-on", "ours, warm, on", "second"))  # fmt: skip
+    named = (
+        ("ds2-offline", "DS2, offline", "third"),
+        ("transfer", "ours, warm", "main"),
+        ("transfer-on", "ours, warm, on", "second"),
+    )
     instances = tuple(
         Series(name, busy, tuple(_together(each, method) for each in found["offline"]), "line", role)  # type: ignore[arg-type]
         for method, name, role in named
@@ -245,14 +309,28 @@ def _together(each: Result, method: str) -> float:
 
 
 CLAIM = Claim(
-    "rate_changes", cases, measure, result,
+    "rate_changes",
+    cases,
+    measure,
+    result,
     figures={
-        "summary": _summary, "queries": _queries, "offline": _offline_table, "drawn": _drawn, "saved": _saved_table,
-        "inputs": lambda _: inputs("q5/floor", "q11/floor", "q5/change", "q11/change", "elasticity/score",
-                                   "ds2/target-ratio", "ds2/offline/source"),
+        "summary": _summary,
+        "queries": _queries,
+        "offline": _offline_table,
+        "drawn": _drawn,
+        "saved": _saved_table,
+        "inputs": lambda _: inputs(
+            "q5/floor",
+            "q11/floor",
+            "q5/change",
+            "q11/change",
+            "elasticity/score",
+            "ds2/target-ratio",
+            "ds2/offline/source",
+        ),
     },
     plots={"rate_changes.svg": _plots},
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     from experiments.shared.running import main

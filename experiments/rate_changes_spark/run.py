@@ -16,8 +16,11 @@ from experiments.shared.documents import percent, table, vector
 from experiments.shared.record import Record, main
 from experiments.shared.trials import carried, circumstances, held, latency, line, way
 
-METHODS = (("DS2", "ds2", "after"), ("AuTraScale, from a model", "autrascale", "after"),
-           ("AuTraScale, cold", "autrascale", "cold"))  # fmt: skip
+METHODS = (
+    ("DS2", "ds2", "after"),
+    ("AuTraScale, from a model", "autrascale", "after"),
+    ("AuTraScale, cold", "autrascale", "cold"),
+)
 
 
 def _line(found: Result) -> str:
@@ -34,13 +37,38 @@ def _rows(result: Result) -> Iterator[tuple[str, str, Result, Result, Result]]:
 
 def _changes(result: Result) -> str:
     rows = [
-        (f"{query.upper()}, {before['rate']:,.0f} → {after['rate']:,.0f}/s, {after['target']:.1f} s", title,
-         vector(before["k"]), way(after["trials"]), vector(after["k"]), after["tasks"], after["slots"], latency(after),
-         carried(after), held(after), len(after["trials"]), after["stop_reason"], f"{case['load_before']:.0f}")
+        (
+            f"{query.upper()}, {before['rate']:,.0f} → {after['rate']:,.0f}/s, {after['target']:.1f} s",
+            title,
+            vector(before["k"]),
+            way(after["trials"]),
+            vector(after["k"]),
+            after["tasks"],
+            after["slots"],
+            latency(after),
+            carried(after),
+            held(after),
+            len(after["trials"]),
+            after["stop_reason"],
+            f"{case['load_before']:.0f}",
+        )
         for query, title, before, after, case in _rows(result)
-    ]  # fmt: skip
-    head = ("change", "method", "before", "what ran", "ended at", "Σk", "slots", "latency", "of the rate", "QoS",
-            "runs", "why", "load")  # fmt: skip
+    ]
+    head = (
+        "change",
+        "method",
+        "before",
+        "what ran",
+        "ended at",
+        "Σk",
+        "slots",
+        "latency",
+        "of the rate",
+        "QoS",
+        "runs",
+        "why",
+        "load",
+    )
     return table(head, rows) if rows else "Not measured yet."
 
 

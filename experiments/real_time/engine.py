@@ -78,17 +78,28 @@ def _snapshot(within: Any, arrived: int, parallelism: Mapping[str, int], load: L
         "count": _operator(("split",), parallelism["count"], c1 - c0, rate * (c0 - s1).mean(), load),
     }
     return Snapshot(
-        "real-time", load.window_seconds, P_MAX, {"split": float(load.rate)}, operators, execution="pipelined",
-        throughput=rate, latency_seconds=Latency(float(late.mean()), p50, p95, p99),
+        "real-time",
+        load.window_seconds,
+        P_MAX,
+        {"split": float(load.rate)},
+        operators,
+        execution="pipelined",
+        throughput=rate,
+        latency_seconds=Latency(float(late.mean()), p50, p95, p99),
         backlog_records=float(load.rate * load.seconds - arrived),
-    )  # fmt: skip
+    )
 
 
 def _operator(upstream: tuple[str, ...], k: int, took: Any, waits: float, load: Load) -> OperatorMetrics:
     """`took`: for each record of the window."""
     useful = float(took.sum())
     return OperatorMetrics(
-        parallelism=k, upstream=upstream, records_in=float(len(took)), records_out=float(len(took)),
-        useful_seconds=useful, waiting_seconds=max(0.0, k * load.window_seconds - useful),
-        backlog_records=max(0.0, float(waits)), service_cv2=float(took.var() / took.mean() ** 2),
-    )  # fmt: skip
+        parallelism=k,
+        upstream=upstream,
+        records_in=float(len(took)),
+        records_out=float(len(took)),
+        useful_seconds=useful,
+        waiting_seconds=max(0.0, k * load.window_seconds - useful),
+        backlog_records=max(0.0, float(waits)),
+        service_cv2=float(took.var() / took.mean() ** 2),
+    )

@@ -83,10 +83,24 @@ class Queries:
 
     def _produce(self, topic: str, load: Load) -> None:
         """At a constant rate."""
-        told = ("--num-records", load.rate * load.seconds, "--throughput", load.rate, "--record-size", 20,
-                "--topic", topic)  # fmt: skip
-        command = [SCRIPT, "tool", "org.apache.kafka.tools.ProducerPerformance", *told,
-                   "--producer-props", f"bootstrap.servers={self.broker.servers}"]  # fmt: skip
+        told = (
+            "--num-records",
+            load.rate * load.seconds,
+            "--throughput",
+            load.rate,
+            "--record-size",
+            20,
+            "--topic",
+            topic,
+        )
+        command = [
+            SCRIPT,
+            "tool",
+            "org.apache.kafka.tools.ProducerPerformance",
+            *told,
+            "--producer-props",
+            f"bootstrap.servers={self.broker.servers}",
+        ]
         subprocess.run([str(each) for each in command], capture_output=True, check=True)
 
     def _arrived(self, topic: str) -> Any:
@@ -115,9 +129,12 @@ def queries() -> Iterator[Queries]:
 def _session() -> SparkSession:
     builder = SparkSession.builder.master(f"local[{SLOTS}]").appName("real-time")
     settings = {
-        "spark.jars": connector_jars(), "spark.ui.enabled": "false", "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": "1", "spark.driver.memory": "1g",
-    }  # fmt: skip
+        "spark.jars": connector_jars(),
+        "spark.ui.enabled": "false",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.driver.memory": "1g",
+    }
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

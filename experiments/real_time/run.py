@@ -24,9 +24,14 @@ def _line(found: Result) -> str:
 
 
 RECORD = Record(
-    "real_time", "Spark, real-time mode and micro-batch", cases, measuring, FIGURES, _line,
+    "real_time",
+    "Spark, real-time mode and micro-batch",
+    cases,
+    measuring,
+    FIGURES,
+    _line,
     plots={"real_time.svg": plots},
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     main(RECORD, __doc__)

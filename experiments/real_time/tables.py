@@ -32,16 +32,26 @@ def _row(each: Result | None) -> tuple[str, ...]:
         return ("not measured yet", "–", "–", "–")
     behind = "" if _holds(each) else ", falls behind"
     latency = each["latency"] or {"mean": None, "p99": None}
-    return (f"{each['throughput']:,.0f}/s{behind}", milliseconds(latency["mean"]), milliseconds(latency["p99"]),
-            f"{each['load_before']:.0f}")  # fmt: skip
+    return (
+        f"{each['throughput']:,.0f}/s{behind}",
+        milliseconds(latency["mean"]),
+        milliseconds(latency["p99"]),
+        f"{each['load_before']:.0f}",
+    )
 
 
 def rates(result: Result) -> str:
     found = result["cases"].get("real-time rates")
     if found is None:
         return "Not measured yet."
-    rows = [(f"{each['load']['rate']:,.0f}/s", f"{each['throughput']:,.0f}/s{'' if _holds(each) else ', falls behind'}",
-             milliseconds(each["latency"] and each["latency"]["mean"])) for each in found["points"]]  # fmt: skip
+    rows = [
+        (
+            f"{each['load']['rate']:,.0f}/s",
+            f"{each['throughput']:,.0f}/s{'' if _holds(each) else ', falls behind'}",
+            milliseconds(each["latency"] and each["latency"]["mean"]),
+        )
+        for each in found["points"]
+    ]
     return table(("offered", "throughput", "mean latency"), rows)
 
 
@@ -78,9 +88,21 @@ def policies(result: Result) -> str:
             found = result["cases"].get(f"real-time {kind} {policy}")
             if found is None:
                 continue
-            rows.append((place, policy, way(found["trials"]), vector(found["k"]), found["tasks"], _late(found),
-                         carried(found), held(found), len(found["trials"]), found["stop_reason"],
-                         f"{found['load_before']:.0f}"))  # fmt: skip
+            rows.append(
+                (
+                    place,
+                    policy,
+                    way(found["trials"]),
+                    vector(found["k"]),
+                    found["tasks"],
+                    _late(found),
+                    carried(found),
+                    held(found),
+                    len(found["trials"]),
+                    found["stop_reason"],
+                    f"{found['load_before']:.0f}",
+                )
+            )
             place = ""
     head = ("start", "policy", "what ran", "ended at", "Σk", "latency", "of the rate", "QoS", "trials", "why", "load")
     return table(head, rows) if rows else "Not measured yet."
@@ -128,25 +150,47 @@ def circumstances(result: Result) -> str:
 def plots(result: Result) -> list[Plot]:
     looks = tuple(zip(MODES, ("main", "second"), strict=True))
     throughput = tuple(
-        Series(mode, tuple(each["p"] for each in _of(result, mode)),
-               tuple(each["throughput"] for each in _of(result, mode)), "line", role)  # type: ignore[arg-type]
+        Series(
+            mode,
+            tuple(each["p"] for each in _of(result, mode)),
+            tuple(each["throughput"] for each in _of(result, mode)),
+            "line",
+            role,
+        )  # type: ignore[arg-type]
         for mode, role in looks
-    )  # fmt: skip
+    )
     latency = tuple(
-        Series(mode, tuple(each["p"] for each in _of(result, mode)),
-               tuple(each["latency"] and each["latency"]["mean"] for each in _of(result, mode)), "line",
-               role)  # type: ignore[arg-type]
+        Series(
+            mode,
+            tuple(each["p"] for each in _of(result, mode)),
+            tuple(each["latency"] and each["latency"]["mean"] for each in _of(result, mode)),
+            "line",
+            role,
+        )  # type: ignore[arg-type]
         for mode, role in looks
-    )  # fmt: skip
+    )
     x = Axis("p, instances of each operator", whole=True)
     return [
-        Plot("throughput", "throughput — measured on real Spark", "", x, Axis("records/s"), throughput,
-             (Level(LOAD.rate, "offered"),)),
+        Plot(
+            "throughput",
+            "throughput — measured on real Spark",
+            "",
+            x,
+            Axis("records/s"),
+            throughput,
+            (Level(LOAD.rate, "offered"),),
+        ),
         Plot("latency", "latency — measured on real Spark", "", x, Axis("s, mean", "log"), latency),
-    ]  # fmt: skip
+    ]
 
 
 FIGURES: Mapping[str, Callable[[Result], str]] = {
-    "summary": summary, "points": points, "circumstances": circumstances, "floor": floor, "policies": policies,
-    "rates": rates, "saved": saved, "ended": ended,
-}  # fmt: skip
+    "summary": summary,
+    "points": points,
+    "circumstances": circumstances,
+    "floor": floor,
+    "policies": policies,
+    "rates": rates,
+    "saved": saved,
+    "ended": ended,
+}

@@ -83,18 +83,15 @@ def _set(module: Any, name: str, value: Any) -> Any:
     return mock.patch.object(module, name, value)
 
 
-_NOTHING = {
-    "contention": (-9.0, 0.01),
-    "crowding": (-9.0, 0.01),
-    "tasks": (-9.0, 0.01),
-    "pairs": (-9.0, 0.01),
-}
+_NOTHING = {"contention": (-9.0, 0.01), "crowding": (-9.0, 0.01), "tasks": (-9.0, 0.01), "pairs": (-9.0, 0.01)}
 
 VARIANTS: dict[str, list[Any]] = {
     "kept": [],
     "no physics, a process with an amplitude of 0.4": [
-        _set(Physics, "latency", _flat), _set(Physics, "value", _flat_value),
-        _set(surrogate, "AMPLITUDE", 0.4), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.4),
+        _set(Physics, "latency", _flat),
+        _set(Physics, "value", _flat_value),
+        _set(surrogate, "AMPLITUDE", 0.4),
+        _set(surrogate, "AMPLITUDE_OF_TIMED", 0.4),
     ],
     "nothing grows with more instances": [_without(_NOTHING)],
     "nothing grows with the total": [_without({"crowding": (-9.0, 0.01)})],
@@ -120,7 +117,7 @@ VARIANTS: dict[str, list[Any]] = {
     "accepted with 98.5 % confidence": [_set(measures, "study_of", partial(measures.study_of, settings=_SURER))],
     "the paper's bootstrap set first": [_set(Search, "propose", _bootstrap_first)],
     "gain without √P": [_set(Search, "_gain", _plain_gain)],
-}  # fmt: skip
+}
 
 
 def one(name: str, job: JobId) -> list[measures.Row]:

@@ -79,7 +79,7 @@ CHOICES: Mapping[str, Choice] = {
     "Algorithm 1, ξ = 0.01": Choice("ξ", told=_PAPER, against="Algorithm 1, ξ = 0.01"),
     "Algorithm 1, ξ = 0": Choice("ξ", [_xi(0.0)], _PAPER, against="Algorithm 1, ξ = 0.01"),
     "Algorithm 1, ξ = 0.1": Choice("ξ", [_xi(0.1)], _PAPER, against="Algorithm 1, ξ = 0.01"),
-}  # fmt: skip
+}
 
 
 def search(name: str, family: str, number: int, seed: int) -> Mapping[str, Any]:
@@ -99,6 +99,10 @@ def search(name: str, family: str, number: int, seed: int) -> Mapping[str, Any]:
         trace = trace_of(study, Judge(case), reading(case, case.windows(seed + 2)))
     answer = study.answer.parallelism
     return {
-        "stop": trace.stop, "ended": trace.ended, "reason": trace.reason, "missed": trace.missed,
-        "regret_at_stop": trace.regret_at_stop, "of_floor": sum(answer) / sum(case.floor),
-    }  # fmt: skip
+        "stop": trace.stop,
+        "ended": trace.ended,
+        "reason": trace.reason,
+        "missed": trace.missed,
+        "regret_at_stop": trace.regret_at_stop,
+        "of_floor": sum(answer) / sum(case.floor),
+    }

@@ -28,12 +28,25 @@ METHODS = (OURS, PAPER, "random", "skopt-gp-ei", "optuna-tpe", "optuna-gp")
 def cases() -> Sequence[Mapping[str, Any]]:
     """Of peers, those that are installed."""
     there = (OURS, PAPER, *peers())
-    cold = [_case(family, number, method, "cold") for family in FAMILIES for number in _numbers(family, COLD)
-            for method in METHODS if method in there]  # fmt: skip
-    warm = [_case(family, number, method, "warm") for family in FAMILIES for number in _numbers(family, WARM)
-            for method in (OURS, PAPER)]  # fmt: skip
-    choices = [_case(family, number, name, "choice") for family in FAMILIES for number in _numbers(family, COLD)
-               for name in CHOICES]  # fmt: skip
+    cold = [
+        _case(family, number, method, "cold")
+        for family in FAMILIES
+        for number in _numbers(family, COLD)
+        for method in METHODS
+        if method in there
+    ]
+    warm = [
+        _case(family, number, method, "warm")
+        for family in FAMILIES
+        for number in _numbers(family, WARM)
+        for method in (OURS, PAPER)
+    ]
+    choices = [
+        _case(family, number, name, "choice")
+        for family in FAMILIES
+        for number in _numbers(family, COLD)
+        for name in CHOICES
+    ]
     return [*choices, *cold, *warm]
 
 

@@ -15,10 +15,22 @@ from experiments.shared.claim import Claim, Measured, Pair, Result
 from experiments.shared.documents import percent, spread, table
 from experiments.shared.driving import quartiles
 
-TITLES = {OURS: "our default", PAPER: "Algorithm 1", "random": "random", "skopt-gp-ei": "scikit-optimize, GP and EI",
-          "optuna-tpe": "Optuna, TPE", "optuna-gp": "Optuna, GP"}  # fmt: skip
-SHORT = {OURS: "ours", PAPER: "Alg. 1", "random": "random", "skopt-gp-ei": "skopt", "optuna-tpe": "TPE",
-         "optuna-gp": "Optuna GP"}  # fmt: skip
+TITLES = {
+    OURS: "our default",
+    PAPER: "Algorithm 1",
+    "random": "random",
+    "skopt-gp-ei": "scikit-optimize, GP and EI",
+    "optuna-tpe": "Optuna, TPE",
+    "optuna-gp": "Optuna, GP",
+}
+SHORT = {
+    OURS: "ours",
+    PAPER: "Alg. 1",
+    "random": "random",
+    "skopt-gp-ei": "skopt",
+    "optuna-tpe": "TPE",
+    "optuna-gp": "Optuna GP",
+}
 
 
 def result(pairs: Sequence[Pair]) -> Result:
@@ -61,22 +73,26 @@ def _choices(pairs: Sequence[Pair]) -> Result:
         if case["part"] == "choice":
             told[case["method"]][case["family"], case["number"]] = found["rows"][0]
     return {
-        name: {**_row(list(rows.values())), **_beside(rows, told[CHOICES[name].against]),
-               "of_floor": quartiles([row["of_floor"] for row in rows.values()])}
+        name: {
+            **_row(list(rows.values())),
+            **_beside(rows, told[CHOICES[name].against]),
+            "of_floor": quartiles([row["of_floor"] for row in rows.values()]),
+        }
         for name, rows in told.items()
-    }  # fmt: skip
+    }
 
 
 def _beside(rows: Mapping[Any, Measured], kept: Mapping[Any, Measured]) -> Result:
     """On how many jobs it stopped sooner and later, and by how many runs in the mean."""
     more = [_stop(row) - _stop(kept[job]) for job, row in rows.items()]
     return {
-        "sooner": sum(each < 0 for each in more), "later": sum(each > 0 for each in more),
+        "sooner": sum(each < 0 for each in more),
+        "later": sum(each > 0 for each in more),
         "more_runs_mean": round(sum(more) / len(more), 2),
         "more_regret_mean": round(
             sum(row["regret_at_stop"] - kept[job]["regret_at_stop"] for job, row in rows.items()) / len(more), 4
         ),
-    }  # fmt: skip
+    }
 
 
 def _stop(row: Measured) -> int:
@@ -86,9 +102,11 @@ def _stop(row: Measured) -> int:
 
 def _of(pairs: Sequence[Pair], method: str, part: str, families: Sequence[str]) -> list[Mapping[str, Any]]:
     return [
-        row for case, found in pairs if case["method"] == method and case["part"] == part and case["family"] in families
+        row
+        for case, found in pairs
+        if case["method"] == method and case["part"] == part and case["family"] in families
         for row in found["rows"]
-    ]  # fmt: skip
+    ]
 
 
 def _row(rows: Sequence[Mapping[str, Any]]) -> Result:
@@ -96,11 +114,13 @@ def _row(rows: Sequence[Mapping[str, Any]]) -> Result:
     accepted = [row for row in rows if row["stop"] is not None]
     later = [row["regret_later"] for row in rows if row.get("regret_later") is not None]
     return {
-        "searches": len(rows), "stopped_share": len(accepted) / max(len(rows), 1), "runs": quartiles(stops),
+        "searches": len(rows),
+        "stopped_share": len(accepted) / max(len(rows), 1),
+        "runs": quartiles(stops),
         "regret": quartiles([row["regret_at_stop"] for row in rows]),
         "regret_after_10": quartiles(later) if later else None,
         "missed_share": sum(bool(row["missed"]) for row in accepted) / max(len(accepted), 1),
-    }  # fmt: skip
+    }
 
 
 def _cold(found: Result) -> str:
@@ -113,8 +133,9 @@ def _changed(found: Result) -> str:
     starts = {"cold": "cold", "warm": "from a model"}
     rows = [
         (f"{titles[method]}, {starts[start]}", *_cells(each))
-        for method, both in found["changed"].items() for start, each in both.items()
-    ]  # fmt: skip
+        for method, both in found["changed"].items()
+        for start, each in both.items()
+    ]
     return table(("search at 0.7 and 1.4 times the rate", *_HEAD), rows)
 
 
@@ -130,8 +151,14 @@ _HEAD = (
 
 def _cells(each: Result) -> tuple[object, ...]:
     later = each["regret_after_10"]
-    return (each["searches"], percent(each["stopped_share"], 0), _runs(each["runs"]), _regret(each["regret"]),
-            "–" if later is None else _regret(later), percent(each["missed_share"], 0))  # fmt: skip
+    return (
+        each["searches"],
+        percent(each["stopped_share"], 0),
+        _runs(each["runs"]),
+        _regret(each["regret"]),
+        "–" if later is None else _regret(later),
+        percent(each["missed_share"], 0),
+    )
 
 
 def _runs(values: Sequence[float]) -> str:
@@ -158,14 +185,32 @@ def _choices_table(found: Result) -> str:
     for name, each in found["choices"].items():
         choice = CHOICES[name]
         alone = name == choice.against
-        rows.append((
-            choice.about, name, percent(each["stopped_share"], 0), _runs(each["runs"]),
-            "" if alone else f"{each['more_runs_mean']:+.1f}", "" if alone else f"{each['sooner']}, {each['later']}",
-            _regret(each["regret"]), "" if alone or choice.alpha else f"{each['more_regret_mean']:+.3f}",
-            spread(each["of_floor"], 2), percent(each["missed_share"], 0),
-        ))  # fmt: skip
-    head = ("choice", "search", "accepts something", "runs until then", "more runs, mean", "sooner, later",
-            "regret then", "more regret, mean", "Σk over the floor's", "accepted and misses")  # fmt: skip
+        rows.append(
+            (
+                choice.about,
+                name,
+                percent(each["stopped_share"], 0),
+                _runs(each["runs"]),
+                "" if alone else f"{each['more_runs_mean']:+.1f}",
+                "" if alone else f"{each['sooner']}, {each['later']}",
+                _regret(each["regret"]),
+                "" if alone or choice.alpha else f"{each['more_regret_mean']:+.3f}",
+                spread(each["of_floor"], 2),
+                percent(each["missed_share"], 0),
+            )
+        )
+    head = (
+        "choice",
+        "search",
+        "accepts something",
+        "runs until then",
+        "more runs, mean",
+        "sooner, later",
+        "regret then",
+        "more regret, mean",
+        "Σk over the floor's",
+        "accepted and misses",
+    )
     return table(head, rows)
 
 
@@ -191,27 +236,46 @@ def _plots(found: Result) -> list[Plot]:
 
     shares = tuple(100 * each["all"]["stopped_share"] for each in found["cold"].values())
     changed = tuple(
-        Series(title, ("cold", "from a model"), tuple(found["changed"][m][s]["runs"][1] for s in ("cold", "warm")),
-               "bars", role)  # type: ignore[arg-type]
+        Series(
+            title,
+            ("cold", "from a model"),
+            tuple(found["changed"][m][s]["runs"][1] for s in ("cold", "warm")),
+            "bars",
+            role,
+        )  # type: ignore[arg-type]
         for m, title, role in ((OURS, "our default", "main"), (PAPER, "Algorithms 1 and 2", "second"))
-    )  # fmt: skip
+    )
     return [
-        Plot("runs", "cold — simulated", "", Axis("", "names"), Axis(f"runs to stop, median (above {BUDGET}: never)"),
-             bars("runs")),
+        Plot(
+            "runs",
+            "cold — simulated",
+            "",
+            Axis("", "names"),
+            Axis(f"runs to stop, median (above {BUDGET}: never)"),
+            bars("runs"),
+        ),
         Plot("regret", "cold — simulated", "", Axis("", "names"), Axis("regret then, median"), bars("regret")),
-        Plot("stopped", "cold — simulated", "", Axis("", "names"), Axis("% of searches that accept"),
-             (Series("accepts", names, shares, "bars", "good"),)),
+        Plot(
+            "stopped",
+            "cold — simulated",
+            "",
+            Axis("", "names"),
+            Axis("% of searches that accept"),
+            (Series("accepts", names, shares, "bars", "good"),),
+        ),
         Plot("changed", "at another rate — simulated", "", Axis("", "names"), Axis("runs to stop, median"), changed),
-    ]  # fmt: skip
+    ]
 
 
 CLAIM = Claim(
-    "search_quality", cases, measure, result,
-    figures={"summary": _summary, "cold": _cold, "changed": _changed, "families": _families,
-             "choices": _choices_table},
+    "search_quality",
+    cases,
+    measure,
+    result,
+    figures={"summary": _summary, "cold": _cold, "changed": _changed, "families": _families, "choices": _choices_table},
     plots={"search_quality.svg": _plots},
     code=("benchmarks/transfer", "benchmarks/peers.py", "experiments/search_choices/run.py"),
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     from experiments.shared.running import main

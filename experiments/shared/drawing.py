@@ -16,10 +16,19 @@ WIDTH, HEIGHT, COLUMNS = 4.6, 3.0, 2  # inches of a panel
 LETTERS = 45  # below a panel, before they are set aslant
 _STYLES = {"line": "-", "steps": "-", "dashed steps": ":"}
 _SETTINGS = {
-    "svg.fonttype": "none", "svg.hashsalt": "autotrascale", "font.size": 8, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.titlesize": 9, "legend.fontsize": 7, "legend.frameon": False,
-    "axes.grid": True, "grid.color": "#e5e7eb", "grid.linewidth": 0.6, "axes.axisbelow": True,
-}  # fmt: skip
+    "svg.fonttype": "none",
+    "svg.hashsalt": "autotrascale",
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "axes.grid": True,
+    "grid.color": "#e5e7eb",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+}
 
 
 def draw(plots: Sequence[Plot], path: Path) -> None:
@@ -90,5 +99,13 @@ def _line(panel: Any, series: Series, xs: Sequence[float]) -> None:
         panel.errorbar(xs, ys, yerr=errors, fmt="o", markersize=4, elinewidth=0.8, **look)
         return
     steps = {"drawstyle": "steps-post"} if series.drawn != "line" else {}
-    panel.plot(xs, ys, _STYLES[series.drawn], linewidth=1.5, marker="o" if len(xs) < 12 else None, markersize=3,
-               **steps, **look)  # fmt: skip
+    panel.plot(
+        xs,
+        ys,
+        _STYLES[series.drawn],
+        linewidth=1.5,
+        marker="o" if len(xs) < 12 else None,
+        markersize=3,
+        **steps,
+        **look,
+    )

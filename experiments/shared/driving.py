@@ -47,8 +47,9 @@ def window(trial: Trial, case: Case) -> Window:
     assert trial.snapshot is not None
     steady = trial.verdict is Verdict.STABLE
     throughput = trial.snapshot.throughput or 0.0
-    return Window(case.topology.vector(trial.parallelism), throughput,
-                  trial.snapshot.latency_seconds.mean if steady else None)  # fmt: skip
+    return Window(
+        case.topology.vector(trial.parallelism), throughput, trial.snapshot.latency_seconds.mean if steady else None
+    )
 
 
 def find_floor(case: Case, running: SimulatorEngine, start: K | None = None, corrections: int = 0) -> ThroughputSearch:
@@ -72,9 +73,12 @@ def truth(case: Case, k: K) -> dict[str, Any]:
     state = case.compiled.steady(k)
     latency = float(state.latency[0])
     return {
-        "k": list(k), "instances": sum(k), "latency": latency if math.isfinite(latency) else None,
-        "throughput": float(state.throughput[0]), "qos": holds(case, k),
-    }  # fmt: skip
+        "k": list(k),
+        "instances": sum(k),
+        "latency": latency if math.isfinite(latency) else None,
+        "throughput": float(state.throughput[0]),
+        "qos": holds(case, k),
+    }
 
 
 def asked_until(case: Case, running: SimulatorEngine, start: K, asked: Asked, most: int) -> list[Window]:
@@ -118,8 +122,9 @@ def _expected(snapshot: Snapshot, rates: str) -> float:
     if not isinstance(sized, Sizing):
         return math.inf
     each = stations(snapshot, sized)
-    total = sum(s.visits * sojourn(s.arrivals, s.service, snapshot.parallelism[name]) for name, s in each.items()
-                if s.visits)  # fmt: skip
+    total = sum(
+        s.visits * sojourn(s.arrivals, s.service, snapshot.parallelism[name]) for name, s in each.items() if s.visits
+    )
     return total if math.isfinite(total) else math.inf
 
 

@@ -95,8 +95,9 @@ def _flink_wordcount() -> Case:
         "count": SimulatedOperator(6.98 / (rate * words)),
     }
     redeploy = published("flink-wordcount/manager")["redeploy"]
-    made = SimulatedJob(operators, noise=0.0, memory=Memory(instances=CROWDED, crowding=0.44),
-                        rescale=Rescale(fixed_seconds=redeploy))  # fmt: skip
+    made = SimulatedJob(
+        operators, noise=0.0, memory=Memory(instances=CROWDED, crowding=0.44), rescale=Rescale(fixed_seconds=redeploy)
+    )
     return _case("flink-wordcount", made, Topology.chain("source", "flatmap", "count"), rate, 1.0, 36)
 
 

@@ -24,9 +24,19 @@ def autoscaled(
     job_file = folder / "job.yaml"
     job_file.write_text(yaml.safe_dump(dict(content)), encoding="utf-8")
     command = [
-        sys.executable, "-m", "autotrascale.service.cli", "autoscale", str(job_file), "--for", str(seconds),
-        "--store", f"sqlite:///{folder}/mlflow.db", "--format", "json", *options,
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "autotrascale.service.cli",
+        "autoscale",
+        str(job_file),
+        "--for",
+        str(seconds),
+        "--store",
+        f"sqlite:///{folder}/mlflow.db",
+        "--format",
+        "json",
+        *options,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         out, said = process.communicate()
     if process.returncode not in (0, TARGET_MISSED):

@@ -145,7 +145,10 @@ def sit(record: Record, sitting: Sitting, left: Sequence[Case], result: dict[str
                 continue
             seconds = round(time.monotonic() - began, 1)
             result["cases"][case.name] = {
-                **found, "seconds": seconds, "seed": sitting.seed, "load_before": round(load, 1)
-            }  # fmt: skip
+                **found,
+                "seconds": seconds,
+                "seed": sitting.seed,
+                "load_before": round(load, 1),
+            }
             write_whole(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
             print(f"{case.name}: {record.line(found)}, {seconds:.0f} s", file=sys.stderr, flush=True)

@@ -43,23 +43,32 @@ class Bench:
 
     def content(self) -> dict[str, Any]:
         return {
-            "version": 1, "job": self.name, "source_rates": {"source": self.rate},
+            "version": 1,
+            "job": self.name,
+            "source_rates": {"source": self.rate},
             "target": {"latency_seconds": self.target_seconds, "throughput_tolerance": 0.05},
             "spark": {"job": self.job, "options": self.options},
-        }  # fmt: skip
+        }
 
 
 WORDCOUNT = Bench(
-    "wordcount", "autotrascale.jobs.wordcount:WordCount", {"flatmap_stall": 0.002, "count_stall": 0.0005},
-    rate=800.0, target_seconds=2.5,
-    up={"source": 1, "flatmap": 1, "count": 3, "sink": 1}, down={"source": 11, "flatmap": 10, "count": 7, "sink": 6},
-)  # fmt: skip
+    "wordcount",
+    "autotrascale.jobs.wordcount:WordCount",
+    {"flatmap_stall": 0.002, "count_stall": 0.0005},
+    rate=800.0,
+    target_seconds=2.5,
+    up={"source": 1, "flatmap": 1, "count": 3, "sink": 1},
+    down={"source": 11, "flatmap": 10, "count": 7, "sink": 6},
+)
 YAHOO = Bench(
-    "yahoo", "autotrascale.jobs.yahoo:Yahoo", {"parse_stall": 0.0005, "join_stall": 0.003, "store_stall": 0.002},
-    rate=700.0, target_seconds=3.0,
+    "yahoo",
+    "autotrascale.jobs.yahoo:Yahoo",
+    {"parse_stall": 0.0005, "join_stall": 0.003, "store_stall": 0.002},
+    rate=700.0,
+    target_seconds=3.0,
     up={"source": 1, "parse": 1, "filter": 1, "project": 1, "join": 1, "store": 1},
     down=dict.fromkeys(("source", "parse", "filter", "project", "join", "store"), SLOTS),
-)  # fmt: skip
+)
 BENCHES = {bench.name: bench for bench in (WORDCOUNT, YAHOO)}
 
 
@@ -75,12 +84,13 @@ def content(name: str, slow: float = 1.0) -> dict[str, Any]:
     stalls = found["spark"]["options"]
     options = {key: value * slow if key.endswith("_stall") else value for key, value in stalls.items()}
     return {
-        **found, "p_max": SLOTS,
+        **found,
+        "p_max": SLOTS,
         "source_rates": {source: rate / slow for source, rate in found["source_rates"].items()},
         "target": {**found["target"], "latency_seconds": found["target"]["latency_seconds"] * slow},
         "tuning": {"total_trials": MOST_TRIALS, "noise": 0.1},
         "spark": {**found["spark"], "options": options, "master": f"local[{SLOTS}]", "window": window},
-    }  # fmt: skip
+    }
 
 
 @contextmanager

@@ -59,20 +59,37 @@ def find_floor(job: Job, engine: Engine) -> dict[str, Any]:
     """AuTraScale §III-C as it is printed, from ones: size by true rates, run, until the rate is carried or the same
     comes again; then the run that carried most, on the fewest instances."""
     search = ThroughputSearch(
-        job.topology, job.source_rates, job.p_max, target=job.target, tolerance=job.target.throughput_tolerance,
-        noise=NOISE, max_steps=MOST_STEPS,
-    )  # fmt: skip
+        job.topology,
+        job.source_rates,
+        job.p_max,
+        target=job.target,
+        tolerance=job.target.throughput_tolerance,
+        noise=NOISE,
+        max_steps=MOST_STEPS,
+    )
     trials = []
     while not search.finished:
         trial = engine.run(search.ask(), job.source_rates)
         steady = trial.verdict is Verdict.STABLE
         throughput = None if trial.snapshot is None else trial.snapshot.throughput
-        trials.append({"k": list(trial.parallelism.values()), "verdict": trial.verdict.value, "throughput": throughput,
-                       "starved": trial.shortage is not None})  # fmt: skip
+        trials.append(
+            {
+                "k": list(trial.parallelism.values()),
+                "verdict": trial.verdict.value,
+                "throughput": throughput,
+                "starved": trial.shortage is not None,
+            }
+        )
         search.tell(trial.snapshot, keeps_up=steady)
     found = search.result
-    return {"rate": job.rate, "operators": list(job.topology), "floor": list(found.parallelism.values()),
-            "met": found.met, "stop_reason": str(found.stop_reason), "trials": trials}  # fmt: skip
+    return {
+        "rate": job.rate,
+        "operators": list(job.topology),
+        "floor": list(found.parallelism.values()),
+        "met": found.met,
+        "stop_reason": str(found.stop_reason),
+        "trials": trials,
+    }
 
 
 def told(outcome: Outcome) -> dict[str, Any]:
@@ -80,20 +97,30 @@ def told(outcome: Outcome) -> dict[str, Any]:
     best, target = outcome.best, outcome.job.target.latency_seconds
     k = list(best.parallelism.values())
     return {
-        "rate": outcome.job.rate, "target": target,
-        "operators": list(best.parallelism), "k": k, "tasks": sum(k), "slots": max(k),
-        "latency": best.latency_seconds, "throughput": best.throughput,
+        "rate": outcome.job.rate,
+        "target": target,
+        "operators": list(best.parallelism),
+        "k": k,
+        "tasks": sum(k),
+        "slots": max(k),
+        "latency": best.latency_seconds,
+        "throughput": best.throughput,
         "qos": best.latency_seconds is not None and best.latency_seconds <= target,
-        "stop_reason": outcome.stop_reason, "trials": [_trial(each) for each in outcome.evaluations],
-    }  # fmt: skip
+        "stop_reason": outcome.stop_reason,
+        "trials": [_trial(each) for each in outcome.evaluations],
+    }
 
 
 def _trial(each: Evaluation) -> dict[str, Any]:
     return {
-        "k": list(each.parallelism.values()), "phase": each.phase, "verdict": each.verdict.value,
-        "latency": each.latency_seconds, "throughput": each.throughput, "seconds": round(each.seconds, 1),
+        "k": list(each.parallelism.values()),
+        "phase": each.phase,
+        "verdict": each.verdict.value,
+        "latency": each.latency_seconds,
+        "throughput": each.throughput,
+        "seconds": round(each.seconds, 1),
         "starved": each.shortage is not None,
-    }  # fmt: skip
+    }
 
 
 def line(found: Result) -> str:

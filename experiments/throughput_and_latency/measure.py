@@ -34,11 +34,15 @@ def _rising_rate() -> Mapping[str, Any]:
     for rate in published("wordcount-small/rates"):
         for _ in range(round(SPAN / EVERY)):
             steps = [running.step(STEP, rate) for _ in range(round(EVERY / STEP))]
-            looks.append({
-                "minute": round(running.time / 60, 2), "offered": rate,
-                "throughput": float(np.mean([step.throughput for step in steps])),
-                "latency": float(np.mean([step.latency for step in steps])), "lag": running.backlog,
-            })  # fmt: skip
+            looks.append(
+                {
+                    "minute": round(running.time / 60, 2),
+                    "offered": rate,
+                    "throughput": float(np.mean([step.throughput for step in steps])),
+                    "latency": float(np.mean([step.latency for step in steps])),
+                    "lag": running.backlog,
+                }
+            )
     return {"looks": looks, "capacity": running.capacity}
 
 
@@ -51,7 +55,8 @@ def _at(p: int) -> Mapping[str, Any]:
     read = [window(trial, there) for trial in runs]
     latencies = [each.latency for each in read if each.latency is not None]
     return {
-        "throughput": float(state.throughput[0]), "keeps_up": bool(np.isfinite(latency)),
+        "throughput": float(state.throughput[0]),
+        "keeps_up": bool(np.isfinite(latency)),
         "latency": latency if np.isfinite(latency) else None,
         "read": quartiles(latencies) if latencies else None,
-    }  # fmt: skip
+    }

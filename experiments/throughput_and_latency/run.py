@@ -23,11 +23,16 @@ def _parallelism(found: Result) -> str:
     carried = dict(zip(("1", "2", "3"), published("wordcount-small/throughput"), strict=True))
     late = dict(zip(("5", "6"), published("wordcount-small/latency"), strict=True))
     rows = [
-        (p, f"{carried[p]:,}/s" if p in carried else "–", f"{each['throughput']:,.0f}/s",
-         milliseconds(late.get(p)), milliseconds(each["latency"]) if each["keeps_up"] else "falls behind",
-         "–" if each["read"] is None else " – ".join(f"{1000 * value:.0f}" for value in each["read"][::2]) + " ms")
+        (
+            p,
+            f"{carried[p]:,}/s" if p in carried else "–",
+            f"{each['throughput']:,.0f}/s",
+            milliseconds(late.get(p)),
+            milliseconds(each["latency"]) if each["keeps_up"] else "falls behind",
+            "–" if each["read"] is None else " – ".join(f"{1000 * value:.0f}" for value in each["read"][::2]) + " ms",
+        )
         for p, each in found["parallelism"].items()
-    ]  # fmt: skip
+    ]
     head = ("p", "paper: throughput", "ours", "paper: latency", "ours", "middle half of readings")
     return table(head, rows)
 
@@ -36,8 +41,15 @@ def _rising(found: Result) -> str:
     rows = []
     for rate in published("wordcount-small/rates"):
         looks = [look for look in found["rising"]["looks"] if look["offered"] == rate]
-        rows.append((f"{rate:,}/s", f"{looks[-1]['throughput']:,.0f}/s", milliseconds(looks[0]["latency"]),
-                     milliseconds(looks[-1]["latency"]), f"{looks[-1]['lag']:,.0f}"))  # fmt: skip
+        rows.append(
+            (
+                f"{rate:,}/s",
+                f"{looks[-1]['throughput']:,.0f}/s",
+                milliseconds(looks[0]["latency"]),
+                milliseconds(looks[-1]["latency"]),
+                f"{looks[-1]['lag']:,.0f}",
+            )
+        )
     return table(("offered", "carried", "latency, first minute", "tenth minute", "records waiting at the end"), rows)
 
 
@@ -60,30 +72,58 @@ def _plots(found: Result) -> list[Plot]:
     carried = tuple(one["throughput"] / 1e3 for one in each)
     latencies = tuple(1000 * one["latency"] if one["keeps_up"] else None for one in each)
     return [
-        Plot("rising", f"p = {P}, rising rate — simulated", "", Axis("minute"), Axis("thousand records/s"), (
-            Series("offered", minutes, tuple(look["offered"] / 1e3 for look in looks), "steps", "quiet"),
-            Series("carried", minutes, tuple(look["throughput"] / 1e3 for look in looks), "steps"),
-        )),
-        Plot("lag", f"p = {P}, rising rate — simulated", "", Axis("minute"), Axis("latency, s"), (
-            Series("mean latency", minutes, tuple(look["latency"] for look in looks), "line", "second"),
-        )),
-        Plot("throughput", "300,000/s offered — simulated", "", Axis("p", "names"), Axis("thousand records/s"), (
-            Series("carried", places, carried, "bars"),
-        ), (Level(300, "offered"),)),
-        Plot("latency", "300,000/s offered — simulated", "", Axis("p", "names"), Axis("ms (none: falls behind)"), (
-            Series("latency", places, latencies, "bars", "second"),
-        )),
-    ]  # fmt: skip
+        Plot(
+            "rising",
+            f"p = {P}, rising rate — simulated",
+            "",
+            Axis("minute"),
+            Axis("thousand records/s"),
+            (
+                Series("offered", minutes, tuple(look["offered"] / 1e3 for look in looks), "steps", "quiet"),
+                Series("carried", minutes, tuple(look["throughput"] / 1e3 for look in looks), "steps"),
+            ),
+        ),
+        Plot(
+            "lag",
+            f"p = {P}, rising rate — simulated",
+            "",
+            Axis("minute"),
+            Axis("latency, s"),
+            (Series("mean latency", minutes, tuple(look["latency"] for look in looks), "line", "second"),),
+        ),
+        Plot(
+            "throughput",
+            "300,000/s offered — simulated",
+            "",
+            Axis("p", "names"),
+            Axis("thousand records/s"),
+            (Series("carried", places, carried, "bars"),),
+            (Level(300, "offered"),),
+        ),
+        Plot(
+            "latency",
+            "300,000/s offered — simulated",
+            "",
+            Axis("p", "names"),
+            Axis("ms (none: falls behind)"),
+            (Series("latency", places, latencies, "bars", "second"),),
+        ),
+    ]
 
 
 CLAIM = Claim(
-    "throughput_and_latency", cases, measure, result,
+    "throughput_and_latency",
+    cases,
+    measure,
+    result,
     figures={
-        "summary": _summary, "parallelism": _parallelism, "rising": _rising,
+        "summary": _summary,
+        "parallelism": _parallelism,
+        "rising": _rising,
         "inputs": lambda _: inputs("wordcount-small/throughput", "wordcount-small/latency", "wordcount-small/rates"),
     },
     plots={"throughput_and_latency.svg": _plots},
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     from experiments.shared.running import main

@@ -47,9 +47,22 @@ def runs_of(name: str, rates: Sequence[float], seed: int, folder: Path) -> Itera
 def tuned(job: Path, rate: float, seed: int, store: Path, warm_start: str = "auto") -> dict[str, Any]:
     """One tuning run as a user has it."""
     command = [
-        sys.executable, "-m", "autotrascale.service.cli", "tune", str(job), "--rate", str(rate), "--seed", str(seed),
-        "--store", f"sqlite:///{store}/mlflow.db", "--warm-start", warm_start, "--format", "json",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "autotrascale.service.cli",
+        "tune",
+        str(job),
+        "--rate",
+        str(rate),
+        "--seed",
+        str(seed),
+        "--store",
+        f"sqlite:///{store}/mlflow.db",
+        "--warm-start",
+        warm_start,
+        "--format",
+        "json",
+    ]
     began = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     if done.returncode not in (0, NO_TARGET):

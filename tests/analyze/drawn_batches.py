@@ -43,10 +43,19 @@ def _batch(chance: random.Random, number: int, begin: int, first: int, slots: li
     phases |= {"addBatch": end - (begin + before), "commitOffsets": chance.randint(0, 200)}
     took = end + phases["commitOffsets"] - begin + (rest if before == sum(phases.values()) else 0)
     return BatchFact(
-        number, "run", begin, took / 1000, 100, stages=tuple(stages), tasks=tuple(tasks), query="q", name="drawn",
-        phases={name: ms / 1000 for name, ms in phases.items()}, jobs_ms=(submitted,) if stages else (),
+        number,
+        "run",
+        begin,
+        took / 1000,
+        100,
+        stages=tuple(stages),
+        tasks=tuple(tasks),
+        query="q",
+        name="drawn",
+        phases={name: ms / 1000 for name, ms in phases.items()},
+        jobs_ms=(submitted,) if stages else (),
         sink=chance.choice(("NoopTable", "ForeachBatchSink")),
-    )  # fmt: skip
+    )
 
 
 def _task(chance: random.Random, stage: int, index: int, ready: int, free: dict[tuple[str, int], int]) -> TaskFact:

@@ -21,11 +21,18 @@ from autotrascale.monitor.eventlog.files import Piece
 
 Row = dict[str, Any]
 TABLES = {
-    "completed": rows.COMPLETED, "jobs": rows.JOBS, "plans": rows.PLANS, "patterns": rows.PATTERNS,
-    "counters": rows.COUNTERS, "counts": rows.COUNTS, "progress": rows.PROGRESS, "tasks": staging.TASKS,
-    "applications": rows.APPLICATIONS, "executors": rows.EXECUTORS,
+    "completed": rows.COMPLETED,
+    "jobs": rows.JOBS,
+    "plans": rows.PLANS,
+    "patterns": rows.PATTERNS,
+    "counters": rows.COUNTERS,
+    "counts": rows.COUNTS,
+    "progress": rows.PROGRESS,
+    "tasks": staging.TASKS,
+    "applications": rows.APPLICATIONS,
+    "executors": rows.EXECUTORS,
     "settings": rows.SETTINGS,
-}  # fmt: skip
+}
 
 
 def facts(lines: Iterable[str | bytes]) -> list[Fact]:

@@ -14,8 +14,19 @@ from typing import Any
 
 Version = tuple[int, int]
 VERSIONS: tuple[Version, ...] = (
-    (1, 2), (1, 3), (1, 4), (1, 6), (2, 0), (2, 1), (2, 2), (2, 4), (3, 1), (3, 5), (4, 0), (4, 3),
-)  # fmt: skip
+    (1, 2),
+    (1, 3),
+    (1, 4),
+    (1, 6),
+    (2, 0),
+    (2, 1),
+    (2, 2),
+    (2, 4),
+    (3, 1),
+    (3, 5),
+    (4, 0),
+    (4, 3),
+)
 _SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart"
 _STREAMING = "org.apache.spark.sql.streaming.StreamingQueryListener$"
 

@@ -86,10 +86,16 @@ def stage(
         share = weight / (sum(weights) or 1)
         run = chance.randint(0, 400) + round(gets * share)
         task = Task(
-            index, run, chance.randint(0, 9), chance.randint(0, 3), chance.choice([0, 0, chance.randint(0, 500)]),
-            chance.randint(0, 20), chance.randint(0, 10**9), sent=round(gives * share),
+            index,
+            run,
+            chance.randint(0, 9),
+            chance.randint(0, 3),
+            chance.choice([0, 0, chance.randint(0, 500)]),
+            chance.randint(0, 20),
+            chance.randint(0, 10**9),
+            sent=round(gives * share),
             **{"shuffled" if reads else "taken": round(gets * share)},
-        )  # fmt: skip
+        )
         if chance.random() < 0.1:
             tasks.append(Task(index, run, failed=True))
         tasks.append(task)

@@ -40,8 +40,20 @@ def a_log() -> ExecutorLog:
     log = ExecutorLog(conf=CONF)
     log.came(0, cores=2)
     for second in range(1, 41):
-        log.task(1000 * second, run=1500, gc=150, cpu=900, spilled=1, heap=400 + second, not_heap=60, jvm=700,
-                 python=100, other=4, young=second, full=second // 10)  # fmt: skip
+        log.task(
+            1000 * second,
+            run=1500,
+            gc=150,
+            cpu=900,
+            spilled=1,
+            heap=400 + second,
+            not_heap=60,
+            jvm=700,
+            python=100,
+            other=4,
+            young=second,
+            full=second // 10,
+        )
         log.stage(heap=450, not_heap=60, jvm=710, python=110)
         if second % 2 == 0:
             log.batch(second // 2, 1000 * (second - 2), 1900, 100 + second, state_mb=50)

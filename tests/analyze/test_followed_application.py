@@ -138,8 +138,9 @@ def test_runs_of_one_query_are_told_apart_and_keep_its_name(tmp_path: Path) -> N
             log.ended(run)
     application = followed(tmp_path, log.lines)
     assert [(run.run, run.query, run.name, run.running) for run in application.runs.values()] == [
-        ("run-0", "q", "query-1", False), ("run-1", "q", "query-1", True),
-    ]  # fmt: skip
+        ("run-0", "q", "query-1", False),
+        ("run-1", "q", "query-1", True),
+    ]
     assert [run.run for run in application.running] == ["run-1"]
     assert [batch.batch for batch in application.runs["run-1"].batches] == [0, 1, 2]
 
@@ -232,10 +233,7 @@ def test_two_queries_of_a_real_application(spark: SparkSession, logged: Path, tm
             query.stop()
     runs = {run.name: run for run in application.runs.values()}
     names = {name: {stage.operator for stage in run.batches[-1].stages} for name, run in runs.items()}
-    assert names == {
-        "windowed": {"keyed", "count by window, key"},
-        "upserts": {"read rows", "max by key"},
-    }
+    assert names == {"windowed": {"keyed", "count by window, key"}, "upserts": {"read rows", "max by key"}}
     for run in runs.values():
         assert {task.executor for batch in run.batches for task in batch.tasks} == {"driver"}
         found = snapshot(run.name, run.batches, {"driver": Executor("driver", "here", 2)}, 8)

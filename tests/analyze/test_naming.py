@@ -14,43 +14,75 @@ from autotrascale.monitor.eventlog.events import Node
 
 STATE = ", state info [ checkpoint = file:/tmp/c/state, runId = 734a, opId = 0, ver = 1, numPartitions = 3]"
 SAID = [
-    ("MicroBatchScan", "MicroBatchScan[key#1, value#2] class org.apache."
-     "spark.sql.kafka010.KafkaSourceProvider$KafkaScan", "read kafka"),
-    ("MicroBatchScan", "MicroBatchScan[timestamp#0, value#1L] class "
-     "org.apache.spark.sql.execution.streaming.sources.RatePerMicroBatchTable$$anon$1", "read rate per micro batch"),
+    (
+        "MicroBatchScan",
+        "MicroBatchScan[key#1, value#2] class org.apache.spark.sql.kafka010.KafkaSourceProvider$KafkaScan",
+        "read kafka",
+    ),
+    (
+        "MicroBatchScan",
+        "MicroBatchScan[timestamp#0, value#1L] class "
+        "org.apache.spark.sql.execution.streaming.sources.RatePerMicroBatchTable$$anon$1",
+        "read rate per micro batch",
+    ),
     ("MicroBatchScan", "MicroBatchScan[sentence#1] (Python)", "read python"),
-    ("Scan json ", "FileScan json [user#642,n#643L] Batched: false, Location: InMemoryFileIndex(1 paths)"
-     "[file:/in/1.json]", "read json"),
+    (
+        "Scan json ",
+        "FileScan json [user#642,n#643L] Batched: false, Location: InMemoryFileIndex(1 paths)[file:/in/1.json]",
+        "read json",
+    ),
     ("Scan parquet shop.orders", "FileScan parquet shop.orders[user#642] Batched: true", "read parquet shop.orders"),
     ("InMemoryTableScan", "InMemoryTableScan [word#2]", "read cached rows"),
     ("HashAggregate", "HashAggregate(keys=[word#2], functions=[count(1)])", "count by word"),
-    ("HashAggregate", "HashAggregate(keys=[window#22-T1000ms, word#2], functions=[merge_count(1), "
-     "merge_sum(value#1L)])", "count, sum by window, word"),
+    (
+        "HashAggregate",
+        "HashAggregate(keys=[window#22-T1000ms, word#2], functions=[merge_count(1), merge_sum(value#1L)])",
+        "count, sum by window, word",
+    ),
     ("HashAggregate", "HashAggregate(keys=[word#2], functions=[partial_max(abs(n#3L))])", "partial max by word"),
     ("ObjectHashAggregate", "ObjectHashAggregate(keys=[], functions=[collect_list(x#1, 0, 0)])", "collect_list"),
     ("HashAggregate", "HashAggregate(keys=[window#2-T1000ms, word#2], functions=[])", "group by window, word"),
     ("HashAggregate", "HashAggregate(keys=[a#1, b#2, c#3, d#4], functions=[])", "group by a, b, c and 1 more"),
-    ("StreamingSymmetricHashJoin", "StreamingSymmetricHashJoin [word#2, timestamp#0-T1000ms], "
-     "[word#67, timestamp#68], Inner", "join by word, timestamp"),
+    (
+        "StreamingSymmetricHashJoin",
+        "StreamingSymmetricHashJoin [word#2, timestamp#0-T1000ms], [word#67, timestamp#68], Inner",
+        "join by word, timestamp",
+    ),
     ("BroadcastHashJoin", "BroadcastHashJoin [word#2], [word#127], Inner, BuildRight, false, false", "join by word"),
     ("CartesianProduct", "CartesianProduct", "join"),
-    ("StreamingDeduplicate", "StreamingDeduplicate [word#2, timestamp#0-T1000ms]" + STATE,
-     "drop duplicates by word, timestamp"),
+    (
+        "StreamingDeduplicate",
+        "StreamingDeduplicate [word#2, timestamp#0-T1000ms]" + STATE,
+        "drop duplicates by word, timestamp",
+    ),
     ("StateStoreSave", "StateStoreSave [word#2]" + STATE, "keep state by word"),
-    ("FlatMapGroupsInPandasWithState", "!FlatMapGroupsInPandasWithState f(timestamp#0, word#2)#672, "
-     "[word#2], [word#673]" + STATE, "apply f by word"),
+    (
+        "FlatMapGroupsInPandasWithState",
+        "!FlatMapGroupsInPandasWithState f(timestamp#0, word#2)#672, [word#2], [word#673]" + STATE,
+        "apply f by word",
+    ),
     ("FlatMapGroupsInPandas", "FlatMapGroupsInPandas [k#1L], mean(k#1L, v#2)#5, [k#6L]", "apply mean by k"),
-    ("ArrowEvalPython", "ArrowEvalPython [up(concat(w, cast(value#1L as string)))#780], "
-     "[pythonUDF0#785], 101", "apply up"),
+    (
+        "ArrowEvalPython",
+        "ArrowEvalPython [up(concat(w, cast(value#1L as string)))#780], [pythonUDF0#785], 101",
+        "apply up",
+    ),
     ("MapInArrow", "MapInArrow work(sentence#1)#3, [word#4], false", "apply work"),
     ("Generate", "Generate explode(split(line#1,  , -1)), false, [word#2]", "explode"),
     ("WriteToDataSourceV2", "WriteToDataSourceV2 MicroBatchWrite[epoch: 1, writer: NoopStreamingWrite]", "write noop"),
-    ("WriteToDataSourceV2", "WriteToDataSourceV2 MicroBatchWrite[epoch: 1, writer: "
-     "org.apache.spark.sql.execution.streaming.sources.MemoryStreamingWrite@266e9344]", "write memory"),
-    ("Execute InsertIntoHadoopFsRelationCommand", "Execute InsertIntoHadoopFsRelationCommand file:/tmp/up, "
-     "false, Parquet, [path=/tmp/up], Append, [word, count]", "write parquet"),
+    (
+        "WriteToDataSourceV2",
+        "WriteToDataSourceV2 MicroBatchWrite[epoch: 1, writer: "
+        "org.apache.spark.sql.execution.streaming.sources.MemoryStreamingWrite@266e9344]",
+        "write memory",
+    ),
+    (
+        "Execute InsertIntoHadoopFsRelationCommand",
+        "Execute InsertIntoHadoopFsRelationCommand file:/tmp/up, false, Parquet, [path=/tmp/up], Append, [word, count]",
+        "write parquet",
+    ),
     ("MergingSessions", "MergingSessions List(word#2), true, 3", "merging sessions"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), SAID, ids=[said for *_, said in SAID])
@@ -93,8 +125,10 @@ def test_a_stage_runs_the_part_whose_shuffle_it_writes() -> None:
         2: Stage(2, "", (Rdd(2, "ShuffledRowRDD", "Exchange", 1), Rdd(3, "ShuffledRowRDD", "Exchange", 2)), (0, 1)),
     }
     assert [[each.nodeName for each in part_of(stages[at], stages, plan)] for at in stages] == [
-        ["Left"], ["Right"], ["Write", "Join"],
-    ]  # fmt: skip
+        ["Left"],
+        ["Right"],
+        ["Write", "Join"],
+    ]
 
 
 def test_numbered_anew_by_adaptive_execution_it_is_known_by_what_lies_below() -> None:
@@ -109,8 +143,10 @@ def test_numbered_anew_by_adaptive_execution_it_is_known_by_what_lies_below() ->
 
 def test_where_several_parts_fit_none_is_named_but_what_it_reads_may_tell() -> None:
     plan = node("AdaptiveSparkPlan", node("Join", exchange(1, node("Scan a")), exchange(2, node("Scan b"))))
-    dumb, tells = Stage(0, "", (Rdd(0, "", "Exchange", 91),), ()), Stage(0, "", (Rdd(0, "", "Exchange", 91),
-                                                                                Rdd(1, "", "Scan b")), ())  # fmt: skip
+    dumb, tells = (
+        Stage(0, "", (Rdd(0, "", "Exchange", 91),), ()),
+        Stage(0, "", (Rdd(0, "", "Exchange", 91), Rdd(1, "", "Scan b")), ()),
+    )
     assert part_of(dumb, {0: dumb}, plan) == []
     assert [each.nodeName for each in part_of(tells, {0: tells}, plan)] == ["Scan b"]
 

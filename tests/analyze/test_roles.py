@@ -109,8 +109,11 @@ def test_a_naming_mark_names_the_one_stage_that_it_stands_in() -> None:
     window = node("Window", text="Window [k#1]")
     write = node("Write", named("Filter"))
     assert names_of(named("clean", node("Project")), count, window, write) == [
-        "clean", "count by k", "window", "Filter",
-    ]  # fmt: skip
+        "clean",
+        "count by k",
+        "window",
+        "Filter",
+    ]
 
 
 def test_several_naming_marks_in_one_stage_are_told_together_in_the_order_of_the_data() -> None:

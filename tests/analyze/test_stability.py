@@ -4,17 +4,7 @@ import random
 
 import pytest
 
-from autotrascale.analyze.stability import (
-    Behind,
-    Judgement,
-    Rules,
-    Running,
-    Sample,
-    Steady,
-    Undecided,
-    fit,
-    judge,
-)
+from autotrascale.analyze.stability import Behind, Judgement, Rules, Running, Sample, Steady, Undecided, fit, judge
 
 RULES = Rules(window_seconds=5.0, min_batches=5, max_seconds=120.0)
 

@@ -79,12 +79,18 @@ def test_executors_together_have_all_that_is_no_overhead(k: int, each_task: floa
     """What tasks cost whatever they are given counts as overhead there, and so is in no stage."""
     found = [
         BatchFact(
-            number, "run", 10_000 * number, 2.0, 100, offered_seconds=10.0,
+            number,
+            "run",
+            10_000 * number,
+            2.0,
+            100,
+            offered_seconds=10.0,
             stages=(StageFact(number, "count", 2, 10_000 * number + 200, 10_000 * number + 1700),),
-            tasks=tuple(TaskFact(number, at, 1400, executor="0") for at in range(2)), slots=4,
+            tasks=tuple(TaskFact(number, at, 1400, executor="0") for at in range(2)),
+            slots=4,
         )
         for number in range(4)
-    ]  # fmt: skip
+    ]
     there = {str(at): executors.Executor(str(at), "h", 2) for at in range(k)}
     snapshot = executors.snapshot("job", found, there, 8, costs={"count": each_task})
     assert snapshot is not None
@@ -96,11 +102,9 @@ def test_executors_together_have_all_that_is_no_overhead(k: int, each_task: floa
 
 class TestSlots:
     stays = st.lists(
-        st.builds(
-            Stay, st.integers(1, 16), st.integers(0, 100), st.one_of(st.none(), st.integers(100, 200))
-        ),
+        st.builds(Stay, st.integers(1, 16), st.integers(0, 100), st.one_of(st.none(), st.integers(100, 200))),
         max_size=5,
-    )  # fmt: skip
+    )
 
     @given(stays, st.integers(0, 200), st.integers(1, 50), st.integers(1, 4))
     def test_they_are_known_where_nobody_comes_or_goes(

@@ -71,8 +71,14 @@ def test_where_nothing_is_known_nothing_is_said() -> None:
 MORE = st.floats(0.0, 1e4)
 
 
-@given(worked=MORE, stolen=MORE, crowded=st.floats(0.0, SECONDS), waited=st.floats(-1e3, 1e4), swapped_mb=MORE,
-       held=st.none() | st.floats(1e-3, 1e5))  # fmt: skip
+@given(
+    worked=MORE,
+    stolen=MORE,
+    crowded=st.floats(0.0, SECONDS),
+    waited=st.floats(-1e3, 1e4),
+    swapped_mb=MORE,
+    held=st.none() | st.floats(1e-3, 1e5),
+)
 def test_shares_are_shares_and_more_of_a_lack_is_no_less_of_one(
     worked: float, stolen: float, crowded: float, waited: float, swapped_mb: float, held: float | None
 ) -> None:

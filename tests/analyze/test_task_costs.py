@@ -39,9 +39,12 @@ def mixed(chance: random.Random, count: int, most: int) -> list[list[int]]:
 
 
 @given(
-    seed=st.integers(0, 2**32), fixed=st.integers(0, 200), each=st.integers(0, 100), count=st.integers(FEWEST, 40),
+    seed=st.integers(0, 2**32),
+    fixed=st.integers(0, 200),
+    each=st.integers(0, 100),
+    count=st.integers(FEWEST, 40),
     most=st.integers(1, 30),
-)  # fmt: skip
+)
 def test_what_is_told_apart_is_what_it_is_and_never_more(
     seed: int, fixed: int, each: int, count: int, most: int
 ) -> None:

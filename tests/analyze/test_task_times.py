@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from autotrascale.analyze.critical.activities import Kind
 from autotrascale.analyze.critical.spark_trace import batch_trace
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact, TaskTimes
-from autotrascale.analyze.task_times import (
-    PYTHON_CODE,
-    PYTHON_RUN,
-    PYTHON_START,
-    STATE_COMMIT,
-    STATE_LOAD,
-    times_of,
-)
+from autotrascale.analyze.task_times import PYTHON_CODE, PYTHON_RUN, PYTHON_START, STATE_COMMIT, STATE_LOAD, times_of
 from autotrascale.analyze.tasks import task_facts
 from autotrascale.monitor.eventlog.decoding import decoded
 from autotrascale.monitor.eventlog.events import FullTaskEnd

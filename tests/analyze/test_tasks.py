@@ -29,9 +29,16 @@ def plain(row: tuple[int, ...]) -> dict[str, int | None]:
         squares = useful**2 * SQUARE // read
     served = None if useful is None or read is None else useful if read else 0
     return {
-        "useful_ms": useful, "deserialise_ms": deserialise, "wait_ms": wait, "gc_ms": gc, "read": read, "sent": sent,
-        "written": written, "served_ms": served, "served_squares": squares,
-    }  # fmt: skip
+        "useful_ms": useful,
+        "deserialise_ms": deserialise,
+        "wait_ms": wait,
+        "gc_ms": gc,
+        "read": read,
+        "sent": sent,
+        "written": written,
+        "served_ms": served,
+        "served_squares": squares,
+    }
 
 
 @given(rows)

@@ -32,10 +32,7 @@ def log_of(version: Version) -> Log:
     log = Log(version)
     for number in range(2):
         at = 10_000 + 1000 * number
-        stages = (
-            Stage("source", SOURCE, at, at + 350),
-            Stage("count", COUNT, at + 360, at + 600, (0,), stateful=True),
-        )
+        stages = (Stage("source", SOURCE, at, at + 350), Stage("count", COUNT, at + 360, at + 600, (0,), stateful=True))
         times = ((at - 1000) * 1000, (at - 500) * 1000, at * 1000)
         marks = {"source": (100, *times), "count": (10,)}
         ended, newest = KAFKA

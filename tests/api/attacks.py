@@ -18,10 +18,36 @@ NOBODY = "0" * 32  # a run that there is none of
 JSON = {"Content-Type": "application/json"}
 # In the place of any value. None of them is one that the server may choke on.
 HOSTILE: list[Any] = [
-    None, True, "", "3", "3e5", "\x00", "x" * 5000, "\ud800", "'; DROP TABLE runs; --", "../../etc/passwd", "{{7*7}}",
-    -1, 0, 1.5, 5e-324, 1e-300, 1e308, -1e308, float("nan"), float("inf"), 10**19, 10**400,
-    [], {}, [[]], [0] * 1000, {"": None}, {"a": {"a": {"a": {}}}}, ["x"] * 300,
-]  # fmt: skip
+    None,
+    True,
+    "",
+    "3",
+    "3e5",
+    "\x00",
+    "x" * 5000,
+    "\ud800",
+    "'; DROP TABLE runs; --",
+    "../../etc/passwd",
+    "{{7*7}}",
+    -1,
+    0,
+    1.5,
+    5e-324,
+    1e-300,
+    1e308,
+    -1e308,
+    float("nan"),
+    float("inf"),
+    10**19,
+    10**400,
+    [],
+    {},
+    [[]],
+    [0] * 1000,
+    {"": None},
+    {"a": {"a": {"a": {}}}},
+    ["x"] * 300,
+]
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"]
 
 
@@ -138,9 +164,29 @@ def _operators(count: int) -> dict[str, Any]:
 
 def _paths(rng: random.Random, job: str) -> Attack:
     piece = [
-        "..", "%00", "%2e%2e%2f", quote("ß☃\U0001f600"), "a" * 8000, NOBODY, "f" * 32, "1", "0", "-1", "9" * 30, "1.0",
-        job, "*", ";", "%", "%zz", "//", "latest", "'", '"', "<script>",
-    ]  # fmt: skip
+        "..",
+        "%00",
+        "%2e%2e%2f",
+        quote("ß☃\U0001f600"),
+        "a" * 8000,
+        NOBODY,
+        "f" * 32,
+        "1",
+        "0",
+        "-1",
+        "9" * 30,
+        "1.0",
+        job,
+        "*",
+        ";",
+        "%",
+        "%zz",
+        "//",
+        "latest",
+        "'",
+        '"',
+        "<script>",
+    ]
     listed = ["/v1/runs/", "/v1/models/", "/v1/loops/", "/v1/sizes/", "/v1/jobs/"]
     roots = [*listed, "/", "/healthz/", "/metrics/", f"/v1/models/{job}/"]
     path = rng.choice(roots) + "/".join(quote(rng.choice(piece), safe="%*;'/") for _ in range(rng.randint(0, 4)))
@@ -172,8 +218,16 @@ def _queries(rng: random.Random, job: str) -> Attack:
 
 def _headers(rng: random.Random, job: str) -> Attack:
     path, body = rng.choice(_bodies(job))
-    kinds = ["text/plain", "application/xml", "application/json; charset=utf-16", "multipart/form-data; boundary=x",
-             "application/x-www-form-urlencoded", "application/vnd.x+json", "json", "a" * 3000]  # fmt: skip
+    kinds = [
+        "text/plain",
+        "application/xml",
+        "application/json; charset=utf-16",
+        "multipart/form-data; boundary=x",
+        "application/x-www-form-urlencoded",
+        "application/vnd.x+json",
+        "json",
+        "a" * 3000,
+    ]
     name = "".join(rng.choices(string.ascii_letters, k=12))
     some = [
         {"Content-Type": rng.choice(kinds)},

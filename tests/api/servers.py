@@ -25,9 +25,20 @@ class Server:
     def __init__(self, folder: Path, configs: Path, *options: str) -> None:
         self.store, self.log = f"sqlite:///{folder / 'mlflow.db'}", folder / "log"
         self._command = [
-            sys.executable, "-c", "from autotrascale.service.cli import main; main()", "serve", "--configs",
-            str(configs), "--store", self.store, "--port", "0", "--name", "e2e", *options,
-        ]  # fmt: skip
+            sys.executable,
+            "-c",
+            "from autotrascale.service.cli import main; main()",
+            "serve",
+            "--configs",
+            str(configs),
+            "--store",
+            self.store,
+            "--port",
+            "0",
+            "--name",
+            "e2e",
+            *options,
+        ]
         self.process: subprocess.Popen[bytes] | None = None
         self.client = httpx.Client()
 

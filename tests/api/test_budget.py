@@ -31,9 +31,13 @@ def run(max_seconds: float | None, past: tuple[JournalledTrial, ...] = (), journ
     """Each look at the clock is a second later than the one before."""
     ticks = itertools.count()
     return tune(
-        mlflow_stores.job(), mlflow_stores.engine(len(past)), Tuning(seed=8, max_seconds=max_seconds), past=past,
-        clock=lambda: float(next(ticks)), journal=journal,
-    )  # fmt: skip
+        mlflow_stores.job(),
+        mlflow_stores.engine(len(past)),
+        Tuning(seed=8, max_seconds=max_seconds),
+        past=past,
+        clock=lambda: float(next(ticks)),
+        journal=journal,
+    )
 
 
 def test_time_that_is_up_ends_the_run_in_any_phase() -> None:

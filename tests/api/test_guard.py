@@ -35,8 +35,14 @@ def secured(store: Store, configs: Path) -> Iterator[TestClient]:
 def test_a_token_is_demanded_everywhere(secured: TestClient, path: str) -> None:
     bearer = {"Authorization": f"Bearer {TOKEN}"}
     assert secured.get(path, headers=bearer).status_code in (200, 404)
-    for given in ({}, {"Authorization": TOKEN}, {"Authorization": "Bearer "}, {"Authorization": f"Bearer {TOKEN}x"},
-                  {"Authorization": f"Basic {TOKEN}"}, {"Authorization": f"Bearer {TOKEN[:-1]}"}):  # fmt: skip
+    for given in (
+        {},
+        {"Authorization": TOKEN},
+        {"Authorization": "Bearer "},
+        {"Authorization": f"Bearer {TOKEN}x"},
+        {"Authorization": f"Basic {TOKEN}"},
+        {"Authorization": f"Bearer {TOKEN[:-1]}"},
+    ):
         response = secured.get(path, headers=given)
         assert response.status_code == 401
         assert response.headers["www-authenticate"] == "Bearer"

@@ -30,19 +30,39 @@ from tests.api.clients import serving
 
 Opened = tuple[str, dict[str, Any], str]  # where the server is, its document, a run that it knows
 EXAMPLES = 15  # of each mode, for each operation
-CHECKS = [schemathesis.checks.not_a_server_error, status_code_conformance, content_type_conformance,
-          response_schema_conformance]  # fmt: skip
+CHECKS = [
+    schemathesis.checks.not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
 OPERATIONS = [
-    ("POST", "/v1/decide"), ("POST", "/v1/runs"), ("GET", "/v1/runs"), ("GET", "/v1/runs/{run_id}"),
-    ("GET", "/v1/runs/{run_id}/evaluations"), ("GET", "/v1/runs/{run_id}/explanation"),
-    ("GET", "/v1/runs/{run_id}/events"), ("POST", "/v1/runs/{run_id}/cancel"), ("POST", "/v1/runs/{run_id}/resume"),
-    ("GET", "/v1/jobs"), ("GET", "/v1/models"), ("GET", "/v1/models/{job}/{version}"),
-    ("POST", "/v1/models/{job}/{version}/predict"), ("POST", "/v1/models/{job}/{version}/deprecate"),
-    ("DELETE", "/v1/models/{job}/{version}"), ("GET", "/v1/loops"), ("GET", "/v1/loops/{job}"),
-    ("POST", "/v1/loops/{job}/pause"), ("POST", "/v1/loops/{job}/resume"), ("POST", "/v1/loops/{job}/pin"),
-    ("POST", "/v1/loops/{job}/apply"), ("GET", "/v1/sizes"), ("GET", "/v1/sizes/{application}"),
-    ("GET", "/healthz"), ("GET", "/metrics"),
-]  # fmt: skip
+    ("POST", "/v1/decide"),
+    ("POST", "/v1/runs"),
+    ("GET", "/v1/runs"),
+    ("GET", "/v1/runs/{run_id}"),
+    ("GET", "/v1/runs/{run_id}/evaluations"),
+    ("GET", "/v1/runs/{run_id}/explanation"),
+    ("GET", "/v1/runs/{run_id}/events"),
+    ("POST", "/v1/runs/{run_id}/cancel"),
+    ("POST", "/v1/runs/{run_id}/resume"),
+    ("GET", "/v1/jobs"),
+    ("GET", "/v1/models"),
+    ("GET", "/v1/models/{job}/{version}"),
+    ("POST", "/v1/models/{job}/{version}/predict"),
+    ("POST", "/v1/models/{job}/{version}/deprecate"),
+    ("DELETE", "/v1/models/{job}/{version}"),
+    ("GET", "/v1/loops"),
+    ("GET", "/v1/loops/{job}"),
+    ("POST", "/v1/loops/{job}/pause"),
+    ("POST", "/v1/loops/{job}/resume"),
+    ("POST", "/v1/loops/{job}/pin"),
+    ("POST", "/v1/loops/{job}/apply"),
+    ("GET", "/v1/sizes"),
+    ("GET", "/v1/sizes/{application}"),
+    ("GET", "/healthz"),
+    ("GET", "/metrics"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +101,14 @@ def test_no_request_finds_a_mistake_of_the_server(opened: Opened, method: str, p
     cases |= operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)
 
     @given(cases)
-    @settings(max_examples=EXAMPLES, deadline=None, database=None, derandomize=True, phases=[Phase.generate],
-              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     def tried(case: Any) -> None:
         if known:
             real = {"run_id": run_id, "job": "other", "version": 1, "application": "sized"}

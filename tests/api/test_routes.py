@@ -126,8 +126,10 @@ def test_what_waits_can_be_cancelled_and_resumed(client: TestClient, state: Stat
     assert "waits for its turn already" in problem(client.post(f"/v1/runs/{run_id}/resume"), 409)
     cancelled = client.post(f"/v1/runs/{run_id}/cancel")
     assert (cancelled.status_code, cancelled.json()["state"], cancelled.json()["why"]) == (
-        202, "interrupted", "cancelled",
-    )  # fmt: skip
+        202,
+        "interrupted",
+        "cancelled",
+    )
     assert not state.queue.knows(run_id)
     assert "does not run any more" in problem(client.post(f"/v1/runs/{run_id}/cancel"), 409)
     resumed = client.post(f"/v1/runs/{run_id}/resume", json={"total_trials": 9})

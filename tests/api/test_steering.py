@@ -86,7 +86,7 @@ def test_a_loop_is_paused_pinned_and_resumed_and_the_later_order_wins(
         ({"parallelism": {"work": 0}}, "body.parallelism.work"),
         ({"work": 3}, "body.work"),
     ],
-)  # fmt: skip
+)
 def test_a_pin_that_cannot_be_is_refused(
     client: TestClient, kept: tuple[str, Session, Loop], body: dict[str, Any], says: str
 ) -> None:
@@ -140,10 +140,11 @@ def told(client: TestClient, state: State, kept: tuple[str, Session, Loop]) -> s
 def test_a_loop_has_its_figures(told: str, kept: tuple[str, Session, Loop], client: TestClient) -> None:
     job = kept[0]
     for line in (
-        f'autotrascale_loop_up{{job="{job}"}} 1.0', f'autotrascale_loop_target_met{{job="{job}"}} 1.0',
+        f'autotrascale_loop_up{{job="{job}"}} 1.0',
+        f'autotrascale_loop_target_met{{job="{job}"}} 1.0',
         f'autotrascale_loop_parallelism{{job="{job}",operator="work"}} 3.0',
         f'autotrascale_loop_metrics_seconds_ago{{job="{job}"}} 0.0',
-    ):  # fmt: skip
+    ):
         assert line in told.splitlines()
     (health,) = [each for each in client.get("/healthz").json()["loops"] if each["job"] == job]
     assert (health["state"], health["target_met"], health["decided_seconds_ago"]) == ("acting", True, 0.0)

@@ -65,8 +65,10 @@ def application(driver: Driver, folder: Path, most: int = 12) -> AdoptedApplicat
 
 @given(
     wanted=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 12)), min_size=1, max_size=8),
-    count=st.integers(1, 3), begin=st.integers(1, 12), cores=st.integers(1, 4),
-)  # fmt: skip
+    count=st.integers(1, 3),
+    begin=st.integers(1, 12),
+    cores=st.integers(1, 4),
+)
 def test_the_sum_is_asked_for_and_every_slot_has_a_task(
     wanted: list[tuple[int, int]], count: int, begin: int, cores: int
 ) -> None:

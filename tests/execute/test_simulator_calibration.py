@@ -18,8 +18,20 @@ from autotrascale.reading import validate
 from experiments.calibration.run import TRIALS, held_out, read_trials
 
 STALLED = PRESETS["spark-stalled"]
-POINTS = [(2, 12, 6, 3), (4, 8, 2, 2), (16, 16, 16, 16), (8, 8, 8, 8), (3, 14, 5, 15), (10, 10, 6, 10), (6, 15, 14, 2),
-          (2, 9, 10, 3), (13, 13, 7, 2), (5, 16, 11, 14), (2, 4, 2, 2), (9, 3, 14, 6)]  # fmt: skip
+POINTS = [
+    (2, 12, 6, 3),
+    (4, 8, 2, 2),
+    (16, 16, 16, 16),
+    (8, 8, 8, 8),
+    (3, 14, 5, 15),
+    (10, 10, 6, 10),
+    (6, 15, 14, 2),
+    (2, 9, 10, 3),
+    (13, 13, 7, 2),
+    (5, 16, 11, 14),
+    (2, 4, 2, 2),
+    (9, 3, 14, 6),
+]
 
 
 def measured(case: Case, points: Sequence[tuple[int, ...]], noise: float = 0.0, seed: int = 0) -> list[Trial]:
@@ -46,8 +58,10 @@ def everywhere(topology: Topology) -> list[dict[str, int]]:
 
 def worst(case: Case, fitted: SimulatedJob) -> float:
     """The largest relative error of the fitted job's batch time, away from the brink of saturation."""
-    pairs = [(predict(case.job, case.topology, k, case.source_rates),
-              predict(fitted, case.topology, k, case.source_rates)) for k in everywhere(case.topology)]  # fmt: skip
+    pairs = [
+        (predict(case.job, case.topology, k, case.source_rates), predict(fitted, case.topology, k, case.source_rates))
+        for k in everywhere(case.topology)
+    ]
     return max(abs(found / true - 1) for true, found in pairs if true < 4.0)
 
 

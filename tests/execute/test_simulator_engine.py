@@ -70,8 +70,9 @@ def test_what_other_engines_do_in_between_changes_nothing() -> None:
 def test_each_run_draws_new_noise_of_the_size_asked_for() -> None:
     engine = engine_of(WORDCOUNT)
     k = (5, 6, 16, 14)
-    means = [seen(engine.run(WORDCOUNT.topology.named(k), WORDCOUNT.source_rates)).latency_seconds.mean
-             for _ in range(200)]  # fmt: skip
+    means = [
+        seen(engine.run(WORDCOUNT.topology.named(k), WORDCOUNT.source_rates)).latency_seconds.mean for _ in range(200)
+    ]
     logs = np.log(np.array(means, dtype=float) / WORDCOUNT.latency(k)[0])
     assert abs(logs.mean()) < 4 * 0.05 / np.sqrt(200)
     assert 0.04 < logs.std() < 0.06

@@ -254,10 +254,7 @@ class TestShapes:
 
     @pytest.mark.parametrize(
         ("memory", "below", "above"),
-        [
-            (Memory(room=1.0, spilling=0.5), (6, 6), (5, 6)),
-            (Memory(instances=12, crowding=0.5), (6, 6), (7, 6)),
-        ],
+        [(Memory(room=1.0, spilling=0.5), (6, 6), (5, 6)), (Memory(instances=12, crowding=0.5), (6, 6), (7, 6))],
     )
     def test_memory_is_a_step(self, memory: Memory, below: tuple[int, int], above: tuple[int, int]) -> None:
         kept = steady_state(self.job(memory=memory), self.CHAIN, [below, above], self.RATES).service

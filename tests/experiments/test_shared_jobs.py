@@ -20,9 +20,14 @@ def test_the_floor_without_noise_is_the_published_one(name: str) -> None:
 
 @pytest.mark.parametrize(
     "point",
-    ["wordcount/up/autrascale", "wordcount/down/autrascale", "wordcount/up/drs-observed", "yahoo/up/autrascale",
-     "yahoo/down/autrascale"],
-)  # fmt: skip
+    [
+        "wordcount/up/autrascale",
+        "wordcount/down/autrascale",
+        "wordcount/up/drs-observed",
+        "yahoo/up/autrascale",
+        "yahoo/down/autrascale",
+    ],
+)
 def test_a_latency_that_is_an_input_is_shown_within_a_tenth(point: str) -> None:
     there, row = job(point.split("/")[0]), published(point)
     assert there.latency([row["k"]])[0] == pytest.approx(row["latency"], rel=0.1)

@@ -86,8 +86,10 @@ class Made:
         return Topology(found | {name: Operator(above, stateful=state) for name, above, _, _, state in self.steps})
 
     def build(self, flow: Flow) -> DataFrame:
-        at = {name: flow.source(name, self._rows(flow.spark, 7 + 2 * n), arrival="timestamp")
-              for n, name in enumerate(self.sources)}  # fmt: skip
+        at = {
+            name: flow.source(name, self._rows(flow.spark, 7 + 2 * n), arrival="timestamp")
+            for n, name in enumerate(self.sources)
+        }
         for name, above, do, by, _ in self.steps:
             at[name] = flow.operator(name, *(at[each] for each in above), do=do, by=by)
         return list(at.values())[-1]

@@ -57,9 +57,16 @@ def test_bad_options_are_one_clear_line(name: str, options: dict[str, Any], says
 
 
 def shop(
-    flow: Any, *, shops: int = 20, factor: float = 1.0, name: str = "x", open_: bool = True,
-    days: list[int] | None = None, kind: Literal["a", "b"] = "a", anything: object = None,
-) -> Any:  # fmt: skip
+    flow: Any,
+    *,
+    shops: int = 20,
+    factor: float = 1.0,
+    name: str = "x",
+    open_: bool = True,
+    days: list[int] | None = None,
+    kind: Literal["a", "b"] = "a",
+    anything: object = None,
+) -> Any:
     """What a user's own function declares."""
 
 

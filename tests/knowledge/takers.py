@@ -134,5 +134,13 @@ def runs_of(store: Store, name: str) -> list[Any]:
     """All that the store says of the runs of a job, but for those that were made and taken back, and for heartbeats: a
     beat of the sleeper's other thread may have been under way too, and nobody reads it any more."""
     found = store.client.search_runs([store.experiment(name)], max_results=1000)
-    return sorted((run.info.run_id, run.info.status, sorted({**run.data.tags, tags.HEARTBEAT: ""}.items()),
-                   sorted(run.data.metrics.items()), sorted(run.data.params.items())) for run in found)  # fmt: skip
+    return sorted(
+        (
+            run.info.run_id,
+            run.info.status,
+            sorted({**run.data.tags, tags.HEARTBEAT: ""}.items()),
+            sorted(run.data.metrics.items()),
+            sorted(run.data.params.items()),
+        )
+        for run in found
+    )

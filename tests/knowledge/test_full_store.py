@@ -39,9 +39,11 @@ class Run:
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", MAIN, "tune", str(job), "--store", store.uri, "--warm-start", "none"],
-                stdout=subprocess.DEVNULL, stderr=log, cwd=folder,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd=folder,
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY)),
-            )  # fmt: skip
+            )
 
     def said(self, words: str) -> int:
         return self.log.read_text().count(words)
@@ -206,8 +208,18 @@ def test_the_journal_of_decisions_says_what_to_do_too(tmp_path: Path) -> None:
     def ask_on() -> None:
         for n in range(10_000):
             pin = {"o" * 500 + str(n): 1}
-            asked.append(orders.ask(decisions, "job", advises=False, what="pin", asked_by="me", at=0.0,
-                                    taken=asked[-1].number, parallelism=pin))  # fmt: skip
+            asked.append(
+                orders.ask(
+                    decisions,
+                    "job",
+                    advises=False,
+                    what="pin",
+                    asked_by="me",
+                    at=0.0,
+                    taken=asked[-1].number,
+                    parallelism=pin,
+                )
+            )
 
     decisions.read("PRAGMA max_page_count = 1", ())  # which is as many as it has
     with pytest.raises(DecisionJournalError, match=r"decisions\.db: database or disk is full; free some room$"):

@@ -276,8 +276,17 @@ def test_a_run_that_was_taken_over_is_left_alone(embedded: Store, name: str) -> 
 def everything(store: Store, name: str) -> list[tuple[Any, ...]]:
     """Of every run of the job, those that were deleted included."""
     found = store.client.search_runs([store.experiment(name)], run_view_type=ViewType.ALL)
-    return sorted((run.info.run_id, run.info.status, run.info.lifecycle_stage, sorted(run.data.tags.items()),
-                   sorted(run.data.metrics.items()), sorted(run.data.params.items())) for run in found)  # fmt: skip
+    return sorted(
+        (
+            run.info.run_id,
+            run.info.status,
+            run.info.lifecycle_stage,
+            sorted(run.data.tags.items()),
+            sorted(run.data.metrics.items()),
+            sorted(run.data.params.items()),
+        )
+        for run in found
+    )
 
 
 @pytest.mark.parametrize("write", ["create_run", "log_text", "log_batch", "set_terminated"])
@@ -440,8 +449,10 @@ def test_outcomes_of_earlier_versions_are_read(store: Store, name: str) -> None:
     assert read == outcome
     sizing = data.pop("sizing")
     names = list(outcome.job.topology)
-    demand = {part: dict(zip(names, sizing[of], strict=True)) for part, of in
-              (("rate", "demand"), ("capacity", "capacity"), ("load", "load"))}  # fmt: skip
+    demand = {
+        part: dict(zip(names, sizing[of], strict=True))
+        for part, of in (("rate", "demand"), ("capacity", "capacity"), ("load", "load"))
+    }
     read = json_forms.outcome_from_json({**data, "demand": {**demand, "gaps": []}}, outcome.evaluations, "here")
     assert read.sizing is not None
     assert list(read.sizing.load) == list(sizing["load"])

@@ -108,8 +108,9 @@ def test_silence_counts_by_the_watchers_clock_alone(embedded: Store, name: str, 
     began = time.monotonic()
     with taken(embedded, name, watch=said.append):
         assert time.monotonic() - began >= 0.5
-    assert said == [f"process {os.getpid()} on elsewhere has been silent; it is watched for 0 s before anything is"
-                    " taken from it"]  # fmt: skip
+    assert said == [
+        f"process {os.getpid()} on elsewhere has been silent; it is watched for 0 s before anything is taken from it"
+    ]
 
 
 @pytest.mark.usefixtures("quick")
@@ -194,9 +195,11 @@ def test_who_lost_it_reads_and_does_not_write(store: Store, name: str) -> None:
     first.owner.leave()
     with taken(store, name):
         assert fenced.call(fenced.client.get_run, run.info.run_id).info.status == "RUNNING"
-        for write in (lambda: fenced.call(fenced.client.set_tag, run.info.run_id, "a", "b"),
-                      lambda: fenced.write_json(run.info.run_id, "a.json", {}),
-                      lambda: first.guarded(fenced).call(fenced.client.delete_run, run.info.run_id)):  # fmt: skip
+        for write in (
+            lambda: fenced.call(fenced.client.set_tag, run.info.run_id, "a", "b"),
+            lambda: fenced.write_json(run.info.run_id, "a.json", {}),
+            lambda: first.guarded(fenced).call(fenced.client.delete_run, run.info.run_id),
+        ):
             with pytest.raises(RunLostError, match="it stops here"):
                 write()
     first.release()

@@ -111,8 +111,9 @@ def test_a_version_that_somebody_else_registered_is_passed_over(embedded: Store,
     embedded.client.create_model_version(model, source="/nowhere")
     library = Library(embedded)
     choice = library.near(name, Wanted.by(job(name), execution=None, simulated=True))
-    assert choice.passed_over == (f"models:/{model}/1: tags.operators: is missing, or is none of its values;"
-                                  " register the model again",)  # fmt: skip
+    assert choice.passed_over == (
+        f"models:/{model}/1: tags.operators: is missing, or is none of its values; register the model again",
+    )
     with pytest.raises(RunStoreError, match="was not put there by this program"):
         library.load(library.versions(name)[0])
 

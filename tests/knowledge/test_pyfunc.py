@@ -169,8 +169,12 @@ def test_a_version_of_before_there_were_signatures_is_read_as_ever(
     with quiet_warnings():
         from mlflow import pyfunc as flavour
 
-        flavour.save_model(str(tmp_path / FOLDER), loader_module="autotrascale.knowledge.flavour", data_path=str(data),
-                           pip_requirements=["autotrascale"])  # fmt: skip
+        flavour.save_model(
+            str(tmp_path / FOLDER),
+            loader_module="autotrascale.knowledge.flavour",
+            data_path=str(data),
+            pip_requirements=["autotrascale"],
+        )
     library, client = Library(embedded), embedded.client
     run = client.create_run(embedded.experiment(name))
     client.log_artifacts(run.info.run_id, str(tmp_path / FOLDER), FOLDER)

@@ -81,8 +81,11 @@ def test_advice_that_is_repeated_is_told_once_as_of_its_beginning(one: Kept) -> 
     acted = [each for each in decisions.entries(id) if each["action"] != "stay"]
     changes = recent.changes(decisions, id, 1000)
     assert 0 < len(changes) < len(acted)
-    first = [now for before, now in zip([None, *acted], acted, strict=False)
-             if before is None or (before["action"], before["wanted"]) != (now["action"], now["wanted"])]  # fmt: skip
+    first = [
+        now
+        for before, now in zip([None, *acted], acted, strict=False)
+        if before is None or (before["action"], before["wanted"]) != (now["action"], now["wanted"])
+    ]
     assert [each.entry for each in changes] == first[::-1]
     assert recent.changes(decisions, id, 2) == changes[:2]
 

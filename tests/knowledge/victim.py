@@ -29,10 +29,14 @@ WRITES = (
 READY_SECONDS = 60.0
 SLEEPERS_LEASE = 1.5
 PRELOAD = [
-    "tests.knowledge.victim", "autotrascale.service.tuning_runs", "autotrascale.views.progress",
+    "tests.knowledge.victim",
+    "autotrascale.service.tuning_runs",
+    "autotrascale.views.progress",
     "autotrascale.plan.search.study",
-    "mlflow.pyfunc", "mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store",
-]  # fmt: skip
+    "mlflow.pyfunc",
+    "mlflow.store.tracking.sqlalchemy_store",
+    "mlflow.store.model_registry.sqlalchemy_store",
+]
 
 
 LISTENER = tuning_runs.RunListener(lambda *_: None, lambda _: time.sleep(0.01), lambda _: None)

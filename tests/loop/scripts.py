@@ -13,9 +13,12 @@ from autotrascale.testing.scripted_live import ScriptedLive
 
 TOPOLOGY = Topology.chain("source", "work")
 KNOBS = Knobs(
-    interval_seconds=30.0, running_seconds=60.0, scale_down_delay_seconds=300.0, catch_up_seconds=300.0,
+    interval_seconds=30.0,
+    running_seconds=60.0,
+    scale_down_delay_seconds=300.0,
+    catch_up_seconds=300.0,
     backlog_seconds=1.0,
-)  # fmt: skip
+)
 RULES = Rules(Settings(Target(0.5)), KNOBS)
 START = {"source": 1, "work": 3}
 

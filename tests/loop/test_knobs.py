@@ -67,9 +67,16 @@ def ramp(t: float) -> float:
 
 
 def run(
-    rules: Rules, rate: Rate, seconds: float, *, job: type[ScriptedLive] = ScriptedLive, start: int = 3,
-    downtime: float = 2.0, looks: Mapping[int, Any] | None = None, **more: Any,
-) -> Run:  # fmt: skip
+    rules: Rules,
+    rate: Rate,
+    seconds: float,
+    *,
+    job: type[ScriptedLive] = ScriptedLive,
+    start: int = 3,
+    downtime: float = 2.0,
+    looks: Mapping[int, Any] | None = None,
+    **more: Any,
+) -> Run:
     live = job(TOPOLOGY, {"source": 1000.0, "work": 50.0}, rate, queue, p_max=40, downtime=downtime, looks=looks or {})
     for name, value in more.items():
         setattr(live, name, value)
@@ -112,34 +119,70 @@ KNOBS: dict[str, tuple[Any, Knobs, dict[str, Any], Callable[[Run, Run], bool]]] 
     "interval_seconds": (300.0, BASE, dict(rate=UP, **SHORT), lambda a, b: b.first > a.first),
     "warm_up_intervals": (20, BASE, dict(rate=UP_UP, **SHORT), lambda a, b: b.asked[1][0] > a.asked[1][0]),
     "running_seconds": (900.0, BASE, dict(rate=UP_UP, **SHORT), lambda a, b: b.asked[1][0] > a.asked[1][0]),
-    "max_gc_share": (0.1, BASE, dict(rate=UP, looks=dict.fromkeys(EVERY_LOOK, with_garbage), **SHORT),
-                     lambda a, b: bool(a.asked) and not b.asked),
-    "target_rate_ratio": (0.95, replace(WITH_BACKLOG, activation_intervals=3),
-                          dict(rate=steps(300.0), start=6, job=Contended, optimism=1.6, looks=NO_BACKLOG, **SHORT),
-                          lambda a, b: b.asked[0][1]["work"] > a.asked[0][1]["work"]),
+    "max_gc_share": (
+        0.1,
+        BASE,
+        dict(rate=UP, looks=dict.fromkeys(EVERY_LOOK, with_garbage), **SHORT),
+        lambda a, b: bool(a.asked) and not b.asked,
+    ),
+    "target_rate_ratio": (
+        0.95,
+        replace(WITH_BACKLOG, activation_intervals=3),
+        dict(rate=steps(300.0), start=6, job=Contended, optimism=1.6, looks=NO_BACKLOG, **SHORT),
+        lambda a, b: b.asked[0][1]["work"] > a.asked[0][1]["work"],
+    ),
     "utilisation": (0.5, BASE, dict(rate=UP, **SHORT), lambda a, b: b.ended["work"] > a.ended["work"]),
     "catch_up_seconds": (20.0, WITH_BACKLOG, dict(rate=steps(100.0, 600.0), **SHORT), lambda a, b: b.most > a.most),
-    "backlog_seconds": (1e6, replace(WITH_BACKLOG, catch_up_seconds=20.0), dict(rate=steps(100.0, 600.0), **SHORT),
-                        lambda a, b: b.most < a.most),
-    "restart_seconds": (300.0, replace(WITH_BACKLOG, catch_up_seconds=200.0),
-                        dict(rate=UP, downtime=100.0, **SHORT),
-                        lambda a, b: b.asked[0][1]["work"] > a.asked[0][1]["work"]),
+    "backlog_seconds": (
+        1e6,
+        replace(WITH_BACKLOG, catch_up_seconds=20.0),
+        dict(rate=steps(100.0, 600.0), **SHORT),
+        lambda a, b: b.most < a.most,
+    ),
+    "restart_seconds": (
+        300.0,
+        replace(WITH_BACKLOG, catch_up_seconds=200.0),
+        dict(rate=UP, downtime=100.0, **SHORT),
+        lambda a, b: b.asked[0][1]["work"] > a.asked[0][1]["work"],
+    ),
     "activation_intervals": (10, BASE, dict(rate=UP, **SHORT), lambda a, b: b.first > a.first),
-    "activation": ("median", replace(BASE, activation_intervals=9), {"rate": lambda t: 100 + t / 5, "seconds": 7200.0},
-                   lambda a, b: b.asked[0][1]["work"] < a.asked[0][1]["work"]),
-    "rollback_loss": (0.1, WITH_BACKLOG, dict(rate=steps(100.0, 600.0), job=Contended, loss=0.2, start=8, **SHORT),
-                      lambda a, b: "rollback" in b.codes and "rollback" not in a.codes),
-    "max_small_gains": (1, replace(WITH_BACKLOG, small_gain=0.1),
-                        dict(rate=steps(100.0, 700.0), job=Contended, loss=0.1, start=8, **SHORT),
-                        lambda a, b: b.most < a.most or b.instances < a.instances),
-    "small_gain": (0.9, replace(WITH_BACKLOG, max_small_gains=1, max_step_up=2),
-                   dict(rate=steps(100.0, 900.0), **SHORT),
-                   lambda a, b: b.instances < a.instances),
-    "dead_band": (0.9, replace(BASE, utilisation=0.9), {"rate": DOWN, "seconds": 9000.0},
-                  lambda a, b: a.downs > 0 and b.downs == 0),
+    "activation": (
+        "median",
+        replace(BASE, activation_intervals=9),
+        {"rate": lambda t: 100 + t / 5, "seconds": 7200.0},
+        lambda a, b: b.asked[0][1]["work"] < a.asked[0][1]["work"],
+    ),
+    "rollback_loss": (
+        0.1,
+        WITH_BACKLOG,
+        dict(rate=steps(100.0, 600.0), job=Contended, loss=0.2, start=8, **SHORT),
+        lambda a, b: "rollback" in b.codes and "rollback" not in a.codes,
+    ),
+    "max_small_gains": (
+        1,
+        replace(WITH_BACKLOG, small_gain=0.1),
+        dict(rate=steps(100.0, 700.0), job=Contended, loss=0.1, start=8, **SHORT),
+        lambda a, b: b.most < a.most or b.instances < a.instances,
+    ),
+    "small_gain": (
+        0.9,
+        replace(WITH_BACKLOG, max_small_gains=1, max_step_up=2),
+        dict(rate=steps(100.0, 900.0), **SHORT),
+        lambda a, b: b.instances < a.instances,
+    ),
+    "dead_band": (
+        0.9,
+        replace(BASE, utilisation=0.9),
+        {"rate": DOWN, "seconds": 9000.0},
+        lambda a, b: a.downs > 0 and b.downs == 0,
+    ),
     "ignore_instances": (30, BASE, {"rate": DOWN, "seconds": 9000.0}, lambda a, b: a.downs > 0 and b.downs == 0),
-    "scale_down_delay_seconds": (3000.0, BASE, {"rate": DOWN, "seconds": 9000.0},
-                                 lambda a, b: b.instances > a.instances),
+    "scale_down_delay_seconds": (
+        3000.0,
+        BASE,
+        {"rate": DOWN, "seconds": 9000.0},
+        lambda a, b: b.instances > a.instances,
+    ),
     "max_step_up": (1, BASE, dict(rate=UP, **SHORT), lambda a, b: b.asked[0][1]["work"] == 4 < a.asked[0][1]["work"]),
     "max_step_down": (2, BASE, {"rate": DOWN, "seconds": 9000.0}, lambda a, b: b.instances > a.instances),
     "direction": ("down", BASE, dict(rate=UP, **SHORT), lambda a, b: bool(a.asked) and not b.asked),
@@ -147,10 +190,14 @@ KNOBS: dict[str, tuple[Any, Knobs, dict[str, Any], Callable[[Run, Run], bool]]] 
     "minimum": ({"work": 12}, BASE, dict(rate=UP, **SHORT), lambda a, b: a.ended["work"] < 12 <= b.ended["work"]),
     "maximum": ({"work": 5}, BASE, dict(rate=UP, **SHORT), lambda a, b: a.ended["work"] > 5 >= b.ended["work"]),
     "excluded": (("work",), BASE, dict(rate=UP, **SHORT), lambda a, b: a.ended["work"] > 3 == b.ended["work"]),
-    "pinned": ({"work": 9}, BASE, {"rate": DOWN, "seconds": 9000.0},
-               lambda a, b: a.ended["work"] < 9 == b.ended["work"]),
+    "pinned": (
+        {"work": 9},
+        BASE,
+        {"rate": DOWN, "seconds": 9000.0},
+        lambda a, b: a.ended["work"] < 9 == b.ended["work"],
+    ),
     "quota": (6, BASE, dict(rate=UP, **SHORT), lambda a, b: sum(a.ended.values()) > 6 >= sum(b.ended.values())),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("knob", KNOBS)
@@ -169,8 +216,12 @@ def test_ineffective_operators_are_left_alone_by_the_loop() -> None:
         if shot is None:
             return look
         work = shot.operators["work"]
-        slow = replace(work, useful_seconds=min(shot.window_seconds * work.parallelism,
-                                                (work.useful_seconds or 0.0) * work.parallelism / 3))  # fmt: skip
+        slow = replace(
+            work,
+            useful_seconds=min(
+                shot.window_seconds * work.parallelism, (work.useful_seconds or 0.0) * work.parallelism / 3
+            ),
+        )
         return replace(look, snapshot=replace(shot, operators={**shot.operators, "work": slow}))
 
     looks = dict.fromkeys(EVERY_LOOK, shared)
@@ -188,11 +239,19 @@ PLANNING: dict[str, tuple[float, float, dict[str, Any], Callable[[Run, Run], boo
     "horizon_seconds": (60.0, 7200.0, {"rate": ramp, "seconds": 5400.0}, lambda a, b: b.most > a.most),
     "worth": (0.05, 0.95, {"rate": DOWN, "seconds": 9000.0}, lambda a, b: b.downs < a.downs),
     "recall_seconds": (60.0, 5000.0, {"rate": DOWN, "seconds": 9000.0}, lambda a, b: b.instances > a.instances),
-    "review_seconds": (120.0, 20_000.0, {"rate": steps(100.0), "start": 20, "seconds": 9000.0},
-                       lambda a, b: b.instances >= a.instances and b.first >= a.first),
-    "late_worth": (1.0, 600.0, {"rate": DOWN, "seconds": 9000.0, "downtime": 20.0},
-                   lambda a, b: a.downs > 0 and b.instances > a.instances),
-}  # fmt: skip
+    "review_seconds": (
+        120.0,
+        20_000.0,
+        {"rate": steps(100.0), "start": 20, "seconds": 9000.0},
+        lambda a, b: b.instances >= a.instances and b.first >= a.first,
+    ),
+    "late_worth": (
+        1.0,
+        600.0,
+        {"rate": DOWN, "seconds": 9000.0, "downtime": 20.0},
+        lambda a, b: a.downs > 0 and b.instances > a.instances,
+    ),
+}
 
 
 @pytest.mark.parametrize("name", PLANNING)
@@ -215,8 +274,9 @@ def test_confidence_the_budget_and_the_age_of_metrics_move_what_the_loop_does() 
     assert few.downs < many.downs
     assert "budget" in few.codes
     old = dict.fromkeys(EVERY_LOOK, late(40.0))
-    patient, strict = (run(replace(Rules(Settings(Target(0.5)), BASE), stale_seconds=s), UP, 3600.0, looks=old)
-                       for s in (60.0, 20.0))  # fmt: skip
+    patient, strict = (
+        run(replace(Rules(Settings(Target(0.5)), BASE), stale_seconds=s), UP, 3600.0, looks=old) for s in (60.0, 20.0)
+    )
     assert patient.asked
     assert not strict.asked
 

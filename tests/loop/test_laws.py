@@ -293,8 +293,9 @@ def test_a_hot_key_is_named_even_where_nothing_is_missed() -> None:
         if shot is None:
             return look
         parts = [Work(95.0 if i == 0 else 2.5, 95.0, 1.0) for i in range(3)]
-        split = replace(shot.operators["work"], records_in=None, records_out=None, useful_seconds=None,
-                        instances=tuple(parts))  # fmt: skip
+        split = replace(
+            shot.operators["work"], records_in=None, records_out=None, useful_seconds=None, instances=tuple(parts)
+        )
         return replace(look, snapshot=replace(shot, operators={**shot.operators, "work": split}))
 
     seen: list[str] = []

@@ -68,9 +68,13 @@ def test_backlog_grows_while_a_killed_job_stands_still_and_is_worked_off_afterwa
 def test_the_witness_sees_every_second_once_and_the_rates_of_the_schedule() -> None:
     case, seen = SPARK_STALLED, []
     live = SimulatedLive(
-        case.job, case.topology, case.source_rates, Steps((0.0, 100.0), (1000.0, 3000.0)), p_max=case.p_max,
+        case.job,
+        case.topology,
+        case.source_rates,
+        Steps((0.0, 100.0), (1000.0, 3000.0)),
+        p_max=case.p_max,
         witness=lambda step, k: seen.append((step.seconds, step.offered, k)),
-    )  # fmt: skip
+    )
     live.start({"source": 1, "flatmap": 8, "count": 1, "sink": 1})
     live.wait(95)
     live.rescale({"source": 1, "flatmap": 9, "count": 1, "sink": 1})

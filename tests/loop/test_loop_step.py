@@ -168,12 +168,12 @@ def test_a_hot_key_is_named_and_no_parallelism_thrown_at_it() -> None:
         snapshot = look.snapshot
         assert snapshot is not None
         work = snapshot.operators["work"]
-        each = [Work(100.0, 100.0, snapshot.window_seconds * (1.0 if i == 0 else 0.1))
-                for i in range(work.parallelism)]  # fmt: skip
+        each = [Work(100.0, 100.0, snapshot.window_seconds * (1.0 if i == 0 else 0.1)) for i in range(work.parallelism)]
         split = replace(work, records_in=None, records_out=None, useful_seconds=None, instances=tuple(each))
         slow = replace(snapshot.latency_seconds, mean=2.0)
-        return replace(look, snapshot=replace(snapshot, operators={**snapshot.operators, "work": split},
-                                              latency_seconds=slow))  # fmt: skip
+        return replace(
+            look, snapshot=replace(snapshot, operators={**snapshot.operators, "work": split}, latency_seconds=slow)
+        )
 
     job = live(looks=dict.fromkeys(range(2, 1000), hot))
     _, diary = run(job, 3600)
@@ -203,10 +203,15 @@ def test_a_slow_service_is_named_and_no_parallelism_thrown_at_it() -> None:
         assert look.snapshot is not None
         backlog = 0.0 if n < 9 else 2000.0 * (slow[n - 1])
         late_by = 0.2 if n < 9 else 3.0
-        look = replace(look, snapshot=replace(
-            look.snapshot, backlog_records=backlog, throughput=100.0 if n < 9 else 50.0,
-            latency_seconds=replace(look.snapshot.latency_seconds, mean=late_by),
-        ))  # fmt: skip
+        look = replace(
+            look,
+            snapshot=replace(
+                look.snapshot,
+                backlog_records=backlog,
+                throughput=100.0 if n < 9 else 50.0,
+                latency_seconds=replace(look.snapshot.latency_seconds, mean=late_by),
+            ),
+        )
         state, instructions = step(RULES, state, LookTaken(look, {"payments": service}), look.at)
         asked += instructions
     codes = {reason.code for each in asked if isinstance(each, Entry) for reason in each.reasons}
@@ -256,9 +261,10 @@ def test_a_rescale_that_brings_the_job_down_starts_it_again() -> None:
 
 def test_an_engine_that_cannot_be_reached_is_waited_for() -> None:
     job = live(
-        lambda t: 300.0 if t >= 900 else 100.0, looks={10: unreachable(), 11: unreachable()},
+        lambda t: 300.0 if t >= 900 else 100.0,
+        looks={10: unreachable(), 11: unreachable()},
         rescales={1: unreachable()},
-    )  # fmt: skip
+    )
     _, diary = run(job, 2400)
     assert "hold-unbelievable" in diary.codes
     assert "rescale-failed" in diary.codes
@@ -298,8 +304,9 @@ def random_days(seed: int) -> tuple[list[tuple[Event, float]], list[list[Instruc
     """A loop over a random rate with random faults; every event that it saw, what it answered, where it ended."""
     rng = random.Random(seed)
     levels = [rng.choice([60.0, 100.0, 200.0, 350.0]) for _ in range(20)]
-    faults = {rng.randrange(300): rng.choice([blind, late(500.0), clock_off(-100.0), clock_off(9000.0)])
-              for _ in range(20)}  # fmt: skip
+    faults = {
+        rng.randrange(300): rng.choice([blind, late(500.0), clock_off(-100.0), clock_off(9000.0)]) for _ in range(20)
+    }
     job = live(
         lambda t: levels[min(19, int(t // 600))], looks=faults, rescales={rng.randrange(1, 6): "failed on purpose"}
     )

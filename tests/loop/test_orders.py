@@ -85,8 +85,11 @@ def test_a_pin_is_kept_within_the_bounds_of_the_job(snapshot: Snapshot, data: st
     if snapshot.execution == "shared" and set(pins) & set(names):
         assert set(kept) == set(names)
     if quota is None and snapshot.execution != "shared":
-        assert all(kept[name] == min(max(k, bounds.of(name)[0]), bounds.of(name)[1] or k)
-                   for name, k in pins.items() if name in kept)  # fmt: skip
+        assert all(
+            kept[name] == min(max(k, bounds.of(name)[0]), bounds.of(name)[1] or k)
+            for name, k in pins.items()
+            if name in kept
+        )
 
 
 def test_bounds_without_a_snapshot_are_those_that_were_declared() -> None:
@@ -428,8 +431,15 @@ def decisions(tmp_path: Path) -> Decisions:
 
 
 def ask(decisions: Decisions, what: str, *, advises: bool = False, **pins: int) -> Order:
-    return rows.ask(decisions, "scripted", advises=advises, what=what, asked_by="bob@here", at=5.0,  # type: ignore[arg-type]
-                    parallelism=pins)  # fmt: skip
+    return rows.ask(
+        decisions,
+        "scripted",
+        advises=advises,
+        what=what,
+        asked_by="bob@here",
+        at=5.0,  # type: ignore[arg-type]
+        parallelism=pins,
+    )
 
 
 def test_orders_reach_a_loop_by_way_of_the_file_and_can_be_replayed(decisions: Decisions) -> None:
@@ -443,8 +453,12 @@ def test_orders_reach_a_loop_by_way_of_the_file_and_can_be_replayed(decisions: D
     turns(loop, 3)
     assert job.asked == [{"source": 1, "work": 9}]  # the later wins, the advising loop's is not this one's
     assert loop.state.orders.taken == 2
-    texts = [reason["text"] for entry in decisions.entries(session.id) for reason in entry["reasons"]
-             if reason["code"] == "ordered"]  # fmt: skip
+    texts = [
+        reason["text"]
+        for entry in decisions.entries(session.id)
+        for reason in entry["reasons"]
+        if reason["code"] == "ordered"
+    ]
     assert texts == ["bob@here asked: pin work 7", "bob@here asked: pin work 9"]
     session.end("interrupted")
     assert [each.number for each in replay(decisions, session.id) if not each.same] == []

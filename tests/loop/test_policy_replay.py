@@ -47,8 +47,9 @@ def job() -> SimulatedLive:
 
 def rules(name: str, **options: int) -> Rules:
     knobs = replace(KNOBS, interval_seconds=30.0, running_seconds=30.0, scale_down_delay_seconds=60.0)
-    return Rules(Settings(TARGET, noise=CASE.job.noise), knobs, policy=create(name, TARGET, options),
-                 policy_options=options)  # fmt: skip
+    return Rules(
+        Settings(TARGET, noise=CASE.job.noise), knobs, policy=create(name, TARGET, options), policy_options=options
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in known() if name != OURS])

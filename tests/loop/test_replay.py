@@ -29,9 +29,11 @@ from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live
 CASE = SPARK_STALLED
 DAY_RULES = Rules(Settings(Target(CASE.latency_target), noise=CASE.job.noise), KNOBS)
 OPENING = Opening.of(
-    Job("a day", CASE.topology, CASE.p_max, CASE.source_rates, Target(CASE.latency_target)), "simulator",
-    simulated=True, advise=False,
-)  # fmt: skip
+    Job("a day", CASE.topology, CASE.p_max, CASE.source_rates, Target(CASE.latency_target)),
+    "simulator",
+    simulated=True,
+    advise=False,
+)
 
 
 class Killed(Exception):  # noqa: N818 - a signal, not an error

@@ -32,9 +32,11 @@ from tests.loop.scripts import KNOBS, RULES, TOPOLOGY, live
 
 WEIGHED = PlanningSettings(late_worth=60.0, band=1.0, worth=0.0, review_seconds=600.0)
 WEIGHING = replace(
-    RULES, planning=WEIGHED, rescales_per_day=None,
+    RULES,
+    planning=WEIGHED,
+    rescales_per_day=None,
     knobs=replace(KNOBS, interval_seconds=60.0, scale_down_delay_seconds=0.0),
-)  # fmt: skip
+)
 HOURS = 5.0
 STANDSTILLS = (0.0, 3.0, 30.0)
 

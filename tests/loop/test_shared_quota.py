@@ -31,10 +31,13 @@ class Shared:
         opening = Opening.of(replace(JOB, name=name), "simulator", simulated=True, advise=False)
         self.sessions[name] = self.decisions.open_session(opening)
         return Loop(
-            live(lambda t: 100.0 if t < 600 else 420.0), RULES, initial=START, journal=self.sessions[name],
+            live(lambda t: 100.0 if t < 600 else 420.0),
+            RULES,
+            initial=START,
+            journal=self.sessions[name],
             report=lambda _, entry: self.entries[name].append(entry),
             slots_left=lambda: QUOTA - self.decisions.slots_of_others(name),
-        )  # fmt: skip
+        )
 
     def run(self, looks: int) -> Iterator[int]:
         """The slots that both take after each round."""

@@ -71,8 +71,14 @@ def _offsets(unit: bytes) -> Lines:
 def _marks(size: int) -> Iterator[bytes]:
     for _ in range(size):
         observed = {f"op:{i:06}" + "x" * 30: {"count": 1} for i in range(150_000)}
-        progress = {"runId": RUN, "batchId": 1, "timestamp": "2026-01-01T00:00:00Z", "sources": [],
-                    "durationMs": {"addBatch": 1, "triggerExecution": 2}, "observedMetrics": observed}  # fmt: skip
+        progress = {
+            "runId": RUN,
+            "batchId": 1,
+            "timestamp": "2026-01-01T00:00:00Z",
+            "sources": [],
+            "durationMs": {"addBatch": 1, "triggerExecution": 2},
+            "observedMetrics": observed,
+        }
         yield _line(PROGRESS, progress=progress)
 
 
@@ -87,8 +93,9 @@ def _job(number: int, rdds: int = 100) -> bytes:
     infos = [{"RDD ID": i, "Name": f"{number} " + "x" * 100} for i in range(rdds)]
     stage = {"Stage ID": number, "Stage Name": "s", "RDD Info": infos, "Parent IDs": []}
     known = {"spark.jobGroup.id": RUN, "streaming.sql.batchId": str(number), "spark.sql.execution.id": str(number)}
-    return _line("SparkListenerJobStart", **{"Job ID": number, "Submission Time": 1, "Stage Infos": [stage],
-                                             "Properties": known})  # fmt: skip
+    return _line(
+        "SparkListenerJobStart", **{"Job ID": number, "Submission Time": 1, "Stage Infos": [stage], "Properties": known}
+    )
 
 
 def _batches_that_never_end(size: int) -> Iterator[bytes]:
@@ -106,8 +113,10 @@ def _tasks_of_one_batch(size: int) -> Iterator[bytes]:
     yield _plan(1, 1000)
     yield _job(1)
     did = {"Executor Run Time": 1, "Executor Deserialize Time": 1, "Result Serialization Time": 1, "JVM GC Time": 0}
-    task = _line("SparkListenerTaskEnd", **{"Stage ID": 1, "Task End Reason": {"Reason": "Success"},
-                                            "Task Info": {"Index": 1}, "Task Metrics": did})  # fmt: skip
+    task = _line(
+        "SparkListenerTaskEnd",
+        **{"Stage ID": 1, "Task End Reason": {"Reason": "Success"}, "Task Info": {"Index": 1}, "Task Metrics": did},
+    )
     yield from repeat(task * 1000, size * 60)
 
 

@@ -202,6 +202,12 @@ def test_a_line_of_a_growing_log_that_is_too_long_is_passed_over(
 def test_a_piece_of_a_long_line_ends_with_the_piece(tmp_path: Path) -> None:
     path = tmp_path / "app"
     path.write_bytes(b"x" * 1000 + b"\nlast\n")
-    read = [line for start in (100, 400) for block in blocks(Text(Piece(0, 0, str(path), start, start + 200)),
-            Piece(0, 0, str(path), start, start + 200)) for line in block]  # fmt: skip
+    read = [
+        line
+        for start in (100, 400)
+        for block in blocks(
+            Text(Piece(0, 0, str(path), start, start + 200)), Piece(0, 0, str(path), start, start + 200)
+        )
+        for line in block
+    ]
     assert read == []

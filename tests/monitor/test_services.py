@@ -126,15 +126,17 @@ def test_no_store_is_said() -> None:
     ("data", "line"),
     [
         ({}, "metric: or prometheus is where a latency is read, one of them; give one"),
-        ({"metric": {"measurement": "calls", "field": "s"}, "prometheus": {"url": "http://h", "query": "x"}},
-         "metric: or prometheus is where"),
+        (
+            {"metric": {"measurement": "calls", "field": "s"}, "prometheus": {"url": "http://h", "query": "x"}},
+            "metric: or prometheus is where",
+        ),
         ({"metric": {"measurement": "a b", "field": "s"}}, "metric.measurement: is not a name that every store"),
         ({"metric": {"measurement": "calls"}}, "metric.field: is missing"),
         ({"prometheus": {"url": "prometheus:9090", "query": "x"}}, "prometheus.url: is no address of a server"),
         ({"prometheus": {"url": "http://h", "query": " "}}, "prometheus.query: is empty"),
         ({"metric": {"measurement": "calls", "field": "s"}, "unit": 0}, "unit: must be above zero"),
     ],
-)  # fmt: skip
+)
 def test_settings_that_cannot_be(data: dict[str, Any], line: str) -> None:
     with pytest.raises(InputError) as caught:
         validate(data, Service, place="services.prices")

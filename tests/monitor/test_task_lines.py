@@ -85,11 +85,15 @@ def test_a_damaged_line_is_refused_or_has_its_numbers(line: bytes, data: st.Data
     _check(line, damaged, at)
 
 
-WHOLE = line_of({
-    "Stage ID": 3, "Task End Reason": {"Reason": "Success"}, "Task Info": {"Index": 1, "Accumulables": [
-        {"ID": 1, "Name": "a", "Update": "10"}, {"ID": 2, "Name": "b"}]}, "Task Executor Metrics": {"JVMHeapMemory": 0},
-    "Task Metrics": {"Executor Run Time": 5, "Shuffle Read Metrics": {"Fetch Wait Time": 1}, "Updated Blocks": []},
-})  # fmt: skip
+WHOLE = line_of(
+    {
+        "Stage ID": 3,
+        "Task End Reason": {"Reason": "Success"},
+        "Task Info": {"Index": 1, "Accumulables": [{"ID": 1, "Name": "a", "Update": "10"}, {"ID": 2, "Name": "b"}]},
+        "Task Executor Metrics": {"JVMHeapMemory": 0},
+        "Task Metrics": {"Executor Run Time": 5, "Shuffle Read Metrics": {"Fetch Wait Time": 1}, "Updated Blocks": []},
+    }
+)
 
 
 @pytest.mark.parametrize("byte", [*(bytes([byte]) for byte in b'[]{}",:\\0-e \n\x00\xff'), b""])

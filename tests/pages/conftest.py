@@ -107,9 +107,12 @@ def open_tab(browser: Browser, server: Server) -> Iterator[Opener]:
 
     def opened(width: int = 1280, theme: str = "light", base: str = "", zone: str = "Europe/Berlin") -> Tab:
         context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=theme, timezone_id=zone, locale="en-GB",  # type: ignore[arg-type]
+            viewport={"width": width, "height": 900},
+            color_scheme=theme,
+            timezone_id=zone,
+            locale="en-GB",  # type: ignore[arg-type]
             reduced_motion="reduce",
-        )  # fmt: skip
+        )
         context.set_default_timeout(PATIENCE)
         contexts.append(context)
         tab = Tab(context.new_page(), base or server.base)

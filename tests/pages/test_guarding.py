@@ -76,12 +76,18 @@ def test_where_there_is_nothing_yet_a_page_says_how_to_begin(client: TestClient)
     assert "leaves one" in client.get("/models").text
 
 
-@pytest.mark.parametrize(("address", "status", "said"), [
-    ("/jobs/nobody", 404, "no control loop has kept a job called nobody"),
-    ("/runs/" + "0" * 32, 404, "is not in the store"), ("/runs/x", 422, "does not understand"),
-    ("/models/nobody/1", 404, "there is no model 1"), ("/compare", 422, "choose up to"),
-    ("/runs?cursor=x", 422, "is none that this server gave"), ("/static/../pages.py", 404, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("address", "status", "said"),
+    [
+        ("/jobs/nobody", 404, "no control loop has kept a job called nobody"),
+        ("/runs/" + "0" * 32, 404, "is not in the store"),
+        ("/runs/x", 422, "does not understand"),
+        ("/models/nobody/1", 404, "there is no model 1"),
+        ("/compare", 422, "choose up to"),
+        ("/runs?cursor=x", 422, "is none that this server gave"),
+        ("/static/../pages.py", 404, ""),
+    ],
+)
 def test_what_cannot_be_shown_is_said_on_a_page(client: TestClient, address: str, status: int, said: str) -> None:
     answer = client.get(address)
     assert answer.status_code == status
@@ -90,10 +96,13 @@ def test_what_cannot_be_shown_is_said_on_a_page(client: TestClient, address: str
         assert answer.headers["content-type"].startswith("text/html")
 
 
-@pytest.mark.parametrize(("error", "status", "said"), [
-    (RunStoreError("the store at nowhere does not answer"), 503, "does not answer"),
-    (ZeroDivisionError("of ours"), 500, "the server&#39;s log says why"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (RunStoreError("the store at nowhere does not answer"), 503, "does not answer"),
+        (ZeroDivisionError("of ours"), 500, "the server&#39;s log says why"),
+    ],
+)
 def test_a_store_that_is_away_and_a_mistake_of_ours_are_pages_too(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, said: str
 ) -> None:
@@ -175,8 +184,9 @@ def test_pages_of_other_sites_cannot_act_with_a_browser_that_is_signed_in(secure
         assert secured.post(address, headers={"Origin": "http://evil.example"}).status_code == 403
 
 
-@pytest.mark.parametrize("then", ["//evil.example", "/\\evil.example", "https://evil.example", "javascript:alert(1)",
-                                  "/\n/evil", ""])  # fmt: skip
+@pytest.mark.parametrize(
+    "then", ["//evil.example", "/\\evil.example", "https://evil.example", "javascript:alert(1)", "/\n/evil", ""]
+)
 def test_signing_in_leads_nowhere_else(secured: TestClient, then: str) -> None:
     secured.cookies.clear()
     answer = secured.post("/sign-in", data={"token": TOKEN, "then": then})

@@ -29,10 +29,17 @@ PLOTS_OF_A_RUN = ("history", "latencies", "instances", "choices", "predictions",
 def addresses(server: Server) -> dict[str, str]:
     runs = list(server.seeded.runs.values())
     return {
-        "overview": "/", "job": "/jobs/clicks", "runs": "/runs", "run": f"/runs/{server.run}", "models": "/models",
-        "model": "/models/wordcount/1", "compare": f"/compare?run={runs[0]}&run={runs[1]}", "nowhere": "/jobs/nobody",
-        "sizes": "/sizes", "application": "/sizes/clicks",
-    }  # fmt: skip
+        "overview": "/",
+        "job": "/jobs/clicks",
+        "runs": "/runs",
+        "run": f"/runs/{server.run}",
+        "models": "/models",
+        "model": "/models/wordcount/1",
+        "compare": f"/compare?run={runs[0]}&run={runs[1]}",
+        "nowhere": "/jobs/nobody",
+        "sizes": "/sizes",
+        "application": "/sizes/clicks",
+    }
 
 
 def settle(page: Page) -> None:

@@ -18,8 +18,12 @@ _OF_SCRIPTS = ("/plots/", "/live/", "/static/", "/compare", "/sign-out")
 
 def test_every_page_is_told_and_there() -> None:
     there = {re.sub(r"\{[^}]*\}", "*", route.path) for router in ROUTERS for route in router.routes}  # type: ignore[attr-defined]
-    told = {re.sub(r"[A-Z]{2,}", "*", each) for line in DOC.splitlines() if line.startswith("| `/")
-            for each in re.findall(r"`(/[^`]*)`", line.split("|")[1])}  # fmt: skip
+    told = {
+        re.sub(r"[A-Z]{2,}", "*", each)
+        for line in DOC.splitlines()
+        if line.startswith("| `/")
+        for each in re.findall(r"`(/[^`]*)`", line.split("|")[1])
+    }
     pages = {path for path in there if not path.startswith(_OF_SCRIPTS)}
     assert told | {"/sign-in"} == pages
     assert "`/sign-in`" in DOC

@@ -102,9 +102,14 @@ def test_a_job_that_falls_behind_at_its_floor_is_not_content() -> None:
 
 def test_bounds_that_leave_one_configuration_are_said_when_it_misses_the_target() -> None:
     """It used to say that the stop rule was met."""
-    decision = decide(running(k=6, latency=0.9, p_max=6, operators={
-        "source": {"maximum": 1}, "map": {"maximum": 6}, "sink": {"maximum": 3},
-    }))  # fmt: skip
+    decision = decide(
+        running(
+            k=6,
+            latency=0.9,
+            p_max=6,
+            operators={"source": {"maximum": 1}, "map": {"maximum": 6}, "sink": {"maximum": 3}},
+        )
+    )
     assert not decision.changed
     assert decision.reasons[-1].code == "out-of-reach"
     assert "no other configuration" in decision.reasons[-1].text

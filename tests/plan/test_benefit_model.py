@@ -209,12 +209,41 @@ def test_a_bad_model_is_refused_in_one_line(case: dict[str, Any]) -> None:
 
 
 HOSTILE = st.one_of(
-    st.sampled_from([None, True, False, "", "x", [], {}, [[]], [None], math.nan, math.inf, 1e308, -1e308, 5e-324,
-                     2**62, 10**17, -1, 0, 0.5, 1, 2, 17, [1e9, 1e9], [0, 0], "latency", "score", "pipelined"]),
+    st.sampled_from(
+        [
+            None,
+            True,
+            False,
+            "",
+            "x",
+            [],
+            {},
+            [[]],
+            [None],
+            math.nan,
+            math.inf,
+            1e308,
+            -1e308,
+            5e-324,
+            2**62,
+            10**17,
+            -1,
+            0,
+            0.5,
+            1,
+            2,
+            17,
+            [1e9, 1e9],
+            [0, 0],
+            "latency",
+            "score",
+            "pipelined",
+        ]
+    ),
     st.floats(),
     st.integers(-(10**17), 10**17),
     st.lists(st.floats(-20, 20), max_size=8),
-)  # fmt: skip
+)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -16,9 +16,17 @@ from autotrascale.testing.strategies import boxes
 def test_word_count_has_the_papers_ten_samples_in_its_order() -> None:
     """§III-D: k'_max + i · interval for all operators alike, then one operator at P_max and the others at k'."""
     assert bootstrap_set((3, 4, 12, 10), 40, uniform=6) == [
-        (12, 12, 12, 12), (18, 18, 18, 18), (23, 23, 23, 23), (29, 29, 29, 29), (34, 34, 34, 34), (40, 40, 40, 40),
-        (40, 4, 12, 10), (3, 40, 12, 10), (3, 4, 40, 10), (3, 4, 12, 40),
-    ]  # fmt: skip
+        (12, 12, 12, 12),
+        (18, 18, 18, 18),
+        (23, 23, 23, 23),
+        (29, 29, 29, 29),
+        (34, 34, 34, 34),
+        (40, 40, 40, 40),
+        (40, 4, 12, 10),
+        (3, 40, 12, 10),
+        (3, 4, 40, 10),
+        (3, 4, 12, 40),
+    ]
 
 
 @given(boxes(), st.integers(2, 8))

@@ -35,11 +35,19 @@ def a_window(sizes: Sizes = SIZES, at: float = 0.0, **said: Any) -> ExecutorWind
     busy, gc, cpu = said.pop("busy", 0.75), said.pop("gc_share", 0.05), said.pop("cpu_share", 0.8)
     run = busy * SECONDS * sizes.slots
     usual: dict[str, Any] = {
-        "run_seconds": run, "gc_seconds": gc * run, "fetching_seconds": 0.0, "cpu_seconds": cpu * (1 - gc) * run,
-        "heap_used_mb": 0.9 * sizes.heap_mb, "heap_least_mb": 0.5 * sizes.heap_mb,
-        "heap_touched_mb": 0.93 * sizes.heap_mb, "outside_mb": 0.93 * sizes.beside_mb,
-        "memory_mb": 0.93 * sizes.memory_mb, "rate": 100.0, "done": 100.0, "behind": (100.0, 100.0),
-    }  # fmt: skip
+        "run_seconds": run,
+        "gc_seconds": gc * run,
+        "fetching_seconds": 0.0,
+        "cpu_seconds": cpu * (1 - gc) * run,
+        "heap_used_mb": 0.9 * sizes.heap_mb,
+        "heap_least_mb": 0.5 * sizes.heap_mb,
+        "heap_touched_mb": 0.93 * sizes.heap_mb,
+        "outside_mb": 0.93 * sizes.beside_mb,
+        "memory_mb": 0.93 * sizes.memory_mb,
+        "rate": 100.0,
+        "done": 100.0,
+        "behind": (100.0, 100.0),
+    }
     return ExecutorWindow("orders", SECONDS * at, SECONDS, sizes, batches=2, tasks=10, **{**usual, **said})
 
 
@@ -178,13 +186,26 @@ def windows_of(draw: DrawFn, sizes: Sizes, least: int = 1, most: int = 8) -> lis
     reasons = st.sampled_from(["heap", "memory", "released", "unknown"])
     found = []
     for at in range(draw(st.integers(least, most))):
-        found.append(a_window(
-            sizes, at, busy=draw(share), gc_share=draw(share), cpu_share=draw(share), heap_used_mb=draw(mb),
-            heap_least_mb=draw(mb), heap_touched_mb=draw(mb), outside_mb=draw(mb), memory_mb=draw(mb),
-            python_mb=draw(mb), full_collections=draw(st.integers(0, 3)), rate=draw(st.floats(1.0, 1000.0)),
-            done=draw(st.floats(1.0, 1000.0)), behind=tuple(draw(st.lists(st.floats(0.0, 1e6), max_size=3))),
-            lost=tuple(Lost("1", why) for why in draw(st.lists(reasons, max_size=1))),
-        ))  # fmt: skip
+        found.append(
+            a_window(
+                sizes,
+                at,
+                busy=draw(share),
+                gc_share=draw(share),
+                cpu_share=draw(share),
+                heap_used_mb=draw(mb),
+                heap_least_mb=draw(mb),
+                heap_touched_mb=draw(mb),
+                outside_mb=draw(mb),
+                memory_mb=draw(mb),
+                python_mb=draw(mb),
+                full_collections=draw(st.integers(0, 3)),
+                rate=draw(st.floats(1.0, 1000.0)),
+                done=draw(st.floats(1.0, 1000.0)),
+                behind=tuple(draw(st.lists(st.floats(0.0, 1e6), max_size=3))),
+                lost=tuple(Lost("1", why) for why in draw(st.lists(reasons, max_size=1))),
+            )
+        )
     return found
 
 
@@ -305,11 +326,19 @@ def test_nothing_is_given_back_below_what_was_used(seen: Evidence) -> None:
         assert after.slots * RULES.busy_aim >= (seen.peaks.busy or 0.0) * sizes.slots - 1e-9
 
 
-@given(now=_SIZES, resource=st.sampled_from(RESOURCES), wanted=st.integers(1, 40_000), limits=st.builds(
-    Limits, host_memory_mb=st.none() | st.integers(1000, 32_000), host_cores=st.none() | st.integers(1, 16),
-    most_executors=st.none() | st.integers(1, 30), most_memory_mb=st.none() | st.integers(1000, 200_000),
-    memory_step_mb=st.sampled_from([1, 256, 1024]),
-))  # fmt: skip
+@given(
+    now=_SIZES,
+    resource=st.sampled_from(RESOURCES),
+    wanted=st.integers(1, 40_000),
+    limits=st.builds(
+        Limits,
+        host_memory_mb=st.none() | st.integers(1000, 32_000),
+        host_cores=st.none() | st.integers(1, 16),
+        most_executors=st.none() | st.integers(1, 30),
+        most_memory_mb=st.none() | st.integers(1000, 200_000),
+        memory_step_mb=st.sampled_from([1, 256, 1024]),
+    ),
+)
 def test_what_is_asked_for_can_be_had(now: Sizes, resource: Resource, wanted: int, limits: Limits) -> None:
     assume(wanted != now.of(resource) and limits.allow(now))
     found = fitted(now, resource, wanted, limits)
@@ -342,11 +371,20 @@ def test_a_host_that_is_smaller_than_any_executor_is_refused() -> None:
 @st.composite
 def histories(draw: DrawFn) -> list[tuple[dict[str, Any], int]]:
     """What the application does, window by window, and how long it takes until an action is carried out."""
-    kinds = st.sampled_from([
-        {}, {"gc_share": 0.3}, {"outside": 1.4}, {"grows": 1.4, "busy": 0.97}, {"busy": 0.1, "touched": 0.2},
-        {"touched": 0.2, "outside": 0.3}, {"lost": (Lost("1", "memory"),)}, {"lost": (Lost("1", "heap"),)},
-        {"grows": 1.4, "busy": 0.97, "cpu_share": 0.3}, {"rate": 300.0},
-    ])  # fmt: skip
+    kinds = st.sampled_from(
+        [
+            {},
+            {"gc_share": 0.3},
+            {"outside": 1.4},
+            {"grows": 1.4, "busy": 0.97},
+            {"busy": 0.1, "touched": 0.2},
+            {"touched": 0.2, "outside": 0.3},
+            {"lost": (Lost("1", "memory"),)},
+            {"lost": (Lost("1", "heap"),)},
+            {"grows": 1.4, "busy": 0.97, "cpu_share": 0.3},
+            {"rate": 300.0},
+        ]
+    )
     return draw(st.lists(st.tuples(kinds, st.integers(1, 20)), min_size=1, max_size=8))
 
 
@@ -359,9 +397,14 @@ def lived(history: list[tuple[dict[str, Any], int]], quota: Quota, limits: Limit
             outside, touched = said.pop("outside", 0.93), said.pop("touched", 0.93)
             growth = said.pop("grows", 1.0)
             window = a_window(
-                sizes, at, heap_touched_mb=touched * sizes.heap_mb, outside_mb=outside * sizes.beside_mb,
-                memory_mb=touched * sizes.heap_mb + outside * sizes.beside_mb, behind=(100 * growth**number,), **said,
-            )  # fmt: skip
+                sizes,
+                at,
+                heap_touched_mb=touched * sizes.heap_mb,
+                outside_mb=outside * sizes.beside_mb,
+                memory_mb=touched * sizes.heap_mb + outside * sizes.beside_mb,
+                behind=(100 * growth**number,),
+                **said,
+            )
             before = state
             state, verdict, actions = step(RULES, limits, quota, state, window)
             assert (verdict is None) == (before.in_flight is not None)
@@ -551,9 +594,13 @@ def test_what_is_given_back_is_never_more_in_whole_units(case: tuple[Sizes, list
 
 
 HARM: dict[str, tuple[Resource, ...]] = {
-    "killed": ("beside",), "ended": ("heap",), "collections": ("heap",), "both": MEMORY, "work": MEMORY,
+    "killed": ("beside",),
+    "ended": ("heap",),
+    "collections": ("heap",),
+    "both": MEMORY,
+    "work": MEMORY,
     "start": MEMORY,
-}  # fmt: skip
+}
 
 
 @given(st.floats(0.3, 0.8), st.floats(0.45, 0.8), st.sampled_from(sorted(HARM)))
@@ -563,10 +610,13 @@ def test_what_went_wrong_together_is_taken_back_whole_and_the_rest_goes_alone(
     state, sizes, done = State(), SIZES, list[Action]()
     heap, beside = touched * SIZES.heap_mb, outside * SIZES.beside_mb
     harms: dict[str, dict[str, Any]] = {
-        "killed": {"lost": (Lost("1", "memory"),)}, "ended": {"lost": (Lost("1", "heap"),)},
-        "both": {"lost": (Lost("1", "memory"), Lost("2", "heap"))}, "collections": {"gc_share": 0.3},
-        "work": {"busy": 1.2}, "start": {},
-    }  # fmt: skip
+        "killed": {"lost": (Lost("1", "memory"),)},
+        "ended": {"lost": (Lost("1", "heap"),)},
+        "both": {"lost": (Lost("1", "memory"), Lost("2", "heap"))},
+        "collections": {"gc_share": 0.3},
+        "work": {"busy": 1.2},
+        "start": {},
+    }
     first: Action | None = None
     for at in range(90):
         harmed = harms[harm] if first is not None and sizes == first.after else {}
@@ -597,11 +647,18 @@ def test_what_went_wrong_together_is_taken_back_whole_and_the_rest_goes_alone(
     assert recalled(done).bounds == state.bounds
 
 
-@pytest.mark.parametrize(("cores", "cpu_share", "python", "then"), [
-    (1, 0.8, None, "taken-back"), (1, 0.4, None, "kept"),
-    (1, 0.8, 200.0, "taken-back"), (1, 0.4, 200.0, "kept"),  # with less heap a JVM has more to do, if anybody has
-    (2, 0.8, None, "taken-back"), (2, 0.4, None, "kept"), (2, 0.4, 200.0, "taken-back"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("cores", "cpu_share", "python", "then"),
+    [
+        (1, 0.8, None, "taken-back"),
+        (1, 0.4, None, "kept"),
+        (1, 0.8, 200.0, "taken-back"),
+        (1, 0.4, 200.0, "kept"),  # with less heap a JVM has more to do, if anybody has
+        (2, 0.8, None, "taken-back"),
+        (2, 0.4, None, "kept"),
+        (2, 0.4, 200.0, "taken-back"),
+    ],
+)
 def test_time_that_others_have_the_core_is_no_work(
     cores: int, cpu_share: float, python: float | None, then: str
 ) -> None:
@@ -612,9 +669,15 @@ def test_time_that_others_have_the_core_is_no_work(
     for at in range(12):
         late = at >= 6
         window = a_window(
-            small if late else large, at, busy=0.7 if late else 0.35 / cores, heap_touched_mb=touched, python_mb=python,
-            cpu_share=cpu_share if late else 0.8, outside_mb=930.0, memory_mb=930.0 + touched,
-        )  # fmt: skip
+            small if late else large,
+            at,
+            busy=0.7 if late else 0.35 / cores,
+            heap_touched_mb=touched,
+            python_mb=python,
+            cpu_share=cpu_share if late else 0.8,
+            outside_mb=930.0,
+            memory_mb=930.0 + touched,
+        )
         state, _, actions = step(RULES, Limits(), Quota(), state, window)
         done.extend(actions)
     assert [action.what for action in done[:3]] == ["asked", "seen", then]

@@ -177,9 +177,22 @@ def test_a_model_keeps_what_was_measured_and_older_programs_can_read_the_rest() 
     assert model.samples[1].measured is None
     older = json.loads(model.as_older().to_json())
     assert set(older) == {
-        "kind", "rate", "floor", "p_max", "latency_target", "alpha", "over_allocation", "samples", "theta", "loads",
-        "execution", "overhead", "correlation", "ancestors", "version",
-    }  # fmt: skip
+        "kind",
+        "rate",
+        "floor",
+        "p_max",
+        "latency_target",
+        "alpha",
+        "over_allocation",
+        "samples",
+        "theta",
+        "loads",
+        "execution",
+        "overhead",
+        "correlation",
+        "ancestors",
+        "version",
+    }
     assert all(set(sample) == {"k", "latency", "score", "windows"} for sample in older["samples"])
     assert BenefitModel.from_json(json.dumps(older)).runs[0].latency == 0.9
 

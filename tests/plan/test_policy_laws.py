@@ -86,8 +86,10 @@ def test_drs_gives_batches_the_fewest_instances_that_it_predicts_to_be_enough(
     sized = sized_for(snapshot, target)
     k = tuple(decision.parallelism.values())
     if "latency" not in codes(decision):
-        assert all(own == most or not t or s == 1 for own, most, t, s in
-                   zip(k, sized.upper, sized.known_loads, sized.hot, strict=True))  # fmt: skip
+        assert all(
+            own == most or not t or s == 1
+            for own, most, t, s in zip(k, sized.upper, sized.known_loads, sized.hot, strict=True)
+        )
         return
     for at, own in enumerate(k):
         fewer = (*k[:at], own - 1, *k[at + 1 :])
@@ -278,9 +280,15 @@ def hot(execution: Any, share: float = 0.95, k: int = 4) -> Snapshot:
     )
     source = OperatorMetrics(600.0, 600.0, 1.0, parallelism=1)
     return Snapshot(
-        job="hot", window_seconds=60.0, p_max=16, source_rates={"source": 20.0}, execution=execution,
-        operators={"source": source, "count": count}, overhead_share=0.01, batch_seconds=1.0,
-    )  # fmt: skip
+        job="hot",
+        window_seconds=60.0,
+        p_max=16,
+        source_rates={"source": 20.0},
+        execution=execution,
+        operators={"source": source, "count": count},
+        overhead_share=0.01,
+        batch_seconds=1.0,
+    )
 
 
 @pytest.mark.parametrize("execution", ["pipelined", "shared", "micro-batch"])
@@ -337,9 +345,14 @@ def test_executors_that_wait_for_a_topic_are_spoken_of_by_whoever_sizes(name: st
     """Half of the work is reading, which two partitions let one executor do."""
     for share, told in ((0.5, True), (0.0, False)):
         snapshot = chain(
-            {"executors": 4}, {"executors": 10.0}, 18.0, execution="micro-batch", overhead_share=0.01,
-            batch_seconds=1.0, operators={"executors": {"narrow": Narrow(share, 1.0)}},
-        )  # fmt: skip
+            {"executors": 4},
+            {"executors": 10.0},
+            18.0,
+            execution="micro-batch",
+            overhead_share=0.01,
+            batch_seconds=1.0,
+            operators={"executors": {"narrow": Narrow(share, 1.0)}},
+        )
         decision = create(name, Target(1.0)).decide(snapshot)
         if codes(decision) == {"hold-no-counterpart"}:
             return

@@ -44,8 +44,9 @@ def looks(draw: st.DrawFn) -> list[tuple[Snapshot, bool]]:
         factor = draw(st.sampled_from((1.0, 1.0, 1.02, 2.0)))
         rates = {name: rate * factor for name, rate in first.source_rates.items()}
         backlog = draw(st.sampled_from((0.0, 1e6)))
-        seen.append((replace(first, operators=operators, source_rates=rates, backlog_records=backlog),
-                     draw(st.booleans())))  # fmt: skip
+        seen.append(
+            (replace(first, operators=operators, source_rates=rates, backlog_records=backlog), draw(st.booleans()))
+        )
     return seen
 
 
@@ -62,8 +63,14 @@ def at(snapshot: Snapshot, k: dict[str, int]) -> Snapshot:
 
 def _on(metrics: OperatorMetrics, k: int) -> OperatorMetrics:
     total = metrics.total
-    return replace(metrics, instances=(), parallelism=k, records_in=total.records_in, records_out=total.records_out,
-                   useful_seconds=total.useful_seconds)  # fmt: skip
+    return replace(
+        metrics,
+        instances=(),
+        parallelism=k,
+        records_in=total.records_in,
+        records_out=total.records_out,
+        useful_seconds=total.useful_seconds,
+    )
 
 
 def answers(policy: Policy, seen: Sequence[tuple[Snapshot, bool]], *, travelling: bool) -> list[Decision]:
@@ -97,8 +104,10 @@ def test_no_answer_leaves_the_bounds_or_the_slots(seen: list[tuple[Snapshot, boo
                 for each, k in decision.parallelism.items():
                     assert least[each] <= k <= (snapshot.operators[each].maximum or snapshot.p_max)
             if limit is not None:
-                minima = slots(snapshot.execution, dict.fromkeys(least, max(least.values()))
-                               if snapshot.execution == "shared" else least)  # fmt: skip
+                minima = slots(
+                    snapshot.execution,
+                    dict.fromkeys(least, max(least.values())) if snapshot.execution == "shared" else least,
+                )
                 assert slots(snapshot.execution, decision.parallelism) <= max(limit, minima)
 
 
@@ -163,8 +172,9 @@ def test_a_policy_that_waits_is_asked_again() -> None:
 
 def look(k: int, held: float = 0.0, waiting: float | None = 0.0, rate: float = 60.0) -> Snapshot:
     operators: dict[str, dict[str, Any]] = {
-        "source": {"backpressure": held, "backlog_records": 0.0}, "map": {"backlog_records": waiting}
-    }  # fmt: skip
+        "source": {"backpressure": held, "backlog_records": 0.0},
+        "map": {"backlog_records": waiting},
+    }
     return chain({"source": 2, "map": k}, {}, rate, operators=operators)
 
 
@@ -204,11 +214,17 @@ def test_dhalion_gives_nothing_back_that_it_has_just_asked_for_or_that_records_w
 
 def test_dhalion_takes_a_source_that_records_wait_for_as_the_cause() -> None:
     """Nobody stands before it who could be held up."""
-    behind = chain({"source": 2, "map": 4}, {"source": 10.0}, 60.0, backlog_records=2400.0,
-                   operators={"source": {"backpressure": 0.0}})  # fmt: skip
+    behind = chain(
+        {"source": 2, "map": 4},
+        {"source": 10.0},
+        60.0,
+        backlog_records=2400.0,
+        operators={"source": {"backpressure": 0.0}},
+    )
     assert dhalion().decide(behind).parallelism == {"source": 6, "map": 4}  # it takes in a third
-    held_up = replace(behind, operators={**behind.operators, "source": replace(behind.operators["source"],
-                                                                               backpressure=0.5)})  # fmt: skip
+    held_up = replace(
+        behind, operators={**behind.operators, "source": replace(behind.operators["source"], backpressure=0.5)}
+    )
     assert dhalion().decide(held_up).parallelism == {"source": 2, "map": 8}
     assert dhalion().decide(replace(behind, backlog_records=1.0)).parallelism["source"] == 1
 

@@ -53,10 +53,11 @@ def test_what_is_no_part_of_a_day_is_one_line(text: str) -> None:
 @given(
     st.none()
     | st.builds(action, st.sampled_from(["asked", "relaunched", "seen"]), policy=st.sampled_from(["P6", "back"])),
-    st.none() | st.builds(Between, MINUTES, MINUTES), st.integers(1, 4),
+    st.none() | st.builds(Between, MINUTES, MINUTES),
+    st.integers(1, 4),
     st.lists(st.builds(action, st.sampled_from(["asked", "relaunched", "kept"]), st.floats(0, 3 * DAY)), max_size=8),
     st.builds(Now, st.floats(0, 3 * DAY), MINUTES, st.booleans(), st.booleans()),
-)  # fmt: skip
+)
 def test_one_at_a_time_so_many_a_day_and_only_then(
     order: Action | None, between: Between | None, a_day: int, done: list[Action], now: Now
 ) -> None:
@@ -75,10 +76,12 @@ def test_one_at_a_time_so_many_a_day_and_only_then(
 def test_what_is_set_makes_the_sizes_that_were_asked_for(before: Sizes, after: Sizes, apart: int, master: str) -> None:
     """As Spark and we read them again; memory that has settings of its own is not counted twice."""
     began = {
-        "spark.master": master, "spark.executor.memory": f"{before.heap_mb}m",
+        "spark.master": master,
+        "spark.executor.memory": f"{before.heap_mb}m",
         "spark.executor.cores": str(before.cores),
-        "spark.executor.memoryOverhead": f"{before.beside_mb - apart}m", "spark.executor.pyspark.memory": f"{apart}m",
-    }  # fmt: skip
+        "spark.executor.memoryOverhead": f"{before.beside_mb - apart}m",
+        "spark.executor.pyspark.memory": f"{apart}m",
+    }
     conf = Conf(began)
     assert conf.apart_mb == apart
     changed = relaunch.settings(before, after, master, conf.apart_mb)
@@ -94,10 +97,18 @@ def test_what_is_set_makes_the_sizes_that_were_asked_for(before: Sizes, after: S
 def a_window(sizes: Sizes, at: int, **said: Any) -> ExecutorWindow:
     run = 0.75 * SECONDS * sizes.slots
     usual: dict[str, Any] = {
-        "run_seconds": run, "gc_seconds": 0.05 * run, "fetching_seconds": 0.0, "cpu_seconds": 0.8 * run,
-        "heap_used_mb": 0.9 * sizes.heap_mb, "heap_touched_mb": 500.0, "outside_mb": 0.93 * sizes.beside_mb,
-        "memory_mb": 500.0 + 0.93 * sizes.beside_mb, "rate": 100.0, "done": 100.0, "behind": (100.0, 100.0),
-    }  # fmt: skip
+        "run_seconds": run,
+        "gc_seconds": 0.05 * run,
+        "fetching_seconds": 0.0,
+        "cpu_seconds": 0.8 * run,
+        "heap_used_mb": 0.9 * sizes.heap_mb,
+        "heap_touched_mb": 500.0,
+        "outside_mb": 0.93 * sizes.beside_mb,
+        "memory_mb": 500.0 + 0.93 * sizes.beside_mb,
+        "rate": 100.0,
+        "done": 100.0,
+        "behind": (100.0, 100.0),
+    }
     return ExecutorWindow("orders", SECONDS * at, SECONDS, sizes, batches=2, tasks=10, **{**usual, **said})
 
 
@@ -143,11 +154,25 @@ def test_sizes_with_which_it_did_not_come_up_are_not_tried_again(what: str) -> N
 
 
 @settings(max_examples=40)
-@given(st.lists(st.tuples(
-    st.integers(1, 6),
-    st.sampled_from([{}, {"rate": 10.0, "run_seconds": 1.0}, {"behind": (100.0,)}, {"behind": (1e6,)},
-                     {"lost": (Lost("1", "heap"),)}, {"gc_seconds": 1e3}]),
-), min_size=1, max_size=40))  # fmt: skip
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 6),
+            st.sampled_from(
+                [
+                    {},
+                    {"rate": 10.0, "run_seconds": 1.0},
+                    {"behind": (100.0,)},
+                    {"behind": (1e6,)},
+                    {"lost": (Lost("1", "heap"),)},
+                    {"gc_seconds": 1e3},
+                ]
+            ),
+        ),
+        min_size=1,
+        max_size=40,
+    )
+)
 def test_slots_are_left_to_whoever_lets_executors_come_and_go(history: list[tuple[int, dict[str, Any]]]) -> None:
     """More or fewer of the same size is no change: what is on trial stays there."""
     state, sizes = State(elastic=True), Sizes(2000, 500, 2, 2)

@@ -120,5 +120,8 @@ def test_numbers_of_numpy_are_kept_as_plain_ones() -> None:
     """A model is written as JSON, which knows no float32."""
     benefit = Benefit((np.int64(2),), np.float32(0.5), np.float64(0.25), np.int64(1))  # type: ignore[arg-type]
     assert [type(x) for x in (benefit.floor[0], benefit.latency_target, benefit.alpha, benefit.over_allocation)] == [
-        int, float, float, float,
-    ]  # fmt: skip
+        int,
+        float,
+        float,
+        float,
+    ]

@@ -335,9 +335,16 @@ def test_a_source_of_another_job_is_refused() -> None:
 
 def test_numbers_of_numpy_are_as_good_as_pythons() -> None:
     sized = Sizing.of_loads(np.array(FLOOR), (7, 7), np.array([1.5, 2.5]))
-    one = study(floor=np.array(FLOOR), p_max=np.int64(7), latency_target=np.float32(0.35), alpha=np.float32(0.5),
-                seed=np.int64(1), max_runs=np.int32(9), sizing=sized,
-                settings=SearchSettings(noise=np.float32(0.05)))  # fmt: skip
+    one = study(
+        floor=np.array(FLOOR),
+        p_max=np.int64(7),
+        latency_target=np.float32(0.35),
+        alpha=np.float32(0.5),
+        seed=np.int64(1),
+        max_runs=np.int32(9),
+        sizing=sized,
+        settings=SearchSettings(noise=np.float32(0.05)),
+    )
     one.tell(one.ask(), latency=np.float64(0.5))
     assert BenefitModel.from_json(one.model(np.float32(9)).to_json()).rate == 9.0
 

@@ -49,9 +49,13 @@ class DrawnJob:
         loads = self.loads * rate / RATE
         floor = tuple(math.ceil(load) for load in loads)
         sizing = Sizing.of_loads(
-            floor, [P_MAX] * len(floor), loads.tolist(), rate=rate, execution="pipelined",
+            floor,
+            [P_MAX] * len(floor),
+            loads.tolist(),
+            rate=rate,
+            execution="pipelined",
             demand=(loads / self.service).tolist(),
-        )  # fmt: skip
+        )
         return Study(floor, P_MAX, self.target, seed=3, sizing=sizing, source=source, max_runs=MOST, **options)
 
     def tell(self, study: Study, k: Point, rng: np.random.Generator, rate: float = RATE) -> float:

@@ -21,14 +21,7 @@ from autotrascale.plan.control.autoscaling.plan import PlanningSettings
 from autotrascale.plan.control.autoscaling.prediction import Settings
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.service import cli
-from autotrascale.service.autoscaling import (
-    USUAL,
-    WEIGHED,
-    Autoscale,
-    TraceOf,
-    knobs_for_a_loop,
-    rules_for_a_loop,
-)
+from autotrascale.service.autoscaling import USUAL, WEIGHED, Autoscale, TraceOf, knobs_for_a_loop, rules_for_a_loop
 from autotrascale.service.plots import OF_A_LOOP
 from tests.knowledge.mlflow_stores import CONTENT
 

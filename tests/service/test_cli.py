@@ -27,9 +27,13 @@ def command_line(code: str, *arguments: str, cwd: Path | None = None, **environm
     """What it prints, and the heavy packages that it imported on the way."""
     told = f"import sys\ntry:\n    {code}\nfinally:\n    print(*sys.modules, file=sys.stderr)\n"
     done = subprocess.run(
-        [sys.executable, "-c", told, *arguments], capture_output=True, text=True, check=True, cwd=cwd,
+        [sys.executable, "-c", told, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=cwd,
         env={**os.environ, **environment},
-    )  # fmt: skip
+    )
     return done.stdout, HEAVY & set(done.stderr.split())
 
 

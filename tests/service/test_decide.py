@@ -101,8 +101,10 @@ def test_the_target_that_limits_a_batch_is_said(tmp_path: Path, capsys: pytest.C
     batches = {**WORD_COUNT, "execution": "micro-batch", "overhead_share": 0.1, "batch_seconds": 3.0}
     path = tmp_path / "batches.json"
     path.write_text(json.dumps(batches))
-    for target, said in {"1.2": "with batches of 1.20 s at most: the target on mean latency",
-                         "0.2": "batches as short as the target of 200 ms are out of reach"}.items():  # fmt: skip
+    for target, said in {
+        "1.2": "with batches of 1.20 s at most: the target on mean latency",
+        "0.2": "batches as short as the target of 200 ms are out of reach",
+    }.items():
         assert run("decide", "--policy", "ds2", "--latency-target", target, "--format", "json", str(path)) == 0
         (batch,) = [reason for reason in json.loads(capsys.readouterr().out)["reasons"] if reason["code"] == "batch"]
         assert said in batch["text"]
@@ -252,8 +254,17 @@ def test_ctrl_c_in_a_process_of_its_own(tmp_path: Path) -> None:
     fifo = tmp_path / "never.json"
     os.mkfifo(fifo)
     # A shell that runs the tests in the background has them ignore Ctrl-C, and so all that they start.
-    command = ["env", "--default-signal=INT", sys.executable, "-m", "autotrascale.service.cli", "decide",
-               "--policy", "ds2", str(fifo)]  # fmt: skip
+    command = [
+        "env",
+        "--default-signal=INT",
+        sys.executable,
+        "-m",
+        "autotrascale.service.cli",
+        "decide",
+        "--policy",
+        "ds2",
+        str(fifo),
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         writer = opened_by_its_reader(fifo)
         while process.poll() is None:

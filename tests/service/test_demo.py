@@ -73,8 +73,9 @@ def test_where_there_is_a_spark_it_follows(
     monkeypatch.setattr(preflight, "preflight", lambda _: None)
     assert run("demo") == 0
     assert [(each.engine, each.path.name) for each in asked] == [
-        ("simulator", "wordcount-simulated.yaml"), ("spark", "wordcount.yaml"),
-    ]  # fmt: skip
+        ("simulator", "wordcount-simulated.yaml"),
+        ("spark", "wordcount.yaml"),
+    ]
     spark = asked[1].file.spark
     assert spark is not None
     assert Path(spark.work_dir).is_relative_to(here / demo.FOLDER)

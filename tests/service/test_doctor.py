@@ -205,8 +205,9 @@ def test_a_master_that_does_not_listen(tmp_path: Path) -> None:
 
 def test_too_few_slots_or_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    is_problem(found(spark.slots, case(tmp_path, p_max=8)), "4 slots on 2 cores, and p_max is 8", "local[8]",
-               state="warning")  # fmt: skip
+    is_problem(
+        found(spark.slots, case(tmp_path, p_max=8)), "4 slots on 2 cores, and p_max is 8", "local[8]", state="warning"
+    )
     is_problem(found(spark.slots, case(tmp_path)), "4 slots on 2 cores: right for", "local[2]", state="warning")
     assert found(spark.slots, case(tmp_path, p_max=2, master="local[*]")).seen == "2 slots on 2 cores"
 
@@ -265,8 +266,11 @@ def test_of_a_simulated_job_nothing_of_spark_is_asked(tmp_path: Path) -> None:
 def test_folders_that_cannot_be_written_to(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     blocked = str(tmp_path / "file" / "inside")
-    is_problem(found(machine.work_folder, case(tmp_path, work_dir=blocked)), "cannot be written to: Not a directory",
-               "spark.work_dir")  # fmt: skip
+    is_problem(
+        found(machine.work_folder, case(tmp_path, work_dir=blocked)),
+        "cannot be written to: Not a directory",
+        "spark.work_dir",
+    )
     is_problem(
         found(machine.checkpoint_folder, case(tmp_path, checkpoint_dir=f"file://{blocked}")), "cannot be written"
     )
@@ -464,8 +468,12 @@ def test_claims_of_processes_that_are_gone(own_store: Path) -> None:
     journal.owner.leave()
     for tag, value in claim.owner_tags(replace(Owner.me(), pid=2**22 + 1, started="1")).items():
         store.client.set_tag(journal.run_id, tag, value)
-    is_problem(found(stores.claims, of), f"the process of {journal.run_id} is gone", f"runs resume {journal.run_id}",
-               state="warning")  # fmt: skip
+    is_problem(
+        found(stores.claims, of),
+        f"the process of {journal.run_id} is gone",
+        f"runs resume {journal.run_id}",
+        state="warning",
+    )
 
 
 def test_without_mlflow_or_a_store_there_are_no_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ def test_a_variable_that_cannot_be_is_named(
         ("AUTOTRASCALE_HOST_OF", ""),
         ("AUTOTRASCALES", ""),
     ],
-)  # fmt: skip
+)
 def test_a_variable_that_nothing_reads_is_said_by_every_verb(
     name: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,8 +34,11 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "autotrascale.service.cli", "decide", str(ROOT / "examples" / "snapshot.json")],
-            stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
-        )  # fmt: skip
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+        )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "No space left on device; free some room" in done.stderr

@@ -181,8 +181,14 @@ NAMES = st.text(min_size=1, max_size=12).filter(str.strip) | st.sampled_from(
 NUMBERS = st.floats(1e-3, 1e6)
 
 
-@given(name=NAMES, operators=st.lists(NAMES, min_size=1, max_size=4, unique=True), rate=NUMBERS, target=NUMBERS,
-       p_max=st.integers(1, 1000), path=NAMES)  # fmt: skip
+@given(
+    name=NAMES,
+    operators=st.lists(NAMES, min_size=1, max_size=4, unique=True),
+    rate=NUMBERS,
+    target=NUMBERS,
+    p_max=st.integers(1, 1000),
+    path=NAMES,
+)
 def test_whatever_things_are_called_the_file_says_just_that(
     name: str, operators: list[str], rate: float, target: float, p_max: int, path: str
 ) -> None:

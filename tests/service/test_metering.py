@@ -38,8 +38,15 @@ def real() -> ScriptedEngine:
 
 def snapshot(k: int = 2) -> Snapshot:
     parallelism = {"source": 1, "work": k}
-    return chain(parallelism, {"source": 100.0, "work": 60.0}, 80.0, job="shop", throughput=79.5,
-                 backlog_records=12.0, latency_seconds=Latency(mean=0.2, p95=0.31))  # fmt: skip
+    return chain(
+        parallelism,
+        {"source": 100.0, "work": 60.0},
+        80.0,
+        job="shop",
+        throughput=79.5,
+        backlog_records=12.0,
+        latency_seconds=Latency(mean=0.2, p95=0.31),
+    )
 
 
 def run(*arguments: str) -> int:

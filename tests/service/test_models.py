@@ -125,9 +125,13 @@ def test_a_model_that_does_not_fit_is_refused_when_asked_for(
     bare.write_text(learned(job(name))[0].to_json().replace('"pipelined"', '"micro-batch"'))
     assert run("tune", path, "--warm-start", bare) == 1
     assert "it was measured under micro-batch execution, not pipelined" in capsys.readouterr().err
-    three = job_file(tmp_path, f"{name}-three", operators={"a": {}, "b": {"upstream": ["a"]}, "c": {"upstream": ["b"]}},
-                     source_rates={"a": 10.0},
-                     simulator={"operators": {o: {"service_seconds": 1e-5} for o in "abc"}})  # fmt: skip
+    three = job_file(
+        tmp_path,
+        f"{name}-three",
+        operators={"a": {}, "b": {"upstream": ["a"]}, "c": {"upstream": ["b"]}},
+        source_rates={"a": 10.0},
+        simulator={"operators": {o: {"service_seconds": 1e-5} for o in "abc"}},
+    )
     bare.write_text(learned(job(name))[0].to_json())
     assert run("tune", three, "--warm-start", bare) == 1
     assert "it is of 2 operators, and the job has 3" in capsys.readouterr().err

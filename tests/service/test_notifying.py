@@ -97,8 +97,10 @@ def test_a_webhook_gets_what_is_new_and_nothing_twice(receiver: Receiver) -> Non
     posts = receiver.wait(3)
     told.close()
     assert [(each.body["event"], each.body["over"]) for each in posts] == [
-        ("miss", False), ("rescale", False), ("miss", True),
-    ]  # fmt: skip
+        ("miss", False),
+        ("rescale", False),
+        ("miss", True),
+    ]
     assert posts[0].body["text"] == "words misses its target: latency 1.00 s, target 500 ms"
     assert posts[1].body["text"] == "words rescaled: work 3 → 5"
     assert (posts[1].body["before"], posts[1].body["running"]) == ({"work": 3}, {"work": 5})
@@ -182,10 +184,19 @@ def test_an_address_that_is_away_is_said_without_its_secret_and_again_when_it_is
 # --- what is new ------------------------------------------------------------------------------------------------------
 
 VIEWS = st.builds(
-    View, st.just("words"), st.booleans(), st.just(0.5), st.none() | st.fixed_dictionaries({"work": st.integers(1, 3)}),
-    st.none() | st.floats(0.0, 9.0), st.integers(0, 5), st.sampled_from([True, False, None]), st.floats(0.0, 2000.0),
-    st.just(""), st.booleans(), st.booleans(),
-)  # fmt: skip
+    View,
+    st.just("words"),
+    st.booleans(),
+    st.just(0.5),
+    st.none() | st.fixed_dictionaries({"work": st.integers(1, 3)}),
+    st.none() | st.floats(0.0, 9.0),
+    st.integers(0, 5),
+    st.sampled_from([True, False, None]),
+    st.floats(0.0, 2000.0),
+    st.just(""),
+    st.booleans(),
+    st.booleans(),
+)
 
 
 @given(st.lists(VIEWS, max_size=20))

@@ -85,18 +85,26 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
     ("changes", "says"),
     [
         ({"policy": "magic"}, f"policy: is not known (seen: 'magic'); use one of {', '.join(known())}"),
-        ({"policy": "ds2", "policy_options": {"speed": 3}},
-         "policy ds2: speed: is not an option of this policy; use slots"),
-        ({"policy": "threshold", "policy_options": {"speed": 3}},
-         "policy threshold: speed: is not an option of this policy; use scale_in, scale_out, cap, slots"),
-        ({"policy": "dhalion", "policy_options": {"slots": 0}},
-         "policy dhalion: slots: must be at least 1 (seen: 0); give 1 or more"),
-        ({"policy_options": {"slots": 4}},
-         "policy_options: are for other policies than autrascale (seen: 'slots');"
-         " set alpha and over_allocation under tuning"),
+        (
+            {"policy": "ds2", "policy_options": {"speed": 3}},
+            "policy ds2: speed: is not an option of this policy; use slots",
+        ),
+        (
+            {"policy": "threshold", "policy_options": {"speed": 3}},
+            "policy threshold: speed: is not an option of this policy; use scale_in, scale_out, cap, slots",
+        ),
+        (
+            {"policy": "dhalion", "policy_options": {"slots": 0}},
+            "policy dhalion: slots: must be at least 1 (seen: 0); give 1 or more",
+        ),
+        (
+            {"policy_options": {"slots": 4}},
+            "policy_options: are for other policies than autrascale (seen: 'slots');"
+            " set alpha and over_allocation under tuning",
+        ),
         ({"policy": "drs-true", "policy_options": {"rates": [1]}}, "policy_options.rates"),
     ],
-)  # fmt: skip
+)
 def test_a_policy_that_cannot_be_is_one_line(
     changes: dict[str, Any], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,8 +135,10 @@ def test_an_unknown_policy_of_the_command_line_lists_those_that_are(
 def test_every_policy_decides_the_same_by_its_name_in_the_file_and_on_the_command_line(
     policy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    named, unnamed = (job_file(tmp_path / where, "j", **changes)
-                      for where, changes in (("named", {"policy": policy}), ("unnamed", {})))  # fmt: skip
+    named, unnamed = (
+        job_file(tmp_path / where, "j", **changes)
+        for where, changes in (("named", {"policy": policy}), ("unnamed", {}))
+    )
     for verb, options in (("tune", ("--total-trials", "4")), ("autoscale", ("--for", "600"))):
         usual = ("--store", "none", "--format", "json", *options)
         assert run(verb, named, *usual) in (0, 3)

@@ -39,7 +39,7 @@ def test_no_file_of_ours_is_questioned(path: Path) -> None:
         ({"spark": {"job": "a:b", "window": {"window_seconds": 1e4}}}, "spark.window.window_seconds is 10000 seconds"),
         ({"spark": {"job": "a:b", "patience": {"start": 120_000}}}, "spark.patience.start is 120000 seconds"),
     ],
-)  # fmt: skip
+)
 def test_what_looks_like_another_unit_is_asked_about(tmp_path: Path, changed: dict[str, Any], says: str) -> None:
     (asked,) = of(tmp_path, **changed)
     assert asked.startswith(says)

@@ -89,9 +89,15 @@ def decisions(tmp_path: Path) -> Iterator[Decisions]:
 
 
 def setting(
-    tmp_path: Path, decisions: Decisions, *, section: SizesSection | None = None, master: str = "spark://h:7077",
-    trouble: EngineError | None = None, elastic: bool = False, also: tuple[Action, ...] = (),
-) -> Setting:  # fmt: skip
+    tmp_path: Path,
+    decisions: Decisions,
+    *,
+    section: SizesSection | None = None,
+    master: str = "spark://h:7077",
+    trouble: EngineError | None = None,
+    elastic: bool = False,
+    also: tuple[Action, ...] = (),
+) -> Setting:
     action_log.append(decisions, "orders", [ASKED, *also])
     around = Around(None, decisions, UNMETERED, Format.table, advise=False)
     said, held = list[str](), [""]
@@ -206,8 +212,12 @@ def test_one_that_fails_after_it_was_thought_good_is_taken_back_all_the_same(
     assert not found.turn()
     assert not found.turn()
     assert [(each.number, each.what) for each in action_log.actions(found.decisions, "orders")] == [
-        (1, "asked"), (1, "kept"), (2, "asked"), (1, "taken-back"), (2, "given-up"),
-    ]  # fmt: skip
+        (1, "asked"),
+        (1, "kept"),
+        (2, "asked"),
+        (1, "taken-back"),
+        (2, "given-up"),
+    ]
 
 
 def test_what_one_life_refused_the_next_one_is_asked_again(tmp_path: Path, decisions: Decisions) -> None:

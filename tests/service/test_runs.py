@@ -100,9 +100,14 @@ def test_without_a_store_nothing_is_kept(tmp_path: Path, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize(("how", "code"), [("ctrl-c", 130), ("sigterm", 143)])
 def test_a_run_that_is_stopped_ends_cleanly_and_goes_on(
-    store: Store, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-    how: str, code: int,
-) -> None:  # fmt: skip
+    store: Store,
+    name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+    code: int,
+) -> None:
     path = job_file(tmp_path, name)
     before = signal.getsignal(signal.SIGTERM)
     assert interrupted(monkeypatch, path, 4, how) == code

@@ -87,8 +87,15 @@ def decisions(tmp_path: Path) -> Iterator[Decisions]:
 def kept(decisions: Decisions, *, between: str = "", relaunched: bool = True, ours: Any = None, **job: Any) -> Kept:
     live, said = Job(Topology.chain("source", "count"), {"source": 500.0, "count": 500.0}, name="orders", **job), []
     around = Around(None, decisions, UNMETERED, Format.table, advise=False)
-    sized = SizedJob(live, live if relaunched else None, SizesSection(between=between), {}, around,
-                     ours or (lambda _: None), said.append)  # fmt: skip
+    sized = SizedJob(
+        live,
+        live if relaunched else None,
+        SizesSection(between=between),
+        {},
+        around,
+        ours or (lambda _: None),
+        said.append,
+    )
     sized.start(K)
     live.seen(CONF, gc=200, begin=0)
     return Kept(live, sized, decisions, said)

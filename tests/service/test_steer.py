@@ -136,8 +136,11 @@ def test_a_loop_that_ended_cannot_be_asked_and_one_that_advises_only_to_apply(
 ) -> None:
     session, _ = begun(decisions, name, advise=True)
     assert run("pause", name, "--yes") == 1
-    one_line(capsys, f"is only advised on: nothing is rescaled that could be held back; carry out what is recommended: "
-                     f"autotrascale apply {name}")  # fmt: skip
+    one_line(
+        capsys,
+        f"is only advised on: nothing is rescaled that could be held back; carry out what is recommended: "
+        f"autotrascale apply {name}",
+    )
     assert run("apply", name, "--yes") == 0
     capsys.readouterr()
     session.end(FINISHED)

@@ -280,9 +280,15 @@ def test_a_job_file_that_is_none_is_one_line(tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["--engine", "flink", "job.yaml"], ["--rate", "fast", "job.yaml"], ["--trials", "3", "job.yaml"],
-     ["--format", "xml", "job.yaml"], ["one.yaml", "two.yaml"]],
-)  # fmt: skip
+    [
+        [],
+        ["--engine", "flink", "job.yaml"],
+        ["--rate", "fast", "job.yaml"],
+        ["--trials", "3", "job.yaml"],
+        ["--format", "xml", "job.yaml"],
+        ["one.yaml", "two.yaml"],
+    ],
+)
 def test_bad_usage_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*arguments) == 2
     out, err = capsys.readouterr()

@@ -340,15 +340,24 @@ def which_sources_give_all_that_there_is() -> None:
     rates = session.readStream.format("rate").load().selectExpr("cast(value as string)")
     still = session.range(3).selectExpr("cast(id as string) as value")
     for df, all_of_it in (
-        (texts, True), (rates, True), (texts.union(rates), True), (texts.join(still, "value"), True),
-        (limited, False), (texts.union(limited), False), (numbers(), False),
-    ):  # fmt: skip
+        (texts, True),
+        (rates, True),
+        (texts.union(rates), True),
+        (texts.join(still, "value"), True),
+        (limited, False),
+        (texts.union(limited), False),
+        (numbers(), False),
+    ):
         assert gives_all(df.writeStream) == all_of_it, df.columns
     slow = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).option("minPartitions", 3).load()
     for df, told in (
-        (texts, {}), (limited, {"maxfilespertrigger": "3"}), (slow, {"minpartitions": "3"}), (rates, {}),
-        (texts.union(rates), None), (limited.join(still, "value"), {"maxfilespertrigger": "3"}),
-    ):  # fmt: skip
+        (texts, {}),
+        (limited, {"maxfilespertrigger": "3"}),
+        (slow, {"minpartitions": "3"}),
+        (rates, {}),
+        (texts.union(rates), None),
+        (limited.join(still, "value"), {"maxfilespertrigger": "3"}),
+    ):
         assert source_options(df.writeStream) == told, df.columns
 
 

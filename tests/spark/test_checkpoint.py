@@ -86,11 +86,7 @@ def test_nothing_is_lost_or_doubled_wherever_it_is_cut_off(
 @example(first=2, opened=5, earlier=[(True, 1, 2)], ours=[(1, 1)], last=1)
 @example(first=2, opened=4, earlier=[(True, 2, None), (False, 1, None), (True, 2, None)], ours=[], last=2)
 def test_what_an_earlier_version_left_behind_is_mended(
-    first: int,
-    opened: int,
-    earlier: list[tuple[bool, int, int | None]],
-    ours: list[tuple[int, int | None]],
-    last: int,
+    first: int, opened: int, earlier: list[tuple[bool, int, int | None]], ours: list[tuple[int, int | None]], last: int
 ) -> None:
     """It had Spark skip the batch that was open, moved or not, and started the query on that, several times. What may
     also be a disk that lost files is refused."""

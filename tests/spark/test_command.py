@@ -42,9 +42,11 @@ def test_a_python_of_the_users_keeps_its_options(
 
 
 @given(
-    options=st.sampled_from([(), ("-u",), ("-X", "dev")]), apart=st.booleans(), arguments=WORDS,
+    options=st.sampled_from([(), ("-u",), ("-X", "dev")]),
+    apart=st.booleans(),
+    arguments=WORDS,
     module=st.sampled_from(["app", "jobs.shop", "a._b.c2"]),
-)  # fmt: skip
+)
 def test_a_module_is_run_as_one(options: tuple[str, ...], apart: bool, arguments: list[str], module: str) -> None:
     words = ["-m", module] if apart else [f"-m{module}"]
     command = understood(["python3", *options, *words, *arguments])

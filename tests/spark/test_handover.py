@@ -190,9 +190,7 @@ def test_a_hand_over_is_one_rename_and_the_rest_is_rubbish(tmp_path: Path) -> No
     assert generation.read(tmp_path) == first == Generation(1, Visible(12, 28))
     assert first.next().name == "checkpoint-2"
     generation.remove_others(tmp_path, first)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "checkpoint-1", "checkpoint-old", "other", "generation.json",
-    }  # fmt: skip
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-1", "checkpoint-old", "other", "generation.json"}
 
 
 def checkpoint(folder: Path, batches: int, snapshots: set[int]) -> Path:

@@ -46,9 +46,13 @@ def reading(broker: Broker, folder: Path, **changes: object) -> SparkSettings:
     topic = KafkaTopic(broker.servers, CLICKS, begin="earliest")
     (folder / "results").mkdir()
     return settings(
-        folder, job="from_topic:WrittenDown", options={"results": str(folder / "results"), "seed": 3}, sink="real",
-        sources={"source": SourceSettings(topic)}, **changes,
-    )  # fmt: skip
+        folder,
+        job="from_topic:WrittenDown",
+        options={"results": str(folder / "results"), "seed": 3},
+        sink="real",
+        sources={"source": SourceSettings(topic)},
+        **changes,
+    )
 
 
 def views(events: Sequence[str]) -> Iterator[str]:

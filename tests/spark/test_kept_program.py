@@ -82,9 +82,13 @@ def program(tmp_path: Path) -> Iterator[Program]:
         conf = {**standalone.conf(), **QUIET}
         words = submitted(tmp_path, cluster.url, 10_000, conf)
         running = Program.start(
-            understood(words), tmp_path / "p", apply=True, executors=(1, 3), rescale="overlap",
+            understood(words),
+            tmp_path / "p",
+            apply=True,
+            executors=(1, 3),
+            rescale="overlap",
             environment=environment(),
-        )  # fmt: skip
+        )
         try:
             yield running
         finally:
@@ -115,9 +119,12 @@ def pinned(job: AdoptedJob, executors: int) -> list[Entry]:
     told: list[Entry] = []
     pin = Order(1, "pin", "somebody", 0.0, {OPERATOR: executors})
     loop = Loop(
-        job, Rules(Settings(Target(5.0)), USUAL_KNOBS), initial={OPERATOR: 3},
-        report=lambda _, entry: told.append(entry), orders=lambda number: () if number else (pin,),
-    )  # fmt: skip
+        job,
+        Rules(Settings(Target(5.0)), USUAL_KNOBS),
+        initial={OPERATOR: 3},
+        report=lambda _, entry: told.append(entry),
+        orders=lambda number: () if number else (pin,),
+    )
     loop.turn()
     return told
 
@@ -175,8 +182,13 @@ def test_the_verb_runs_a_program_and_says_what_to_set(tmp_path: Path) -> None:
     verb = [sys.executable, "-m", "autotrascale.service.cli", "run", "--target", "5", "--write-job", str(job_file)]
     done = subprocess.run(
         [*verb, "--store", f"sqlite:///{tmp_path}/mlflow.db", "--metrics", "none", "--", *words],
-        capture_output=True, text=True, cwd=tmp_path, env=environment(), timeout=240, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        timeout=240,
+        check=False,
+    )
     assert done.returncode == 5, done.stderr[-3000:]  # the program's own
     assert "advising on shops (local-" in done.stderr
     assert "its executors stay as they are: master local[2] runs all tasks inside the driver" in done.stderr

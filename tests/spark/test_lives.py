@@ -48,8 +48,9 @@ def started(script: Path, *lives: str, following: Next | None = None) -> Program
     if following is not None:
         (folder / NEXT).write_text(json.dumps(vars(following)))
     program = [sys.executable, str(script), str(folder), str(script.parent / "log"), *lives]
-    child = subprocess.Popen([*keeper, *program], start_new_session=True,
-                             env={**os.environ, "AUTOTRASCALE_PROGRAM": str(folder)})  # fmt: skip
+    child = subprocess.Popen(
+        [*keeper, *program], start_new_session=True, env={**os.environ, "AUTOTRASCALE_PROGRAM": str(folder)}
+    )
     _await(folder / "program.json")
     return Program(folder, Program.find(folder).note, child)
 
@@ -153,8 +154,11 @@ WAITS = "while not (folder / 'go').exists(): time.sleep(0.02)\n"
 def test_a_keeper_that_is_killed_has_another_one_take_its_place(script: Path, when: str, *, killed: bool) -> None:
     """Wherever it is killed there is one life afterwards, with the settings that were asked for."""
     last = "os.kill(os.getpid(), 9)" if killed else "sys.exit(0)"
-    first = {"before it leaves": f"{WAITS}leave(); {last}", "while it leaves": f"leave()\n{WAITS}{last}",
-             "after it has left": f"leave(); (folder / 'left').touch(); {last}"}[when]  # fmt: skip
+    first = {
+        "before it leaves": f"{WAITS}leave(); {last}",
+        "while it leaves": f"leave()\n{WAITS}{last}",
+        "after it has left": f"leave(); (folder / 'left').touch(); {last}",
+    }[when]
     program = started(script, first, f"arrive(); {LONG}", following=SMALL)
     if when == "after it has left":
         os.kill(program.note.keeper, signal.SIGSTOP)
@@ -196,8 +200,11 @@ def test_a_keeper_that_is_killed_between_two_lives_has_the_next_one_started_once
         time.sleep(0.02)
     os.kill(note.keeper, signal.SIGSTOP)
     os.kill(note.program, signal.SIGKILL)
-    (program.folder / "life.json").write_text(json.dumps({"number": 2, "action": 3, "settings": {"size": "small"},
-                                                          "former": {}, "within": 30.0, "trial": 30.0}))  # fmt: skip
+    (program.folder / "life.json").write_text(
+        json.dumps(
+            {"number": 2, "action": 3, "settings": {"size": "small"}, "former": {}, "within": 30.0, "trial": 30.0}
+        )
+    )
     kill_keeper(program)
     assert program.ensure_kept()
     _await(program.folder / ARRIVED)
@@ -244,8 +251,13 @@ def test_one_that_is_killed_on_its_way_back_comes_back_all_the_same(
 def test_batches_of_a_life_are_not_the_next_ones(script: Path) -> None:
     """One that is relaunched again is not taken for one that is up."""
     again = "(folder / 'next.json').write_text(json.dumps({'action': 4, 'settings': {}, 'within': 30., 'trial': 30.}))"
-    program = started(script, "leave()", f"arrive(); {again}; leave()", "sys.exit((folder / 'arrived.json').exists())",
-                      following=SMALL)  # fmt: skip
+    program = started(
+        script,
+        "leave()",
+        f"arrive(); {again}; leave()",
+        "sys.exit((folder / 'arrived.json').exists())",
+        following=SMALL,
+    )
     assert program.wait(SECONDS) == 0
 
 

@@ -56,9 +56,15 @@ def live(tmp_path: Path) -> Iterator[LiveSpark]:
     job = LiveSpark(settings, {"source": 100.0}, tmp_path / "home")
     watch = Watched([batch(number) for number in range(6)])
     connection: Any = SimpleNamespace(
-        watch=watch, topology=CHAIN, ready=SimpleNamespace(job="shop", slots=8), poll=lambda: None, lost=lambda: False,
-        last_commit_ms=lambda: watch.batches[-1].committed_ms, close=lambda: None, kill=lambda: None,
-    )  # fmt: skip
+        watch=watch,
+        topology=CHAIN,
+        ready=SimpleNamespace(job="shop", slots=8),
+        poll=lambda: None,
+        lost=lambda: False,
+        last_commit_ms=lambda: watch.batches[-1].committed_ms,
+        close=lambda: None,
+        kill=lambda: None,
+    )
     query: Any = SimpleNamespace(
         running=True, parallelism=ASKED, rates={"source": 100.0}, generated=(), window_from_ms=0.0
     )

@@ -226,8 +226,10 @@ def _await(sign: Path) -> None:
 
 def test_a_program_that_attached_us_is_found_by_its_folder(tmp_path: Path) -> None:
     script = tmp_path / "notebook.py"
-    script.write_text(f"import sys, time, autotrascale\nautotrascale.attach({str(tmp_path / 'p')!r})\n"
-                      f"open({str(tmp_path / 'up')!r}, 'w').close()\ntime.sleep(600)\n")  # fmt: skip
+    script.write_text(
+        f"import sys, time, autotrascale\nautotrascale.attach({str(tmp_path / 'p')!r})\n"
+        f"open({str(tmp_path / 'up')!r}, 'w').close()\ntime.sleep(600)\n"
+    )
     with subprocess.Popen([sys.executable, str(script)]) as process:
         try:
             _await(tmp_path / "up")

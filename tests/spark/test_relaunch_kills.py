@@ -42,8 +42,15 @@ def test_a_program_whose_keeper_is_killed_between_two_lives_has_one_life_afterwa
 def test_a_job_of_ours_whose_controller_is_killed_goes_on_with_the_sizes_that_were_written(tmp_path: Path) -> None:
     with standalone(tmp_path / "cluster", cores=2, memory="1500m") as cluster:
         of_one = {**conf(2, "512m"), "spark.cores.max": "2"}
-        fire = FireOnOurs("two-states", tmp_path / "job", random.Random(3), cluster.url, of_one,
-                          executors=cluster.executors, sized=True)  # fmt: skip
+        fire = FireOnOurs(
+            "two-states",
+            tmp_path / "job",
+            random.Random(3),
+            cluster.url,
+            of_one,
+            executors=cluster.executors,
+            sized=True,
+        )
         try:
             assert fire.up().running is not None
             outcome = fire.relaunched_under_fire(KillOfOurs("two-states", "settings written", "controller"))

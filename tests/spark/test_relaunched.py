@@ -51,16 +51,23 @@ def test_it_goes_on_with_other_sizes_and_comes_back_from_those_with_which_it_can
     script.write_text(textwrap.dedent(SCRIPT))
     with standalone.standalone(tmp_path / "cluster", cores=1, memory="1500m") as cluster:
         settings = {
-            **standalone.conf(1, "512m"), "spark.cores.max": "1", "spark.ui.enabled": "false", "spark.log.level": "OFF",
-            "spark.driver.memory": "600m", "spark.driver.extraJavaOptions": standalone.JAVA,
-        }  # fmt: skip
+            **standalone.conf(1, "512m"),
+            "spark.cores.max": "1",
+            "spark.ui.enabled": "false",
+            "spark.log.level": "OFF",
+            "spark.driver.memory": "600m",
+            "spark.driver.extraJavaOptions": standalone.JAVA,
+        }
         words = [str(Path(sys.executable).with_name("spark-submit")), "--master", cluster.url]
         for name, value in settings.items():
             words += ["--conf", f"{name}={value}"]
         program = Program.start(
-            understood([*words, str(script), str(tmp_path / "checkpoint"), str(seen)]), tmp_path / "p", apply=True,
-            environment={**os.environ, "PYSPARK_PYTHON": sys.executable}, measured=True,
-        )  # fmt: skip
+            understood([*words, str(script), str(tmp_path / "checkpoint"), str(seen)]),
+            tmp_path / "p",
+            apply=True,
+            environment={**os.environ, "PYSPARK_PYTHON": sys.executable},
+            measured=True,
+        )
         try:
             _await(lambda: _rows(seen) > 10, program)
             assert _heap(cluster) == "512M"

@@ -46,10 +46,15 @@ class Records:
 @contextmanager
 def opened(folder: Path, cluster: standalone.Cluster, **conf: str) -> Iterator[SizedSpark]:
     settings = SparkSettings(
-        job="benchmarks.kills.jobs:TwoStates", options={"folder": str(folder)}, master=cluster.url,
-        python_path=(str(Path(__file__).parents[2]),), driver_memory="700m", prime_batches=1, patience=PATIENCE,
+        job="benchmarks.kills.jobs:TwoStates",
+        options={"folder": str(folder)},
+        master=cluster.url,
+        python_path=(str(Path(__file__).parents[2]),),
+        driver_memory="700m",
+        prime_batches=1,
+        patience=PATIENCE,
         conf={"spark.driver.extraJavaOptions": standalone.JAVA, **standalone.conf(1, "512m"), **conf},
-    )  # fmt: skip
+    )
     with SizedSpark("counts", settings, {"source": 1.0}, folder / "home") as live:
         yield live
 

@@ -89,8 +89,13 @@ def test_the_bill_of_a_program_is_one_sentence(bill: ProgramBill, words: str) ->
     assert bill.as_data()["summary"] == words
 
 
-@given(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9), min_size=2), st.integers(1, 9), st.floats(1, 1e6),
-       st.floats(0, 1), st.one_of(st.none(), st.floats(0, 9)))  # fmt: skip
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9), min_size=2),
+    st.integers(1, 9),
+    st.floats(1, 1e6),
+    st.floats(0, 1),
+    st.one_of(st.none(), st.floats(0, 9)),
+)
 def test_what_a_program_pays_and_saves_is_what_its_most_executors_cost(
     needed: dict[str, int], most: int, seconds: float, share: float, price: float | None
 ) -> None:

@@ -41,12 +41,19 @@ def participations(draw: st.DrawFn, at: int = 0) -> Participation:
     cases += [WhatIf(change, "count", draw(st.floats(0, 1))) for change in ("one-more", "even")]  # type: ignore[arg-type]
     cases.append(WhatIf("unlimited", ALL, draw(st.floats(0, 1))))
     return Participation(
-        "app", "words", 1_795_000_000_000 + 10_000 * at, 10.0, waiting, draw(st.floats(0, 1)),
+        "app",
+        "words",
+        1_795_000_000_000 + 10_000 * at,
+        10.0,
+        waiting,
+        draw(st.floats(0, 1)),
         kinds=ordered(Part(name, value, 10 * value) for name, value in share.items()),
-        timelines=ordered(timelines), operators=ordered(operators), instances=ordered(instances),
+        timelines=ordered(timelines),
+        operators=ordered(operators),
+        instances=ordered(instances),
         exchanges=(Part("driver", draw(st.floats(0, 0.2)), 0.1, "executor 0 slot 0"),),
         what_ifs=tuple(sorted(cases, key=lambda case: case.at_best)),
-    )  # fmt: skip
+    )
 
 
 @given(participations())
@@ -61,8 +68,11 @@ def test_a_line_for_each_thing_and_the_first_says_what_latency_is_made_of(one: P
         assert len([line for line in lines if line.startswith("More parallelism ")]) == 1
 
 
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=4, unique=True).flatmap(
-    lambda times: st.tuples(*(participations(at) for at in sorted(times)))))  # fmt: skip
+@given(
+    st.lists(st.integers(0, 30), min_size=1, max_size=4, unique=True).flatmap(
+        lambda times: st.tuples(*(participations(at) for at in sorted(times)))
+    )
+)
 @settings(max_examples=20, deadline=None)
 def test_plots_and_points_and_json_of_any_windows(windows: tuple[Participation, ...]) -> None:
     for plot in plots.of(windows):
@@ -87,14 +97,19 @@ def test_words_for_every_kind() -> None:
 
 def known() -> Participation:
     return Participation(
-        "app", "words", 0, 10.0, waiting=0.5, uncovered=0.0,
+        "app",
+        "words",
+        0,
+        10.0,
+        waiting=0.5,
+        uncovered=0.0,
         kinds=(Part(WAITING, 0.5, 0.0), Part("commit", 0.3, 3.0), Part("processing", 0.2, 8.0)),
         timelines=(Part("driver", 0.3, 3.0), Part("executor 1 slot 0", 0.2, 4.0), Part("executor 2 slot 0", 0.0, 4.0)),
         operators=(Part("count", 0.2, 8.0, instances=2),),
         instances=(Part("count", 0.2, 4.0, instance=0), Part("count", 0.0, 4.0, instance=1)),
         exchanges=(),
         what_ifs=(WhatIf("free", "commit", 0.4), WhatIf("unlimited", ALL, 0.6), WhatIf("one-more", "count", 0.87)),
-    )  # fmt: skip
+    )
 
 
 def test_a_query_bound_by_its_commits() -> None:
@@ -116,8 +131,10 @@ def test_a_notebook_shows_the_same() -> None:
     assert "<script" not in html
     assert all(escape(line) in html for line in explanation(one))
     assert [row[:3] for row in rows(one)][:3] == [
-        ("kind", "the commit log", "60.0%"), ("kind", "processing", "40.0%"), ("operator", "count", "40.0%")
-    ]  # fmt: skip
+        ("kind", "the commit log", "60.0%"),
+        ("kind", "processing", "40.0%"),
+        ("operator", "count", "40.0%"),
+    ]
 
 
 def test_a_query_that_only_waited_and_one_without_work_for_operators() -> None:

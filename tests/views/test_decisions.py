@@ -11,14 +11,21 @@ from autotrascale.plan.sizing.executors import ExecutorSize
 from autotrascale.views.decisions import accuracy, bill, clock, clock_seconds, code, holds, row, summary, telling
 
 ENTRY: dict[str, Any] = {
-    "number": 7, "at": 11_670.0, "action": "rescale", "rate": 4523.0, "latency_seconds": 0.775, "backlog_records": 0.0,
-    "running": {"source": 1, "work": 7}, "wanted": {"source": 1, "work": 11},
+    "number": 7,
+    "at": 11_670.0,
+    "action": "rescale",
+    "rate": 4523.0,
+    "latency_seconds": 0.775,
+    "backlog_records": 0.0,
+    "running": {"source": 1, "work": 7},
+    "wanted": {"source": 1, "work": 11},
     "reasons": [
         {"code": "rate-up", "text": "needs 4,800/s"},
         {"code": "demand", "text": "work: …", "operator": "work"},
     ],
-    "predicted": None, "judged": None,
-}  # fmt: skip
+    "predicted": None,
+    "judged": None,
+}
 
 
 def test_a_line_has_time_rate_latency_change_and_why() -> None:
@@ -43,10 +50,14 @@ def test_a_line_is_new_when_the_kind_of_decision_is() -> None:
 def test_advice_that_stands_is_told_once_and_what_was_asked_for_always() -> None:
     kinds: list[dict[str, Any]] = [
         {"action": "stay", "reasons": [{"code": "ordered", "text": "alice asked: pause"}]},
-        {"action": "stay"}, {"action": "would-rescale"}, {"action": "stay"}, {"action": "would-rescale"},
-        {"action": "would-rescale", "wanted": {"source": 1, "work": 12}}, {"action": "rescale"},
+        {"action": "stay"},
+        {"action": "would-rescale"},
+        {"action": "stay"},
+        {"action": "would-rescale"},
         {"action": "would-rescale", "wanted": {"source": 1, "work": 12}},
-    ]  # fmt: skip
+        {"action": "rescale"},
+        {"action": "would-rescale", "wanted": {"source": 1, "work": 12}},
+    ]
     entries = [{**ENTRY, **kind, "number": number} for number, kind in enumerate(kinds)]
     assert [each["number"] for each in telling(entries, 20)] == [0, 2, 5, 6, 7]
     assert [each["number"] for each in telling(entries, 2)] == [0, 6, 7]

@@ -20,8 +20,9 @@ JOB = Job("scripted", CHAIN, 8, {"source": 150.0}, Target(0.28))
 
 def engine() -> ScriptedEngine:
     """The floor is (2, 4), where a record takes 308 ms."""
-    return ScriptedEngine(CHAIN, {"source": 100.0, "work": 40.0}, lambda k: 0.05 + 0.9 / k["source"] / k["work"] ** 0.4,
-                          p_max=8)  # fmt: skip
+    return ScriptedEngine(
+        CHAIN, {"source": 100.0, "work": 40.0}, lambda k: 0.05 + 0.9 / k["source"] / k["work"] ** 0.4, p_max=8
+    )
 
 
 @cache
@@ -90,8 +91,9 @@ def test_one_fewer_is_what_was_measured_where_it_was_run() -> None:
 
 def test_one_fewer_that_held_and_is_not_trusted_says_how_often_and_how_likely() -> None:
     readings = iter([0.48, 0.49, 0.499, 0.499])
-    ran = ScriptedEngine(CHAIN, {"source": 100.0, "work": 40.0}, lambda k: next(readings) if k["work"] == 4 else 0.3,
-                         p_max=8)  # fmt: skip
+    ran = ScriptedEngine(
+        CHAIN, {"source": 100.0, "work": 40.0}, lambda k: next(readings) if k["work"] == 4 else 0.3, p_max=8
+    )
     ended = tune(replace(JOB, target=Target(0.5)), ran)
     best = {**ended.best.parallelism, "work": 5, "source": 2}
     said = why(replace(ended, best=replace(ended.best, parallelism=best)))[1].text

@@ -22,13 +22,27 @@ MORE = {"source": 2, "count": 6}
 
 
 def entry(**changed: Any) -> dict[str, Any]:
-    return {"rate": 1000.0, "latency_seconds": 0.1, "action": "stay", "hold": False, "running": RUNNING,
-            "wanted": RUNNING, "reasons": [{"code": "in-band", "text": "it fits"}], **changed}  # fmt: skip
+    return {
+        "rate": 1000.0,
+        "latency_seconds": 0.1,
+        "action": "stay",
+        "hold": False,
+        "running": RUNNING,
+        "wanted": RUNNING,
+        "reasons": [{"code": "in-band", "text": "it fits"}],
+        **changed,
+    }
 
 
 def loop(state: State | None = None, **changed: Any) -> Loop:
-    usual: dict[str, Any] = {"lives": True, "ended": None, "advises": False, "simulated": False,
-                             "last": entry(), "measured": entry()}  # fmt: skip
+    usual: dict[str, Any] = {
+        "lives": True,
+        "ended": None,
+        "advises": False,
+        "simulated": False,
+        "last": entry(),
+        "measured": entry(),
+    }
     return Loop("words", Target(0.2), state or State(observed=RUNNING, planned=RUNNING), **{**usual, **changed})
 
 
@@ -37,23 +51,38 @@ entries = st.none() | st.builds(
     entry, rate=st.none() | st.floats(0, 1e9), latency_seconds=st.none() | st.floats(1e-6, 1e4), hold=st.booleans()
 )
 totals = st.builds(
-    Totals, seconds=st.floats(0, 1e7), within=st.floats(0, 1e7), unknown=st.floats(0, 1e7),
-    instance_seconds=st.floats(0, 1e9), most_instances=st.integers(0, 1000), held_in_a_row=st.integers(0, 3),
-)  # fmt: skip
+    Totals,
+    seconds=st.floats(0, 1e7),
+    within=st.floats(0, 1e7),
+    unknown=st.floats(0, 1e7),
+    instance_seconds=st.floats(0, 1e9),
+    most_instances=st.integers(0, 1000),
+    held_in_a_row=st.integers(0, 3),
+)
 orders = st.lists(st.sampled_from(["pause", "resume", "pin", "apply"]), max_size=4).map(
     lambda asked: Orders().taking_all(
         Order(n, what, "somebody", 0.0, {"count": 3} if what == "pin" else {}) for n, what in enumerate(asked, 1)
     )
 )
 states = st.builds(
-    State, manager=st.builds(manager.State, requested=vectors), observed=vectors, planned=vectors, down=st.booleans(),
-    totals=totals, orders=orders,
-)  # fmt: skip
+    State,
+    manager=st.builds(manager.State, requested=vectors),
+    observed=vectors,
+    planned=vectors,
+    down=st.booleans(),
+    totals=totals,
+    orders=orders,
+)
 loops = st.builds(
-    loop, states, lives=st.booleans(), ended=st.sampled_from([None, "finished", "interrupted"]), advises=st.booleans(),
+    loop,
+    states,
+    lives=st.booleans(),
+    ended=st.sampled_from([None, "finished", "interrupted"]),
+    advises=st.booleans(),
     executor=st.none() | st.builds(ExecutorSize, st.integers(1, 8), st.just("4g"), st.none() | st.floats(0, 9)),
-    last=entries, measured=entries,
-)  # fmt: skip
+    last=entries,
+    measured=entries,
+)
 
 
 @given(loops)
@@ -83,12 +112,18 @@ def test_what_people_asked_for_is_what_a_line_says_first(given_: Loop) -> None:
         assert told.next.startswith("what it recommends is carried out" if orders.applying else "nothing is rescaled")
 
 
-@pytest.mark.parametrize(("changed", "state", "tone"), [
-    ({}, "kept", "good"), ({"measured": entry(latency_seconds=0.3)}, "kept", "bad"),
-    ({"measured": None}, "kept", "good"),
-    ({"advises": True}, "only advising", "good"), ({"lives": False, "ended": "finished"}, "finished", "quiet"),
-    ({"lives": False}, "killed", "bad"), ({"lives": False, "ended": "interrupted"}, "interrupted", "bad"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changed", "state", "tone"),
+    [
+        ({}, "kept", "good"),
+        ({"measured": entry(latency_seconds=0.3)}, "kept", "bad"),
+        ({"measured": None}, "kept", "good"),
+        ({"advises": True}, "only advising", "good"),
+        ({"lives": False, "ended": "finished"}, "finished", "quiet"),
+        ({"lives": False}, "killed", "bad"),
+        ({"lives": False, "ended": "interrupted"}, "interrupted", "bad"),
+    ],
+)
 def test_states_and_their_tones(changed: dict[str, Any], state: str, tone: str) -> None:
     told = line(loop(**changed))
     assert (told.state, told.tone) == (state, tone)

@@ -63,9 +63,11 @@ class Whole(HTMLParser):
 def outcome(name: str = "work") -> Outcome:
     chain = Topology.chain("source", name)
     engine = ScriptedEngine(
-        topology=chain, capacity={"source": 100.0, name: 40.0}, p_max=8,
+        topology=chain,
+        capacity={"source": 100.0, name: 40.0},
+        p_max=8,
         latency=lambda k: 0.05 + 0.9 / k["source"] / k[name] ** 0.4,
-    )  # fmt: skip
+    )
     return tune(Job("scripted", chain, 8, {"source": 150.0}, Target(0.5)), engine, Tuning(total_trials=4))
 
 
@@ -120,9 +122,7 @@ def test_whatever_a_decision_says_is_said_and_not_run(
 
 
 @given(
-    values=st.lists(st.none() | st.floats(1e-9, 1e9), max_size=60),
-    limit=st.none() | st.floats(1e-9, 1e9),
-    words=TEXTS,
+    values=st.lists(st.none() | st.floats(1e-9, 1e9), max_size=60), limit=st.none() | st.floats(1e-9, 1e9), words=TEXTS
 )
 def test_a_chart_holds_every_point_within_its_edges(
     values: list[float | None], limit: float | None, words: str

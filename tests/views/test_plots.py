@@ -40,11 +40,17 @@ def entries(draw: st.DrawFn, number: int) -> dict[str, Any]:
     running = draw(st.none() | vectors)
     actions = ("stay", "rescale", "rescaled", "failed", "start", "would-rescale")
     return {
-        "number": number, "at": 60.0 * number, "action": draw(st.sampled_from(actions)), "hold": False,
-        "rate": draw(st.none() | amounts), "latency_seconds": draw(st.none() | st.floats(0.001, 100.0)),
-        "backlog_records": draw(st.none() | amounts), "running": running,
-        "wanted": None if running is None else draw(vectors), "reasons": [{"code": "so", "text": "because"}],
-    }  # fmt: skip
+        "number": number,
+        "at": 60.0 * number,
+        "action": draw(st.sampled_from(actions)),
+        "hold": False,
+        "rate": draw(st.none() | amounts),
+        "latency_seconds": draw(st.none() | st.floats(0.001, 100.0)),
+        "backlog_records": draw(st.none() | amounts),
+        "running": running,
+        "wanted": None if running is None else draw(vectors),
+        "reasons": [{"code": "so", "text": "because"}],
+    }
 
 
 @st.composite
@@ -141,8 +147,14 @@ def test_every_evaluation_is_drawn_or_the_plot_says_why_not(ran: tuple[Evaluatio
 
 
 @settings(max_examples=20)  # each is a model of its own for each run
-@given(st.lists(st.tuples(st.tuples(st.integers(2, 24), st.integers(4, 24)), st.none() | st.floats(0.01, 5.0)),
-                min_size=1, max_size=6, unique_by=lambda each: each[0]))  # fmt: skip
+@given(
+    st.lists(
+        st.tuples(st.tuples(st.integers(2, 24), st.integers(4, 24)), st.none() | st.floats(0.01, 5.0)),
+        min_size=1,
+        max_size=6,
+        unique_by=lambda each: each[0],
+    )
+)
 def test_slices_are_what_the_model_says(runs: list[tuple[tuple[int, int], float | None]]) -> None:
     study = Study((2, 4), 24, 0.2)
     for k, latency in runs:
@@ -235,8 +247,13 @@ def test_a_plot_with_values_missing_is_a_mistake() -> None:
 def test_a_figure_is_plain_data_with_as_many_values_as_places(
     looks: list[Seen], ran: tuple[Evaluation, ...], simulated: bool
 ) -> None:
-    drawn = [*plots(Kept(Target(0.2), simulated), looks), *run_plots.plots(Searched(JOB, ran)),
-             predictions([(0.1, 0.01, 0.12)]), predictions([]), batch.of(snapshot(), simulated=False)]  # fmt: skip
+    drawn = [
+        *plots(Kept(Target(0.2), simulated), looks),
+        *run_plots.plots(Searched(JOB, ran)),
+        predictions([(0.1, 0.01, 0.12)]),
+        predictions([]),
+        batch.of(snapshot(), simulated=False),
+    ]
     for plot in drawn:
         made = json.loads(json.dumps(figure(plot), allow_nan=False))
         for trace in made["data"]:

@@ -22,9 +22,12 @@ def test_one_line_says_all_of_it() -> None:
 
 @pytest.mark.parametrize(
     ("meets", "trusted", "text"),
-    [(False, False, "misses the target"), (True, False, "within the target, not yet trusted"),
-     (True, True, "meets the target")],
-)  # fmt: skip
+    [
+        (False, False, "misses the target"),
+        (True, False, "within the target, not yet trusted"),
+        (True, True, "meets the target"),
+    ],
+)
 def test_the_best_so_far_says_whether_it_meets(meets: bool, trusted: bool, text: str) -> None:
     assert f"[best so far 250 ms, {text}]" in after(replace(PROGRESS, best_meets=meets, best_trusted=trusted))
 

@@ -32,10 +32,12 @@ def starved(*shortages: Shortage | None) -> Outcome:
         (STOLEN, "other machines on the same host took 40% of the cores' time (1 core)"),
         (Shortage(4, crowded=0.95), "something had no core for 95% of the time (4 cores)"),
         (Shortage(4, waiting=0.0, crowded=0.95, swapped_mb=12.3), "12 MB a second were swapped (4 cores)"),
-        (Shortage(1, waiting=0.5, swapped_mb=3.0), "tasks had no core for 50% of their time, 3 MB a second were swapped"
-         " (1 core)"),
+        (
+            Shortage(1, waiting=0.5, swapped_mb=3.0),
+            "tasks had no core for 50% of their time, 3 MB a second were swapped (1 core)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_was_short(shortage: Shortage, says: str) -> None:
     assert short_of(shortage).replace(" and ", ", ") == says
 

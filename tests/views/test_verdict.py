@@ -73,18 +73,33 @@ def test_more_than_the_over_allocation_allows_is_said() -> None:
 @pytest.mark.parametrize(
     ("rate", "target", "trials", "says"),
     [
-        (5000.0, 0.5, 20, "no trial held the rate, the nearest carried 320 records/s (6.4%) with source 8, work 8;"
-                          " P_max everywhere would not carry it. About 320 records/s can be carried: ask for that"
-                          " (--rate), or raise p_max. More instances than they may have are needed by source (its work"
-                          " keeps 50.0 busy), work (its work keeps 125.0 busy)."),
-        (150.0, 0.5, 1, "no trial held the rate, the nearest carried 40 records/s (26.7%) with source 1, work 1; the"
-                        " trials of the budget are used up. Nothing has held the rate yet: give it more trials"
-                        " (--total-trials)."),
-        (150.0, 1e-3, 8, "times the target, with source 8, work 8; the trials of the budget are used up. Source, work"
-                         " have all that P_max allows: raise p_max, if there is more."),
+        (
+            5000.0,
+            0.5,
+            20,
+            "no trial held the rate, the nearest carried 320 records/s (6.4%) with source 8, work 8;"
+            " P_max everywhere would not carry it. About 320 records/s can be carried: ask for that"
+            " (--rate), or raise p_max. More instances than they may have are needed by source (its work"
+            " keeps 50.0 busy), work (its work keeps 125.0 busy).",
+        ),
+        (
+            150.0,
+            0.5,
+            1,
+            "no trial held the rate, the nearest carried 40 records/s (26.7%) with source 1, work 1; the"
+            " trials of the budget are used up. Nothing has held the rate yet: give it more trials"
+            " (--total-trials).",
+        ),
+        (
+            150.0,
+            1e-3,
+            8,
+            "times the target, with source 8, work 8; the trials of the budget are used up. Source, work"
+            " have all that P_max allows: raise p_max, if there is more.",
+        ),
         (150.0, 0.2, 3, "over the target, with source"),
     ],
-)  # fmt: skip
+)
 def test_a_miss_names_the_nearest_and_what_to_try(rate: float, target: float, trials: int, says: str) -> None:
     ended = tune(Job("scripted", CHAIN, 8, {"source": rate}, Target(target)), engine(), Tuning(total_trials=trials))
     text = summary(ended)
@@ -112,10 +127,13 @@ def test_what_a_batch_costs_beside_its_records_is_the_reason_where_it_is() -> No
     sizing = outcome().sizing
     assert sizing is not None
     batches = replace(
-        outcome(), met_target=False, stop_reason="target-out-of-reach", fixed_seconds=0.9,
+        outcome(),
+        met_target=False,
+        stop_reason="target-out-of-reach",
+        fixed_seconds=0.9,
         best=replace(outcome().best, latency_seconds=1.6),
         sizing=replace(sizing, execution="micro-batch", load=(0.0, 0.0)),
-    )  # fmt: skip
+    )
     text = summary(batches)
     assert "took 1.60 s, 3.2 times the target, with source " in text
     assert "A batch costs 900 ms before any record, so no parallelism up to P_max gets below 1.35 s" in text

@@ -56,11 +56,7 @@ class Archive:
     def write(self, table: DataFrame, folder: str) -> None:
         """Snapshots, operators and instances as Parquet in `folder`, by job and day. Days that are written again are
         replaced, others stay: an archive may be measured day by day."""
-        parts = {
-            "snapshots": table,
-            "operators": snapshots.operators(table),
-            "instances": snapshots.instances(table),
-        }
+        parts = {"snapshots": table, "operators": snapshots.operators(table), "instances": snapshots.instances(table)}
         for name, part in parts.items():
             in_few_files = part.hint("rebalance", "job", "day")
             writer = in_few_files.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")

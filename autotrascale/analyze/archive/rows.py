@@ -41,13 +41,7 @@ from autotrascale.monitor.eventlog.events import (
 
 Row = tuple[Any, ...]
 
-COMPLETED: Columns = {
-    "log": "int",
-    "stage": "int",
-    "tasks": "int",
-    "submitted_ms": "bigint",
-    "completed_ms": "bigint",
-}
+COMPLETED: Columns = {"log": "int", "stage": "int", "tasks": "int", "submitted_ms": "bigint", "completed_ms": "bigint"}
 JOBS: Columns = {
     "log": "int",
     "job": "int",

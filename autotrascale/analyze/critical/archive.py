@@ -74,8 +74,12 @@ def analysed(spark: SparkSession, folder: str, seconds: float) -> DataFrame:
 def _check_windows(query: str, groups: Sequence[Group], seconds: float) -> None:
     spans = (max(group.ends for group in groups) - min(group.begins for group in groups)) / TICKS / 1000
     if spans / seconds > MOST_WINDOWS:
-        raise InputError("--window", f"cuts the {spans:,.0f} s of {query} into more than {MOST_WINDOWS:,} windows",
-                         seen=f"{seconds:g}", remedy="give longer ones, or a part of the logs")  # fmt: skip
+        raise InputError(
+            "--window",
+            f"cuts the {spans:,.0f} s of {query} into more than {MOST_WINDOWS:,} windows",
+            seen=f"{seconds:g}",
+            remedy="give longer ones, or a part of the logs",
+        )
 
 
 def groups_below(folder: str) -> dict[tuple[str, str], list[Group]]:

@@ -38,9 +38,15 @@ _OPEN_BATCHES = 1000
 _OBJECT = 200
 _LONGEST_TEXT = 500
 SETTINGS = (
-    "spark.master", "spark.app.name", "spark.task.cpus", "spark.sql.shuffle.partitions", "spark.cores.max",
-    "spark.executor.instances", "spark.executor.cores", "spark.dynamicAllocation.enabled",
-)  # fmt: skip
+    "spark.master",
+    "spark.app.name",
+    "spark.task.cpus",
+    "spark.sql.shuffle.partitions",
+    "spark.cores.max",
+    "spark.executor.instances",
+    "spark.executor.cores",
+    "spark.dynamicAllocation.enabled",
+)
 """What is kept of what an application was started with."""
 _Batch = tuple[str, int]  # the query's run, the batch's number
 

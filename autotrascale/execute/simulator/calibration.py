@@ -131,8 +131,12 @@ class _Seen:
         snapshots = [_snapshot(trial) for trial in trials if usable(trial)]
         stable = np.array([trial.verdict is Verdict.STABLE for trial in trials if usable(trial)])
         if stable.sum() < LEAST_TRIALS:
-            raise InputError("trials", "hold too few stable ones to calibrate on", seen=int(stable.sum()),
-                             remedy=f"measure {LEAST_TRIALS} or more, better a dozen, unlike each other")  # fmt: skip
+            raise InputError(
+                "trials",
+                "hold too few stable ones to calibrate on",
+                seen=int(stable.sum()),
+                remedy=f"measure {LEAST_TRIALS} or more, better a dozen, unlike each other",
+            )
         topology = snapshots[0].topology
         if any(snapshot.topology != topology for snapshot in snapshots):
             raise InputError("trials", "are of different jobs", remedy="give those of one job")
@@ -195,9 +199,7 @@ def _first_step(seen: _Seen) -> Floats:
     per_record = seen.useful / seen.records
     service, growth = np.empty(len(seen.topology)), np.empty(len(seen.topology))
     for i in range(len(seen.topology)):
-        design = np.column_stack([
-            np.ones(len(seen.k)), seen.k[:, i], seen.batches * seen.k[:, i] / seen.records[:, i],
-        ])  # fmt: skip
+        design = np.column_stack([np.ones(len(seen.k)), seen.k[:, i], seen.batches * seen.k[:, i] / seen.records[:, i]])
         (service[i], growth[i], _), _ = nnls(design / per_record[:, [i]], np.ones(len(seen.k)))
     loads = np.concatenate([service, growth])
     fixed = seen.batch * np.maximum(1 - seen.busy_design @ loads, 0.0)
@@ -213,11 +215,13 @@ def _second_step(seen: _Seen, start: Floats) -> Floats:
 
     def residuals(theta: Floats) -> Floats:
         log_error, spare = _log_errors(seen, theta), 1 - seen.busy_design @ theta[3:]
-        return np.concatenate([
-            log_error[seen.stable] / _BATCH_NOISE,
-            np.maximum(spare[~seen.stable], 0.0) / _HINGE,
-            (theta - start) / spread,
-        ])  # fmt: skip
+        return np.concatenate(
+            [
+                log_error[seen.stable] / _BATCH_NOISE,
+                np.maximum(spare[~seen.stable], 0.0) / _HINGE,
+                (theta - start) / spread,
+            ]
+        )
 
     fitted = least_squares(
         residuals, np.maximum(start, 1e-3 * spread), bounds=(0.0, np.inf), x_scale=spread, loss="soft_l1"
@@ -229,11 +233,13 @@ def _trust(start: Floats, operators: int) -> Floats:
     """How far each number may move for one standard deviation. What came out as zero is given the scale of its kin."""
     fixed, service, growth = start[:3], start[3 : 3 + operators], start[3 + operators :]
     kin = np.array([fixed.sum(), fixed.sum() / 20, fixed.sum() / 20])
-    return np.concatenate([
-        _TRUST_FIXED * np.maximum(fixed, 0.2 * kin),
-        _TRUST_USEFUL * np.maximum(service + growth, _LITTLE),
-        np.maximum(0.5 * growth, 0.02 * np.maximum(service + growth, _LITTLE)),
-    ])  # fmt: skip
+    return np.concatenate(
+        [
+            _TRUST_FIXED * np.maximum(fixed, 0.2 * kin),
+            _TRUST_USEFUL * np.maximum(service + growth, _LITTLE),
+            np.maximum(0.5 * growth, 0.02 * np.maximum(service + growth, _LITTLE)),
+        ]
+    )
 
 
 def _log_errors(seen: _Seen, theta: Floats) -> Floats:

@@ -114,13 +114,29 @@ class SimulatedSizes:
             self.touched = 0.0
         batch = (waited + came) / 10
         return ExecutorWindow(
-            application="simulated", began=began, seconds=seconds, sizes=sizes, batches=10, tasks=10 * sizes.slots,
-            run_seconds=run, gc_seconds=run * share, fetching_seconds=0.0,
-            cpu_seconds=run * (1 - share) * job.computing, young_collections=round(100 * share), full_collections=0,
-            spilled_mb=0.0, heap_used_mb=max(self.touched, live), heap_least_mb=live, heap_touched_mb=self.touched,
-            memory_mb=min(sizes.memory_mb, self.touched + outside), outside_mb=outside, rate=rate, done=done / seconds,
-            behind=tuple(batch + self.waiting * k / 9 for k in range(10)), lost=lost,
-        )  # fmt: skip
+            application="simulated",
+            began=began,
+            seconds=seconds,
+            sizes=sizes,
+            batches=10,
+            tasks=10 * sizes.slots,
+            run_seconds=run,
+            gc_seconds=run * share,
+            fetching_seconds=0.0,
+            cpu_seconds=run * (1 - share) * job.computing,
+            young_collections=round(100 * share),
+            full_collections=0,
+            spilled_mb=0.0,
+            heap_used_mb=max(self.touched, live),
+            heap_least_mb=live,
+            heap_touched_mb=self.touched,
+            memory_mb=min(sizes.memory_mb, self.touched + outside),
+            outside_mb=outside,
+            rate=rate,
+            done=done / seconds,
+            behind=tuple(batch + self.waiting * k / 9 for k in range(10)),
+            lost=lost,
+        )
 
     def _lost(self, live: float, outside: float) -> tuple[Lost, ...]:
         if self.sizes.heap_mb < 1.02 * live:

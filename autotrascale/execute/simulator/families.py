@@ -105,10 +105,7 @@ def _micro_batch(rng: Rng) -> Drawn:
     topology, rates, loads = _chain(rng, int(rng.integers(3, 6)), (0.2, 4.0))
     stateful = int(rng.integers(1, len(loads)))
     extras = [
-        {
-            "coherency": rng.uniform(0.0, 0.01),
-            "commit_seconds": rng.uniform(0.005, 0.03) if i == stateful else 0.0,
-        }
+        {"coherency": rng.uniform(0.0, 0.01), "commit_seconds": rng.uniform(0.005, 0.03) if i == stateful else 0.0}
         for i in range(len(loads))
     ]
     batch = MicroBatch(

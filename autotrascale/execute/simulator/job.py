@@ -166,9 +166,7 @@ class SimulatedJob:
         for name in self.operators:
             if name not in topology.operators:
                 raise InputError(
-                    f"simulator.operators.{name}",
-                    "is not in the topology",
-                    remedy=f"use one of {', '.join(topology)}",
+                    f"simulator.operators.{name}", "is not in the topology", remedy=f"use one of {', '.join(topology)}"
                 )
         for name in topology.sources:
             if self.operators[name].selectivity != 1:

@@ -34,9 +34,18 @@ class SimulatedLive:
     simulated = True
 
     def __init__(
-        self, job: SimulatedJob, topology: Topology, source_rates: Mapping[str, float], schedule: Schedule, *,
-        p_max: int, seed: int = 0, name: str = "simulated", home: Path | None = None, witness: Witness | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        job: SimulatedJob,
+        topology: Topology,
+        source_rates: Mapping[str, float],
+        schedule: Schedule,
+        *,
+        p_max: int,
+        seed: int = 0,
+        name: str = "simulated",
+        home: Path | None = None,
+        witness: Witness | None = None,
+    ) -> None:
         """`schedule` gives the rate of all sources together, `source_rates` their mix."""
         self.name, self.topology, self.p_max = name, topology, p_max
         self._job, self._mix, self._schedule, self._seed = job, dict(source_rates), schedule, seed
@@ -128,9 +137,7 @@ class SimulatedLive:
         self._unseen = 0.0
 
     def _fluid_job(self, k: tuple[int, ...]) -> FluidJob:
-        return FluidJob(
-            self._job, self.topology, self._mix, k, p_max=self.p_max, seed=self._seed, name=self.name
-        )  # fmt: skip
+        return FluidJob(self._job, self.topology, self._mix, k, p_max=self.p_max, seed=self._seed, name=self.name)
 
     def _vector(self, parallelism: Parallelism) -> tuple[int, ...]:
         check_parallelism(self.topology, parallelism, self.p_max)
@@ -141,8 +148,11 @@ class SimulatedLive:
     def _keep(self) -> None:
         if self._home is None or self._fluid is None:
             return
-        left = {"time": self._fluid.time, "backlog": self._fluid.backlog,
-                "parallelism": self.topology.named(self._fluid.parallelism)}  # fmt: skip
+        left = {
+            "time": self._fluid.time,
+            "backlog": self._fluid.backlog,
+            "parallelism": self.topology.named(self._fluid.parallelism),
+        }
         self._home.mkdir(parents=True, exist_ok=True)
         write_whole(self._home / _FILE, json.dumps(left))
 

@@ -139,9 +139,15 @@ def _attempt(family: str, recipe: Recipe, number: int, operators: int | None, rn
 
 
 def aimed(
-    family: str, number: int, job: SimulatedJob, topology: Topology, rates: dict[str, float], p_max: int, aim: Aim,
+    family: str,
+    number: int,
+    job: SimulatedJob,
+    topology: Topology,
+    rates: dict[str, float],
+    p_max: int,
+    aim: Aim,
     disturbance: Disturbance = UNDISTURBED,
-) -> Problem | None:  # fmt: skip
+) -> Problem | None:
     """A problem of this job; None where its floor is too high, or where nothing has to be searched above it."""
     floor = sustaining_floor(job, topology, rates, p_max)
     if floor is None or max(floor) > HIGHEST_FLOOR * p_max:

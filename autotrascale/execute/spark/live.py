@@ -137,8 +137,15 @@ class LiveSpark:
         self._write_note(query)
         running = self._running(query, connection)
         change = self.change
-        return Rescaled(time.time(), True, running, change.downtime_seconds, change.phases, how=change.how,
-                        both_seconds=change.both_seconds)  # fmt: skip
+        return Rescaled(
+            time.time(),
+            True,
+            running,
+            change.downtime_seconds,
+            change.phases,
+            how=change.how,
+            both_seconds=change.both_seconds,
+        )
 
     def wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -298,8 +305,12 @@ class LiveSpark:
             return None
         note = reading.read_file(path, Note)
         if (note.job, note.operators) != (self.name, tuple(self.topology)):
-            raise InputError(str(self._home), "holds another job", seen=f"{note.job}: {', '.join(note.operators)}",
-                             remedy="give this one a folder of its own")  # fmt: skip
+            raise InputError(
+                str(self._home),
+                "holds another job",
+                seen=f"{note.job}: {', '.join(note.operators)}",
+                remedy="give this one a folder of its own",
+            )
         return note
 
 

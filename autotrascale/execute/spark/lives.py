@@ -79,8 +79,16 @@ class Lives:
 
     def begin(self, following: Next) -> None:
         life = self.life
-        self._write(Life(life.number + 1, following.settings, following.action, former=life.settings,
-                         within=following.within, trial=following.trial))  # fmt: skip
+        self._write(
+            Life(
+                life.number + 1,
+                following.settings,
+                following.action,
+                former=life.settings,
+                within=following.within,
+                trial=following.trial,
+            )
+        )
 
     def left(self, at: float) -> None:
         self._write(replace(self.life, left_at=at))

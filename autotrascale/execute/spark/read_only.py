@@ -35,17 +35,25 @@ class ReadOnlySparkJob:
     simulated = False
 
     def __init__(
-        self, name: str, topology: Topology, p_max: int, log: Path, clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep, *, measured: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        topology: Topology,
+        p_max: int,
+        log: Path,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+        *,
+        measured: bool = False,
+    ) -> None:
         """`log` is an application's `eventlog_v2_…` folder, or a folder of such, of which the newest is taken.
         `measured`: what its executors use is kept, for whoever asks."""
         self.use = ExecutorUse()
         self.name, self.topology, self.p_max = name, topology, p_max
         folder = application_folder(log, "--event-log")
         application = folder.name.removeprefix(_PREFIX)
-        self._stream = FactStream(Follower(folder.parent, application, consume=False, latest=True),
-                                  also=self.use.take if measured else None)  # fmt: skip
+        self._stream = FactStream(
+            Follower(folder.parent, application, consume=False, latest=True), also=self.use.take if measured else None
+        )
         self._measurer = Measurer(name, topology, p_max)
         self._clock, self._sleep = clock, sleep
         self._run = ""
@@ -122,10 +130,18 @@ def application_folder(log: Path, place: str) -> Path:
         return log
     found = [path for path in log.glob(f"{_PREFIX}*") if path.is_dir()] if log.is_dir() else []
     if not found:
-        raise InputError(place, f"has no {_PREFIX}… folder", seen=str(log),
-                         remedy="name the job's spark.eventLog.dir; the log must be enabled and rolling")  # fmt: skip
+        raise InputError(
+            place,
+            f"has no {_PREFIX}… folder",
+            seen=str(log),
+            remedy="name the job's spark.eventLog.dir; the log must be enabled and rolling",
+        )
     newest = max(found, key=lambda path: path.stat().st_mtime)
     if compressed := next((path for path in newest.glob("events_*") if path.suffix), None):
-        raise InputError(place, "is compressed, so it cannot be followed while it is written",
-                         seen=compressed.name, remedy="set spark.eventLog.compress to false")  # fmt: skip
+        raise InputError(
+            place,
+            "is compressed, so it cannot be followed while it is written",
+            seen=compressed.name,
+            remedy="set spark.eventLog.compress to false",
+        )
     return newest

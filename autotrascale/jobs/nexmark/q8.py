@@ -33,11 +33,7 @@ class Q8:
 
     name: ClassVar[str] = "nexmark-q8"
     topology: ClassVar[Topology] = Topology(
-        {
-            "persons": Operator(),
-            "auctions": Operator(),
-            "match": Operator(("persons", "auctions"), stateful=True),
-        }
+        {"persons": Operator(), "auctions": Operator(), "match": Operator(("persons", "auctions"), stateful=True)}
     )
 
     def __post_init__(self) -> None:

@@ -41,8 +41,11 @@ def state_from_json(text: str) -> tuple[State, str]:
         return validate(data, State, place="state"), ""
     readings = _readings(data)
     running = data.get("good") or data.get("observed")
-    state = State(memory=Memory(readings=readings), number=int(data.get("number", 0)),
-                  observed=running if isinstance(running, dict) else None)  # fmt: skip
+    state = State(
+        memory=Memory(readings=readings),
+        number=int(data.get("number", 0)),
+        observed=running if isinstance(running, dict) else None,
+    )
     known = f"from the readings of {len(readings.cells)} rates" if readings.cells else "with nothing known"
     return state, f"its state was written by another version of this program (format {version}): begun anew {known}"
 
@@ -61,10 +64,13 @@ def event_from_json(text: str) -> Event:
 
 def rules_to_json(rules: Rules) -> str:
     policy = None if rules.policy is None else rules.policy.name
-    return _text({
-        **_plain(replace(rules, models=(), policy=None)),
-        "models": [model.to_json() for model in rules.models], "policy": policy,
-    })  # fmt: skip
+    return _text(
+        {
+            **_plain(replace(rules, models=(), policy=None)),
+            "models": [model.to_json() for model in rules.models],
+            "policy": policy,
+        }
+    )
 
 
 def rules_from_json(text: str) -> Rules:
@@ -74,9 +80,18 @@ def rules_from_json(text: str) -> Rules:
     options = recorded.policy_options
     policy = None if recorded.policy is None else create(recorded.policy, recorded.settings.target, options)
     return Rules(
-        recorded.settings, recorded.knobs, recorded.planning, recorded.rescales_per_day, recorded.stale_seconds,
-        recorded.advise, models, policy, options, recorded.topology, recorded.p_max,
-    )  # fmt: skip
+        recorded.settings,
+        recorded.knobs,
+        recorded.planning,
+        recorded.rescales_per_day,
+        recorded.stale_seconds,
+        recorded.advise,
+        models,
+        policy,
+        options,
+        recorded.topology,
+        recorded.p_max,
+    )
 
 
 @dataclass(frozen=True)

@@ -74,8 +74,17 @@ class Opening:
     ) -> Opening:
         target, operators = job.target, job.topology.operators
         bounds = {name: (each.minimum, min(each.maximum or job.p_max, job.p_max)) for name, each in operators.items()}
-        return cls(job.name, engine, simulated, job.topology.fingerprint, target.latency_seconds, target.statistic,
-                   advise, executor, bounds)  # fmt: skip
+        return cls(
+            job.name,
+            engine,
+            simulated,
+            job.topology.fingerprint,
+            target.latency_seconds,
+            target.statistic,
+            advise,
+            executor,
+            bounds,
+        )
 
 
 @dataclass(frozen=True)
@@ -112,8 +121,9 @@ class Decisions(DecisionsFile):
         with self.changing() as connection:  # what is read here stands until the session is ours
             last = next((past for past in self.sessions(opening.job) if past.opening.advise == opening.advise), None)
             if last is not None and last.lives and not held:
-                raise InputError(f"job {opening.job}", f"is being autoscaled by {last.owner}",
-                                 remedy="stop that one first")  # fmt: skip
+                raise InputError(
+                    f"job {opening.job}", f"is being autoscaled by {last.owner}", remedy="stop that one first"
+                )
             owner = Owner.me()
             over = anew and last is not None and last.ended == FINISHED
             asked = orders.standing(self, opening.job, advises=opening.advise)
@@ -127,9 +137,16 @@ class Decisions(DecisionsFile):
                 "INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?, NULL) "
                 "ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, written = excluded.written, ended = NULL, "
                 "opening = excluded.opening",
-                (session.id, opening.job, self.clock(), self.clock(), _owner_text(owner),
-                 json.dumps(asdict(opening)), state_to_json(session.state)),
-            )  # fmt: skip
+                (
+                    session.id,
+                    opening.job,
+                    self.clock(),
+                    self.clock(),
+                    _owner_text(owner),
+                    json.dumps(asdict(opening)),
+                    state_to_json(session.state),
+                ),
+            )
         owner.take()
         return session
 
@@ -144,9 +161,11 @@ class Decisions(DecisionsFile):
         """The last session of each job's loop, of those that act and those that advise; by name."""
         columns = "id, opening, begun, written, owner, ended, state"
         of_job = "" if job is None else "WHERE job = ?"
-        query = (f"SELECT {columns} FROM (SELECT job, id, opening, max(begun) AS begun, written, owner, ended, state "
-                 f"FROM session {of_job} GROUP BY job, json_extract(opening, '$.advise')) "
-                 f"{'' if ended else 'WHERE ended IS NULL'} ORDER BY job")  # fmt: skip
+        query = (
+            f"SELECT {columns} FROM (SELECT job, id, opening, max(begun) AS begun, written, owner, ended, state "
+            f"FROM session {of_job} GROUP BY job, json_extract(opening, '$.advise')) "
+            f"{'' if ended else 'WHERE ended IS NULL'} ORDER BY job"
+        )
         return [_past(row) for row in self.read(query, () if job is None else (job,))]
 
     def jobs(self) -> list[str]:
@@ -177,13 +196,17 @@ class Decisions(DecisionsFile):
     def checkpoints(self, session: str) -> list[Checkpoint]:
         """Where steps can be made again from, in order."""
         rows = self.read("SELECT number, rules, state FROM checkpoint WHERE session = ? ORDER BY number", (session,))
-        return [Checkpoint(number, rules_from_json(inflated(rules)), state_from_json(inflated(state))[0])
-                for number, rules, state in rows]  # fmt: skip
+        return [
+            Checkpoint(number, rules_from_json(inflated(rules)), state_from_json(inflated(state))[0])
+            for number, rules, state in rows
+        ]
 
     def looks(self, session: str, after: int, upto: int | None = None) -> Iterator[tuple[int, Event, dict[str, Any]]]:
         """Number, what happened, and the entry that was written of it."""
-        query = ("SELECT number, sample, body, entry FROM look JOIN decision USING (session, number) "
-                 "WHERE session = ? AND number > ? AND number <= ? ORDER BY number")  # fmt: skip
+        query = (
+            "SELECT number, sample, body, entry FROM look JOIN decision USING (session, number) "
+            "WHERE session = ? AND number > ? AND number <= ? ORDER BY number"
+        )
         samples: dict[int, bytes] = {}
         for number, sample, body, entry in self.read(query, (session, after, 2**62 if upto is None else upto)):
             text = inflated(body, samples.get(sample, b""))
@@ -205,9 +228,16 @@ class Session:
     """One loop's journal. `state` is where it goes on from; `unrecorded` are rows that are not on the disk yet."""
 
     def __init__(
-        self, decisions: Decisions, id: str, owner: Owner, state: State, keep_looks_days: float = KEEP_LOOKS_DAYS,
-        renewed: str = "", *, of: Opening,
-    ) -> None:  # fmt: skip
+        self,
+        decisions: Decisions,
+        id: str,
+        owner: Owner,
+        state: State,
+        keep_looks_days: float = KEEP_LOOKS_DAYS,
+        renewed: str = "",
+        *,
+        of: Opening,
+    ) -> None:
         self.decisions, self.id, self.owner, self.state, self.of = decisions, id, owner, state, of
         self.keep_looks_days, self.renewed = keep_looks_days, renewed
         self.unrecorded: list[_Rows] = []
@@ -295,9 +325,11 @@ class Session:
     def _forget(self, connection: sqlite3.Connection) -> None:
         """Looks of whole parts that ended before the days for which looks are kept."""
         before = self.decisions.clock() - self.keep_looks_days * DAY
-        with closing(connection.execute(
-            "SELECT max(number) FROM checkpoint WHERE session = ? AND written <= ?", (self.id, before)
-        )) as cursor:  # fmt: skip
+        with closing(
+            connection.execute(
+                "SELECT max(number) FROM checkpoint WHERE session = ? AND written <= ?", (self.id, before)
+            )
+        ) as cursor:
             (number,) = cursor.fetchone()
         if number is not None:
             connection.execute("DELETE FROM look WHERE session = ? AND number <= ?", (self.id, number))
@@ -323,5 +355,13 @@ def _past(row: tuple[Any, ...]) -> Past:
         read, renewed = state_from_json(state)
     except (InputError, ValueError) as error:  # what was measured is in the library, the rest is relearnt
         read, renewed = State(), f"its state cannot be read, so it is begun anew: {error}"
-    return Past(id, validate(json.loads(opening), Opening, place="opening"), begun, written,
-                Owner.read(json.loads(owner)), ended, read, renewed)  # fmt: skip
+    return Past(
+        id,
+        validate(json.loads(opening), Opening, place="opening"),
+        begun,
+        written,
+        Owner.read(json.loads(owner)),
+        ended,
+        read,
+        renewed,
+    )

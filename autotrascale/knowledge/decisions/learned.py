@@ -77,11 +77,13 @@ class Learned:
         if found:
             return self._go_on(found[0])
         run_tags = {
-            tags.KIND: tags.AUTOSCALING, tags.JOB: self.job.name, tags.SESSION: self.session,
+            tags.KIND: tags.AUTOSCALING,
+            tags.JOB: self.job.name,
+            tags.SESSION: self.session,
             tags.SIMULATED: str(self.simulated).lower(),
             NOTE: f"What the control loop of {self.job.name} learned in its session {self.session}."
             f" What it decided: autotrascale explain {self.session}",
-        }  # fmt: skip
+        }
         run = store.call(
             store.client.create_run, experiment, tags=run_tags, run_name=f"autoscaling, session {self.session}"
         )

@@ -22,9 +22,16 @@ _ROW = "number, what, asked_by, asked_at, parallelism"
 
 
 def ask(
-    file: DecisionsFile, job: str, *, advises: bool, what: What, asked_by: str, at: float,
-    parallelism: Mapping[str, int] | None = None, taken: int = 0,
-) -> Order:  # fmt: skip
+    file: DecisionsFile,
+    job: str,
+    *,
+    advises: bool,
+    what: What,
+    asked_by: str,
+    at: float,
+    parallelism: Mapping[str, int] | None = None,
+    taken: int = 0,
+) -> Order:
     """On the disk when it returns. `taken`: the number of the last one that the loop has taken in."""
     who = "".join(c for c in asked_by if c.isprintable())[:_LONGEST]
     pins = dict(parallelism or {})
@@ -34,20 +41,27 @@ def ask(
         with closing(connection.execute(query, (job, advises, taken))) as cursor:
             (waiting,) = cursor.fetchone()
         if waiting >= MOST_WAITING:
-            raise OrderRefusedError(f"job {job}", f"has {waiting} orders that its loop has not taken in yet",
-                                    remedy="wait for its next look, and see why it is late")  # fmt: skip
-        with closing(connection.execute(
-            "INSERT INTO orders (job, advises, what, asked_by, asked_at, parallelism) VALUES (?, ?, ?, ?, ?, ?)",
-            (job, advises, what, who, at, json.dumps(pins)),
-        )) as cursor:  # fmt: skip
+            raise OrderRefusedError(
+                f"job {job}",
+                f"has {waiting} orders that its loop has not taken in yet",
+                remedy="wait for its next look, and see why it is late",
+            )
+        with closing(
+            connection.execute(
+                "INSERT INTO orders (job, advises, what, asked_by, asked_at, parallelism) VALUES (?, ?, ?, ?, ?, ?)",
+                (job, advises, what, who, at, json.dumps(pins)),
+            )
+        ) as cursor:
             number = int(cursor.lastrowid or 0)
     return Order(number, what, who, at, pins)
 
 
 def after(file: DecisionsFile, job: str, number: int, *, advises: bool) -> tuple[Order, ...]:
     """In the order in which they were asked."""
-    rows = file.read(f"SELECT {_ROW} FROM orders WHERE job = ? AND advises = ? AND number > ? ORDER BY number",
-                     (job, advises, number))  # fmt: skip
+    rows = file.read(
+        f"SELECT {_ROW} FROM orders WHERE job = ? AND advises = ? AND number > ? ORDER BY number",
+        (job, advises, number),
+    )
     return tuple(_order(row) for row in rows)
 
 

@@ -55,23 +55,27 @@ class Measured:
 
 def marks(decisions: Decisions) -> list[Mark]:
     """Of all sessions, the newest first; their states are not read."""
-    rows = decisions.read("SELECT id, job, begun, written, ended, json_extract(opening, '$.advise') FROM session "
-                          "ORDER BY begun DESC", ())  # fmt: skip
+    rows = decisions.read(
+        "SELECT id, job, begun, written, ended, json_extract(opening, '$.advise') FROM session ORDER BY begun DESC", ()
+    )
     return [Mark(id, job, begun, at, ended, bool(advises)) for id, job, begun, at, ended, advises in rows]
 
 
 def entries(decisions: Decisions, session: str, last: int, after: int = 0) -> list[Written]:
     """In order: the `last` so many of those after that number."""
-    rows = decisions.read("SELECT number, written, entry FROM decision WHERE session = ? AND number > ? "
-                          "ORDER BY number DESC LIMIT ?", (session, after, last))  # fmt: skip
+    rows = decisions.read(
+        "SELECT number, written, entry FROM decision WHERE session = ? AND number > ? ORDER BY number DESC LIMIT ?",
+        (session, after, last),
+    )
     return [Written(number, at, json.loads(entry)) for number, at, entry in reversed(rows)]
 
 
 def changes(decisions: Decisions, session: str, last: int) -> list[Written]:
     """The latest first: the `last` so many, among recent ones, of those that did more than stay. Advice that is given
     again and again is told once, as of when it was first given."""
-    rows = decisions.read("SELECT number, written, entry FROM decision WHERE session = ? ORDER BY number DESC LIMIT ?",
-                          (session, _AMONG))  # fmt: skip
+    rows = decisions.read(
+        "SELECT number, written, entry FROM decision WHERE session = ? ORDER BY number DESC LIMIT ?", (session, _AMONG)
+    )
     found = (Written(number, at, json.loads(entry)) for number, at, entry in rows if _STAYS not in entry)
     first = (list(again)[-1] for _, again in groupby(found, lambda each: (each.entry["action"], each.entry["wanted"])))
     return list(islice(first, last))
@@ -117,8 +121,9 @@ def last_snapshot(decisions: Decisions, session: str, upto: int) -> Snapshot | N
 
 def _looks(decisions: Decisions, session: str, after: int) -> list[tuple[int, str]]:
     """Each with the first look of its part as its dictionary, which may stand further back."""
-    rows = decisions.read("SELECT number, sample, body FROM look WHERE session = ? AND number > ? ORDER BY number",
-                          (session, after))  # fmt: skip
+    rows = decisions.read(
+        "SELECT number, sample, body FROM look WHERE session = ? AND number > ? ORDER BY number", (session, after)
+    )
     samples = _samples(decisions, session, sorted({sample for _, sample, _ in rows if sample is not None}))
     found = []
     for number, sample, body in rows:

@@ -45,8 +45,9 @@ def latest(file: DecisionsFile) -> dict[str, Action]:
     """What was last done to each application, by its name."""
     rows = file.read(
         "SELECT application, entry FROM sizing WHERE row IN (SELECT MAX(row) FROM sizing GROUP BY application)"
-        " ORDER BY application", (),
-    )  # fmt: skip
+        " ORDER BY application",
+        (),
+    )
     return {name: _action(name, entry) for name, entry in rows}
 
 

@@ -80,23 +80,38 @@ def status_of(decisions: Decisions, past: Past) -> LoopStatus:
     running = None if state.down else state.observed
     known = totals.seconds - totals.unknown
     return LoopStatus(
-        job=opening.job, session=past.id, state=_standing(past), lives=past.lives, advises=opening.advise,
-        simulated=opening.simulated, running=running, recommended=state.planned,
+        job=opening.job,
+        session=past.id,
+        state=_standing(past),
+        lives=past.lives,
+        advises=opening.advise,
+        simulated=opening.simulated,
+        running=running,
+        recommended=state.planned,
         requested=None if opening.advise or state.orders.paused else state.requested,
         executors=None if opening.executor is None or running is None else sum(running.values()),
-        rate=measured.get("rate"), latency_seconds=latency, backlog_records=measured.get("backlog_records"),
-        latency_target=opening.latency_target, statistic=opening.statistic,
+        rate=measured.get("rate"),
+        latency_seconds=latency,
+        backlog_records=measured.get("backlog_records"),
+        latency_target=opening.latency_target,
+        statistic=opening.statistic,
         target_met=None if latency is None or state.down else latency <= opening.latency_target,
-        steadily_met=state.meets_target, down=state.down,
-        looked_seconds_ago=round(max(0.0, now - past.written), 3), looks=totals.looks, rescales=totals.rescales,
+        steadily_met=state.meets_target,
+        down=state.down,
+        looked_seconds_ago=round(max(0.0, now - past.written), 3),
+        looks=totals.looks,
+        rescales=totals.rescales,
         measured_seconds_ago=_ago(state.clock.passed, state.measured_at, silent),
         decided_seconds_ago=_ago(state.clock.passed, state.decided_at, silent),
-        held_in_a_row=totals.held_in_a_row, holds_for=totals.holds_for if totals.held_in_a_row else None,
+        held_in_a_row=totals.held_in_a_row,
+        holds_for=totals.holds_for if totals.held_in_a_row else None,
         within_target=totals.within / known if known > 0 else None,
-        order=_told(state.orders.standing, now), applying=_told(state.orders.applying, now),
+        order=_told(state.orders.standing, now),
+        applying=_told(state.orders.applying, now),
         waiting=[told for each in waiting if (told := _told(each, now))],
-        last_action=last["action"], last_reasons=[f"{each['code']}: {each['text']}" for each in last["reasons"]],
-    )  # fmt: skip
+        last_action=last["action"],
+        last_reasons=[f"{each['code']}: {each['text']}" for each in last["reasons"]],
+    )
 
 
 def _standing(past: Past) -> Standing:

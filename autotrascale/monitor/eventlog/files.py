@@ -88,8 +88,12 @@ def find_files(paths: Sequence[str]) -> tuple[list[LogFile], list[Damage]]:
         sizes |= _below(path, local)
     sizes |= local.files
     if len(sizes) > MOST_FILES:
-        raise InputError(", ".join(paths), f"holds more than {MOST_FILES:,} files", seen=len(sizes),
-                         remedy="give a part of them at a time")  # fmt: skip
+        raise InputError(
+            ", ".join(paths),
+            f"holds more than {MOST_FILES:,} files",
+            seen=len(sizes),
+            remedy="give a part of them at a time",
+        )
     damages = [_unreadable(uri) for uri in sorted(sizes) if _finished(uri).endswith(_UNREADABLE)] + local.damages
     files = number_files({uri: size for uri, size in sizes.items() if not _finished(uri).endswith(_UNREADABLE)})
     if not files:

@@ -39,8 +39,12 @@ class Order:
     def __post_init__(self) -> None:
         checks.count("number", self.number)
         if bool(self.parallelism) != (self.what == "pin"):
-            raise InputError("parallelism", "is what a pin has, and nothing else", seen=dict(self.parallelism),
-                             remedy="name the operators to pin, or leave it out")  # fmt: skip
+            raise InputError(
+                "parallelism",
+                "is what a pin has, and nothing else",
+                seen=dict(self.parallelism),
+                remedy="name the operators to pin, or leave it out",
+            )
         for name, k in self.parallelism.items():
             checks.count(f"parallelism.{name}", k)
 

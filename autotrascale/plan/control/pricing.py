@@ -23,8 +23,10 @@ def of_a_rescale(rules: Rules, state: State, told: RescaleTime | None) -> Price 
         return None
     guess = told or (RescaleTime(rules.knobs.restart_seconds) if rules.knobs.restart_seconds else UNKNOWN)
     known = (guess, *state.taken)
-    expected = RescaleTime(statistics.median(each.standstill_seconds for each in known),
-                           statistics.median(each.both_seconds for each in known))  # fmt: skip
+    expected = RescaleTime(
+        statistics.median(each.standstill_seconds for each in known),
+        statistics.median(each.both_seconds for each in known),
+    )
     return Price(expected, rules.planning.late_worth)
 
 

@@ -193,8 +193,9 @@ def _analysed(
     """A job that has settled and has no backlog shows what its parallelism does at this rate."""
     shows = _shows(rules, state, snapshot)
     planning = rules.planning
-    memory = learned(rules.settings, planning.headroom, state.memory, snapshot, state.clock.now, shows,
-                     planning.horizon_seconds)  # fmt: skip
+    memory = learned(
+        rules.settings, planning.headroom, state.memory, snapshot, state.clock.now, shows, planning.horizon_seconds
+    )
     state = replace(state, memory=memory, services=state.services.adding(snapshot.backlog_records, services))
     return _checked(rules, state, snapshot) if shows.calm else (state, None)
 
@@ -209,8 +210,9 @@ def _shows(rules: Rules, state: State, snapshot: Snapshot) -> Shows:
     waiting = backlog > least
     carried = rate * (1 - rules.settings.target.throughput_tolerance)
     growing = waiting and backlog > before and (snapshot.throughput or 0.0) < carried
-    return Shows(calm=settled and not waiting, behind=settled and growing,
-                 flat_out=settled and waiting and before > least)  # fmt: skip
+    return Shows(
+        calm=settled and not waiting, behind=settled and growing, flat_out=settled and waiting and before > least
+    )
 
 
 def _checked(rules: Rules, state: State, snapshot: Snapshot) -> tuple[State, CheckedPrediction | None]:
@@ -275,8 +277,9 @@ def _planned(
     waits = answer.waits_for_the_rest(snapshot.parallelism, decision.parallelism) if managed.stands_still else None
     if waits:
         state = replace(state, manager=replace(managed, requested=None))
-        decision = replace(decision, parallelism=snapshot.parallelism, changed=False,
-                           reasons=(*decision.reasons, waits))  # fmt: skip
+        decision = replace(
+            decision, parallelism=snapshot.parallelism, changed=False, reasons=(*decision.reasons, waits)
+        )
     if not (decision.changed and state.acts(rules)):  # what is not carried out was not in vain
         return replace(state, memory=answer.memory), decision, None
     return replace(state, memory=answer.taken()), decision, ours.expects(tuple(decision.parallelism.values()))
@@ -305,13 +308,22 @@ def _latency_unknown(rules: Rules) -> Reason:
 
 
 def _executed(
-    rules: Rules, state: State, snapshot: Snapshot, decision: Decision, predicted: Prediction | None,
-    checked: CheckedPrediction | None, notes: list[Reason],
-) -> Stepped:  # fmt: skip
+    rules: Rules,
+    state: State,
+    snapshot: Snapshot,
+    decision: Decision,
+    predicted: Prediction | None,
+    checked: CheckedPrediction | None,
+    notes: list[Reason],
+) -> Stepped:
     """What is to be done, and the entry that says so."""
     running, wanted, rate = snapshot.parallelism, decision.parallelism, snapshot.target_rate
-    reasons = (*notes, *decision.reasons, *signals.hot_keys(snapshot),
-               *signals.narrow_sources(snapshot, wanted, decision.reasons))  # fmt: skip
+    reasons = (
+        *notes,
+        *decision.reasons,
+        *signals.hot_keys(snapshot),
+        *signals.narrow_sources(snapshot, wanted, decision.reasons),
+    )
     totals = state.totals.holding(decision.reasons[0]) if decision.hold else state.totals.not_holding()
     state = replace(state, planned=wanted, totals=totals)
     if not decision.hold or decision.reasons[0].code in NO_TROUBLE:
@@ -319,9 +331,18 @@ def _executed(
     if not decision.hold:
         reasons += steering.nothing_to_apply(state, decision)
     entry = Entry(
-        state.number, state.clock.now, "stay", running, wanted, reasons, decision.hold, rate,
-        snapshot.latency_seconds.of(rules.settings.target.statistic), snapshot.backlog_records, checked=checked,
-    )  # fmt: skip
+        state.number,
+        state.clock.now,
+        "stay",
+        running,
+        wanted,
+        reasons,
+        decision.hold,
+        rate,
+        snapshot.latency_seconds.of(rules.settings.target.statistic),
+        snapshot.backlog_records,
+        checked=checked,
+    )
     if not decision.changed:
         return (state if decision.hold else replace(state, orders=state.orders.applied())), [entry]
     if not state.acts(rules):
@@ -340,17 +361,25 @@ def _rescaled(rules: Rules, state: State, rescaled: Rescaled, passed: float, not
     done = rescaled.done and running is not None
     totals = replace(state.totals.counted(passed, None, before), rescales=state.totals.rescales + 1)
     past = PastRescale(state.clock.passed, sum((running or wanted).values()) - sum(before.values()))
-    state = replace(state, totals=totals, changed_at=now, rescales=(*state.rescales, past),
-                    orders=state.orders.applied())  # fmt: skip
+    state = replace(
+        state, totals=totals, changed_at=now, rescales=(*state.rescales, past), orders=state.orders.applied()
+    )
     if not done or running is None:
         reason = Reason("rescale-failed", f"the rescale failed: {rescaled.detail or 'no reason was given'}")
-        state = replace(state, failed_at=now, predicted=None, observed=running or state.observed, down=running is None,
-                        manager=replace(state.manager, requested=None))  # fmt: skip
+        state = replace(
+            state,
+            failed_at=now,
+            predicted=None,
+            observed=running or state.observed,
+            down=running is None,
+            manager=replace(state.manager, requested=None),
+        )
         return state, [Entry(state.number, now, "failed", running, wanted, (*notes, reason))]
     memory = state.memory.rescaled(tuple(before.values()), tuple(running.values()), now)
     managed = manager.stood_still(state.manager, rescaled.downtime_seconds)
-    state = replace(state, memory=memory, observed=running, failed_at=None, manager=managed,
-                    taken=pricing.seen(state, rescaled))  # fmt: skip
+    state = replace(
+        state, memory=memory, observed=running, failed_at=None, manager=managed, taken=pricing.seen(state, rescaled)
+    )
     state = replace(state, pace=pace.back_off(state, rules.knobs))
     apart = {name: k for name, k in wanted.items() if running.get(name, k) != k}
     state = replace(state, fixed={**state.fixed, **{name: running[name] for name in apart}})
@@ -373,9 +402,14 @@ def _down(rules: Rules, state: State, look: Look, passed: float, notes: list[Rea
     then = "" if rules.advise else ": started again"
     reason = Reason("down", f"the job does not run ({look.detail or 'no reason was given'}){then}")
     state = replace(
-        state, down=True, predicted=None, totals=replace(totals, starts=totals.starts + 1), starts=state.starts + 1,
-        changed_at=state.clock.now, manager=replace(state.manager, requested=None),
-    )  # fmt: skip
+        state,
+        down=True,
+        predicted=None,
+        totals=replace(totals, starts=totals.starts + 1),
+        starts=state.starts + 1,
+        changed_at=state.clock.now,
+        manager=replace(state.manager, requested=None),
+    )
     entry = Entry(state.number, state.clock.now, "stay" if rules.advise else "start", None, again, (*notes, reason))
     return state, [entry] if rules.advise else [entry, Start(again)]
 

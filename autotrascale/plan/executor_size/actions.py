@@ -127,8 +127,10 @@ def _effort(
     some, as with less memory a JVM has more to do, and a Python worker ends."""
     load = load_of(like)
     alike = [window for window in windows if window.done and is_same_load(window.rate, load)]
-    took = ([(each, each.run_seconds) for each in alike],
-            [(each, each.cpu_seconds if python or not each.python else None) for each in alike])  # fmt: skip
+    took = (
+        [(each, each.run_seconds) for each in alike],
+        [(each, each.cpu_seconds if python or not each.python else None) for each in alike],
+    )
     by_clock, of_cores = (
         [seconds / (each.done * each.seconds) for each, seconds in one if seconds is not None and each.done]
         for one in took

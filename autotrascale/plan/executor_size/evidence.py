@@ -55,9 +55,17 @@ class Rules:
 
 
 _SHARES = (
-    "gc_most", "gc_little", "heap_full", "memory_full", "busy_most", "busy_aim", "busy_little", "computing", "waiting",
+    "gc_most",
+    "gc_little",
+    "heap_full",
+    "memory_full",
+    "busy_most",
+    "busy_aim",
+    "busy_little",
+    "computing",
+    "waiting",
     "worth",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

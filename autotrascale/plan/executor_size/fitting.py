@@ -43,14 +43,20 @@ class Limits:
         checks.count("least_beside_mb", self.least_beside_mb, least=0)
         host = self.host_memory_mb
         if host is not None and self.least_heap_mb + self.least_beside_mb > host:
-            raise InputError("host_memory_mb", "is less than the smallest executor takes", seen=host,
-                             remedy=f"give {self.least_heap_mb + self.least_beside_mb} MB or more")  # fmt: skip
+            raise InputError(
+                "host_memory_mb",
+                "is less than the smallest executor takes",
+                seen=host,
+                remedy=f"give {self.least_heap_mb + self.least_beside_mb} MB or more",
+            )
 
     def allow(self, sizes: Sizes) -> bool:
         bounds = (
-            (sizes.memory_mb, self.host_memory_mb), (sizes.cores, self.host_cores),
-            (sizes.executors, self.most_executors), (sizes.memory_mb * sizes.executors, self.most_memory_mb),
-        )  # fmt: skip
+            (sizes.memory_mb, self.host_memory_mb),
+            (sizes.cores, self.host_cores),
+            (sizes.executors, self.most_executors),
+            (sizes.memory_mb * sizes.executors, self.most_memory_mb),
+        )
         return all(most is None or value <= most for value, most in bounds)
 
 

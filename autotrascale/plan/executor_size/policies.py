@@ -204,8 +204,11 @@ def memory_up(rules: Rules, evidence: Evidence) -> Verdict | None:
         f" {amount(sizes.beside_mb)} → {amount(wanted)} MB"
     )
     numbers: dict[str, Number] = {
-        "memory_mb": used, "beside_mb": sizes.beside_mb, "wanted_mb": wanted, "killed": killed,
-    }  # fmt: skip
+        "memory_mb": used,
+        "beside_mb": sizes.beside_mb,
+        "wanted_mb": wanted,
+        "killed": killed,
+    }
     return Verdict("memory", Reason("P2-memory", text, numbers), "P2", "beside", wanted)
 
 
@@ -315,8 +318,15 @@ def cpu_down(rules: Rules, evidence: Evidence) -> Verdict | None:
 
 
 ORDER: tuple[Policy, ...] = (
-    heap_up, memory_up, cpu_up, parallelism_up, parallelism_down, heap_down, memory_down, cpu_down,
-)  # fmt: skip
+    heap_up,
+    memory_up,
+    cpu_up,
+    parallelism_up,
+    parallelism_down,
+    heap_down,
+    memory_down,
+    cpu_down,
+)
 """Table 1, by priority."""
 MEMORY_UP = (heap_up, memory_up)
 SLOTS = (cpu_up, parallelism_up, parallelism_down, cpu_down)

@@ -103,9 +103,14 @@ class State:
 
 
 def step(
-    rules: Rules, limits: Limits, quota: Quota, state: State, window: ExecutorWindow,
-    services: dict[str, float] | None = None, others: Sequence[float] = (),
-) -> tuple[State, Verdict | None, tuple[Action, ...]]:  # fmt: skip
+    rules: Rules,
+    limits: Limits,
+    quota: Quota,
+    state: State,
+    window: ExecutorWindow,
+    services: dict[str, float] | None = None,
+    others: Sequence[float] = (),
+) -> tuple[State, Verdict | None, tuple[Action, ...]]:
     """`others`: when the other jobs of this controller last had something asked for. The verdict is None while an
     action is in flight: nothing is judged that will not be there tomorrow."""
     state = _seeing(state, window, services or {})
@@ -119,8 +124,17 @@ def step(
     now = window.began + window.seconds
     if (reason := _over_quota(quota, state, now, others)) is not None:
         return state, _held(verdict, reason), ()
-    action = Action(state.number + 1, "asked", now, verdict.policy, verdict.resource, window.sizes, after,
-                    verdict.reason, load_of(state.windows[-rules.recent :]))  # fmt: skip
+    action = Action(
+        state.number + 1,
+        "asked",
+        now,
+        verdict.policy,
+        verdict.resource,
+        window.sizes,
+        after,
+        verdict.reason,
+        load_of(state.windows[-rules.recent :]),
+    )
     return _asking(state, action), verdict, (action,)
 
 
@@ -250,8 +264,15 @@ def _evidence(rules: Rules, state: State) -> Evidence:
     raised = [bound for bound in state.bounds if bound.too_small and bound.resource in MEMORY]
     load = load_of(state.windows[-rules.recent :])
     count = sum(is_same_load(bound.load, load) for bound in raised)
-    return Evidence(state.windows, state.peaks, state.services, count, leaked=state.leaked > 0, elastic=state.elastic,
-                    before=state.before)  # fmt: skip
+    return Evidence(
+        state.windows,
+        state.peaks,
+        state.services,
+        count,
+        leaked=state.leaked > 0,
+        elastic=state.elastic,
+        before=state.before,
+    )
 
 
 def _following(
@@ -288,8 +309,13 @@ def _asking(state: State, action: Action) -> State:
     """What it grows from was too small at this load. Of what is taken back, that was said already."""
     grows = action.up and action.policy != "back"
     found = (Bound(action.resource, action.before, action.load, too_small=True),) if grows else ()
-    return replace(state, in_flight=action, number=action.number, asked_at=(*state.asked_at, action.at)[-100:],
-                   bounds=(*state.bounds, *found))  # fmt: skip
+    return replace(
+        state,
+        in_flight=action,
+        number=action.number,
+        asked_at=(*state.asked_at, action.at)[-100:],
+        bounds=(*state.bounds, *found),
+    )
 
 
 def _ended(state: State, action: Action) -> State:

@@ -62,8 +62,10 @@ class _Steps:
         self._at.setdefault(taker, {})[free] = move
 
     def taken(self) -> list[list[Move]]:
-        steps = [[move for node, at in self._at.items() if node[0] == "gives" and (move := at.get(step))]
-                 for step in range(self._count)]  # fmt: skip
+        steps = [
+            [move for node, at in self._at.items() if node[0] == "gives" and (move := at.get(step))]
+            for step in range(self._count)
+        ]
         return [step for step in steps if step]
 
     def _first_free(self, node: tuple[str, int]) -> int:

@@ -107,8 +107,12 @@ class PolicyChoice:
     def check(self, target: Target | None) -> None:
         """Ours is told by its own settings, wherever it is more than one look at a snapshot."""
         if self.name == OURS and self.options:
-            raise InputError("policy_options", f"are for other policies than {OURS}", seen=", ".join(self.options),
-                             remedy="set alpha and over_allocation under tuning")  # fmt: skip
+            raise InputError(
+                "policy_options",
+                f"are for other policies than {OURS}",
+                seen=", ".join(self.options),
+                remedy="set alpha and over_allocation under tuning",
+            )
         self.create(target)
 
 

@@ -51,8 +51,12 @@ def read_memory(plain: Mapping[str, object]) -> Memory:
         action = Action(**memory.action) if isinstance(memory.action, Mapping) else memory.action
         return replace(memory, action=action, up=tuple(memory.up), down=tuple(memory.down), raised=tuple(memory.raised))
     except TypeError:
-        raise InputError("policy dhalion: memory", "is of another version of this program", seen=dict(plain),
-                         remedy="go on with the program that wrote it, or begin anew") from None  # fmt: skip
+        raise InputError(
+            "policy dhalion: memory",
+            "is of another version of this program",
+            seen=dict(plain),
+            remedy="go on with the program that wrote it, or begin anew",
+        ) from None
 
 
 def at_these_rates(memory: Memory, snapshot: Snapshot, change: float) -> Memory:

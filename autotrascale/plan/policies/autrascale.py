@@ -76,12 +76,18 @@ class AuTraScale:
             text = f"the snapshot has no {target.statistic} latency, so only the floor can be judged"
             return None, [Reason("hold-no-latency", text, {"statistic": target.statistic})]
         study = self._study(snapshot, sized, target)
-        study.tell([running[name] for name in names], latency=max(measured, LEAST_LATENCY),
-                   throughput=snapshot.throughput, sizing=sized)  # fmt: skip
+        study.tell(
+            [running[name] for name in names],
+            latency=max(measured, LEAST_LATENCY),
+            throughput=snapshot.throughput,
+            sizing=sized,
+        )
         numbers: dict[str, Number] = {
-            "latency_seconds": measured, "target_seconds": target.latency_seconds, "score": study.best.score,
+            "latency_seconds": measured,
+            "target_seconds": target.latency_seconds,
+            "score": study.best.score,
             "threshold": study.benefit.threshold,
-        }  # fmt: skip
+        }
         read = f"{target.statistic} latency {seconds(measured)} against {seconds(target.latency_seconds)}"
         score = f"score {study.best.score:.3f} against {study.benefit.threshold:.3f}"
         if study.stop_reason == "target-met" or study.unsure is not None:
@@ -104,9 +110,15 @@ class AuTraScale:
     def _study(self, snapshot: Snapshot, sized: Sizing, target: Target) -> Study:
         least = snapshot.target_rate * (1 - target.throughput_tolerance)
         return Study(
-            sized.floor, sized.upper, target.latency_seconds, self.alpha, self.over_allocation, source=self.model,
-            sizing=sized, settings=SearchSettings(throughput_target=least),
-        )  # fmt: skip
+            sized.floor,
+            sized.upper,
+            target.latency_seconds,
+            self.alpha,
+            self.over_allocation,
+            source=self.model,
+            sizing=sized,
+            settings=SearchSettings(throughput_target=least),
+        )
 
 
 def _no_lower(wanted: Mapping[str, int], running: Mapping[str, int]) -> dict[str, int]:

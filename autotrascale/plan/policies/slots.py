@@ -45,10 +45,15 @@ class Within:
             return decision
         given = _cut(snapshot, wanted, self.most)
         asked = slots(snapshot.execution, wanted)
-        reason = Reason("slots", f"{asked} slots are wanted and there are {self.most}: cut to what there is",
-                        {"wanted": asked, "slots": self.most})  # fmt: skip
-        return replace(Decision.between(self.name, snapshot.parallelism, given, *decision.reasons, reason),
-                       hold=decision.hold and given == snapshot.parallelism)  # fmt: skip
+        reason = Reason(
+            "slots",
+            f"{asked} slots are wanted and there are {self.most}: cut to what there is",
+            {"wanted": asked, "slots": self.most},
+        )
+        return replace(
+            Decision.between(self.name, snapshot.parallelism, given, *decision.reasons, reason),
+            hold=decision.hold and given == snapshot.parallelism,
+        )
 
 
 def _cut(snapshot: Snapshot, wanted: Mapping[str, int], most: int) -> dict[str, int]:

@@ -82,8 +82,12 @@ class BenefitModel(Displayed):
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
-            raise InputError("version", "is not one this program reads", seen=self.version,
-                             remedy=f"export the model again as version {VERSION}")  # fmt: skip
+            raise InputError(
+                "version",
+                "is not one this program reads",
+                seen=self.version,
+                remedy=f"export the model again as version {VERSION}",
+            )
         checks.within_reach("rate", self.rate)
         lattice = Lattice.between(self.floor, self.p_max)
         Benefit(self.floor, self.latency_target, self.alpha, self.over_allocation)
@@ -95,29 +99,42 @@ class BenefitModel(Displayed):
             _check_sample(f"samples[{i}].", sample, lattice)
         self._check_theta()
         if len(self.correlation) != len(self.ancestors):
-            raise InputError("correlation", f"has {len(self.correlation)} numbers for {len(self.ancestors)} ancestors",
-                             remedy="give one for each")  # fmt: skip
+            raise InputError(
+                "correlation",
+                f"has {len(self.correlation)} numbers for {len(self.ancestors)} ancestors",
+                remedy="give one for each",
+            )
         for i, rho in enumerate(self.correlation):
             checks.share(f"correlation[{i}]", rho)
         for i, ancestor in enumerate(self.ancestors):
             if len(ancestor.floor) != len(self.floor):
-                raise InputError(f"ancestors[{i}]", f"is a model of {len(ancestor.floor)} operators",
-                                 seen=ancestor.floor, remedy="leave it out: it is of another job")  # fmt: skip
+                raise InputError(
+                    f"ancestors[{i}]",
+                    f"is a model of {len(ancestor.floor)} operators",
+                    seen=ancestor.floor,
+                    remedy="leave it out: it is of another job",
+                )
 
     def _check_theta(self) -> None:
         """As many as the kernel has, and each within what a search for them could have given."""
         operators = len(self.floor)
         wanted = 2 * operators + 3 if self.kind == "latency" else operators + 4
         if len(self.theta) != wanted:
-            raise InputError("theta", f"has {len(self.theta)} numbers where the kernel has {wanted}",
-                             remedy="train the model again")  # fmt: skip
+            raise InputError(
+                "theta", f"has {len(self.theta)} numbers where the kernel has {wanted}", remedy="train the model again"
+            )
         for i, value in enumerate(self.theta):
             if not abs(value) <= LARGEST_THETA:
-                raise InputError(f"theta[{i}]", f"must lie within ±{LARGEST_THETA}", seen=value,
-                                 remedy="train the model again")  # fmt: skip
+                raise InputError(
+                    f"theta[{i}]", f"must lie within ±{LARGEST_THETA}", seen=value, remedy="train the model again"
+                )
         if self.kind == "score" and self.theta[-1] < score_process.LEAST_SPREAD:
-            raise InputError(f"theta[{wanted - 1}]", "is the spread of the scores and must be above zero",
-                             seen=self.theta[-1], remedy="train the model again")  # fmt: skip
+            raise InputError(
+                f"theta[{wanted - 1}]",
+                "is the spread of the scores and must be above zero",
+                seen=self.theta[-1],
+                remedy="train the model again",
+            )
 
     @property
     def floor(self) -> Point:
@@ -201,8 +218,9 @@ class BenefitModel(Displayed):
         try:
             data = json.loads(text, parse_int=_whole_number)
         except json.JSONDecodeError as error:
-            raise InputError(f"model:{error.lineno}:{error.colno}", f"is not JSON: {error.msg}",
-                             remedy="export the model again") from None  # fmt: skip
+            raise InputError(
+                f"model:{error.lineno}:{error.colno}", f"is not JSON: {error.msg}", remedy="export the model again"
+            ) from None
         except RecursionError:
             raise InputError("model", "is nested too deeply", remedy="export the model again") from None
         return _model(data, "model")
@@ -335,9 +353,16 @@ def _sizing(values: dict[str, Any]) -> Sizing:
     lattice = Lattice.between(floor, upper)
     _check_loads(loads, len(floor))
     return Sizing.of_loads(
-        lattice.lower, lattice.upper, loads, rate=values["rate"], execution=execution, overhead=overhead, slots=slots,
-        demand=demand, upstream=upstream,
-    )  # fmt: skip
+        lattice.lower,
+        lattice.upper,
+        loads,
+        rate=values["rate"],
+        execution=execution,
+        overhead=overhead,
+        slots=slots,
+        demand=demand,
+        upstream=upstream,
+    )
 
 
 def _check_loads(loads: Sequence[float] | None, operators: int, place: str = "") -> None:
@@ -375,8 +400,20 @@ def _keys(data: Any, place: str, kind: type[Any]) -> dict[str, Any]:
             raise InputError(
                 f"{place}.{name}", "is not a known key", remedy="remove it, or use the program that wrote it"
             )
-    needed = ["samples", "k", "latency", "score", "kind", "rate", "floor", "p_max", "latency_target", "alpha",
-              "over_allocation", "theta"]  # fmt: skip
+    needed = [
+        "samples",
+        "k",
+        "latency",
+        "score",
+        "kind",
+        "rate",
+        "floor",
+        "p_max",
+        "latency_target",
+        "alpha",
+        "over_allocation",
+        "theta",
+    ]
     for name in ["loads"] if kind is Measured else needed:
         if name in known and name not in data:
             raise InputError(f"{place}.{name}", "is missing", remedy="export the model again")
@@ -393,8 +430,9 @@ def _items(values: Mapping[str, Any], name: str, place: str) -> list[tuple[int, 
 def _whole_number(digits: str) -> int:
     """No count of ours has more digits, and Python itself refuses to read thousands of them."""
     if len(digits) > 18:
-        raise InputError("model", "holds a whole number that is too large", seen=digits[:20],
-                         remedy="export the model again")  # fmt: skip
+        raise InputError(
+            "model", "holds a whole number that is too large", seen=digits[:20], remedy="export the model again"
+        )
     return int(digits)
 
 
@@ -404,8 +442,11 @@ def _as_input_error() -> Iterator[None]:
     try:
         yield
     except np.linalg.LinAlgError:
-        raise InputError("model", "does not make a process: its samples and theta contradict each other",
-                         remedy="train the model again") from None  # fmt: skip
+        raise InputError(
+            "model",
+            "does not make a process: its samples and theta contradict each other",
+            remedy="train the model again",
+        ) from None
 
 
 def _numbers(value: Any, place: str) -> tuple[Any, ...]:

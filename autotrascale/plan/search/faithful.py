@@ -87,10 +87,15 @@ class Algorithm1:
         ks, scores = self._data(runs)
         process = score_process.fit(ks, scores, self.lattice.lower, self.lattice.upper)
         return BenefitModel(
-            kind="score", rate=rate, sizing=Sizing.of_loads(self.lattice.lower, self.lattice.upper, rate=rate),
-            latency_target=self.benefit.latency_target, alpha=self.benefit.alpha,
-            over_allocation=self.benefit.over_allocation, samples=samples_of(runs, self.benefit), theta=process.theta,
-        )  # fmt: skip
+            kind="score",
+            rate=rate,
+            sizing=Sizing.of_loads(self.lattice.lower, self.lattice.upper, rate=rate),
+            latency_target=self.benefit.latency_target,
+            alpha=self.benefit.alpha,
+            over_allocation=self.benefit.over_allocation,
+            samples=samples_of(runs, self.benefit),
+            theta=process.theta,
+        )
 
     def _argmax_ei(self, ks: Pool, scores: Floats, told: set[Point], rng: np.random.Generator) -> Point | None:
         """One recommendation: refit M (l. 7), then argmax EI over Ω (l. 12)."""
@@ -98,8 +103,10 @@ class Algorithm1:
         best = float(scores.max())  # F(x⁺)
         return self.lattice.argmax(
             lambda pool: expected_improvement(*process.predict(pool), best, XI),
-            excluded=told, hints=self.bootstrap, rng=rng,
-        )  # fmt: skip
+            excluded=told,
+            hints=self.bootstrap,
+            rng=rng,
+        )
 
     def _data(self, runs: Sequence[Run]) -> tuple[Pool, Floats]:
         ks = np.array([run.parallelism for run in runs])

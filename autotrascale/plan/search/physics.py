@@ -64,11 +64,18 @@ LEAST_OVERHEAD, MOST_OVERHEAD = 0.05, 0.95  # a batch whose overhead nobody meas
 Prior = tuple[float, float]
 EACH: Mapping[str, Prior] = {"load": (0.0, MEASURED)}
 ONCE: Mapping[str, Prior] = {
-    "contention": (-2.4, 1.3), "crowding": (-4.0, 1.5), "level": (0.0, 3.0), "rate": (0.0, 0.1),
-}  # fmt: skip
+    "contention": (-2.4, 1.3),
+    "crowding": (-4.0, 1.5),
+    "level": (0.0, 3.0),
+    "rate": (0.0, 0.1),
+}
 PIPELINED: Mapping[str, Prior] = {
-    "always": (1.0, 1.1), "tasks": (-2.9, 0.8), "pairs": (-3.5, 1.4), "waiting": (0.4, 1.2), "apart": (-0.8, 1.5),
-}  # fmt: skip
+    "always": (1.0, 1.1),
+    "tasks": (-2.9, 0.8),
+    "pairs": (-3.5, 1.4),
+    "waiting": (0.4, 1.2),
+    "apart": (-0.8, 1.5),
+}
 # Of these, where it is known what a record takes of each operator, which is what it waits for too. Of 79 pipelined jobs
 # seen (`benchmarks/transfer_bench.py --jobs 10`) 85 % then stop within five runs, and with the priors above 78 %.
 TIMED: Mapping[str, Prior] = {"always": (-0.3, 1.0), "waiting": (0.0, 0.5), "apart": (0.0, 4.0)}
@@ -106,8 +113,9 @@ class Physics:
         on_its_way = float(ways.longest(known[None, :])[0][0]) or 1.0
         service = np.maximum(known / on_its_way, LEAST_SERVICE)
         timed = bool(sizing.service)
-        return cls(execution, sizing.floor, loads, turns, sizing.measured, sizing.slots, tuple(service.tolist()),
-                   timed, ways)  # fmt: skip
+        return cls(
+            execution, sizing.floor, loads, turns, sizing.measured, sizing.slots, tuple(service.tolist()), timed, ways
+        )
 
     # -- β ------------------------------------------------------------------------------------------------------------
 

@@ -66,9 +66,13 @@ class Run(Displayed):
             return Run(self.parallelism, None, other.throughput, windows, measured)
         apart = math.log(other.latency) - math.log(self.latency)
         return replace(
-            self, latency=_mean(self.latency, other.latency, self.windows), throughput=other.throughput,
-            windows=windows, measured=measured, scatter=self.scatter + apart**2 * self.windows / windows,
-        )  # fmt: skip
+            self,
+            latency=_mean(self.latency, other.latency, self.windows),
+            throughput=other.throughput,
+            windows=windows,
+            measured=measured,
+            scatter=self.scatter + apart**2 * self.windows / windows,
+        )
 
     def _measured_again(self, other: Run) -> Measured | None:
         if self.measured is None or other.measured is None:

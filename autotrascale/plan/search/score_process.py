@@ -71,9 +71,13 @@ def rebuild(
 
 
 def _fitted(
-    process: GaussianProcessRegressor, ks: ArrayLike, scores: ArrayLike, floor: Sequence[int],
-    p_max: Sequence[int], standard: tuple[float, float] | None = None,
-) -> ScoreProcess:  # fmt: skip
+    process: GaussianProcessRegressor,
+    ks: ArrayLike,
+    scores: ArrayLike,
+    floor: Sequence[int],
+    p_max: Sequence[int],
+    standard: tuple[float, float] | None = None,
+) -> ScoreProcess:
     scores = np.asarray(scores, dtype=float)
     # One sample, or equal ones but for rounding, have no spread to divide by.
     spread = float(scores.std())

@@ -75,9 +75,15 @@ HOPELESS = 0.01  # the stop rule is given up when nothing that it allows is like
 
 class Search:
     def __init__(
-        self, lattice: Lattice, benefit: Benefit, sources: Sequence[BenefitModel] = (), *,
-        sizing: Sizing | None = None, noise: float = 0.05, confidence: float = 0.97,
-    ) -> None:  # fmt: skip
+        self,
+        lattice: Lattice,
+        benefit: Benefit,
+        sources: Sequence[BenefitModel] = (),
+        *,
+        sizing: Sizing | None = None,
+        noise: float = 0.05,
+        confidence: float = 0.97,
+    ) -> None:
         checks.positive("noise", noise)
         checks.share("noise", noise)
         checks.share("confidence", confidence)
@@ -118,9 +124,13 @@ class Search:
             chance, met = chances[run.parallelism], self._met(run)
             trusted = met and chance >= self.confidence
             return (
-                trusted, scores[run.parallelism] if trusted else 0.0, met, chance if met else 0.0,
-                -math.inf if run.latency is None else -run.latency, run.throughput or 0.0,
-            )  # fmt: skip
+                trusted,
+                scores[run.parallelism] if trusted else 0.0,
+                met,
+                chance if met else 0.0,
+                -math.inf if run.latency is None else -run.latency,
+                run.throughput or 0.0,
+            )
 
         return max(runs, key=key)
 
@@ -197,12 +207,17 @@ class Search:
         doubts = self._posterior(runs).doubts
         kept = [(model, doubt) for model, doubt in zip(self.sources, doubts, strict=True) if doubt is not None]
         return BenefitModel(
-            kind="latency", rate=rate, sizing=self.sizing.in_short(rate), latency_target=self.benefit.latency_target,
-            alpha=self.benefit.alpha, over_allocation=self.benefit.over_allocation,
-            samples=samples_of(runs, self.benefit), theta=older_theta(len(self.sizing.floor), self.noise),
+            kind="latency",
+            rate=rate,
+            sizing=self.sizing.in_short(rate),
+            latency_target=self.benefit.latency_target,
+            alpha=self.benefit.alpha,
+            over_allocation=self.benefit.over_allocation,
+            samples=samples_of(runs, self.benefit),
+            theta=older_theta(len(self.sizing.floor), self.noise),
             correlation=tuple(older_correlation(doubt) for _, doubt in kept),
             ancestors=tuple(model.alone() for model, _ in kept),
-        )  # fmt: skip
+        )
 
     def remarks(self, runs: Sequence[Run]) -> list[str]:
         return [

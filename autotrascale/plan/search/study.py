@@ -123,9 +123,8 @@ class Study:
         self._searcher: Searcher
         if not faithful:
             self._searcher = Search(
-                self.lattice, self.benefit, sources, sizing=sizing, noise=settings.noise,
-                confidence=settings.confidence,
-            )  # fmt: skip
+                self.lattice, self.benefit, sources, sizing=sizing, noise=settings.noise, confidence=settings.confidence
+            )
         elif sources:
             self._searcher = Algorithm2(self.lattice, self.benefit, sources[0], settings.uniform_samples)
         else:
@@ -176,15 +175,24 @@ class Study:
         return tuple(runs)
 
     def tell(
-        self, k: Sequence[int], latency: float | None = None, *, throughput: float | None = None, failed: bool = False,
+        self,
+        k: Sequence[int],
+        latency: float | None = None,
+        *,
+        throughput: float | None = None,
+        failed: bool = False,
         sizing: Sizing | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """What one window at `k` measured, latency in seconds. A second window at the same `k` is averaged in.
         `sizing`: the job as that window sizes it, which says where its latency comes from."""
         point = self.lattice.check(k)
         if sizing is not None and len(sizing.operators) != len(point):
-            raise InputError("sizing", f"is of {len(sizing.operators)} operators", seen=sizing.operators,
-                             remedy=f"this study has {len(point)}: give what was measured of the same job")  # fmt: skip
+            raise InputError(
+                "sizing",
+                f"is of {len(sizing.operators)} operators",
+                seen=sizing.operators,
+                remedy=f"this study has {len(point)}: give what was measured of the same job",
+            )
         run = checked_run(point, latency, throughput, failed, Measured.of(sizing))
         if self._falls_behind(run):
             run = replace(run, latency=None)
@@ -287,6 +295,10 @@ def _as_models(source: BenefitModel | Sequence[BenefitModel] | None, operators: 
         if not isinstance(model, BenefitModel):
             raise InputError("source", "is not a benefit model", seen=model, remedy="use BenefitModel.from_json(text)")
         if len(model.floor) != operators:
-            raise InputError("source", f"is a model of {len(model.floor)} operators", seen=model.floor,
-                             remedy=f"this study has {operators}: use a model of the same job")  # fmt: skip
+            raise InputError(
+                "source",
+                f"is a model of {len(model.floor)} operators",
+                seen=model.floor,
+                remedy=f"this study has {operators}: use a model of the same job",
+            )
     return models

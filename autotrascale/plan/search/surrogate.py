@@ -230,8 +230,20 @@ def _fit(
     roots = (np.diag(chol), np.diag(curvature), expectation.spread)
     evidence = -0.5 * errors @ errors - sum(np.log(np.abs(each)).sum() for each in roots) - expectation.log_root
     runs, most = len(data.y), max(at_runs, *parts[0].sizing.upper)
-    return Posterior(expectation, beta, curvature, chol, errors[:runs], slopes[:runs], by_load, float(evidence),
-                     amplitude, most, noise, tuple(doubts))  # fmt: skip
+    return Posterior(
+        expectation,
+        beta,
+        curvature,
+        chol,
+        errors[:runs],
+        slopes[:runs],
+        by_load,
+        float(evidence),
+        amplitude,
+        most,
+        noise,
+        tuple(doubts),
+    )
 
 
 def _highest(expectation: Expectation, chol: Floats, beta: Floats) -> tuple[Floats, Floats, Floats]:

@@ -128,12 +128,17 @@ def workload(sizing: Sizing, stages: Sequence[StageTime], cores: float) -> Workl
     widest = max((stage.tasks for stage in stages if not stage.reads_source), default=1)
     found = [
         StageWork(
-            stage.name, load * cores * share, stage.tasks, _undivided(stage), stage.reads_source, stage.stateful,
+            stage.name,
+            load * cores * share,
+            stage.tasks,
+            _undivided(stage),
+            stage.reads_source,
+            stage.stateful,
             single=not stage.reads_source and stage.tasks == 1 < widest,
         )
         for stage, share in zip(stages, each, strict=True)
         if share is not None
-    ]  # fmt: skip
+    ]
     return Workload(sizing.fixed_seconds, tuple(found), sizing.rate) if len(found) == len(stages) else None
 
 

@@ -60,8 +60,9 @@ class Bounds:
         checks.count("executors", self.least)
         checks.count("executors", self.most)
         if self.most < self.least:
-            raise InputError("executors", f"the most are fewer than the least, {self.least}", seen=self.most,
-                             remedy="write MIN:MAX")  # fmt: skip
+            raise InputError(
+                "executors", f"the most are fewer than the least, {self.least}", seen=self.most, remedy="write MIN:MAX"
+            )
 
     def hold(self, executors: int) -> int:
         return min(max(executors, self.least), self.most)

@@ -89,9 +89,15 @@ def throughput_floor(demand: Demand, snapshot: Snapshot, loss: Mapping[str, floa
 
 
 def _scaled(
-    names: Sequence[str], snapshot: Snapshot, loads: Sequence[float], lower: Sequence[int], upper: Sequence[int],
-    loss: Mapping[str, float], hot: Sequence[float], narrow: Narrows,
-) -> Floor:  # fmt: skip
+    names: Sequence[str],
+    snapshot: Snapshot,
+    loads: Sequence[float],
+    lower: Sequence[int],
+    upper: Sequence[int],
+    loss: Mapping[str, float],
+    hot: Sequence[float],
+    narrow: Narrows,
+) -> Floor:
     """The same with capacity(k). Loads grow in proportion to the demand at any k, so `reach` is as above. What one
     instance does alone costs what it costs, however many others there are; so does what is narrow, beyond its width."""
     running, execution = snapshot.parallelism, snapshot.execution
@@ -111,9 +117,13 @@ def _scaled(
 
 
 def busy_share(
-    execution: Execution, overhead: float, loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = (),
+    execution: Execution,
+    overhead: float,
+    loads: Sequence[float],
+    k: Sequence[int],
+    hot: Sequence[float] = (),
     narrow: Narrows = (),
-) -> float:  # fmt: skip
+) -> float:
     """The share of each second that the busiest part of the job needs: above 1 it falls behind."""
     match execution:
         case "pipelined":
@@ -158,9 +168,13 @@ def shared(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -
 
 
 def micro_batch(
-    loads: Sequence[float], lower: Sequence[int], upper: Sequence[int], overhead: float = 0.0,
-    hot: Sequence[float] = (), narrow: Narrows = (),
-) -> list[int]:  # fmt: skip
+    loads: Sequence[float],
+    lower: Sequence[int],
+    upper: Sequence[int],
+    overhead: float = 0.0,
+    hot: Sequence[float] = (),
+    narrow: Narrows = (),
+) -> list[int]:
     """Least Σ k_i with h + Σ t_i ≤ 1: `micro_batch([3, 3], [1, 1], [16, 16])` is `[6, 6]`.
 
     What one instance does alone is as fixed as the overhead. The rest falls by load_i / (k_i (k_i + 1)) with the next
@@ -205,8 +219,10 @@ def _most_useful(least: int, most: int, part: Narrow | None) -> int:
 def _beyond(loads: Sequence[float], hot: Sequence[float], narrow: Narrows) -> tuple[list[float], list[float]]:
     """Loads and what single instances do alone, of an operator whose instances are more than its width: the narrow
     part lasts as long as it does there, and the rest is divided."""
-    found = [(load, s) if part is None else _wide(load, s, part)
-             for load, s, part in zip(loads, hot or [0.0] * len(loads), narrow, strict=True)]  # fmt: skip
+    found = [
+        (load, s) if part is None else _wide(load, s, part)
+        for load, s, part in zip(loads, hot or [0.0] * len(loads), narrow, strict=True)
+    ]
     return [load for load, _ in found], [s for _, s in found]
 
 

@@ -77,9 +77,13 @@ class Scaling:
 
 
 def scaled_floor(
-    execution: Execution, loads: Sequence[float], lower: Sequence[int], upper: Sequence[int], overhead: float,
+    execution: Execution,
+    loads: Sequence[float],
+    lower: Sequence[int],
+    upper: Sequence[int],
+    overhead: float,
     scaling: Scaling,
-) -> list[int]:  # fmt: skip
+) -> list[int]:
     """The floor with capacity(k); `loads` are those at k0."""
     if execution == "shared":
         return [_least_workers(loads, max(lower), min(upper), scaling)] * len(loads)

@@ -71,11 +71,19 @@ class Sizing:
     def __post_init__(self) -> None:
         for name in ("floor", "lower", "upper", "demand", "capacity", "load", "skew"):
             if len(getattr(self, name)) != len(self.operators):
-                raise InputError(name, f"must be {len(self.operators)} numbers", seen=getattr(self, name),
-                                 remedy="give one for each operator")  # fmt: skip
+                raise InputError(
+                    name,
+                    f"must be {len(self.operators)} numbers",
+                    seen=getattr(self, name),
+                    remedy="give one for each operator",
+                )
         if self.lasting and len(self.lasting) != len(self.operators):
-            raise InputError("lasting", f"must be {len(self.operators)} numbers, or none", seen=self.lasting,
-                             remedy="give one for each operator")  # fmt: skip
+            raise InputError(
+                "lasting",
+                f"must be {len(self.operators)} numbers, or none",
+                seen=self.lasting,
+                remedy="give one for each operator",
+            )
         for operator, load in zip(self.operators, self.load, strict=True):
             checks.optional(checks.non_negative, f"load of {operator}", load)
         checks.share("overhead", self.overhead)
@@ -84,23 +92,46 @@ class Sizing:
         _check_demand(self.operators, self.demand)
         _check_upstream(self.upstream, len(self.operators))
         if self.execution is not None and self.execution not in get_args(Execution):
-            raise InputError("execution", "is not an execution model", seen=self.execution,
-                             remedy=f"use one of {', '.join(get_args(Execution))}, or leave it out")  # fmt: skip
+            raise InputError(
+                "execution",
+                "is not an execution model",
+                seen=self.execution,
+                remedy=f"use one of {', '.join(get_args(Execution))}, or leave it out",
+            )
 
     @classmethod
     def of_loads(
-        cls, floor: Sequence[int], upper: Sequence[int], loads: Sequence[float] | None = None, *, rate: float = 0.0,
-        execution: Execution | None = None, overhead: float = 0.0, operators: Sequence[str] = (),
-        slots: int | None = None, demand: Sequence[float | None] = (), upstream: tuple[tuple[int, ...], ...] = (),
-    ) -> Sizing:  # fmt: skip
+        cls,
+        floor: Sequence[int],
+        upper: Sequence[int],
+        loads: Sequence[float] | None = None,
+        *,
+        rate: float = 0.0,
+        execution: Execution | None = None,
+        overhead: float = 0.0,
+        operators: Sequence[str] = (),
+        slots: int | None = None,
+        demand: Sequence[float | None] = (),
+        upstream: tuple[tuple[int, ...], ...] = (),
+    ) -> Sizing:
         """For those who know loads, and have no snapshot: `Sizing.of_loads((3, 4), (40, 40), [2.4, 3.9])`."""
         names = tuple(operators) or tuple(f"operator {i + 1}" for i in range(len(floor)))
         unknown: Numbers = (None,) * len(names)
         return cls(
-            names, rate, execution, tuple(floor), (1,) * len(names), tuple(upper), tuple(demand) or unknown, unknown,
-            unknown if loads is None else tuple(float(load) for load in loads), (1.0,) * len(names), overhead,
-            slots=slots, upstream=upstream,
-        )  # fmt: skip
+            names,
+            rate,
+            execution,
+            tuple(floor),
+            (1,) * len(names),
+            tuple(upper),
+            tuple(demand) or unknown,
+            unknown,
+            unknown if loads is None else tuple(float(load) for load in loads),
+            (1.0,) * len(names),
+            overhead,
+            slots=slots,
+            upstream=upstream,
+        )
 
     @property
     def reachable(self) -> bool:
@@ -172,9 +203,16 @@ class Sizing:
         """What a stored model keeps of it: the points that were searched, and what latency was expected to follow."""
         loads = self.hottest if self.measured else None
         return Sizing.of_loads(
-            self.floor, self.upper, loads, rate=rate, execution=self.execution, overhead=self.overhead,
-            slots=self.slots, demand=self.demand if self.service else (), upstream=self.upstream,
-        )  # fmt: skip
+            self.floor,
+            self.upper,
+            loads,
+            rate=rate,
+            execution=self.execution,
+            overhead=self.overhead,
+            slots=self.slots,
+            demand=self.demand if self.service else (),
+            upstream=self.upstream,
+        )
 
     def as_older(self) -> Sizing:
         """Less what programs did not know that only knew loads."""
@@ -197,9 +235,13 @@ class Unsized:
 
 
 def size(
-    snapshot: Snapshot, target: Target | None = None, *, rate: float | None = None,
-    capacity: Mapping[str, float] | None = None, scaling: Mapping[str, float] | None = None,
-) -> Sizing | Unsized:  # fmt: skip
+    snapshot: Snapshot,
+    target: Target | None = None,
+    *,
+    rate: float | None = None,
+    capacity: Mapping[str, float] | None = None,
+    scaling: Mapping[str, float] | None = None,
+) -> Sizing | Unsized:
     """Everything sized for what the world offers, or for `rate` with its sources in the same proportions.
 
     `capacity`: what one instance of an operator is known to do, where more is known than this one window says.
@@ -280,13 +322,18 @@ def _check_upstream(upstream: tuple[tuple[int, ...], ...], operators: int) -> No
         return
     known = all(isinstance(up, int) and 0 <= up < operators for each in upstream for up in each)
     if len(upstream) != operators or not known:
-        raise InputError("upstream", f"must name, for each of {operators} operators, those that it reads from",
-                         seen=upstream, remedy="give their positions, from 0 on")  # fmt: skip
+        raise InputError(
+            "upstream",
+            f"must name, for each of {operators} operators, those that it reads from",
+            seen=upstream,
+            remedy="give their positions, from 0 on",
+        )
     try:
         TopologicalSorter(dict(enumerate(upstream))).prepare()
     except CycleError as error:
-        raise InputError("upstream", "goes round in a circle", seen=error.args[1],
-                         remedy="leave out what no record takes") from None  # fmt: skip
+        raise InputError(
+            "upstream", "goes round in a circle", seen=error.args[1], remedy="leave out what no record takes"
+        ) from None
 
 
 def _fixed_seconds(snapshot: Snapshot) -> float | None:
@@ -323,6 +370,7 @@ def _with_capacity(demand: Demand, capacity: Mapping[str, float]) -> Demand:
     if not capacity:
         return demand
     known = {name: each for name, each in capacity.items() if each > 0 and demand.rate.get(name)}
-    load = {name: (demand.rate[name] or 0.0) / known[name] if name in known else each
-            for name, each in demand.load.items()}  # fmt: skip
+    load = {
+        name: (demand.rate[name] or 0.0) / known[name] if name in known else each for name, each in demand.load.items()
+    }
     return replace(demand, capacity={**demand.capacity, **known}, load=load)

@@ -40,8 +40,15 @@ def create_app(state: State, tokens: Tokens | None = None, *, loopback: bool = T
                 await anyio.to_thread.run_sync(state.close)
 
     # FastAPI's own pages load their scripts from elsewhere: ours, at /docs, from here.
-    app = FastAPI(title=TITLE, version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None,
-                  telemetry={"tracing": False, "metrics": False, "logs": False})  # fmt: skip
+    app = FastAPI(
+        title=TITLE,
+        version=__version__,
+        description=ABOUT,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
     app.state.service = state
     state.metrics.look_up(lambda: health.readings(state))
     problems.install(app)

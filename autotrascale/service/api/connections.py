@@ -50,10 +50,18 @@ def configured(app: ASGIApp, limits: Limits) -> Config:
     """A server of its own: its connections know of each other."""
     kind = type("BoundedConnection", (Connection,), {"limits": limits, "waited_for": {}})
     return Config(
-        app, http=kind, ws="none", log_config=None, access_log=False, lifespan="on", backlog=ACCEPTED_AT_ONCE,
-        timeout_graceful_shutdown=_STREAMS_SECONDS, timeout_keep_alive=_IDLE_SECONDS, server_header=False,
+        app,
+        http=kind,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        backlog=ACCEPTED_AT_ONCE,
+        timeout_graceful_shutdown=_STREAMS_SECONDS,
+        timeout_keep_alive=_IDLE_SECONDS,
+        server_header=False,
         proxy_headers=False,
-    )  # fmt: skip
+    )
 
 
 class Connection(H11Protocol):

@@ -25,15 +25,18 @@ router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
 
 @router.get(
-    "/{run_id}/events", summary="Follow a run", response_class=EventSourceResponse,
+    "/{run_id}/events",
+    summary="Follow a run",
+    response_class=EventSourceResponse,
     responses={**documented(404), 200: {"description": "Until the run ends.", "content": {"text/event-stream": {}}}},
-)  # fmt: skip
+)
 async def follow(
     run: RunOf,
     state: StateOf,
-    last_event_id: Annotated[str | None, Header(max_length=20, description="The last evaluation that was seen.")]
-    = None,
-) -> AsyncIterator[ServerSentEvent]:  # fmt: skip
+    last_event_id: Annotated[
+        str | None, Header(max_length=20, description="The last evaluation that was seen.")
+    ] = None,
+) -> AsyncIterator[ServerSentEvent]:
     seen = int(last_event_id) if last_event_id is not None and last_event_id.isdecimal() else 0
     async for event in _events(state, run, seen):
         yield event

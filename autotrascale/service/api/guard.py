@@ -64,8 +64,9 @@ class Guard:
             return None
         if scope["method"] == "GET" and b"text/html" in headers.get(b"accept", b""):
             return RedirectResponse(f"{SIGN_IN}?then={quote(scope['path'], safe='')}", 303)
-        return ProblemResponse(401, "send the server's token: Authorization: Bearer …",
-                               headers={"WWW-Authenticate": "Bearer"})  # fmt: skip
+        return ProblemResponse(
+            401, "send the server's token: Authorization: Bearer …", headers={"WWW-Authenticate": "Bearer"}
+        )
 
     def _long(self, headers: dict[bytes, bytes]) -> ProblemResponse | None:
         length = headers.get(b"content-length", b"0")

@@ -23,9 +23,11 @@ QUEUE_SECONDS = 30.0  # without a look at the queue
 router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz", summary="Whether all is well", responses={
-    **documented(), 503: {"model": Health, "description": "Something is not; `problems` says what."},
-})  # fmt: skip
+@router.get(
+    "/healthz",
+    summary="Whether all is well",
+    responses={**documented(), 503: {"model": Health, "description": "Something is not; `problems` says what."}},
+)
 async def healthz(state: StateOf, response: Response) -> Health:
     """Needs no token, and no thread: it is told from memory, whatever the others wait for."""
     found = health(state)
@@ -34,9 +36,12 @@ async def healthz(state: StateOf, response: Response) -> Health:
     return found
 
 
-@router.get("/metrics", summary="For Prometheus", response_class=Response, responses={
-    **documented(), 200: {"description": "Text exposition format.", "content": {metrics.MEDIA_TYPE: {}}},
-})  # fmt: skip
+@router.get(
+    "/metrics",
+    summary="For Prometheus",
+    response_class=Response,
+    responses={**documented(), 200: {"description": "Text exposition format.", "content": {metrics.MEDIA_TYPE: {}}}},
+)
 def measured(state: StateOf) -> Response:
     return Response(state.metrics.text(), media_type=metrics.MEDIA_TYPE)
 
@@ -54,12 +59,19 @@ def health(state: State) -> Health:
     if silent is not None and silent > LEASE_SECONDS:
         problems.append(f"a run under way has said nothing for {silent:.0f} s")
     return Health(
-        status="failing" if problems else "ok", problems=problems,
-        store_reachable=index.error is None and store is not None, store_seconds_ago=store,
-        queue_seconds_ago=round(now - queue.beat, 3), evaluation_seconds_ago=_ago(now, index.measured),
-        heartbeat_seconds_ago=silent, queued=queue.waiting, running=len(queue.under_way), jobs=jobs,
-        broken_jobs=broken, loops=list(index.loops.now),
-    )  # fmt: skip
+        status="failing" if problems else "ok",
+        problems=problems,
+        store_reachable=index.error is None and store is not None,
+        store_seconds_ago=store,
+        queue_seconds_ago=round(now - queue.beat, 3),
+        evaluation_seconds_ago=_ago(now, index.measured),
+        heartbeat_seconds_ago=silent,
+        queued=queue.waiting,
+        running=len(queue.under_way),
+        jobs=jobs,
+        broken_jobs=broken,
+        loops=list(index.loops.now),
+    )
 
 
 def readings(state: State) -> Iterable[Reading]:

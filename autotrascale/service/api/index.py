@@ -80,8 +80,11 @@ class RunIndex:
     def look(self) -> None:
         began, since = time.monotonic(), int(time.time() * 1000) - SLACK_MILLISECONDS
         live = {run_id for run_id, entry in self._entries.items() if entry.summary.state in ("running", "crashed")}
-        for wanted in ("attributes.status = 'RUNNING'", f"attributes.start_time > {since}",
-                       f"attributes.end_time > {since}"):  # fmt: skip
+        for wanted in (
+            "attributes.status = 'RUNNING'",
+            f"attributes.start_time > {since}",
+            f"attributes.end_time > {since}",
+        ):
             for run in history.search_runs(self.store, wanted):
                 self.put(run)
                 live.discard(run.info.run_id)
@@ -180,10 +183,12 @@ class RunIndex:
 
     def _fitting(self, job: str | None, state: str | None, after: Place | None) -> Iterator[_Entry]:
         return (
-            entry for entry in self._sorted()
+            entry
+            for entry in self._sorted()
             if (after is None or entry.place < after)
-            and job in (None, entry.summary.job) and state in (None, entry.summary.state)
-        )  # fmt: skip
+            and job in (None, entry.summary.job)
+            and state in (None, entry.summary.state)
+        )
 
     def _sorted(self) -> Collection[_Entry]:
         with self._lock:

@@ -94,9 +94,12 @@ class Loops:
                 for operator, k in list((numbers(each) or {}).items())[:MOST_OPERATORS]
             }
             yield name, help_, ("job", "operator"), of_operators
-        yield "loops_left_out", f"Loops beyond {MOST_LOOPS}, which have no figures.", (), {
-            (): float(max(0, len({each.job for each in self.statuses}) - MOST_LOOPS))
-        }  # fmt: skip
+        yield (
+            "loops_left_out",
+            f"Loops beyond {MOST_LOOPS}, which have no figures.",
+            (),
+            {(): float(max(0, len({each.job for each in self.statuses}) - MOST_LOOPS))},
+        )
 
     def _told(self) -> list[LoopStatus]:
         """One of each job: of one that acts and one that only advises the former, of both dead ones and live ones the
@@ -113,19 +116,36 @@ def _is_missed(each: LoopStatus) -> bool:
 
 def _health(each: LoopStatus) -> LoopHealth:
     return LoopHealth(
-        job=each.job, session=each.session, advises=each.advises, state=each.state,
-        written_seconds_ago=each.looked_seconds_ago, measured_seconds_ago=each.measured_seconds_ago,
-        decided_seconds_ago=each.decided_seconds_ago, looks=each.looks, held_in_a_row=each.held_in_a_row,
-        holds_for=each.holds_for, target_met=each.target_met,
-    )  # fmt: skip
+        job=each.job,
+        session=each.session,
+        advises=each.advises,
+        state=each.state,
+        written_seconds_ago=each.looked_seconds_ago,
+        measured_seconds_ago=each.measured_seconds_ago,
+        decided_seconds_ago=each.decided_seconds_ago,
+        looks=each.looks,
+        held_in_a_row=each.held_in_a_row,
+        holds_for=each.holds_for,
+        target_met=each.target_met,
+    )
 
 
 def _view(each: LoopStatus) -> View:
     held = (each.decided_seconds_ago or 0.0) if each.held_in_a_row else 0.0
     return View(
-        each.job, each.simulated, each.latency_target, each.running, each.latency_seconds, each.rescales,
-        each.steadily_met, held, each.holds_for or "", each.down, not each.lives, tuple(each.last_reasons),
-    )  # fmt: skip
+        each.job,
+        each.simulated,
+        each.latency_target,
+        each.running,
+        each.latency_seconds,
+        each.rescales,
+        each.steadily_met,
+        held,
+        each.holds_for or "",
+        each.down,
+        not each.lives,
+        tuple(each.last_reasons),
+    )
 
 
 def _label(text: str) -> str:

@@ -32,7 +32,7 @@ from autotrascale.service.api.schemas import (
     Prediction,
     PredictRequest,
     SampleView,
-)  # fmt: skip
+)
 from autotrascale.service.api.state import AskedBy, State, StateOf
 from autotrascale.service.queue import logs
 
@@ -69,9 +69,11 @@ def jobs(state: StateOf, limit: LimitQuery = schemas.MOST_LISTED, cursor: Cursor
 
 @router.get("/models", tags=["models"], summary="The stored benefit models", responses=documented())
 def models(
-    state: StateOf, job: Annotated[schemas.JobFilter | None, Query()] = None,
-    limit: LimitQuery = 20, cursor: CursorQuery = None,
-) -> ModelPage:  # fmt: skip
+    state: StateOf,
+    job: Annotated[schemas.JobFilter | None, Query()] = None,
+    limit: LimitQuery = 20,
+    cursor: CursorQuery = None,
+) -> ModelPage:
     stored = state.library.versions(job)
     page, more = page_of(stored, [each.uri for each in stored], limit, cursor)
     return ModelPage(models=[ModelView(**_model(each)) for each in page], next_cursor=more)
@@ -95,9 +97,11 @@ async def predict(job: OfJob, version: Version, asked: PredictRequest, state: St
 
 
 @router.post(
-    "/models/{job}/{version}/deprecate", tags=["models"], summary="Let no run start from a model",
+    "/models/{job}/{version}/deprecate",
+    tags=["models"],
+    summary="Let no run start from a model",
     responses=documented(404),
-)  # fmt: skip
+)
 def deprecate(job: OfJob, version: Version, asked: DeprecateRequest, state: StateOf, who: AskedBy) -> ModelView:
     """It is kept, and its runs explain as before. `undo` takes it back."""
     library, stored = state.library, _stored(state, job, version)
@@ -119,11 +123,19 @@ def remove(job: OfJob, version: Version, state: StateOf, who: AskedBy) -> None:
 def _check_points(asked: PredictRequest, found: BenefitModel) -> None:
     for i, point in enumerate(asked.parallelism):
         if len(point) != len(found.floor):
-            raise InputError(f"body.parallelism.{i}", f"has not the model's {len(found.floor)} operators", seen=point,
-                             remedy="give one number for each")  # fmt: skip
+            raise InputError(
+                f"body.parallelism.{i}",
+                f"has not the model's {len(found.floor)} operators",
+                seen=point,
+                remedy="give one number for each",
+            )
         if any(not low <= k <= high for low, k, high in zip(found.floor, point, found.p_max, strict=True)):
-            raise InputError(f"body.parallelism.{i}", "lies outside of the model's bounds", seen=point,
-                             remedy=f"stay between {list(found.floor)} and {list(found.p_max)}")  # fmt: skip
+            raise InputError(
+                f"body.parallelism.{i}",
+                "lies outside of the model's bounds",
+                seen=point,
+                remedy=f"stay between {list(found.floor)} and {list(found.p_max)}",
+            )
 
 
 def _check_size(snapshot: Snapshot) -> None:
@@ -133,8 +145,12 @@ def _check_size(snapshot: Snapshot) -> None:
         ("operators", len(snapshot.operators), schemas.MOST_OPERATORS),
     ):
         if size > most:
-            raise InputError(f"body.snapshot.{place}", f"is beyond what is decided over HTTP, {most}", seen=size,
-                             remedy="use the command line")  # fmt: skip
+            raise InputError(
+                f"body.snapshot.{place}",
+                f"is beyond what is decided over HTTP, {most}",
+                seen=size,
+                remedy="use the command line",
+            )
 
 
 def _find(state: State, job: str, version: int) -> tuple[Stored, BenefitModel]:
@@ -154,15 +170,24 @@ def _job(listed: Listed) -> JobView:
     if file is None:
         return JobView(name=listed.name, problem=listed.problem)
     return JobView(
-        name=listed.name, job=file.job, engines=[name for name in ("spark", "simulator") if getattr(file, name)],
-        rate=sum(file.source_rates.values()), latency_target=file.target.latency_seconds,
-        statistic=file.target.statistic, p_max=file.p_max, total_trials=file.tuning.total_trials,
-    )  # fmt: skip
+        name=listed.name,
+        job=file.job,
+        engines=[name for name in ("spark", "simulator") if getattr(file, name)],
+        rate=sum(file.source_rates.values()),
+        latency_target=file.target.latency_seconds,
+        statistic=file.target.statistic,
+        p_max=file.p_max,
+        total_trials=file.tuning.total_trials,
+    )
 
 
 def _model(stored: Stored) -> dict[str, Any]:
-    answer = {"uri": stored.uri, "version": stored.version, "aliases": list(stored.aliases),
-              "deprecated": stored.deprecated}  # fmt: skip
+    answer = {
+        "uri": stored.uri,
+        "version": stored.version,
+        "aliases": list(stored.aliases),
+        "deprecated": stored.deprecated,
+    }
     if not isinstance(stored.card, Card):
         return {**answer, "job": stored.name.removeprefix(PREFIX), "problem": str(stored.card)}
     card = asdict(stored.card)
@@ -174,8 +199,12 @@ def page_of(items: Sequence[T], names: Sequence[str], limit: int, cursor: str | 
     start = 0
     if cursor is not None:
         if cursor not in names:
-            raise InputError("cursor", "is none that this server gave, or what it names is gone", seen=cursor,
-                             remedy="start without one")  # fmt: skip
+            raise InputError(
+                "cursor",
+                "is none that this server gave, or what it names is gone",
+                seen=cursor,
+                remedy="start without one",
+            )
         start = names.index(cursor) + 1
     page = list(items[start : start + limit])
     return page, names[start + limit - 1] if start + limit < len(items) else None

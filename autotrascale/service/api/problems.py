@@ -64,9 +64,12 @@ class ProblemResponse(Response):
     media_type = MEDIA_TYPE
 
     def __init__(
-        self, status: int, detail: str, errors: list[dict[str, str]] | None = None,
+        self,
+        status: int,
+        detail: str,
+        errors: list[dict[str, str]] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
         content = json.dumps(problem if errors is None else {**problem, "errors": errors})
         super().__init__(content, status, dict(headers or {}))
@@ -86,8 +89,10 @@ async def _http(_: Request, error: Exception) -> Response:
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    wrong = [{"place": ".".join(str(part) for part in each["loc"])[:200], "problem": each["msg"][:500]}
-             for each in error.errors()[:MOST_ERRORS]]  # fmt: skip
+    wrong = [
+        {"place": ".".join(str(part) for part in each["loc"])[:200], "problem": each["msg"][:500]}
+        for each in error.errors()[:MOST_ERRORS]
+    ]
     detail = "; ".join(f"{each['place']}: {each['problem']}" for each in wrong[:3])
     return ProblemResponse(422, detail, wrong)
 

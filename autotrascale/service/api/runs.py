@@ -30,21 +30,38 @@ router = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=StrictRoute)
 
 Key = Annotated[
     str | None,
-    Header(alias="Idempotency-Key", min_length=1, max_length=255,
-           description="The same key and body name the same run, however often they are sent."),
-]  # fmt: skip
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="The same key and body name the same run, however often they are sent.",
+    ),
+]
 
 
-@router.post("", status_code=202, summary="Ask for a tuning run", responses={
-    **documented(404), 200: {"model": Summary, "description": "It was asked for before, with this Idempotency-Key."},
-})  # fmt: skip
+@router.post(
+    "",
+    status_code=202,
+    summary="Ask for a tuning run",
+    responses={
+        **documented(404),
+        200: {"model": Summary, "description": "It was asked for before, with this Idempotency-Key."},
+    },
+)
 def submit(asked: RunRequest, state: StateOf, who: AskedBy, response: Response, idempotency_key: Key = None) -> Summary:
     """It is kept before it is answered: a server that dies runs it after its next start."""
     listed, file = _job(state, asked.job)
     request = Request(
-        str(listed.path), file.engine_name(asked.engine), asked.rate, asked.total_trials, asked.max_seconds, asked.seed,
-        asked.warm_start, who, asked.policy,
-    )  # fmt: skip
+        str(listed.path),
+        file.engine_name(asked.engine),
+        asked.rate,
+        asked.total_trials,
+        asked.max_seconds,
+        asked.seed,
+        asked.warm_start,
+        who,
+        asked.policy,
+    )
     _check(request, file)
     body = json.dumps(asked.model_dump(), sort_keys=True)
     run, new = state.queue.submit(request, file, listed.digest, idempotency_key, body)
@@ -135,12 +152,20 @@ def _check(request: Request, file: JobFile) -> None:
     except InputError as error:
         raise error.under("body.") from None
     if policy.name != OURS and request.warm_start not in ("auto", "none"):
-        raise InputError("body.warm_start", f"is for the policy {OURS}: {policy.name} starts from no model",
-                         seen=request.warm_start, remedy="leave it out")  # fmt: skip
+        raise InputError(
+            "body.warm_start",
+            f"is for the policy {OURS}: {policy.name} starts from no model",
+            seen=request.warm_start,
+            remedy="leave it out",
+        )
     own = f"models:/{registered_name(file.job)}/"
     if request.warm_start.startswith("models:") and not request.warm_start.startswith(own):
-        raise InputError("body.warm_start", "names a model of another job", seen=request.warm_start,
-                         remedy=f"use auto, none, rate-R or {own}VERSION")  # fmt: skip
+        raise InputError(
+            "body.warm_start",
+            "names a model of another job",
+            seen=request.warm_start,
+            remedy=f"use auto, none, rate-R or {own}VERSION",
+        )
     if request.rate is None and sum(file.source_rates.values()) == 0:
         raise InputError("body.rate", "is missing, and the job file's own rate is zero", remedy="give one")
 
@@ -158,8 +183,12 @@ def _started_from(state: State, run: Summary) -> tuple[Path, Any]:
     else:
         path, engine = Path(opening.job_path), opening.engine  # type: ignore[assignment]
     if not state.catalog.holds(path):
-        raise InputError(f"run {run.run_id}", "was not started from a job file of this server", seen=str(path),
-                         remedy=f"on its machine: autotrascale runs resume {run.run_id}")  # fmt: skip
+        raise InputError(
+            f"run {run.run_id}",
+            "was not started from a job file of this server",
+            seen=str(path),
+            remedy=f"on its machine: autotrascale runs resume {run.run_id}",
+        )
     return path, engine
 
 
@@ -177,8 +206,15 @@ def _explain(state: State, run_id: str) -> Explanation:
     record = state.journals.record(run_id)
     outcome = history.outcome_so_far(record)
     return Explanation(
-        run_id=run_id, job=outcome.job.name, state=record.summary.state, rate=outcome.job.rate,
-        simulated=outcome.simulated, met_target=outcome.met_target, stop_reason=outcome.stop_reason,
-        operators=why(outcome), remarks=list(outcome.remarks), warm_start=list(record.opening.warm_start),
+        run_id=run_id,
+        job=outcome.job.name,
+        state=record.summary.state,
+        rate=outcome.job.rate,
+        simulated=outcome.simulated,
+        met_target=outcome.met_target,
+        stop_reason=outcome.stop_reason,
+        operators=why(outcome),
+        remarks=list(outcome.remarks),
+        warm_start=list(record.opening.warm_start),
         summary=in_words(outcome),
-    )  # fmt: skip
+    )

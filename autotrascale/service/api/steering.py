@@ -28,9 +28,11 @@ _REFUSALS = documented(404, 409)
 
 @router.get("", summary="The control loops, by name", responses=documented())
 def ls(
-    state: StateOf, limit: Annotated[schemas.Limit, Query()] = schemas.MOST_LISTED, cursor: CursorQuery = None,
+    state: StateOf,
+    limit: Annotated[schemas.Limit, Query()] = schemas.MOST_LISTED,
+    cursor: CursorQuery = None,
     ended: Annotated[bool, Query(description="Those that have ended, too.")] = False,
-) -> LoopPage:  # fmt: skip
+) -> LoopPage:
     """Those that run, and those whose process died."""
     with decisions_of(state) as decisions:
         found = statuses(decisions, ended=ended)
@@ -74,8 +76,14 @@ def _ask(state: State, job: str, what: What, who: str, parallelism: Mapping[str,
     with decisions_of(state) as decisions:
         order = orders.ask(decisions, job, what, who, parallelism)
     logs.say("asked", who=who, what=order.in_words, job=job, order=order.number)
-    return OrderView(job=job, number=order.number, what=order.what, parallelism=dict(order.parallelism),
-                     asked_by=order.asked_by, asked_seconds_ago=0.0)  # fmt: skip
+    return OrderView(
+        job=job,
+        number=order.number,
+        what=order.what,
+        parallelism=dict(order.parallelism),
+        asked_by=order.asked_by,
+        asked_seconds_ago=0.0,
+    )
 
 
 @contextmanager

@@ -75,8 +75,9 @@ def _read(path: Path) -> dict[bytes, str]:
     try:
         text = read_text(path, MOST_BYTES)
     except InputError as error:
-        raise InputError(str(path), f"cannot be read as a token: it {error.problem}",
-                         remedy="write one line of ASCII to it") from None  # fmt: skip
+        raise InputError(
+            str(path), f"cannot be read as a token: it {error.problem}", remedy="write one line of ASCII to it"
+        ) from None
     return _parse(text, str(path))
 
 
@@ -89,15 +90,22 @@ def _parse(text: str, place: str) -> dict[bytes, str]:
             continue
         name, token = words if len(words) == 2 else (UNNAMED, words[0])
         if len(words) > 2 or len(token) < LEAST or not _TOKEN.fullmatch(token):
-            raise InputError(f"{place}:{number}", f"holds no token of at least {LEAST} printable characters",
-                             remedy="make one: openssl rand -hex 32")  # fmt: skip
+            raise InputError(
+                f"{place}:{number}",
+                f"holds no token of at least {LEAST} printable characters",
+                remedy="make one: openssl rand -hex 32",
+            )
         if name != UNNAMED and not _NAME.fullmatch(name):
-            raise InputError(f"{place}:{number}", "names nobody in letters, digits, dots, dashes, underscores",
-                             remedy="write NAME TOKEN")  # fmt: skip
+            raise InputError(
+                f"{place}:{number}",
+                "names nobody in letters, digits, dots, dashes, underscores",
+                remedy="write NAME TOKEN",
+            )
         known[_digest(token.encode())] = name
     if not known:
-        raise InputError(place, f"holds no token of at least {LEAST} printable characters",
-                         remedy="make one: openssl rand -hex 32")  # fmt: skip
+        raise InputError(
+            place, f"holds no token of at least {LEAST} printable characters", remedy="make one: openssl rand -hex 32"
+        )
     return known
 
 

@@ -47,8 +47,10 @@ def work_folder(case: Case) -> Finding | None:
         return refusal
     temporary = Path(tempfile.gettempdir())
     if os.statvfs(temporary).f_flag & os.ST_NOEXEC:
-        return warning(f"{temporary} allows no code to be loaded from it, and Spark unpacks libraries there",
-                       "remount it without noexec, or give the driver another java.io.tmpdir")  # fmt: skip
+        return warning(
+            f"{temporary} allows no code to be loaded from it, and Spark unpacks libraries there",
+            "remount it without noexec, or give the driver another java.io.tmpdir",
+        )
     return ok(f"{folder} can be written to")
 
 
@@ -73,8 +75,10 @@ def event_log(case: Case) -> Finding | None:
     left = [path for path in _work(case).glob("autotrascale-*") if path.is_dir() and not _in_use(path)]
     size = sum(_size(path) for path in left)
     if left and size > LITTLE // 2:
-        return warning(f"{len(left)} folders of runs that are over hold {size / GIGABYTE:.1f} GB in {_work(case)}",
-                       f"remove what you do not need: {_work(case)}/autotrascale-*")  # fmt: skip
+        return warning(
+            f"{len(left)} folders of runs that are over hold {size / GIGABYTE:.1f} GB in {_work(case)}",
+            f"remove what you do not need: {_work(case)}/autotrascale-*",
+        )
     kept = "kept after the run" if case.spark.keep_event_log else "removed as it is read"
     return ok(f"in {_work(case)}, {kept}")
 
@@ -122,8 +126,10 @@ def clock(case: Case) -> Finding:
     for url in _servers(case):
         seen = _server_time(url)
         if seen is not None and abs(seen - case.clock()) > SKEW_SECONDS:
-            return warning(f"{url} is {seen - case.clock():+.0f} s from this machine's clock",
-                           "set one of the two clocks: whether a run lives is told by the time")  # fmt: skip
+            return warning(
+                f"{url} is {seen - case.clock():+.0f} s from this machine's clock",
+                "set one of the two clocks: whether a run lives is told by the time",
+            )
     return ok("as the file system's, and that of the servers in use")
 
 

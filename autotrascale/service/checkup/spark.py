@@ -85,12 +85,16 @@ def workers_python(case: Case) -> Finding | None:
         return problem(f"PYSPARK_PYTHON is {asked}, which cannot be run", "correct it, or unset it")
     done = subprocess.run([there, "-c", _LOOK], capture_output=True, text=True, timeout=_SLOW, check=False)
     if done.returncode:
-        return problem(f"PYSPARK_PYTHON {there} lacks what workers need: {_last(done.stderr)}",
-                       f"unset it, or name this one: {sys.executable}")  # fmt: skip
+        return problem(
+            f"PYSPARK_PYTHON {there} lacks what workers need: {_last(done.stderr)}",
+            f"unset it, or name this one: {sys.executable}",
+        )
     ours = f"{sys.version_info.major}.{sys.version_info.minor}"
     if done.stdout.strip() != ours:
-        return problem(f"PYSPARK_PYTHON {there} is Python {done.stdout.strip()}, and the driver's is {ours}",
-                       f"unset it, or name this one: {sys.executable}")  # fmt: skip
+        return problem(
+            f"PYSPARK_PYTHON {there} is Python {done.stdout.strip()}, and the driver's is {ours}",
+            f"unset it, or name this one: {sys.executable}",
+        )
     return ok(f"Python {ours}, {there}")
 
 
@@ -101,9 +105,14 @@ def job_code(case: Case) -> Finding | None:
     name = case.job.spark.job
     environment = {**case.environment, "PYTHONPATH": _python_path(case, case.job.spark)}
     done = subprocess.run(
-        [sys.executable, "-c", _LOAD], input=json.dumps([name, dict(case.job.spark.options)]), env=environment,
-        capture_output=True, text=True, timeout=_SLOW, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", _LOAD],
+        input=json.dumps([name, dict(case.job.spark.options)]),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_SLOW,
+        check=False,
+    )
     if done.returncode:
         said, _, remedy = _last(done.stderr).rpartition("; ")
         return problem(said or remedy, remedy if said else "correct it")
@@ -134,11 +143,15 @@ def slots(case: Case) -> Finding | None:
     cores, slots = len(os.sched_getaffinity(0)), _slots(case.spark)
     seen = f"{slots} slots on {cores} cores"
     if case.job is not None and case.job.p_max > slots:
-        return warning(f"{seen}, and p_max is {case.job.p_max}: what is beyond the slots runs in a second wave",
-                       f"use master: local[{case.job.p_max}], or lower p_max")  # fmt: skip
+        return warning(
+            f"{seen}, and p_max is {case.job.p_max}: what is beyond the slots runs in a second wave",
+            f"use master: local[{case.job.p_max}], or lower p_max",
+        )
     if slots > cores:
-        return warning(f"{seen}: right for operators that wait, those that compute share the cores",
-                       f"for operators that compute, use local[{cores}]")  # fmt: skip
+        return warning(
+            f"{seen}: right for operators that wait, those that compute share the cores",
+            f"for operators that compute, use local[{cores}]",
+        )
     return ok(seen)
 
 

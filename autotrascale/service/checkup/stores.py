@@ -100,8 +100,10 @@ def claims(case: Case) -> Finding | None:
     if not dead:
         return ok(f"{len(found)} runs under way, and each has its process")
     more = f" and {len(dead) - _SHOWN} more" if len(dead) > _SHOWN else ""
-    return warning(f"the process of {', '.join(dead[:_SHOWN])}{more} is gone",
-                   f"autotrascale runs resume {dead[0]}, or runs cancel {dead[0]}")  # fmt: skip
+    return warning(
+        f"the process of {', '.join(dead[:_SHOWN])}{more} is gone",
+        f"autotrascale runs resume {dead[0]}, or runs cancel {dead[0]}",
+    )
 
 
 def _can_be_made(path: Path) -> Finding:
@@ -128,8 +130,10 @@ def _locked_or_read_only(path: Path) -> Finding | None:
             connection.execute("ROLLBACK")
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
-            return warning(f"{path} has been locked by another process for {_PATIENCE:g} s",
-                           "wait, or end the process that holds it")  # fmt: skip
+            return warning(
+                f"{path} has been locked by another process for {_PATIENCE:g} s",
+                "wait, or end the process that holds it",
+            )
         return problem(f"{path} cannot be written to: {error}", "look at its rights and its file system")
     except sqlite3.DatabaseError as error:
         return problem(f"{path} is damaged or no database: {error}", "move it away, or restore a copy")

@@ -39,10 +39,17 @@ class Session:
     def loop(self) -> Loop:
         opening = self.past.opening
         return Loop(
-            opening.job, self.target, self.past.state, self.lives, self.mark.ended, opening.advise, opening.simulated,
-            opening.executor, None if self.last is None else self.last.entry,
+            opening.job,
+            self.target,
+            self.past.state,
+            self.lives,
+            self.mark.ended,
+            opening.advise,
+            opening.simulated,
+            opening.executor,
+            None if self.last is None else self.last.entry,
             None if self.measured is None else self.measured.entry,
-        )  # fmt: skip
+        )
 
     @property
     def kept(self) -> Kept:

@@ -38,8 +38,13 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def _templates() -> Environment:
-    made = Environment(loader=PackageLoader(__package__ or ""), autoescape=True, undefined=StrictUndefined,
-                       trim_blocks=True, lstrip_blocks=True)  # fmt: skip
+    made = Environment(
+        loader=PackageLoader(__package__ or ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     made.filters |= {"amount": amount, "seconds": seconds, "percent": percent, "when": when, "ago": ago, "part": part}
     made.globals |= {"file": address, "styles_within": styles_within, "version": __version__}
     return made

@@ -43,11 +43,19 @@ async def job(
     sized = job in await state.in_thread(lambda: applications(state))
     steered = shown.lives and STEERING in request.app.openapi()["paths"]
     return page(
-        "job.html", signed_in=signed_in(request), session=shown, topic=topic, regions=topic.content.regions,
-        running=shown.past.state.observed or {}, steered=steered, plots=plots_of.titles(shown.past.state),
+        "job.html",
+        signed_in=signed_in(request),
+        session=shown,
+        topic=topic,
+        regions=topic.content.regions,
+        running=shown.past.state.observed or {},
+        steered=steered,
+        plots=plots_of.titles(shown.past.state),
         sessions=board.marks.get(job, [])[:SESSIONS],
-        runs=state.index.page(job, None, None, 1)[0], again=session, sized=sized,
-    )  # fmt: skip
+        runs=state.index.page(job, None, None, 1)[0],
+        again=session,
+        sized=sized,
+    )
 
 
 @router.get("/plots/jobs/{job:path}")
@@ -134,8 +142,13 @@ def _decisions(board: Board, shown: Session) -> list[dict[str, Any]]:
     opening = shown.past.opening
     return [
         {
-            "number": each.number, "at": each.at, "clock": clock(each.entry["at"]), "action": each.entry["action"],
-            "moved": moved(each.entry), "why": why(each.entry), "bill": bill(each.entry, opening.executor),
+            "number": each.number,
+            "at": each.at,
+            "clock": clock(each.entry["at"]),
+            "action": each.entry["action"],
+            "moved": moved(each.entry),
+            "why": why(each.entry),
+            "bill": bill(each.entry, opening.executor),
         }
         for each in board.decisions_of(shown, DECISIONS)
-    ]  # fmt: skip
+    ]

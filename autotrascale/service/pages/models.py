@@ -39,8 +39,16 @@ def model(request: Request, job: OfJob, version: Version, state: StateOf) -> Res
     operators = _operators(stored, found)
     slices = [(f"slice-{i}", f"Expected latency: {name}") for i, name in enumerate(operators)]
     samples = sorted(found.samples, key=lambda sample: -sample.score)
-    return page("model.html", signed_in=signed_in(request), row=_row(stored), model=found, operators=operators,
-                samples=samples, plots=PLOTS, slices=slices)  # fmt: skip
+    return page(
+        "model.html",
+        signed_in=signed_in(request),
+        row=_row(stored),
+        model=found,
+        operators=operators,
+        samples=samples,
+        plots=PLOTS,
+        slices=slices,
+    )
 
 
 @router.get("/plots/models/{job}/{version}")
@@ -53,8 +61,11 @@ def _plots(stored: Stored, found: BenefitModel) -> dict[str, Any]:
     operators = _operators(stored, found)
     best = max(found.samples, key=lambda sample: sample.score)
     centre = dict(zip(operators, best.k, strict=True))
-    drawn = [*search.slices(found, operators, centre), search.acquisition(found, operators, centre),
-             search.predictions(found, operators)]  # fmt: skip
+    drawn = [
+        *search.slices(found, operators, centre),
+        search.acquisition(found, operators, centre),
+        search.predictions(found, operators),
+    ]
     return {"upto": 0, "plots": [as_data(plot) for plot in drawn]}
 
 
@@ -67,10 +78,13 @@ def _operators(stored: Stored, found: BenefitModel) -> list[str]:
 def _row(stored: Stored) -> dict[str, Any]:
     card = stored.card if isinstance(stored.card, Card) else None
     return {
-        "job": stored.name.removeprefix(PREFIX), "version": stored.version, "card": card,
-        "problem": None if card is not None else str(stored.card), "deprecated": stored.deprecated,
+        "job": stored.name.removeprefix(PREFIX),
+        "version": stored.version,
+        "card": card,
+        "problem": None if card is not None else str(stored.card),
+        "deprecated": stored.deprecated,
         "aliases": ", ".join(stored.aliases),
-    }  # fmt: skip
+    }
 
 
 def _find(state: State, job: str, version: int) -> tuple[Stored, BenefitModel]:

@@ -34,13 +34,16 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 @router.get("/runs")
 async def ls(
-    request: Request, state: StateOf, job: Annotated[str | None, Query(max_length=250)] = None,
+    request: Request,
+    state: StateOf,
+    job: Annotated[str | None, Query(max_length=250)] = None,
     cursor: Annotated[str | None, Query(max_length=200)] = None,
-) -> Response:  # fmt: skip
+) -> Response:
     found, more = state.index.page(job, None, cursor, LISTED)
     runs = await state.in_thread(lambda: [state.index.get(run_id) for run_id in found])
-    return page("runs.html", signed_in=signed_in(request), runs=[run for run in runs if run is not None], job=job,
-                cursor=more)  # fmt: skip
+    return page(
+        "runs.html", signed_in=signed_in(request), runs=[run for run in runs if run is not None], job=job, cursor=more
+    )
 
 
 @router.get("/runs/{run_id}")
@@ -48,8 +51,16 @@ async def run(request: Request, run: RunOf, state: StateOf, live: LiveOf) -> Res
     topic = await _topic(state, live, run.run_id)
     operators = await state.in_thread(lambda: _operators(state, run))
     slices = [(f"slice-{i}", f"Expected latency: {name}") for i, name in enumerate(operators[: plots_of.OPERATORS])]
-    return page("run.html", signed_in=signed_in(request), run=run, topic=topic, regions=topic.content.regions,
-                plots=plots_of.OF_A_RUN, slices=slices, waits=state.queue.knows(run.run_id))  # fmt: skip
+    return page(
+        "run.html",
+        signed_in=signed_in(request),
+        run=run,
+        topic=topic,
+        regions=topic.content.regions,
+        plots=plots_of.OF_A_RUN,
+        slices=slices,
+        waits=state.queue.knows(run.run_id),
+    )
 
 
 @router.get("/plots/runs/{run_id}")

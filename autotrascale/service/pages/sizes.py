@@ -31,13 +31,22 @@ def ls(request: Request, state: StateOf) -> Response:
 def show(request: Request, application: OfApplication, state: StateOf) -> Response:
     found = history(state, application)
     rows = [_row(each) for each in reversed(found[-LISTED:])]
-    return page("application.html", signed_in=signed_in(request), application=application, rows=rows,
-                more=len(found) - len(rows))  # fmt: skip
+    return page(
+        "application.html",
+        signed_in=signed_in(request),
+        application=application,
+        rows=rows,
+        more=len(found) - len(rows),
+    )
 
 
 def _row(action: Action) -> dict[str, Any]:
     return {
-        "number": action.number, "at": action.at, "what": action.what, "policy": action.policy,
-        "change": change(action), "why": action.reason.text,
+        "number": action.number,
+        "at": action.at,
+        "what": action.what,
+        "policy": action.policy,
+        "change": change(action),
+        "why": action.reason.text,
         "sizes": in_words(action.after),
-    }  # fmt: skip
+    }

@@ -107,16 +107,20 @@ def of_server(store: Store, server: str) -> list[Run]:
         return []
     wanted = f"tags.`{tags.SERVER}` = '{server}' AND tags.`{tags.KIND}` = '{tags.TUNING}'"
     return list(
-        store.pages(store.client.search_runs, experiments, wanted, max_results=PAGE,
-                    order_by=["attributes.start_time ASC"])
-    )  # fmt: skip
+        store.pages(
+            store.client.search_runs, experiments, wanted, max_results=PAGE, order_by=["attributes.start_time ASC"]
+        )
+    )
 
 
 def want(store: Store, server: str, run: Run, request: Request) -> Run:
     """A run that has ended, or was started elsewhere, is to go on here."""
     for name, value in {
-        tags.REQUEST: json.dumps(asdict(request)), tags.SERVER: server, tags.CANCEL: "", tags.QUEUE: WANTED,
-    }.items():  # fmt: skip
+        tags.REQUEST: json.dumps(asdict(request)),
+        tags.SERVER: server,
+        tags.CANCEL: "",
+        tags.QUEUE: WANTED,
+    }.items():
         store.call(store.client.set_tag, run.info.run_id, name, value)
     return wait(store, run)
 
@@ -185,5 +189,8 @@ def check_resumable(run: Run, wider: bool) -> None:
     if claim.is_alive(run):
         raise InputError(f"run {run_id}", "is under way", remedy="wait, or cancel it")
     if run.info.status == "FINISHED" and (stop == "target-met" or not wider):
-        raise InputError(f"run {run_id}", f"is finished ({stop}), so there is nothing to resume",
-                         remedy="start a new run" if stop == "target-met" else "give it a wider budget")  # fmt: skip
+        raise InputError(
+            f"run {run_id}",
+            f"is finished ({stop}), so there is nothing to resume",
+            remedy="start a new run" if stop == "target-met" else "give it a wider budget",
+        )

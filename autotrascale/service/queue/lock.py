@@ -50,5 +50,8 @@ def _locked(store: Store, server: str) -> Iterator[None]:
 
 
 def _taken(store: Store, server: str, by: str = "") -> InputError:
-    return InputError("serve", f"is running already, under the name {server} on {store.where}{by}",
-                      remedy="end it, or give this one another --name")  # fmt: skip
+    return InputError(
+        "serve",
+        f"is running already, under the name {server} on {store.where}{by}",
+        remedy="end it, or give this one another --name",
+    )

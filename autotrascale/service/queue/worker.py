@@ -106,9 +106,15 @@ def _asked(request: Request, run_id: str, before: str | None) -> tuning_runs.Ask
     if digest(tuning_runs.read_content(path)) != before:
         raise InputError(str(path), "has changed since the run was asked for", remedy="ask for a new run")
     return tuning_runs.Asked(
-        file, path, request.engine, request.settings(file), request.rate, request.warm_start, queued=run_id,
+        file,
+        path,
+        request.engine,
+        request.settings(file),
+        request.rate,
+        request.warm_start,
+        queued=run_id,
         policy=request.policy,
-    )  # fmt: skip
+    )
 
 
 def _fail(store: Store, run_id: str, why: str) -> None:

@@ -53,8 +53,12 @@ def read_log(path: str) -> ApplicationSeen:
     for event in _events([file for file in files if file.log == newest]):
         _take(event, seen, there)
     if not seen.queries:
-        raise InputError(path, "holds no streaming query", seen=seen.name or Path(path).name,
-                         remedy="give the event log of a streaming application that has run a batch")  # fmt: skip
+        raise InputError(
+            path,
+            "holds no streaming query",
+            seen=seen.name or Path(path).name,
+            remedy="give the event log of a streaming application that has run a batch",
+        )
     return seen
 
 

@@ -54,8 +54,9 @@ def from_log(path: Path, log: str, given: Given) -> Made:
 
     seen = read_log(log)
     bounds = _bounds(given) if given.p_max is not None else ExecutorBounds(max(1, seen.executors))
-    file = ProgramFile(given.name or seen.name or Path(log).stem, ProgramSettings(bounds),
-                       _target(given) or text.likely_target(seen))  # fmt: skip
+    file = ProgramFile(
+        given.name or seen.name or Path(log).stem, ProgramSettings(bounds), _target(given) or text.likely_target(seen)
+    )
     queries = [query.name for query in seen.queries.values()]
     return _of_program(path, text.of_program(file, str(path), "my_app.py", queries, seen), "my_app.py")
 
@@ -86,8 +87,9 @@ def _of_job(path: Path, job: Job, given: Given, questions: Questions) -> Made:
 def _asked(questions: Questions, given: Given, usual: tuple[float, float, int]) -> tuple[float, float, int]:
     """Rate of each source, latency target and p_max."""
     rate = questions.ask("--rate", "Records per second, of each source", given.rate, usual[0], number("--rate"))
-    target = questions.ask("--target", "Each record through in so many seconds", given.target, usual[1],
-                           number("--target"))  # fmt: skip
+    target = questions.ask(
+        "--target", "Each record through in so many seconds", given.target, usual[1], number("--target")
+    )
     for option, value in (("--rate", rate), ("--target", target)):
         checks.within_reach(option, value)
     p_max = questions.ask("--p-max", "The most instances of an operator", given.p_max, usual[2], count("--p-max"))
@@ -111,8 +113,12 @@ def _check_text(made: str, path: Path) -> None:
     try:
         made.encode()
     except UnicodeEncodeError as error:
-        raise InputError(str(path), "would hold what is no text", seen=repr(error.object[error.start : error.end]),
-                         remedy="name things in UTF-8") from None  # fmt: skip
+        raise InputError(
+            str(path),
+            "would hold what is no text",
+            seen=repr(error.object[error.start : error.end]),
+            remedy="name things in UTF-8",
+        ) from None
 
 
 def _bounds(given: Given) -> ExecutorBounds:

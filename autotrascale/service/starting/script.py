@@ -54,13 +54,19 @@ def read_script(said: str) -> Job | Program:
         there = f"use one of {', '.join(jobs)}" if jobs else "it has no function under @job: leave the name out"
         raise InputError(str(path), "has no job of this name", seen=wanted, remedy=there)
     if len(jobs) > 1 and not wanted:
-        raise InputError(str(path), f"holds {len(jobs)} jobs: {', '.join(jobs)}",
-                         remedy=f"name one: --script {path}:{next(iter(jobs))}")  # fmt: skip
+        raise InputError(
+            str(path),
+            f"holds {len(jobs)} jobs: {', '.join(jobs)}",
+            remedy=f"name one: --script {path}:{next(iter(jobs))}",
+        )
     if jobs:
         return jobs[wanted or next(iter(jobs))]
     if not any(isinstance(node, ast.Attribute | ast.Name) and _last(node) in _STREAMS for node in ast.walk(tree)):
-        raise InputError(str(path), "neither reads nor writes a stream, and has no function under @job",
-                         remedy="name the file that builds the streaming query")  # fmt: skip
+        raise InputError(
+            str(path),
+            "neither reads nor writes a stream, and has no function under @job",
+            remedy="name the file that builds the streaming query",
+        )
     return Program(path, tuple(dict.fromkeys(_query_names(tree))))
 
 
@@ -71,8 +77,9 @@ def _parsed(path: Path) -> ast.Module:
     except SyntaxError as error:
         raise InputError(f"{path}:{error.lineno}", f"is no Python: {error.msg}", remedy="name a Python file") from None
     except (ValueError, RecursionError, MemoryError) as error:  # null bytes, brackets without end
-        raise InputError(str(path), f"is no Python: {error or 'nested too deeply'}",
-                         remedy="name a Python file") from None  # fmt: skip
+        raise InputError(
+            str(path), f"is no Python: {error or 'nested too deeply'}", remedy="name a Python file"
+        ) from None
 
 
 def _jobs(path: Path, tree: ast.Module) -> Iterator[Job]:
@@ -86,14 +93,20 @@ def _jobs(path: Path, tree: ast.Module) -> Iterator[Job]:
 def _topology(path: Path, job: str, said: ast.expr) -> Topology:
     place = f"{path}:{said.lineno}"
     if not isinstance(said, ast.Dict):
-        raise InputError(place, f"the operators of {job} are made while it runs, and cannot be read off",
-                         remedy="write them as {name: Operator(...)}, or write the job file by hand")  # fmt: skip
+        raise InputError(
+            place,
+            f"the operators of {job} are made while it runs, and cannot be read off",
+            remedy="write them as {name: Operator(...)}, or write the job file by hand",
+        )
     operators: dict[str, Operator] = {}
     for key, value in zip(said.keys, said.values, strict=True):
         name = key.value if isinstance(key, ast.Constant) else None
         if not isinstance(name, str) or not isinstance(value, ast.Call):
-            raise InputError(f"{path}:{value.lineno}", f"an operator of {job} cannot be read off",
-                             remedy='write it as "name": Operator(...)')  # fmt: skip
+            raise InputError(
+                f"{path}:{value.lineno}",
+                f"an operator of {job} cannot be read off",
+                remedy='write it as "name": Operator(...)',
+            )
         operators[name] = _operator(f"{path}:{value.lineno}", name, value)
     try:
         return Topology(operators)
@@ -111,8 +124,9 @@ def _operator(place: str, name: str, said: ast.Call) -> Operator:
     except InputError as error:
         raise error.under(f"{place}: {name}.") from None
     except (TypeError, ValueError) as error:
-        raise InputError(place, f"the operator {name} cannot be read off: {error}",
-                         remedy="write its arguments out") from None  # fmt: skip
+        raise InputError(
+            place, f"the operator {name} cannot be read off: {error}", remedy="write its arguments out"
+        ) from None
 
 
 def _options(function: ast.FunctionDef) -> dict[str, Any]:

@@ -56,8 +56,9 @@ def of_job(job: Job, wishes: Wishes, file: str, assumed: Sequence[str]) -> str:
 def of_simulated(operators: Sequence[str], wishes: Wishes, file: str, assumed: Sequence[str]) -> str:
     """A chain of operators, each of which a quarter of the rate keeps one instance busy."""
     service, hop = 4 / sum(wishes.rates.values()), wishes.target_seconds / (4 * len(operators))
-    chain = [f"  {_value(name)}: {_value({'upstream': [operators[i - 1]]} if i else {})}"
-             for i, name in enumerate(operators)]  # fmt: skip
+    chain = [
+        f"  {_value(name)}: {_value({'upstream': [operators[i - 1]]} if i else {})}" for i, name in enumerate(operators)
+    ]
     lines = [
         "# A simulated job, to try things on: every figure of it is simulated. A job of yours has a section `spark:`",
         "# instead of `simulator:` (autotrascale init --script my_app.py).",
@@ -73,10 +74,12 @@ def of_simulated(operators: Sequence[str], wishes: Wishes, file: str, assumed: S
         "# How it behaves, which the tuner is not told.",
         "simulator:",
         "  operators:",
-        *(f"    {_value(name)}: {{service_seconds: {_short(service)}, hop_seconds: {_short(hop)}, coherency: 0.005}}"
-          for name in operators),
+        *(
+            f"    {_value(name)}: {{service_seconds: {_short(service)}, hop_seconds: {_short(hop)}, coherency: 0.005}}"
+            for name in operators
+        ),
         "  noise: 0.05   # of a reading",
-    ]  # fmt: skip
+    ]
     return _joined(lines)
 
 
@@ -89,12 +92,21 @@ def of_program(file: ProgramFile, path: str, command: str, queries: Iterable[str
         *(f"# {line}" for line in (_told(seen) if seen else ())),
     ]
     tail = [
-        *([] if file.program.price is not None else ["# Of an executor for an hour, to see what is saved in money,"
-                                                     " under program:  price: 0.20"]),
-        *([] if file.target else ["# Without a target, the latency that each query holds is learned and kept. To say"
-                                  " it yourself:", "# target: {latency_seconds: 5.0}"]),
+        *(
+            []
+            if file.program.price is not None
+            else ["# Of an executor for an hour, to see what is saved in money, under program:  price: 0.20"]
+        ),
+        *(
+            []
+            if file.target
+            else [
+                "# Without a target, the latency that each query holds is learned and kept. To say it yourself:",
+                "# target: {latency_seconds: 5.0}",
+            ]
+        ),
         *_of_queries(queries),
-    ]  # fmt: skip
+    ]
     remarks = {
         "program": "How many executors it may have, all its queries together.",
         "target": "Of every query that has none of its own: each record through in so many seconds.",
@@ -139,8 +151,11 @@ def _of_queries(names: Iterable[str]) -> list[str]:
     named = list(names)
     if not named:
         return []
-    return ["# One query may have a target of its own:", "# queries:",
-            *(f"#   {_value(name)}: {{target: {{latency_seconds: 5.0}}}}" for name in named)]  # fmt: skip
+    return [
+        "# One query may have a target of its own:",
+        "# queries:",
+        *(f"#   {_value(name)}: {{target: {{latency_seconds: 5.0}}}}" for name in named),
+    ]
 
 
 def _to_check(assumed: Sequence[str]) -> list[str]:
@@ -150,8 +165,10 @@ def _to_check(assumed: Sequence[str]) -> list[str]:
 def _told(seen: ApplicationSeen) -> list[str]:
     many = "" if seen.executors == 1 else "s"
     what = f"{seen.executors} executor{many} of {seen.cores} cores" if seen.executors else "executors unknown"
-    return [f"Its event log: {what}{f', master {seen.master}' if seen.master else ''}.",
-            *(_of_query(query) for query in seen.queries.values())]  # fmt: skip
+    return [
+        f"Its event log: {what}{f', master {seen.master}' if seen.master else ''}.",
+        *(_of_query(query) for query in seen.queries.values()),
+    ]
 
 
 def _of_query(query: QuerySeen) -> str:

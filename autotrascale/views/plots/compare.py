@@ -28,8 +28,9 @@ def tried(runs: Mapping[str, Sequence[Evaluation]], targets: Sequence[float]) ->
     says += f" Nothing held the rate in {listing(without)}." if without else ""
     same = len(set(targets)) == 1
     levels = (Level(targets[0] * MS, "target"),) if same else ()
-    return Plot(name, title, says, Axis("instances, all operators", whole=True), Axis("latency (ms)"), tuple(series),
-                levels)  # fmt: skip
+    return Plot(
+        name, title, says, Axis("instances, all operators", whole=True), Axis("latency (ms)"), tuple(series), levels
+    )
 
 
 def _of_run(run: str, held: Sequence[tuple[Evaluation, float]], role: Role) -> Series:

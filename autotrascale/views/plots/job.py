@@ -68,8 +68,11 @@ def latency(kept: Kept, looks: Sequence[Seen]) -> Plot:
     values = [None if (s := look.entry["latency_seconds"]) is None else s * MS for look in looks]
     there = known(values)
     within = sum(value <= target.latency_seconds * MS for value in there)
-    says = f"{within} of {len(there)} measured looks were within {seconds(target.latency_seconds)}." if there else (
-        "None of these looks measured a latency.")  # fmt: skip
+    says = (
+        f"{within} of {len(there)} measured looks were within {seconds(target.latency_seconds)}."
+        if there
+        else ("None of these looks measured a latency.")
+    )
     series = Series(f"latency ({target.statistic})", _times(kept, looks), tuple(values))
     level = Level(target.latency_seconds * MS, f"target {seconds(target.latency_seconds)}")
     far = max(there, default=0.0) > FAR * target.latency_seconds * MS
@@ -80,19 +83,49 @@ def latency(kept: Kept, looks: Sequence[Seen]) -> Plot:
 def parallelism(kept: Kept, looks: Sequence[Seen]) -> Plot:
     """In instances of all operators together; which have how many is told where a point is."""
     entries, x = [look.entry for look in looks], _times(kept, looks)
-    running = Series("running", x, _sums(entry["running"] for entry in entries), "steps", "main",
-                     said=tuple(_named("running", entry["running"]) for entry in entries))  # fmt: skip
-    recommended = Series("recommended", x, _sums(entry["wanted"] for entry in entries), "dashed steps", "second",
-                         said=tuple(_named("recommended", entry["wanted"]) for entry in entries))  # fmt: skip
-    requested = Series("requested", x, _sums(look.requested for look in looks), "steps", "third",
-                       said=tuple(_named("requested", look.requested) for look in looks))  # fmt: skip
+    running = Series(
+        "running",
+        x,
+        _sums(entry["running"] for entry in entries),
+        "steps",
+        "main",
+        said=tuple(_named("running", entry["running"]) for entry in entries),
+    )
+    recommended = Series(
+        "recommended",
+        x,
+        _sums(entry["wanted"] for entry in entries),
+        "dashed steps",
+        "second",
+        said=tuple(_named("recommended", entry["wanted"]) for entry in entries),
+    )
+    requested = Series(
+        "requested",
+        x,
+        _sums(look.requested for look in looks),
+        "steps",
+        "third",
+        said=tuple(_named("requested", look.requested) for look in looks),
+    )
     acted = [look for look in looks if look.news]
-    decided = Series("decisions", _times(kept, acted), _sums(_decided(look.entry) for look in acted), "points", "bad",
-                     said=tuple(one_line(look.entry) for look in acted))  # fmt: skip
+    decided = Series(
+        "decisions",
+        _times(kept, acted),
+        _sums(_decided(look.entry) for look in acted),
+        "points",
+        "bad",
+        said=tuple(one_line(look.entry) for look in acted),
+    )
     now = next((entry for entry in reversed(entries) if entry["running"]), None)
     says = "Nothing was seen to run." if now is None else f"Now: {moved(now)}."
-    return _plot("parallelism", "Parallelism: running, requested, recommended", says, kept,
-                 Axis("instances, all operators"), (recommended, requested, running, decided))  # fmt: skip
+    return _plot(
+        "parallelism",
+        "Parallelism: running, requested, recommended",
+        says,
+        kept,
+        Axis("instances, all operators"),
+        (recommended, requested, running, decided),
+    )
 
 
 def rate(kept: Kept, looks: Sequence[Seen]) -> Plot:
@@ -100,8 +133,11 @@ def rate(kept: Kept, looks: Sequence[Seen]) -> Plot:
     offered = Series("offered", x, tuple(look.entry["rate"] for look in looks))
     carried = Series("carried", x, tuple(look.throughput for look in looks), "line", "second")
     there = known(offered.y)
-    says = f"Between {amount(min(there))} and {amount(max(there))} records/s were offered." if there else (
-        "No rate was measured.")  # fmt: skip
+    says = (
+        f"Between {amount(min(there))} and {amount(max(there))} records/s were offered."
+        if there
+        else ("No rate was measured.")
+    )
     if there and not known(carried.y):
         says += " What was carried is not kept of looks this old."
     return _plot("rate", "Rate and throughput", says, kept, Axis("records/s"), (offered, carried))
@@ -110,24 +146,41 @@ def rate(kept: Kept, looks: Sequence[Seen]) -> Plot:
 def backlog(kept: Kept, looks: Sequence[Seen]) -> Plot:
     series = Series("backlog", _times(kept, looks), tuple(look.entry["backlog_records"] for look in looks))
     there = known(series.y)
-    says = f"At most {amount(max(there))} records waited, {amount(there[-1])} at last." if there else (
-        "This job does not say how many records wait.")  # fmt: skip
+    says = (
+        f"At most {amount(max(there))} records waited, {amount(there[-1])} at last."
+        if there
+        else ("This job does not say how many records wait.")
+    )
     return _plot("backlog", "Backlog", says, kept, Axis("records that wait"), (series,))
 
 
 def predictions(checked: Sequence[tuple[float, float, float]]) -> Plot:
     """Of each rescale: latency predicted, its standard deviation, and what came; in seconds."""
     if not checked:
-        return Plot.not_to_be_had("predictions", "Prediction against outcome",
-                                  "No rescale has been compared yet with what was predicted of it.")  # fmt: skip
+        return Plot.not_to_be_had(
+            "predictions",
+            "Prediction against outcome",
+            "No rescale has been compared yet with what was predicted of it.",
+        )
     x = tuple(range(1, len(checked) + 1))
-    predicted = Series("predicted ± sd", x, tuple(p * MS for p, _, _ in checked), "points", "main",
-                       sd=tuple(sd * MS for _, sd, _ in checked))  # fmt: skip
+    predicted = Series(
+        "predicted ± sd",
+        x,
+        tuple(p * MS for p, _, _ in checked),
+        "points",
+        "main",
+        sd=tuple(sd * MS for _, sd, _ in checked),
+    )
     observed = Series("observed", x, tuple(o * MS for _, _, o in checked), "points", "second")
     near = sum(abs(o - p) <= 2 * sd for p, sd, o in checked)
-    return Plot("predictions", "Prediction against outcome",
-                f"{near} of {len(checked)} came within two standard deviations ({percent(near / len(checked))}).",
-                Axis("rescale, the latest last", whole=True), Axis("latency (ms)"), (predicted, observed))  # fmt: skip
+    return Plot(
+        "predictions",
+        "Prediction against outcome",
+        f"{near} of {len(checked)} came within two standard deviations ({percent(near / len(checked))}).",
+        Axis("rescale, the latest last", whole=True),
+        Axis("latency (ms)"),
+        (predicted, observed),
+    )
 
 
 def one_line(entry: Mapping[str, Any]) -> str:

@@ -13,9 +13,14 @@ from autotrascale.views.plots.plot import Axis, Level, Plot, Role, Series, known
 
 DIGITS = 5  # significant ones: nobody sees more on a screen, and each costs a byte for each point
 COLOURS: dict[Role, str] = {
-    "main": "#1f5fa8", "second": "#a4560a", "third": "#6b4aa0", "good": "#1b6e3c", "bad": "#b3261e",
-    "quiet": "#6b7280", "level": "#6b7280",
-}  # fmt: skip
+    "main": "#1f5fa8",
+    "second": "#a4560a",
+    "third": "#6b4aa0",
+    "good": "#1b6e3c",
+    "bad": "#b3261e",
+    "quiet": "#6b7280",
+    "level": "#6b7280",
+}
 _SHAPES = {"line": "linear", "steps": "hv", "dashed steps": "hv"}
 FEW = 10  # whole numbers that all have a tick
 _BAND = 0.18  # how much of a colour a band of one standard deviation shows
@@ -63,11 +68,16 @@ def _heat(plot: Plot) -> dict[str, Any]:
     rows = list(reversed(plot.series))
     time = plot.x.kind == "time"
     return {
-        "type": "heatmap", "name": plot.title, "x": [_place(each, time) for each in rows[0].x],
-        "y": [series.name for series in rows], "z": [_short(series.y) for series in rows], "zmin": 0,
-        "colorscale": [[0, "rgba(31,95,168,0)"], [1, COLOURS["main"]]], "meta": {"role": "main"},
+        "type": "heatmap",
+        "name": plot.title,
+        "x": [_place(each, time) for each in rows[0].x],
+        "y": [series.name for series in rows],
+        "z": [_short(series.y) for series in rows],
+        "zmin": 0,
+        "colorscale": [[0, "rgba(31,95,168,0)"], [1, COLOURS["main"]]],
+        "meta": {"role": "main"},
         "colorbar": {"title": {"text": plot.y.title}},
-    }  # fmt: skip
+    }
 
 
 def _band(series: Series, x: Sequence[float | str]) -> dict[str, Any]:
@@ -76,11 +86,19 @@ def _band(series: Series, x: Sequence[float | str]) -> dict[str, Any]:
     places = [at for at, y in zip(x, series.y, strict=True) if y is not None]
     upper, lower = [y + sd for y, sd in edges], [y - sd for y, sd in edges]
     return {
-        "type": "scatter", "mode": "lines", "name": series.name, "x": [*places, *reversed(places)],
-        "y": _short([*upper, *reversed(lower)]), "fill": "toself", "line": {"width": 0}, "opacity": _BAND,
-        "fillcolor": COLOURS[series.role], "hoverinfo": "skip", "showlegend": False,
+        "type": "scatter",
+        "mode": "lines",
+        "name": series.name,
+        "x": [*places, *reversed(places)],
+        "y": _short([*upper, *reversed(lower)]),
+        "fill": "toself",
+        "line": {"width": 0},
+        "opacity": _BAND,
+        "fillcolor": COLOURS[series.role],
+        "hoverinfo": "skip",
+        "showlegend": False,
         "meta": {"role": series.role, "band": True},
-    }  # fmt: skip
+    }
 
 
 def _layout(plot: Plot) -> dict[str, Any]:
@@ -92,9 +110,11 @@ def _layout(plot: Plot) -> dict[str, Any]:
     return {
         "xaxis": _axis(plot.x, xs),
         "yaxis": {**_axis(plot.y, ys, upright=True), "rangemode": "tozero" if plot.y.kind == "number" else "normal"},
-        "shapes": [_line_at(level) for level in plot.levels], "showlegend": len(plot.series) + len(plot.levels) > 1,
-        "hovermode": "closest", **({"barmode": "stack"} if bars else {}),
-    }  # fmt: skip
+        "shapes": [_line_at(level) for level in plot.levels],
+        "showlegend": len(plot.series) + len(plot.levels) > 1,
+        "hovermode": "closest",
+        **({"barmode": "stack"} if bars else {}),
+    }
 
 
 def _axis(axis: Axis, values: Sequence[float], *, upright: bool = False) -> dict[str, Any]:
@@ -114,15 +134,29 @@ def _axis(axis: Axis, values: Sequence[float], *, upright: bool = False) -> dict
 
 def _line_at(level: Level) -> dict[str, Any]:
     y = _rounded(level.value)
-    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y,
-            "line": {"color": COLOURS["level"], "width": 1, "dash": "dash"}}  # fmt: skip
+    return {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": y,
+        "y1": y,
+        "line": {"color": COLOURS["level"], "width": 1, "dash": "dash"},
+    }
 
 
 def _named(level: Level) -> dict[str, Any]:
     """Its name, in the legend: written beside its line it would stand on what was measured."""
     line = {"color": COLOURS["level"], "width": 1, "dash": "dash"}
-    return {"type": "scatter", "mode": "lines", "name": level.name, "x": [None], "y": [None], "line": line,
-            "meta": {"role": "level"}}  # fmt: skip
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": level.name,
+        "x": [None],
+        "y": [None],
+        "line": line,
+        "meta": {"role": "level"},
+    }
 
 
 def _place(value: float | str, time: bool) -> float | str:

@@ -43,15 +43,21 @@ def history(run: Searched) -> Plot:
     name, title = "history", "Score against the stop threshold"
     scored = [(each.number, score, each) for each in run.evaluations if (score := run.score(each)) is not None]
     if not scored:
-        return Plot.not_to_be_had(name, title, "No evaluation has a score yet: scores are relative to the floor, which"
-                                  " is looked for first.")  # fmt: skip
+        return Plot.not_to_be_had(
+            name, title, "No evaluation has a score yet: scores are relative to the floor, which is looked for first."
+        )
     x = tuple(number for number, _, _ in scored)
     best = tuple(accumulate((score for _, score, _ in scored), max))
     series = (
         Series("best so far", x, best, "steps", "quiet"),
-        Series("score", x, tuple(score for _, score, _ in scored), "points",
-               said=tuple(told(run.job, each) for _, _, each in scored)),
-    )  # fmt: skip
+        Series(
+            "score",
+            x,
+            tuple(score for _, score, _ in scored),
+            "points",
+            said=tuple(told(run.job, each) for _, _, each in scored),
+        ),
+    )
     levels: tuple[Level, ...] = ()
     says = f"The best score of {len(scored)} is {best[-1]:.3f}."
     if run.benefit is not None:
@@ -68,10 +74,17 @@ def latencies(run: Searched) -> Plot:
         return Plot.not_to_be_had(name, title, "No evaluation held the rate, so none has a steady latency.")
     limit = target.latency_seconds
     series = tuple(
-        Series(what, tuple(each.number for each in these), tuple((each.latency_seconds or 0.0) * MS for each in these),
-               "points", role, said=tuple(told(run.job, each) for each in these))
-        for what, role, these in _by_outcome(run) if what != "did not hold the rate"
-    )  # fmt: skip
+        Series(
+            what,
+            tuple(each.number for each in these),
+            tuple((each.latency_seconds or 0.0) * MS for each in these),
+            "points",
+            role,
+            said=tuple(told(run.job, each) for each in these),
+        )
+        for what, role, these in _by_outcome(run)
+        if what != "did not hold the rate"
+    )
     within = sum((each.latency_seconds or math.inf) <= limit for each in measured)
     fell = len(run.evaluations) - len(measured)
     says = f"{within} of {len(measured)} readings are within {seconds(limit)}."
@@ -85,8 +98,13 @@ def instances(run: Searched) -> Plot:
     if not run.evaluations:
         return Plot.not_to_be_had(name, title, "Nothing was run yet.")
     x = tuple(each.number for each in run.evaluations)
-    series = Series("instances", x, tuple(sum(each.parallelism.values()) for each in run.evaluations), "bars",
-                    said=tuple(told(run.job, each) for each in run.evaluations))  # fmt: skip
+    series = Series(
+        "instances",
+        x,
+        tuple(sum(each.parallelism.values()) for each in run.evaluations),
+        "bars",
+        said=tuple(told(run.job, each) for each in run.evaluations),
+    )
     levels = []
     says = "The floor is not known yet."
     if run.benefit is not None:
@@ -126,8 +144,10 @@ def told(job: Job, each: Evaluation) -> str:
 def _by_outcome(run: Searched) -> list[tuple[str, Role, list[Evaluation]]]:
     limit = run.job.target.latency_seconds
     groups: list[tuple[str, Role, list[Evaluation]]] = [
-        ("within the target", "good", []), ("beyond the target", "bad", []), ("did not hold the rate", "quiet", [])
-    ]  # fmt: skip
+        ("within the target", "good", []),
+        ("beyond the target", "bad", []),
+        ("did not hold the rate", "quiet", []),
+    ]
     for each in run.evaluations:
         latency = each.latency_seconds
         groups[2 if latency is None else int(latency > limit)][2].append(each)

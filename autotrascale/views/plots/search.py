@@ -44,14 +44,28 @@ def _slice(model: BenefitModel, operators: Sequence[str], centre: Mapping[str, i
     target = model.latency_target
     series = [Series("expected ± sd", x, tuple(mean * MS), "line", "main", sd=tuple(std * MS))]
     if measured:
-        series.append(Series("measured", tuple(s.k[i] for s in measured),
-                             tuple((s.latency or 0.0) * MS for s in measured), "points", "second",
-                             said=tuple(_measured(operators, s) for s in measured)))  # fmt: skip
+        series.append(
+            Series(
+                "measured",
+                tuple(s.k[i] for s in measured),
+                tuple((s.latency or 0.0) * MS for s in measured),
+                "points",
+                "second",
+                said=tuple(_measured(operators, s) for s in measured),
+            )
+        )
     others = ", ".join(f"{each} {centre[each]}" for j, each in enumerate(operators) if j != i)
     says = f"With {others}: " if others else ""
     says += f"{len(measured)} of {len(model.samples)} configurations that were run lie on this line."
-    return Plot(name, title, says, Axis(f"instances of {operators[i]}", whole=True), Axis("latency (ms)"),
-                tuple(series), (Level(target * MS, f"target {seconds(target)}"),))  # fmt: skip
+    return Plot(
+        name,
+        title,
+        says,
+        Axis(f"instances of {operators[i]}", whole=True),
+        Axis("latency (ms)"),
+        tuple(series),
+        (Level(target * MS, f"target {seconds(target)}"),),
+    )
 
 
 def acquisition(model: BenefitModel, operators: Sequence[str], centre: Mapping[str, int]) -> Plot:
@@ -65,16 +79,29 @@ def acquisition(model: BenefitModel, operators: Sequence[str], centre: Mapping[s
         mean, std = model.log_ratio(ks)
         gain = improvement_of_benefit(mean, std, model.benefit.resources(ks), best, model.alpha)
         worth = np.asarray(gain * np.sqrt(probability_met(mean, std)))
-        series.append(Series(operator, tuple(int(k) for k in ks[:, i]), tuple(float(w) for w in worth), "line",
-                             _ROLES[i % len(_ROLES)]))  # fmt: skip
+        series.append(
+            Series(
+                operator,
+                tuple(int(k) for k in ks[:, i]),
+                tuple(float(w) for w in worth),
+                "line",
+                _ROLES[i % len(_ROLES)],
+            )
+        )
         at = int(np.argmax(worth))
         peak = max(peak, (float(worth[at]), f"{operator} {int(ks[at, i])}"))
     if peak[0] < LEAST_WORTH:
         why = f"One operator changed at a time, no further run is expected to improve the best score, {best:.3f}."
         return Plot.not_to_be_had(name, title, why)
     says = f"One more run with {peak[1]} is expected to improve the best score, {best:.3f}, by {amount(peak[0])}."
-    return Plot(name, title, says, Axis("instances, the others as they are at best", whole=True),
-                Axis("expected improvement of the score"), tuple(series))  # fmt: skip
+    return Plot(
+        name,
+        title,
+        says,
+        Axis("instances, the others as they are at best", whole=True),
+        Axis("expected improvement of the score"),
+        tuple(series),
+    )
 
 
 def predictions(model: BenefitModel, operators: Sequence[str]) -> Plot:
@@ -96,14 +123,30 @@ def predictions(model: BenefitModel, operators: Sequence[str]) -> Plot:
     said = tuple(_measured(operators, sample) for _, sample, _, _ in found)
     near = sum(abs((s.latency or 0.0) - mean) <= 2 * _read(model, mean, std) for _, s, mean, std in found)
     series = (
-        Series("expected ± sd", x, tuple(mean * MS for _, _, mean, _ in found), "points", "main",
-               sd=tuple(_read(model, mean, std) * MS for _, _, mean, std in found), said=said),
+        Series(
+            "expected ± sd",
+            x,
+            tuple(mean * MS for _, _, mean, _ in found),
+            "points",
+            "main",
+            sd=tuple(_read(model, mean, std) * MS for _, _, mean, std in found),
+            said=said,
+        ),
         Series("measured", x, tuple((s.latency or 0.0) * MS for _, s, _, _ in found), "points", "second", said=said),
-    )  # fmt: skip
-    says = (f"{near} of {len(found)} came within two standard deviations ({percent(near / len(found))}), each expected"
-            " from what was run before it.")  # fmt: skip
-    return Plot(name, title, says, Axis("configuration, in the order of their runs", whole=True), Axis("latency (ms)"),
-                series, (Level(model.latency_target * MS, f"target {seconds(model.latency_target)}"),))  # fmt: skip
+    )
+    says = (
+        f"{near} of {len(found)} came within two standard deviations ({percent(near / len(found))}), each expected"
+        " from what was run before it."
+    )
+    return Plot(
+        name,
+        title,
+        says,
+        Axis("configuration, in the order of their runs", whole=True),
+        Axis("latency (ms)"),
+        series,
+        (Level(model.latency_target * MS, f"target {seconds(model.latency_target)}"),),
+    )
 
 
 def _along(model: BenefitModel, operators: Sequence[str], centre: Mapping[str, int], i: int) -> NDArray[np.int64]:

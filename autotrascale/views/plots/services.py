@@ -20,17 +20,25 @@ def of(services: Services) -> Plot:
         return Plot.not_to_be_had(NAME, TITLE, why)
     series = tuple(
         Series(
-            name, tuple(float(each.lag) for each in lags), tuple(each.correlation for each in lags), "points",
+            name,
+            tuple(float(each.lag) for each in lags),
+            tuple(each.correlation for each in lags),
+            "points",
             _ROLES[min(number, len(_ROLES) - 1)],
         )
         for number, (name, lags) in enumerate(found.items())
         if lags
-    )  # fmt: skip
+    )
     best, name = max((each.correlation, name) for name, lags in found.items() for each in lags)
     lag = next(each.lag for each in found[name] if each.correlation == best)
     verb = "follows" if services.slow() is not None else "does not follow a service: most like it is"
     says = f"The backlog {verb} {name}, {percent(max(0.0, best))} at a lag of {lag} windows."
     return Plot(
-        NAME, TITLE, says, Axis("lag, windows", whole=True), Axis("correlation"), series,
+        NAME,
+        TITLE,
+        says,
+        Axis("lag, windows", whole=True),
+        Axis("correlation"),
+        series,
         (Level(CORRELATED, "follows"),),
-    )  # fmt: skip
+    )

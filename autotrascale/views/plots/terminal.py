@@ -20,11 +20,23 @@ from autotrascale.views.plots.plot import Axis, Drawn, Plot, Role, Series, known
 
 WIDTH, HEIGHT = 64, 12  # characters, of what is drawn
 STYLES: Mapping[Role, str] = {
-    "main": "bright_blue", "second": "yellow", "third": "magenta", "good": "green", "bad": "red",
-    "quiet": "bright_black", "level": "bright_black",
-}  # fmt: skip
-_SIGNS: Mapping[Drawn, str] = {"line": "⠤", "steps": "⠤", "dashed steps": "⠄", "points": "●", "bars": "█", "area": "█",
-                                "heat": "█"}  # fmt: skip
+    "main": "bright_blue",
+    "second": "yellow",
+    "third": "magenta",
+    "good": "green",
+    "bad": "red",
+    "quiet": "bright_black",
+    "level": "bright_black",
+}
+_SIGNS: Mapping[Drawn, str] = {
+    "line": "⠤",
+    "steps": "⠤",
+    "dashed steps": "⠄",
+    "points": "●",
+    "bars": "█",
+    "area": "█",
+    "heat": "█",
+}
 _FILLS = "█▓▒░▚▞"  # of areas, one after another
 _SHADES = " ░▒▓█"
 _ROW_NAME = 28
@@ -260,9 +272,11 @@ def _legend(plot: Plot) -> Text:
     if len(plot.series) + len(plot.levels) < 2:
         return Text("")
     said = [
-        Text.assemble((_FILLS[n % len(_FILLS)] if each.drawn == "area" else _SIGNS[each.drawn], STYLES[each.role]),
-                      f" {each.name}")
+        Text.assemble(
+            (_FILLS[n % len(_FILLS)] if each.drawn == "area" else _SIGNS[each.drawn], STYLES[each.role]),
+            f" {each.name}",
+        )
         for n, each in enumerate(plot.series)
-    ]  # fmt: skip
+    ]
     said += [Text.assemble(("⠂⠂", STYLES["level"]), f" {level.name}") for level in plot.levels]
     return Text("   ").join(said)

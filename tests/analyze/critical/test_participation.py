@@ -57,14 +57,17 @@ def whole(trace: Trace) -> Trace:
     return Trace(
         tuple(
             Activity(
-                names.timelines[own.source[n]], int(own.start[n]) // 1000, int(own.end[n]) // 1000, kinds[own.kind[n]],
+                names.timelines[own.source[n]],
+                int(own.start[n]) // 1000,
+                int(own.end[n]) // 1000,
+                kinds[own.kind[n]],
                 None if own.operator[n] < 0 else names.operators[own.operator[n]],
                 None if own.instance[n] < 0 else int(own.instance[n]),
             )
             for n in range(len(own))
         ),
         trace.messages,
-    )  # fmt: skip
+    )
 
 
 @given(traces(), st.sampled_from([7, 10, 30]))

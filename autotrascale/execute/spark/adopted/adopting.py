@@ -47,9 +47,13 @@ def adopt() -> Attached:
     listen()
     measured = os.environ.get(MEASURED) == "1"
     attached = _take_in(
-        folder, apply=os.environ.get(APPLY) == "1", executors=executors, measured=measured, life=life,
+        folder,
+        apply=os.environ.get(APPLY) == "1",
+        executors=executors,
+        measured=measured,
+        life=life,
         rescale=rescale_of(os.environ.get(RESCALE, "in-place")),
-    )  # fmt: skip
+    )
     if life.former is not None:
         Arriving(attached.adoption, folder)
     return attached
@@ -74,17 +78,26 @@ def attach(folder: str | Path | None = None, *, apply: bool = True, rescale: Res
 
 
 def _take_in(
-    folder: Path, *, apply: bool, executors: tuple[int, int] | None = None, measured: bool = False,
-    life: Life | None = None, rescale: Rescale = "in-place",
-) -> Attached:  # fmt: skip
+    folder: Path,
+    *,
+    apply: bool,
+    executors: tuple[int, int] | None = None,
+    measured: bool = False,
+    life: Life | None = None,
+    rescale: Rescale = "in-place",
+) -> Attached:
     global _attached
     if _attached is None:
         event_log = folder / "events"
         event_log.mkdir(mode=0o700, parents=True, exist_ok=True)
         adoption = Adoption(
-            event_log.as_uri(), apply=apply, executors=executors, measured=measured, rescale=rescale,
+            event_log.as_uri(),
+            apply=apply,
+            executors=executors,
+            measured=measured,
+            rescale=rescale,
             life=(life or Life()).settings,
-        )  # fmt: skip
+        )
         agent = Agent(adoption, folder)
         adoption.install()
         quiet_py4j()

@@ -48,9 +48,13 @@ class Given:
 
 class AdoptedApplication:
     def __init__(
-        self, client: Client, about: Application, bounds: Bounds | None,
-        clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep,
-    ) -> None:  # fmt: skip
+        self,
+        client: Client,
+        about: Application,
+        bounds: Bounds | None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         """`bounds`: None where executors cannot come and go; then there are as many as there are."""
         self.client, self.about = client, about
         self._clock, self._sleep = clock, sleep
@@ -184,7 +188,10 @@ def folder_of_log(about: Application) -> Path:
     """The folder of its event log, which must be on this machine."""
     place = urlsplit(about.event_log)
     if not about.event_log or place.scheme not in ("", "file"):
-        raise InputError("program", "writes no event log on this machine, so it cannot be measured",
-                         seen=about.event_log or "none", remedy="leave spark.eventLog.enabled and spark.eventLog.dir"
-                         " out: they are then set for it")  # fmt: skip
+        raise InputError(
+            "program",
+            "writes no event log on this machine, so it cannot be measured",
+            seen=about.event_log or "none",
+            remedy="leave spark.eventLog.enabled and spark.eventLog.dir out: they are then set for it",
+        )
     return Path(unquote(place.path))

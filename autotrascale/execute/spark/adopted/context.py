@@ -29,9 +29,14 @@ class Opening:
 
 
 def opening(
-    asked: Callable[[str], str | None], event_log: str, *, apply: bool, executors: tuple[int, int] | None = None,
-    measured: bool = False, life: Mapping[str, str] | None = None,
-) -> Opening:  # fmt: skip
+    asked: Callable[[str], str | None],
+    event_log: str,
+    *,
+    apply: bool,
+    executors: tuple[int, int] | None = None,
+    measured: bool = False,
+    life: Mapping[str, str] | None = None,
+) -> Opening:
     """`asked` is what the author set of a name, if anything. `event_log` is a folder of ours, as a URI; `executors` are
     the least and the most that the program may have, where that was said; `measured`: Spark shall tell what executors
     use of their memory; `life`: sizes that it was relaunched with, which its author wants by now."""
@@ -72,11 +77,7 @@ def _readable_log(asked: Callable[[str], str | None], event_log: str) -> tuple[d
         lines = [f"the event log is on, in {folder}"]
     else:
         settings, lines = {}, []
-    as_we_read = {
-        f"{_LOG}.compress": "false",
-        f"{_LOG}.rolling.enabled": "true",
-        f"{_LOG}.rolling.maxFileSize": "16m",
-    }
+    as_we_read = {f"{_LOG}.compress": "false", f"{_LOG}.rolling.enabled": "true", f"{_LOG}.rolling.maxFileSize": "16m"}
     settings |= _unless_asked(asked, as_we_read)
     if wanted is not None and f"{_LOG}.compress" in settings:
         lines.append(f"{_LOG}.compress is set to false, so that the log can be read while the program runs")

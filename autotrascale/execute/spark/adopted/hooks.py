@@ -31,9 +31,15 @@ class Adoption:
     """What is known of the program that runs in this process."""
 
     def __init__(
-        self, event_log: str, *, apply: bool, executors: tuple[int, int] | None = None, measured: bool = False,
-        life: Mapping[str, str] | None = None, rescale: Rescale = "in-place",
-    ) -> None:  # fmt: skip
+        self,
+        event_log: str,
+        *,
+        apply: bool,
+        executors: tuple[int, int] | None = None,
+        measured: bool = False,
+        life: Mapping[str, str] | None = None,
+        rescale: Rescale = "in-place",
+    ) -> None:
         """`life`: settings that it was relaunched with, over its author's."""
         self.handles = Handles()
         self.leaving = threading.Event()

@@ -75,9 +75,14 @@ class AdoptedJob:
         executors = application.watched.executors
         whole = len(queries) == 1 and len(executors) == share
         taken = measuring.snapshot(
-            self.name, batches, executors, self.p_max, share=None if whole else share,
-            gives_all=self._query.gives_all, costs=costs_of(self.recent[-_TELLING:]),
-        )  # fmt: skip
+            self.name,
+            batches,
+            executors,
+            self.p_max,
+            share=None if whole else share,
+            gives_all=self._query.gives_all,
+            costs=costs_of(self.recent[-_TELLING:]),
+        )
         if taken is not None:
             taken = replace(taken, critical=critical(batches))
         return Look(at, {OPERATOR: share}, taken, batches[-1].committed_ms / 1000, "" if taken else RATES_UNKNOWN)

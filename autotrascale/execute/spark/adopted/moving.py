@@ -217,8 +217,9 @@ def _check_stages(written: Written, wish: Rescale) -> None:
         checks.count(f"stages.{name}", number)
         if name not in written.stages:
             known = ", ".join(written.stages) or "none"
-            raise InputError("stages", "has no mark with a parallelism of that name", seen=name,
-                             remedy=f"take one of: {known}")  # fmt: skip
+            raise InputError(
+                "stages", "has no mark with a parallelism of that name", seen=name, remedy=f"take one of: {known}"
+            )
 
 
 class Idle:

@@ -120,10 +120,15 @@ def _choice(handle: Handle, written: Written, wish: Rescale, before: int, asked:
     return chosen(
         asked,
         Situation(
-            fenced=found.fenced, sink=found.sink, by_batches=found.by_batches, committed=found.committed,
-            slots=session.slots(written.spark.sparkContext), needed=before + wish.partitions, keys=found.keys,
+            fenced=found.fenced,
+            sink=found.sink,
+            by_batches=found.by_batches,
+            committed=found.committed,
+            slots=session.slots(written.spark.sparkContext),
+            needed=before + wish.partitions,
+            keys=found.keys,
         ),
-    )  # fmt: skip
+    )
 
 
 class _Run(StreamingQuery):

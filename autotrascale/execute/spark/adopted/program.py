@@ -24,16 +24,7 @@ from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.execute.spark.adopted.address import APPLY, EXECUTORS, FOLDER, MEASURED, RESCALE
 from autotrascale.execute.spark.adopted.client import AgentAwayError, Client
 from autotrascale.execute.spark.adopted.command import DRIVER, Command, program_name
-from autotrascale.execute.spark.adopted.keeper import (
-    ARRIVED,
-    EXIT,
-    LIFE,
-    NEXT,
-    PROGRAM,
-    PYTHON,
-    TOLD,
-    as_shells_say,
-)
+from autotrascale.execute.spark.adopted.keeper import ARRIVED, EXIT, LIFE, NEXT, PROGRAM, PYTHON, TOLD, as_shells_say
 from autotrascale.execute.spark.connection.processes import kill_session
 from autotrascale.execute.spark.lives import Arrived, Life, Next
 from autotrascale.files import write_whole
@@ -290,9 +281,15 @@ def life_in(folder: Path) -> Life:
 
 
 def _ours(
-    command: Command, folder: Path, apply: bool, executors: tuple[int, int] | None, rescale: Rescale,
-    environment: Mapping[str, str] | None, *, measured: bool,
-) -> dict[str, str]:  # fmt: skip
+    command: Command,
+    folder: Path,
+    apply: bool,
+    executors: tuple[int, int] | None,
+    rescale: Rescale,
+    environment: Mapping[str, str] | None,
+    *,
+    measured: bool,
+) -> dict[str, str]:
     """What is in its environment beside what was there."""
     given = os.environ if environment is None else environment
     workers = {"PYSPARK_PYTHON": sys.executable}  # like the driver, where it was us who chose that

@@ -47,9 +47,14 @@ class Connection:
     floors: dict[str, int]  # of sources that read topics: no fewer tasks
 
     def __init__(
-        self, settings: SparkSettings, work: Path, log: Path, owner: str = "", copies: Path | None = None,
+        self,
+        settings: SparkSettings,
+        work: Path,
+        log: Path,
+        owner: str = "",
+        copies: Path | None = None,
         use: ExecutorUse | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`use` is told what the executors used, if anybody wants to know."""
         self._settings, self.use = settings, use
         self._work, self._copies = work, copies

@@ -239,10 +239,35 @@ class Failed:
 
 
 Message = (
-    Boot | BuildQuery | StartQuery | StopQuery | Repartition | ReadCheckpoint | RunOpenBatch | Forget | IsWaiting
-    | Shutdown | Describe | CopyCheckpoint | GiveBatch | CatchUp | LeaveBehind | HandOver | LetWrite
-    | Ready | Started | CheckpointRead | Waiting | Described | Copied | Given | CaughtUp | HandedOver | Done | Failed
-)  # fmt: skip
+    Boot
+    | BuildQuery
+    | StartQuery
+    | StopQuery
+    | Repartition
+    | ReadCheckpoint
+    | RunOpenBatch
+    | Forget
+    | IsWaiting
+    | Shutdown
+    | Describe
+    | CopyCheckpoint
+    | GiveBatch
+    | CatchUp
+    | LeaveBehind
+    | HandOver
+    | LetWrite
+    | Ready
+    | Started
+    | CheckpointRead
+    | Waiting
+    | Described
+    | Copied
+    | Given
+    | CaughtUp
+    | HandedOver
+    | Done
+    | Failed
+)
 CODEC: Codec[Message] = Codec(get_args(Message))
 encode, decode = CODEC.encode, CODEC.decode
 

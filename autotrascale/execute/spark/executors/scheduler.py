@@ -106,8 +106,9 @@ class Executors:
             return ()
         total = (len(staying) if self._asked is None else self._asked) - len(going)
         if len(going) == len(staying) or total < 1:
-            raise InputError("executors", "would all be released, and the queries stand still", seen=sorted(going),
-                             remedy="keep one")  # fmt: skip
+            raise InputError(
+                "executors", "would all be released, and the queries stand still", seen=sorted(going), remedy="keep one"
+            )
         self.request(total)
         return self._decommission(going)
 

@@ -151,8 +151,9 @@ class Host:
         writer = self._ready_to_start(message)[1].trigger(once=True)
         put(fence, writer)
         output, number = written_to(writer), message.batch + message.visible.raised
-        run_or_forget(self.spark, message.batch, lambda: writer.start().awaitTermination(), output, message.checkpoint,
-                      number)  # fmt: skip
+        run_or_forget(
+            self.spark, message.batch, lambda: writer.start().awaitTermination(), output, message.checkpoint, number
+        )
 
     def _overlap(self, message: Describe | CatchUp | LeaveBehind | HandOver | LetWrite, began: float) -> Message:
         """What another query needs so that it can take over from the one that runs."""

@@ -52,8 +52,11 @@ def not_started(job: str) -> Iterator[None]:
     """Within, nobody starts a query: it would write to its own sink, under a checkpoint of its own, unseen by us."""
 
     def refused(*_: object, **__: object) -> None:
-        raise InputError(f"job {job}", "starts a query itself", remedy="return the writer, and leave out start() and"
-                         " toTable(): the engine starts it")  # fmt: skip
+        raise InputError(
+            f"job {job}",
+            "starts a query itself",
+            remedy="return the writer, and leave out start() and toTable(): the engine starts it",
+        )
 
     kept = {name: getattr(DataStreamWriter, name) for name in ("start", "toTable")}
     try:
@@ -67,6 +70,10 @@ def not_started(job: str) -> Iterator[None]:
 
 def check_writer(job: str, built: object) -> DataStreamWriter:
     if not isinstance(built, DataStreamWriter):
-        raise InputError(f"job {job}", "builds no query", seen=type(built).__name__,
-                         remedy="return what writeStream gives, not started")  # fmt: skip
+        raise InputError(
+            f"job {job}",
+            "builds no query",
+            seen=type(built).__name__,
+            remedy="return what writeStream gives, not started",
+        )
     return built

@@ -44,8 +44,11 @@ class Topics:
         self.holds = {name: TopicHolds(len(ranges), _count(ranges)) for name, ranges in self._newest.items()}
         for name, topic in self._topics.items():
             if copied and not self.holds[name].records:
-                raise InputError(f"sources.{name}", f"{topic.called} holds no records to tune on",
-                                 remedy="send some, or name another topic")  # fmt: skip
+                raise InputError(
+                    f"sources.{name}",
+                    f"{topic.called} holds no records to tune on",
+                    remedy="send some, or name another topic",
+                )
 
     def feed(self, name: str, schema: str, k: int) -> DataFrame | Records | None:
         """`Feeds` for a flow."""
@@ -57,8 +60,11 @@ class Topics:
     def check_fed(self, job: str, fed: list[str]) -> None:
         for name in self._topics:
             if name not in fed:
-                raise InputError(f"sources.{name}", f"job {job} reads this source by itself, wherever it is told to",
-                                 remedy="remove it here, or make it with flow.load in the job")  # fmt: skip
+                raise InputError(
+                    f"sources.{name}",
+                    f"job {job} reads this source by itself, wherever it is told to",
+                    remedy="remove it here, or make it with flow.load in the job",
+                )
 
     def close(self) -> None:
         if self._copied:
@@ -72,11 +78,17 @@ class Topics:
         ranges = self._newest[name]
         rows = _reader(self._spark.read, topic, _offsets(topic, ranges, 0), _offsets(topic, ranges, 1)).load()
         table = columns(rows, schema, {PARTITION: "partition", OFFSET: "offset", STAMP: "timestamp"}).toArrow()
-        own = [column for name, column in zip(table.column_names, table.columns, strict=True)
-               if name not in (PARTITION, OFFSET, STAMP)]  # fmt: skip
+        own = [
+            column
+            for name, column in zip(table.column_names, table.columns, strict=True)
+            if name not in (PARTITION, OFFSET, STAMP)
+        ]
         if not len(table) or all(column.null_count == len(table) for column in own):
-            raise InputError(f"sources.{name}", f"{topic.called} holds no record of the form {schema}",
-                             remedy="one column of text is the text itself, else it is JSON")  # fmt: skip
+            raise InputError(
+                f"sources.{name}",
+                f"{topic.called} holds no record of the form {schema}",
+                remedy="one column of text is the text itself, else it is JSON",
+            )
         self._folder.mkdir(parents=True, exist_ok=True)
         return write_copy(table, len(ranges), path)
 

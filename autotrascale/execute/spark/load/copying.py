@@ -41,8 +41,11 @@ class Copy:
     def __call__(self, numbers: Ints) -> list[Any]:
         batch, _ = _opened(self.path)
         rows = pa.array(np.asarray(numbers) % len(batch))
-        return [column.take(rows) for name, column in zip(batch.schema.names, batch.columns, strict=True)
-                if name != PARTITION]  # fmt: skip
+        return [
+            column.take(rows)
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            if name != PARTITION
+        ]
 
     def __len__(self) -> int:
         return len(_opened(self.path)[0])

@@ -134,12 +134,7 @@ def _source_as_dict(load: SourceLoad) -> dict[str, object]:
         {"since_ms": segment.since_ms, "before": segment.before, "schedule": as_dict(segment.schedule)}
         for segment in load.segments
     ]
-    return {
-        "segments": segments,
-        "step_ms": load.step_ms,
-        "started_ms": load.started_ms,
-        "limit_ms": load.limit_ms,
-    }
+    return {"segments": segments, "step_ms": load.step_ms, "started_ms": load.started_ms, "limit_ms": load.limit_ms}
 
 
 def _source_from_dict(data: Mapping[str, Any]) -> SourceLoad:

@@ -40,15 +40,27 @@ class KafkaTopic:
 
     def __post_init__(self) -> None:
         if not _SERVERS.fullmatch(self.bootstrap):
-            raise InputError("bootstrap", "is no list of servers", seen=self.bootstrap,
-                             remedy="write it like 127.0.0.1:9092,other:9092")  # fmt: skip
+            raise InputError(
+                "bootstrap",
+                "is no list of servers",
+                seen=self.bootstrap,
+                remedy="write it like 127.0.0.1:9092,other:9092",
+            )
         if not _TOPIC.fullmatch(self.topic) or self.topic in (".", ".."):
-            raise InputError("topic", "cannot be the name of a topic", seen=self.topic,
-                             remedy="use letters, digits, dots, dashes and underscores: one topic")  # fmt: skip
+            raise InputError(
+                "topic",
+                "cannot be the name of a topic",
+                seen=self.topic,
+                remedy="use letters, digits, dots, dashes and underscores: one topic",
+            )
         checks.count("records", self.records)
         if self.records > MOST_RECORDS:
-            raise InputError("records", f"is above {MOST_RECORDS:,}, more than a driver should hold", seen=self.records,
-                             remedy="give fewer: they come again from the first")  # fmt: skip
+            raise InputError(
+                "records",
+                f"is above {MOST_RECORDS:,}, more than a driver should hold",
+                seen=self.records,
+                remedy="give fewer: they come again from the first",
+            )
         for name in self.options:
             if name in _NOT_YOURS:
                 raise InputError(f"options.{name}", _NOT_YOURS[name], remedy="remove it")

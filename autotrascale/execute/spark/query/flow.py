@@ -19,17 +19,7 @@ from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
 from types import UnionType
-from typing import (
-    Any,
-    Literal,
-    Protocol,
-    TypeAlias,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    runtime_checkable,
-)
+from typing import Any, Literal, Protocol, TypeAlias, Union, get_args, get_origin, get_type_hints, runtime_checkable
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -64,9 +54,13 @@ class Flow:
     """What `build` is handed: the session, the parallelism to build for, and the sources, stages and marks."""
 
     def __init__(
-        self, spark: SparkSession, topology: Topology, parallelism: Mapping[str, int], load_file: Path | str,
+        self,
+        spark: SparkSession,
+        topology: Topology,
+        parallelism: Mapping[str, int],
+        load_file: Path | str,
         feeds: Feeds = lambda _name, _schema, _k: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.spark = spark
         self.topology = topology
         self.parallelism = dict(parallelism)

@@ -25,8 +25,12 @@ def mark(df: DataFrame, name: str, *, parallelism: int | None = None, by: str | 
     if parallelism is not None:
         checks.count("mark: parallelism", parallelism)
     elif columns:
-        raise InputError("mark", "spreads records by columns and not over how many partitions", seen=columns,
-                         remedy="give parallelism= too")  # fmt: skip
+        raise InputError(
+            "mark",
+            "spreads records by columns and not over how many partitions",
+            seen=columns,
+            remedy="give parallelism= too",
+        )
     _check(df, name)
     if parallelism is None:
         return _all(df, f"{MARK}{name}")

@@ -53,8 +53,9 @@ def is_better_cut_short(watch: Watch, k: Mapping[str, int], patience: float) -> 
     return is_worth_cutting(batch, k, patience)
 
 
-def take_along(connection: Connection, settings: SparkSettings, read: Read, query: Query, k: Mapping[str, int],
-               wanted: int) -> bool:  # fmt: skip
+def take_along(
+    connection: Connection, settings: SparkSettings, read: Read, query: Query, k: Mapping[str, int], wanted: int
+) -> bool:
     """Of a query that is stopped. False where there is nothing to take along, or it did not work out: then everything
     is as it was. Else the old checkpoint is rubbish, and can be removed once the job runs again."""
     if (batch := checkpoint.in_the_way(read(query.checkpoint), wanted)) is None:

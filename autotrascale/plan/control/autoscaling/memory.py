@@ -79,9 +79,15 @@ class Memory:
         tried = Tried(before, self.sized_for) if down else None
         late_after = self.late_after + LATEST * (self.late - self.late_after) if down else self.late_after
         sized_for = max(fits, default=self.sized_for)
-        return replace(self.at_another(), sized_for=sized_for, tried=tried, reviewed_at=now,
-                       late=0.0 if down else self.late, late_after=late_after,
-                       spare_at=now + self.ahead if sum(k) > sum(before) else self.spare_at)  # fmt: skip
+        return replace(
+            self.at_another(),
+            sized_for=sized_for,
+            tried=tried,
+            reviewed_at=now,
+            late=0.0 if down else self.late,
+            late_after=late_after,
+            spare_at=now + self.ahead if sum(k) > sum(before) else self.spare_at,
+        )
 
 
 @dataclass(frozen=True)
@@ -94,9 +100,14 @@ class Shows:
 
 
 def learned(
-    settings: Settings, headroom: float, memory: Memory, snapshot: Snapshot, now: float, shows: Shows,
+    settings: Settings,
+    headroom: float,
+    memory: Memory,
+    snapshot: Snapshot,
+    now: float,
+    shows: Shows,
     horizon: float = math.inf,
-) -> Memory:  # fmt: skip
+) -> Memory:
     """The memory after one look that is believed. `horizon`: how far ahead is planned."""
     k = tuple(snapshot.parallelism.values())
     faded = memory.largest * max(0.0, 1 - snapshot.window_seconds / FORGET)
@@ -152,12 +163,20 @@ def _with_reading(settings: Settings, memory: Memory, snapshot: Snapshot, k: Poi
 def _with_capacity(memory: Memory, sized: Sizing, snapshot: Snapshot, k: Point, shows: Shows) -> Memory:
     before = memory.capacity
     known = {name: value for name, value in zip(sized.operators, sized.capacity, strict=True) if value}
-    capacity = {name: before[name] + SMOOTH * (value - before[name]) if name in before else value
-                for name, value in known.items()}  # fmt: skip
+    capacity = {
+        name: before[name] + SMOOTH * (value - before[name]) if name in before else value
+        for name, value in known.items()
+    }
     points = memory.capacities
     if shows.calm or shows.behind:
-        points = {**points, **{name: _with_point(points.get(name, ()), own, known[name])
-                               for name, own in zip(sized.operators, k, strict=True) if name in known}}  # fmt: skip
+        points = {
+            **points,
+            **{
+                name: _with_point(points.get(name, ()), own, known[name])
+                for name, own in zip(sized.operators, k, strict=True)
+                if name in known
+            },
+        }
     return replace(memory, capacity=capacity, capacities=points, short=_short(sized, snapshot, k, shows.flat_out))
 
 

@@ -38,8 +38,9 @@ class PlanningSettings:
         checks.positive("band", self.band)
         checks.optional(checks.non_negative, "late_worth", self.late_worth)
         if self.band < 1:
-            raise InputError("band", "is below 1: it would scale down what is needed", seen=self.band,
-                             remedy="1.2 is a good start")  # fmt: skip
+            raise InputError(
+                "band", "is below 1: it would scale down what is needed", seen=self.band, remedy="1.2 is a good start"
+            )
 
 
 @dataclass(frozen=True)

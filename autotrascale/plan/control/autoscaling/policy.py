@@ -156,8 +156,9 @@ class _Planning:
         reason = Reason("rate-up", text, numbers)
         if self.price is not None:
             self.weighed = self.price.ahead(self.horizon, sum(self.running))
-        return self._plan("rate", wanted, predicted, reason, *self._prices(), self._said(predicted),
-                          *self._out_of_reach(sized))  # fmt: skip
+        return self._plan(
+            "rate", wanted, predicted, reason, *self._prices(), self._said(predicted), *self._out_of_reach(sized)
+        )
 
     def _enough(self, predicted: Prediction, sized: Sizing) -> Plan | None:
         """What runs may be good for more than it was planned for."""

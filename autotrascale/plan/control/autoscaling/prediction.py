@@ -133,10 +133,17 @@ class _Known:
         """What Algorithm 1, or 2, would run next."""
         sized, settings = self.sized, self.settings
         study = Study(
-            sized.floor, sized.upper, settings.target.latency_seconds, settings.alpha, settings.over_allocation,
-            settings.seed, source=[*(_as_model(cell, settings) for cell in self.cells[:SOURCES]), *self.sources],
-            sizing=sized, max_runs=10_000, settings=SearchSettings(settings.noise, settings.confidence),
-        )  # fmt: skip
+            sized.floor,
+            sized.upper,
+            settings.target.latency_seconds,
+            settings.alpha,
+            settings.over_allocation,
+            settings.seed,
+            source=[*(_as_model(cell, settings) for cell in self.cells[:SOURCES]), *self.sources],
+            sizing=sized,
+            max_runs=10_000,
+            settings=SearchSettings(settings.noise, settings.confidence),
+        )
         for run in self.runs:
             study.tell(run.parallelism, latency=run.latency, failed=run.failed)
         exhausted = len(self.runs) >= self.lattice.size
@@ -157,8 +164,15 @@ class _Known:
             failed += there.failed
             measured += there.measured
             rates += [cell.sizing.rate] * len(there.ks)
-        return replace(here, ks=tuple(ks), log_ratio=tuple(y), weight=tuple(weight), failed=tuple(failed),
-                       rates=tuple(rates), measured=tuple(measured))  # fmt: skip
+        return replace(
+            here,
+            ks=tuple(ks),
+            log_ratio=tuple(y),
+            weight=tuple(weight),
+            failed=tuple(failed),
+            rates=tuple(rates),
+            measured=tuple(measured),
+        )
 
     def _of(self, runs: Sequence[Run], sizing: Sizing) -> Readings:
         return readings_of(_samples(runs), self.settings.target.latency_seconds, sizing)
@@ -180,11 +194,16 @@ def trained(settings: Settings, readings: ReadingsByRate, rate: float) -> Benefi
     if not runs:
         return None
     study = Study(
-        cell.sizing.floor, cell.sizing.upper, settings.target.latency_seconds, settings.alpha,
-        settings.over_allocation, settings.seed, sizing=cell.sizing,
+        cell.sizing.floor,
+        cell.sizing.upper,
+        settings.target.latency_seconds,
+        settings.alpha,
+        settings.over_allocation,
+        settings.seed,
+        sizing=cell.sizing,
         source=[_as_model(other, settings) for other in readings.near(rate)[:ANCESTORS]],
         settings=SearchSettings(settings.noise, settings.confidence),
-    )  # fmt: skip
+    )
     for run in runs:
         study.tell(run.parallelism, latency=run.latency, failed=run.failed)
     return study.model(cell.sizing.rate)
@@ -196,9 +215,15 @@ def _as_model(cell: RateReadings, settings: Settings) -> BenefitModel:
     sized, target = cell.sizing, settings.target.latency_seconds
     benefit = Benefit(sized.floor, target, settings.alpha, settings.over_allocation)
     return BenefitModel(
-        "latency", sized.rate, sized, target, settings.alpha, settings.over_allocation,
-        samples_of(cell.runs, benefit), older_theta(len(sized.floor), settings.noise),
-    )  # fmt: skip
+        "latency",
+        sized.rate,
+        sized,
+        target,
+        settings.alpha,
+        settings.over_allocation,
+        samples_of(cell.runs, benefit),
+        older_theta(len(sized.floor), settings.noise),
+    )
 
 
 def _samples(runs: Sequence[Run]) -> list[Sample]:

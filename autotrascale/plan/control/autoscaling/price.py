@@ -101,9 +101,13 @@ class Price:
         return f"a change costs about {seconds(stop)} of standstill{late}{twice}{missed}, worth {worth}"
 
     def numbers(self, running: int) -> dict[str, Number]:
-        return {"standstill_seconds": self.expected.standstill_seconds, "both_seconds": self.expected.both_seconds,
-                "late_seconds": self.late_seconds, "late_after_seconds": self.afterwards,
-                "price_instance_seconds": self.instance_seconds(running)}  # fmt: skip
+        return {
+            "standstill_seconds": self.expected.standstill_seconds,
+            "both_seconds": self.expected.both_seconds,
+            "late_seconds": self.late_seconds,
+            "late_after_seconds": self.afterwards,
+            "price_instance_seconds": self.instance_seconds(running),
+        }
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,10 @@ def _as_busy(k: Point, rate: float, sized: Sizing) -> Point:
     if sized.execution == "micro-batch":
         busy = sum(load / factor / own for load, own in zip(sized.hottest, k, strict=True))
         return tuple(micro_batch(sized.hottest, sized.floor, sized.upper, max(0.0, 1 - busy)))
-    scaled = [own if load / own <= SPARE and factor > 1 else math.ceil(own * factor - 0.1)
-              for own, load in zip(k, sized.hottest, strict=True)]  # fmt: skip
+    scaled = [
+        own if load / own <= SPARE and factor > 1 else math.ceil(own * factor - 0.1)
+        for own, load in zip(k, sized.hottest, strict=True)
+    ]
     return Lattice(sized.floor, sized.upper).clip(scaled)
 
 

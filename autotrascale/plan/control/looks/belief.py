@@ -149,8 +149,10 @@ def _useful(evidence: Evidence) -> str | None:
         useful = metrics.total.useful_seconds or 0.0
         longest = max((work.useful_seconds or 0.0 for work in metrics.instances), default=0.0)
         if useful > SLACK * metrics.parallelism * window or longest > SLACK * window:
-            return (f"{name} was useful for {amount(useful)} s, and {metrics.parallelism} instances have "
-                    f"{amount(metrics.parallelism * window)} s in this window")  # fmt: skip
+            return (
+                f"{name} was useful for {amount(useful)} s, and {metrics.parallelism} instances have "
+                f"{amount(metrics.parallelism * window)} s in this window"
+            )
     return None
 
 
@@ -215,8 +217,10 @@ def _surplus(evidence: Evidence) -> str | None:
     came, went = shot.target_rate * shot.window_seconds, shot.throughput * shot.window_seconds
     if shot.backlog_records >= came - went - _inexact(shot, came, went):
         return None
-    return (f"{amount(came)} came in this window and {amount(went)} were carried, and only "
-            f"{amount(shot.backlog_records)} wait")  # fmt: skip
+    return (
+        f"{amount(came)} came in this window and {amount(went)} were carried, and only "
+        f"{amount(shot.backlog_records)} wait"
+    )
 
 
 def _balance(evidence: Evidence) -> str | None:
@@ -228,8 +232,10 @@ def _balance(evidence: Evidence) -> str | None:
     went = shot.throughput * shot.window_seconds
     if shot.backlog_records <= before.backlog + came - went + _inexact(shot, came, went):
         return None
-    return (f"a backlog of {amount(before.backlog)} cannot become {amount(shot.backlog_records)} when {amount(came)} "
-            f"came and {amount(went)} were carried")  # fmt: skip
+    return (
+        f"a backlog of {amount(before.backlog)} cannot become {amount(shot.backlog_records)} when {amount(came)} "
+        f"came and {amount(went)} were carried"
+    )
 
 
 def _worked_off(evidence: Evidence) -> str | None:
@@ -238,8 +244,10 @@ def _worked_off(evidence: Evidence) -> str | None:
     if shot.backlog_records is None or shot.backlog_records >= least - shot.target_rate:
         return None
     before = evidence.beliefs.believed.backlog if evidence.beliefs.believed is not None else None
-    return (f"of a backlog of {amount(before or 0.0)} at least {amount(least)} must be left by what the instances can "
-            f"do, and {amount(shot.backlog_records)} are said to wait")  # fmt: skip
+    return (
+        f"of a backlog of {amount(before or 0.0)} at least {amount(least)} must be left by what the instances can "
+        f"do, and {amount(shot.backlog_records)} are said to wait"
+    )
 
 
 def still_waiting(evidence: Evidence) -> float:

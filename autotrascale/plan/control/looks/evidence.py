@@ -60,9 +60,15 @@ def seen_in(evidence: Evidence, before: Seen | None) -> Seen | None:
     look, snapshot = evidence.look, evidence.look.snapshot
     if snapshot is None or not math.isfinite(look.at):
         return None
-    counted = (snapshot.window_seconds, snapshot.throughput, snapshot.latency_seconds.mean, snapshot.backlog_records,
-               *snapshot.source_rates.values(), *(each.total.records_in for each in snapshot.operators.values()),
-               *(each.total.useful_seconds for each in snapshot.operators.values()))  # fmt: skip
+    counted = (
+        snapshot.window_seconds,
+        snapshot.throughput,
+        snapshot.latency_seconds.mean,
+        snapshot.backlog_records,
+        *snapshot.source_rates.values(),
+        *(each.total.records_in for each in snapshot.operators.values()),
+        *(each.total.useful_seconds for each in snapshot.operators.values()),
+    )
     at, made = look.at, look.measured_at
     known = made if made is not None and math.isfinite(made) and made <= at + AHEAD else None
     backlog, backlog_at, rate = snapshot.backlog_records, evidence.watched, snapshot.target_rate

@@ -106,8 +106,11 @@ def for_a_restart(situation: Situation, wanted: Parallelism) -> tuple[Parallelis
     """What arrives while a rescale stops the job is a backlog. It is there once: what runs and is enough needs no more
     because of it. Who scales up takes what works it off in time, and who scales down goes no further than that."""
     running, extra = situation.running, _restart_rate(situation)
-    reason = Reason("restart", f"a restart of {amount(situation.restart_seconds)} s: {amount(extra)}/s more to make up "
-                    "for it", {"extra_rate": extra})  # fmt: skip
+    reason = Reason(
+        "restart",
+        f"a restart of {amount(situation.restart_seconds)} s: {amount(extra)}/s more to make up for it",
+        {"extra_rate": extra},
+    )
     share = situation.knobs.utilisation
     whole = (situation.snapshot.target_rate + extra) / share - situation.snapshot.target_rate
     sized = size(faster(situation.snapshot, whole)) if extra else None

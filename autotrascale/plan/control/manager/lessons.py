@@ -40,9 +40,12 @@ def _forget(situation: Situation) -> Situation:
         rejected=tuple(each for each in state.rejected if offered > each.carried and each.at > since),
         small_gains=0 if better or offered <= state.stalled_at else state.small_gains,
         correction=Correction() if offered <= state.correction.carried else state.correction,
-        ineffective={name: each for name, each in state.ineffective.items()
-                     if situation.running.get(name, 0) >= each.k and each.at > since},
-    )  # fmt: skip
+        ineffective={
+            name: each
+            for name, each in state.ineffective.items()
+            if situation.running.get(name, 0) >= each.k and each.at > since
+        },
+    )
 
 
 def _compare(situation: Situation, before: Measured) -> tuple[Situation, list[Reason]]:

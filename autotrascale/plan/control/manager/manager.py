@@ -37,11 +37,7 @@ from autotrascale.plan.words import listing
 __all__ = ["Knobs", "State", "step"]
 
 GATES: tuple[Gate, ...] = (gates.paused, gates.interval, gates.warm_up, gates.settling, gates.garbage)
-ADJUSTMENTS: tuple[Adjustment, ...] = (
-    adjustments.corrected,
-    adjustments.utilised,
-    adjustments.with_backlog,
-)
+ADJUSTMENTS: tuple[Adjustment, ...] = (adjustments.corrected, adjustments.utilised, adjustments.with_backlog)
 DOUBTS: tuple[Guard, ...] = (
     guards.activation,
     guards.for_a_restart,
@@ -158,8 +154,9 @@ def _adjusted(situation: Situation) -> tuple[Snapshot, list[Reason]]:
 def _remembering(situation: Situation, answer: Decision) -> Situation:
     """Each recommendation once, at its latest time: the largest of a time span stays so, and a day fits a page."""
     state, knobs = situation.state, situation.knobs
-    recent = {tuple(k.values()): (at, k) for at, k in state.recommended
-              if situation.now - at < knobs.scale_down_delay_seconds}  # fmt: skip
+    recent = {
+        tuple(k.values()): (at, k) for at, k in state.recommended if situation.now - at < knobs.scale_down_delay_seconds
+    }
     recent[tuple(answer.parallelism.values())] = (situation.now, answer.parallelism)
     return situation.after(
         votes=(*state.votes, answer.parallelism)[-knobs.activation_intervals :],
