@@ -238,7 +238,7 @@ def register(app: typer.Typer) -> None:
 
 def _as_dict(record: Record, outcome: Outcome) -> dict[str, Any]:
     from autotrascale.views.explanation import why
-    from autotrascale.views.verdict import summary
+    from autotrascale.views.verdict import summary as outcome_summary
 
     return {
         "run_id": record.summary.run_id,
@@ -252,7 +252,7 @@ def _as_dict(record: Record, outcome: Outcome) -> dict[str, Any]:
         "operators": [asdict(each) for each in why(outcome)],
         "remarks": list(outcome.remarks),
         "warm_start": list(record.opening.warm_start),
-        "summary": summary(outcome),
+        "summary": outcome_summary(outcome),
     }
 
 

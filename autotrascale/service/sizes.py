@@ -112,10 +112,10 @@ def _services(path: Path) -> Mapping[str, Service]:
 
 
 def _read(paths: list[str], window: float) -> list[ApplicationUse]:
-    from autotrascale.analyze.archive.use import applications
+    from autotrascale.analyze.archive.use import applications as read_applications
     from autotrascale.domain.errors import InputError
 
-    found, damages = applications(paths, window)
+    found, damages = read_applications(paths, window)
     for damage in damages:
         note(str(damage))
     if not found:

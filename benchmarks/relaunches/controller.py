@@ -22,7 +22,7 @@ REACHED, GO = "reached", "go"
 
 
 def main() -> None:
-    from autotrascale.service import cli
+    from autotrascale.service import cli as command_line
 
     phase, folder, job, store = sys.argv[1:]
     prepare, leave = Program.prepare, Client.leave
@@ -43,7 +43,7 @@ def main() -> None:
         return leave(client, wish)
 
     Program.prepare, Client.leave = prepared, left  # type: ignore[method-assign]
-    cli.main(["run", "--apply", "--program", folder, "--store", store, "--metrics", "none", job])
+    command_line.main(["run", "--apply", "--program", folder, "--store", store, "--metrics", "none", job])
 
 
 if __name__ == "__main__":

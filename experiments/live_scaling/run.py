@@ -57,10 +57,10 @@ def run(folder: Path, seconds: float) -> tuple[list[dict[str, Any]], str]:
 
 def compare(folder: Path) -> dict[str, Any]:
     """What the job counted, against a plain count of the records that it was given."""
-    (load_file,) = folder.glob("live/*/query-*/load.json")
+    (query_file,) = folder.glob("live/*/query-*/load.json")
     content = yaml.safe_load((folder / "job.yaml").read_text(encoding="utf-8"))
     job = WordCount(**content["spark"]["options"])
-    records = load.read(load_file).sources["source"].limit_count
+    records = load.read(query_file).sources["source"].limit_count
     oracle: Counter[str] = Counter()
     for first in range(0, records, _AT_ONCE):
         sentences = job.sentences(np.arange(first, min(records, first + _AT_ONCE)))[0]
