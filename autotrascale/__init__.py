@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from autotrascale.domain.topology import Operator as Operator
-    from autotrascale.execute.spark.adopted.adopting import attach as attach
-    from autotrascale.execute.spark.query.flow import Flow as Flow
-    from autotrascale.execute.spark.query.flow import Query as Query
-    from autotrascale.execute.spark.query.flow import job as job
-    from autotrascale.execute.spark.query.marking import mark as mark
+    from autotrascale.execute.spark.driver_agent.attach import attach as attach
+    from autotrascale.execute.spark.jobs.flow import Flow as Flow
+    from autotrascale.execute.spark.jobs.flow import Query as Query
+    from autotrascale.execute.spark.jobs.flow import job as job
+    from autotrascale.execute.spark.jobs.marking import mark as mark
     from autotrascale.plan.search.benefit_model import BenefitModel as BenefitModel
     from autotrascale.study import Study as Study
 
 __all__ = ["BenefitModel", "Flow", "Operator", "Query", "Study", "attach", "job", "mark"]
 __version__ = "0.1.0"
 
-_FLOW = "autotrascale.execute.spark.query.flow"
+_FLOW = "autotrascale.execute.spark.jobs.flow"
 _HOMES = {
     "BenefitModel": "autotrascale.plan.search.benefit_model",
     "Flow": _FLOW,
     "Operator": "autotrascale.domain.topology",
     "Query": _FLOW,
     "Study": "autotrascale.study",
-    "attach": "autotrascale.execute.spark.adopted.adopting",
+    "attach": "autotrascale.execute.spark.driver_agent.attach",
     "job": _FLOW,
-    "mark": "autotrascale.execute.spark.query.marking",
+    "mark": "autotrascale.execute.spark.jobs.marking",
 }
 
 

@@ -11,16 +11,16 @@ import sys
 from collections.abc import Callable, Sequence
 
 from autotrascale.domain.displayed import Displayed
-from autotrascale.plan.search import study as ask_and_tell
+from autotrascale.plan.search import ask_tell as ask_and_tell
 from autotrascale.plan.search.lattice import Point
-from autotrascale.plan.search.runs import Best
-from autotrascale.views import optimizing
+from autotrascale.plan.search.study_runs import Best
+from autotrascale.views import optimize_progress
 
 Measure = Callable[[Point], float | None]
 Callback = Callable[["Study", Point], bool | None]
 
 
-class Study(Displayed, ask_and_tell.Study):
+class Study(Displayed, ask_and_tell.AskTellStudy):
     def optimize(
         self,
         measure: Measure,
@@ -36,7 +36,7 @@ class Study(Displayed, ask_and_tell.Study):
         returns True ends the loop. `max_runs`: in this call. Ctrl-C ends it as well: what was under way is forgotten,
         and calling again goes on. None is returned where nothing was told at all.
         """
-        show = optimizing.Line(sys.stderr) if progress else None
+        show = optimize_progress.ProgressLine(sys.stderr) if progress else None
         told = 0
         try:
             while not self.finished and (max_runs is None or told < max_runs):

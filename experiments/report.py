@@ -19,7 +19,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from autotrascale.files import write_whole
+from autotrascale.atomic_files import write_atomically
 from experiments.shared.claim import EXPERIMENTS, ROOT, existing
 from experiments.shared.record import NAMES as RECORDS
 
@@ -138,7 +138,7 @@ def main() -> None:
     names += sorted({path.parent.name for path in EXPERIMENTS.glob("*/README.md")} - set(names))
     arguments.out.mkdir(parents=True, exist_ok=True)
     html, pdf = (arguments.out / f"{NAME}.{suffix}" for suffix in ("html", "pdf"))
-    write_whole(html, page(names))
+    write_atomically(html, page(names))
     print(html)
     if not arguments.no_pdf:
         why_not = print_pdf(html, pdf)

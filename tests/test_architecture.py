@@ -98,7 +98,7 @@ def test_nothing_imports_the_jobs() -> None:
 def test_planning_loads_no_heavy_library() -> None:
     """What the table says of the sources, said once more of a running interpreter."""
     heavy = ["pyspark", "mlflow", "pydantic", "fastapi", "influxdb_client", "typer", "py4j"]
-    wanted = "autotrascale.plan.search.study, autotrascale.tuning"
+    wanted = "autotrascale.plan.search.ask_tell, autotrascale.tuning"
     code = f"import sys, {wanted}; print([m for m in {heavy} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

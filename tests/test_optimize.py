@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from autotrascale import Study
-from autotrascale.plan.search import study as ask_and_tell
+from autotrascale.plan.search import ask_tell as ask_and_tell
 
 FLOOR, TARGET = (2, 3), 0.1
 
@@ -22,7 +22,7 @@ def latency(k: tuple[int, ...]) -> float:
 
 
 def test_it_is_the_loop_that_one_would_write() -> None:
-    ours, by_hand = study(), ask_and_tell.Study(FLOOR, 12, TARGET, seed=3)
+    ours, by_hand = study(), ask_and_tell.AskTellStudy(FLOOR, 12, TARGET, seed=3)
     best = ours.optimize(latency, progress=False)
     while not by_hand.finished:
         unsure = by_hand.unsure

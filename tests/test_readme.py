@@ -35,7 +35,7 @@ def test_the_python_blocks_run() -> None:
 @pytest.mark.parametrize("command", [c for c in COMMANDS if "simulated" in c or "decide" in c])
 def test_a_command_runs(command: str, tmp_path: Path) -> None:
     words = [str(ROOT / word) if (ROOT / word).is_file() else word for word in shlex.split(command)[1:]]
-    code = "from autotrascale.service.cli import main; main()"
+    code = "from autotrascale.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
@@ -46,7 +46,7 @@ def test_the_warm_start_it_shows_saves_trials_and_says_so(tmp_path: Path) -> Non
     told = []
     for command in re.findall(r"^    autotrascale (.*)$", section, re.MULTILINE):
         words = [str(ROOT / word) if (ROOT / word).is_file() else word for word in shlex.split(command)]
-        code = "from autotrascale.service.cli import main; main()"
+        code = "from autotrascale.cli.main import main; main()"
         done = subprocess.run([sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         told.append(done)
@@ -64,7 +64,7 @@ def test_every_file_it_names_exists() -> None:
 
 def test_every_verb_it_names_is_there() -> None:
     helped = subprocess.run(
-        [sys.executable, "-c", "from autotrascale.service.cli import main; main()", "--help"],
+        [sys.executable, "-c", "from autotrascale.cli.main import main; main()", "--help"],
         capture_output=True,
         text=True,
         check=True,

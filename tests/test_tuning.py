@@ -18,11 +18,11 @@ from autotrascale.domain.topology import Operator, Topology
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.engine import Engine
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.execute.simulator.job import Machine, SimulatedJob, SimulatedOperator
+from autotrascale.execute.simulator.simulated_job import SharedMachine, SimulatedJob, SimulatedOperator
 from autotrascale.plan.search.score import Benefit
-from autotrascale.testing.engine_contract import Demand, EngineContract
+from autotrascale.testing.engine_contract import EngineContract, EngineDemand
 from autotrascale.testing.scripted_engine import ScriptedEngine
-from autotrascale.tuning import Evaluation, JournalledTrial, Outcome, Progress, Tuning, tune
+from autotrascale.tuning import Evaluation, JournalledTrial, Outcome, TuningProgress, TuningSettings, tune
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -56,9 +56,9 @@ def phases(outcome: Outcome) -> list[str]:
 
 
 class TestScriptedEngine(EngineContract):
-    calm: ClassVar[Demand] = Demand(FLOOR, {"source": 120.0})
+    calm: ClassVar[EngineDemand] = EngineDemand(FLOOR, {"source": 120.0})
     other: ClassVar[Mapping[str, int]] = {"source": 2, "work": 5, "sink": 3}
-    hopeless: ClassVar[Demand] = Demand({"source": 1, "work": 1, "sink": 1}, {"source": 1e9})
+    hopeless: ClassVar[EngineDemand] = EngineDemand({"source": 1, "work": 1, "sink": 1}, {"source": 1e9})
 
     def open(self) -> Engine:
         return engine()
@@ -108,9 +108,11 @@ def test_a_floor_that_holds_the_latency_needs_no_search() -> None:
 
 
 def test_progress_is_said_before_and_after_each_trial_with_its_number() -> None:
-    said: list[Progress] = []
+    said: list[TuningProgress] = []
     clock = iter(range(1000))
-    outcome = tune(job(), engine(), Tuning(total_trials=9), report=said.append, clock=lambda: float(next(clock)))
+    outcome = tune(
+        job(), engine(), TuningSettings(total_trials=9), report=said.append, clock=lambda: float(next(clock))
+    )
     assert [p.number for p in said] == [n for e in outcome.evaluations for n in (e.number, e.number)]
     assert [e.number for e in outcome.evaluations] == list(range(1, len(outcome.evaluations) + 1))
     assert [p.done for p in said[1::2]] == list(outcome.evaluations)
@@ -124,7 +126,7 @@ def test_progress_is_said_before_and_after_each_trial_with_its_number() -> None:
 def test_a_reading_close_to_the_target_is_confirmed_at_the_same_configuration() -> None:
     """0.499 s for 0.5 s meets the rule and says little: a second look, but no third."""
     ran = engine(latency=lambda _: 0.499)
-    outcome = tune(job(target=0.5), ran, Tuning(windows=2, total_trials=5))
+    outcome = tune(job(target=0.5), ran, TuningSettings(windows=2, total_trials=5))
     assert phases(outcome)[:3] == ["floor", "floor", "confirm"]
     assert ran.asked[2] == FLOOR
     windows = [sum(run == other for run in ran.asked) for other in ran.asked]
@@ -132,13 +134,13 @@ def test_a_reading_close_to_the_target_is_confirmed_at_the_same_configuration() 
 
 
 def test_with_one_window_nothing_is_confirmed() -> None:
-    outcome = tune(job(target=0.5), engine(latency=lambda _: 0.499), Tuning(windows=1, total_trials=4))
+    outcome = tune(job(target=0.5), engine(latency=lambda _: 0.499), TuningSettings(windows=1, total_trials=4))
     assert "confirm" not in phases(outcome)
 
 
 def test_windows_are_averaged_in_what_is_reported_as_best() -> None:
     readings = iter([0.5, 0.498, 0.4, *[0.4] * 10])
-    outcome = tune(job(target=0.5), engine(latency=lambda _: next(readings)), Tuning(total_trials=8))
+    outcome = tune(job(target=0.5), engine(latency=lambda _: next(readings)), TuningSettings(total_trials=8))
     # Two readings that are so far apart settle nothing: there is a third, once something else has been tried.
     assert phases(outcome)[2:] == ["confirm", "search", "confirm"]
     assert dict(outcome.best.parallelism) == FLOOR
@@ -152,12 +154,12 @@ def test_windows_are_averaged_in_what_is_reported_as_best() -> None:
 @pytest.mark.parametrize("trials", [1, 2, 3, 4])
 def test_the_budget_holds_in_every_phase(trials: int) -> None:
     ran = engine(latency=lambda _: 0.499)
-    outcome = tune(job(target=0.5), ran, Tuning(total_trials=trials))
+    outcome = tune(job(target=0.5), ran, TuningSettings(total_trials=trials))
     assert len(outcome.evaluations) == len(ran.asked) == trials
 
 
 def test_running_out_while_the_floor_is_looked_for_is_not_called_out_of_reach() -> None:
-    outcome = tune(job(), engine(), Tuning(total_trials=1))
+    outcome = tune(job(), engine(), TuningSettings(total_trials=1))
     assert outcome.stop_reason == "budget"
     assert not outcome.met_target
     assert outcome.model is None
@@ -165,7 +167,7 @@ def test_running_out_while_the_floor_is_looked_for_is_not_called_out_of_reach() 
 
 
 def test_running_out_in_the_search_keeps_the_best_and_says_so() -> None:
-    outcome = tune(job(target=0.01), engine(), Tuning(total_trials=4))
+    outcome = tune(job(target=0.01), engine(), TuningSettings(total_trials=4))
     assert outcome.stop_reason == "budget"
     assert not outcome.met_target
     assert outcome.model is not None
@@ -239,7 +241,7 @@ def test_a_job_that_breaks_before_anything_is_measured_is_an_error_and_no_verdic
         tune(job(), ran)
     assert len(ran.asked) == 2
     with pytest.raises(EngineError, match="every trial failed, the last one so: no host"):
-        tune(job(), engine(surprises={1: "no host"}), Tuning(total_trials=1))
+        tune(job(), engine(surprises={1: "no host"}), TuningSettings(total_trials=1))
 
 
 @pytest.mark.parametrize("broken", [(1, 2), (3, 4, 5)], ids=["floor", "search"])
@@ -389,7 +391,7 @@ def test_both_looks_after_acceptance_are_at_what_is_cheaper() -> None:
 
 
 def test_with_one_window_or_no_budget_left_nothing_cheaper_is_looked_at() -> None:
-    for asked in (Tuning(windows=1), Tuning(total_trials=4)):
+    for asked in (TuningSettings(windows=1), TuningSettings(total_trials=4)):
         outcome = tune(job(target=0.5), engine(latency=near_at_the_floor(iter([0.48, 0.49] * 9))), asked)
         assert [e.phase for e in outcome.evaluations[3:]].count("confirm") == 0
         assert outcome.met_target
@@ -397,7 +399,7 @@ def test_with_one_window_or_no_budget_left_nothing_cheaper_is_looked_at() -> Non
 
 def test_met_means_trusted() -> None:
     """0.499 s for 0.5 s is within the target, and as likely beyond it."""
-    outcome = tune(job(target=0.5), engine(latency=lambda _: 0.499), Tuning(total_trials=6))
+    outcome = tune(job(target=0.5), engine(latency=lambda _: 0.499), TuningSettings(total_trials=6))
     assert not outcome.met_target
     assert outcome.best.latency_seconds == pytest.approx(0.499)
 
@@ -430,7 +432,7 @@ def test_a_target_below_what_a_batch_costs_ends_after_one_trial_above_the_floor(
 
 
 def test_a_stop_rule_that_nothing_meets_together_with_the_target_ends_the_run() -> None:
-    outcome = tune(job(target=0.5), engine(), Tuning(over_allocation=0.05, total_trials=40))
+    outcome = tune(job(target=0.5), engine(), TuningSettings(over_allocation=0.05, total_trials=40))
     assert outcome.stop_reason == "rule-unsatisfiable"
     assert len(outcome.evaluations) < 20
     assert outcome.met_target
@@ -462,7 +464,7 @@ def test_a_latency_of_zero_is_a_short_one() -> None:
         assert trial.snapshot is not None
         return replace(trial, snapshot=replace(trial.snapshot, latency_seconds=Latency(mean=0.0)))
 
-    third = tune(job(), engine(surprises={3: instant}), Tuning(total_trials=4)).evaluations[2]
+    third = tune(job(), engine(surprises={3: instant}), TuningSettings(total_trials=4)).evaluations[2]
     assert third.latency_seconds == 1e-6
     assert third.score == pytest.approx(float(Benefit((2, 4, 3), 0.7).score(tuple(third.parallelism.values()), 1e-6)))
 
@@ -474,7 +476,7 @@ def test_a_latency_of_zero_is_a_short_one() -> None:
 def test_starting_above_the_floor_comes_down_to_it(initial: dict[str, int]) -> None:
     """Table II scales down from (36, 32, 24, 20): where a run starts is not what the job needs."""
     ran = engine()
-    outcome = tune(job(), ran, Tuning(initial=initial))
+    outcome = tune(job(), ran, TuningSettings(initial=initial))
     assert ran.asked[0] == {"source": 1, "work": 1, "sink": 1, **initial}
     assert dict(outcome.floor) == FLOOR
 
@@ -492,13 +494,13 @@ def test_a_job_with_too_much_comes_down_to_nearly_what_one_from_below_finds(
     made = SimulatedJob(
         {name: SimulatedOperator(service_seconds=need / rate) for name, need in zip(names, needs, strict=True)},
         noise=0.0,
-        machine=Machine(cores, contention),
+        machine=SharedMachine(cores, contention),
     )
     wanted = Job("shared", Topology.chain(*names), p_max, {names[0]: rate}, Target(60.0))
 
     def tuned(initial: Mapping[str, int] | None) -> Outcome:
         with SimulatorEngine(made, wanted.topology, p_max=p_max, seed=0, name="shared") as running:
-            return tune(wanted, running, Tuning(initial=initial))
+            return tune(wanted, running, TuningSettings(initial=initial))
 
     above, below = tuned(dict.fromkeys(names, start)), tuned(None)
     assume(above.evaluations[0].verdict is Verdict.STABLE and below.floor_holds)
@@ -524,7 +526,7 @@ class Kept:
 
 @pytest.mark.parametrize("after", [1, 2, 3])
 def test_a_run_goes_on_after_any_of_its_trials_as_if_it_had_not_stopped(after: int) -> None:
-    settings, journal, rest = Tuning(initial={"work": 9}, total_trials=6), Kept(), engine()
+    settings, journal, rest = TuningSettings(initial={"work": 9}, total_trials=6), Kept(), engine()
     whole = tune(job(), engine(), settings, journal=journal)
     resumed = tune(job(), rest, settings, past=journal.trials[:after])
     assert rest.asked == [dict(e.parallelism) for e in whole.evaluations[after:]]
@@ -533,7 +535,7 @@ def test_a_run_goes_on_after_any_of_its_trials_as_if_it_had_not_stopped(after: i
 
 
 def test_starting_at_the_floor_stays_there() -> None:
-    outcome = tune(job(target=2.0), engine(), Tuning(initial=FLOOR))
+    outcome = tune(job(target=2.0), engine(), TuningSettings(initial=FLOOR))
     assert dict(outcome.floor) == FLOOR
     assert len(outcome.evaluations) == 1
 
@@ -552,7 +554,7 @@ def test_a_start_that_cannot_be_run_is_refused_before_anything_runs(initial: dic
     bounded = Topology({**CHAIN.operators, "sink": Operator(("work",), minimum=2, maximum=6)})
     ran = engine(topology=bounded)
     with pytest.raises(InputError) as caught:
-        tune(job(topology=bounded), ran, Tuning(initial=initial))
+        tune(job(topology=bounded), ran, TuningSettings(initial=initial))
     assert str(caught.value).startswith(says)
     assert ran.asked == []
 
@@ -560,7 +562,7 @@ def test_a_start_that_cannot_be_run_is_refused_before_anything_runs(initial: dic
 def test_operators_keep_their_own_bounds() -> None:
     bounded = Topology({**CHAIN.operators, "sink": Operator(("work",), minimum=2, maximum=4)})
     ran = engine(topology=bounded)
-    tune(job(topology=bounded, target=0.2), ran, Tuning(total_trials=6))
+    tune(job(topology=bounded, target=0.2), ran, TuningSettings(total_trials=6))
     assert all(2 <= run["sink"] <= 4 for run in ran.asked)
 
 
@@ -580,7 +582,7 @@ def test_operators_keep_their_own_bounds() -> None:
 )
 def test_bad_settings(change: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError) as caught:
-        Tuning(**change)
+        TuningSettings(**change)
     assert str(caught.value).startswith(says)
 
 
@@ -607,7 +609,7 @@ def test_a_warm_run_computes_the_lower_floor_that_a_cold_one_would_run() -> None
     slower = job(rate=60.0)
     ran, asked = engine(), engine()
     warm = tune(slower, ran, sources=[replace(cold.model, rate=50.0)])
-    tune(slower, asked, Tuning(initial=ran.asked[0]))
+    tune(slower, asked, TuningSettings(initial=ran.asked[0]))
     assert warm.met_target
     assert [e.phase for e in warm.evaluations].count("floor") == 1
     first = list(ran.asked[0].values())
@@ -625,10 +627,10 @@ def test_the_floor_is_looked_for_where_the_nearest_model_leads_to_expect_it() ->
     assert warm.met_target
     assert [e.phase for e in warm.evaluations].count("floor") <= 2
     given = engine()
-    tune(job(), given, Tuning(initial={"work": 9}), sources=[cold.model])
+    tune(job(), given, TuningSettings(initial={"work": 9}), sources=[cold.model])
     assert given.asked[0] == {"source": 1, "work": 9, "sink": 1}
     paper = engine()
-    tune(job(), paper, Tuning(faithful=True, total_trials=2), sources=[cold.model])
+    tune(job(), paper, TuningSettings(faithful=True, total_trials=2), sources=[cold.model])
     assert set(paper.asked[0].values()) == {1}
 
 
@@ -638,9 +640,9 @@ def test_a_model_that_misleads_is_left_out_and_said() -> None:
     def wild(k: Mapping[str, int]) -> float:
         return 0.2 + 0.05 * (sum((i + 7) * x**3 for i, x in enumerate(k.values())) % 97)
 
-    lies = tune(job(target=0.5), engine(latency=wild), Tuning(total_trials=14))
+    lies = tune(job(target=0.5), engine(latency=wild), TuningSettings(total_trials=14))
     assert lies.model is not None
-    outcome = tune(job(), engine(), Tuning(total_trials=10), sources=[lies.model])
+    outcome = tune(job(), engine(), TuningSettings(total_trials=10), sources=[lies.model])
     assert outcome.remarks == (
         "the model of 150 records/s does not fit this job and is left out, as what was measured says",
     )
@@ -648,7 +650,7 @@ def test_a_model_that_misleads_is_left_out_and_said() -> None:
 
 
 def test_the_papers_algorithms_run_the_bootstrap_set() -> None:
-    outcome = tune(job(target=0.01), engine(), Tuning(faithful=True, total_trials=6))
+    outcome = tune(job(target=0.01), engine(), TuningSettings(faithful=True, total_trials=6))
     assert [tuple(e.parallelism.values()) for e in outcome.evaluations[2:5]] == [(4, 4, 4), (6, 6, 6), (7, 7, 7)]
     assert outcome.model is not None
     assert outcome.model.kind == "score"

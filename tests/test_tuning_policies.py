@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from autotrascale.app.job_file import read_job_file
 from autotrascale.domain.decision import Decision
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.knowledge.json_forms import outcome_from_json, outcome_to_json, trial_from_json, trial_to_json
+from autotrascale.knowledge.run_json import outcome_from_json, outcome_to_json, trial_from_json, trial_to_json
 from autotrascale.plan import policies
 from autotrascale.plan.policies import OURS, PolicyChoice, known
-from autotrascale.service.jobfile import read_job_file
-from autotrascale.tuning import JournalledTrial, Outcome, Tuning, tune
-from autotrascale.views.explanation import why
-from autotrascale.views.verdict import summary
+from autotrascale.tuning import JournalledTrial, Outcome, TuningSettings, tune
+from autotrascale.views.explanation import explain_operators
+from autotrascale.views.verdict import summarize_outcome
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 RIVALS = tuple(name for name in known() if name != OURS)
@@ -72,7 +72,7 @@ def tuned(
 ) -> Outcome:
     job, engine = opened(config, seed, rate)
     engine.runs = len(past or ())
-    given_ = Tuning(total_trials=trials, seed=seed, initial=initial or {})
+    given_ = TuningSettings(total_trials=trials, seed=seed, initial=initial or {})
     return tune(job, engine, given_, journal=journal, past=past or (), policy=PolicyChoice(name, options))
 
 
@@ -106,8 +106,8 @@ def test_a_run_goes_on_after_any_of_its_trials_as_if_it_had_not_stopped(
     )
     text = json.dumps(outcome_to_json(whole), allow_nan=False)
     assert outcome_from_json(json.loads(text), whole.evaluations, "outcome") == whole
-    assert summary(whole).startswith(f"{whole.job.name} (simulated) ")
-    assert all(each.text for each in why(whole))
+    assert summarize_outcome(whole).startswith(f"{whole.job.name} (simulated) ")
+    assert all(each.text for each in explain_operators(whole))
 
 
 def test_nothing_is_decided_by_none() -> None:
@@ -123,8 +123,8 @@ def test_ds2_steps_to_its_floor_and_says_why_in_numbers() -> None:
     outcome = tuned("ds2")
     assert outcome.stop_reason == "policy-settled"
     assert dict(outcome.best.parallelism) == {"source": 3, "flatmap": 4, "count": 11, "sink": 10}
-    assert why(outcome)[2].text == "demand 1,050,000/s over 96,880/s per instance needs 10.8 → 11"
-    said = summary(outcome)
+    assert explain_operators(outcome)[2].text == "demand 1,050,000/s over 96,880/s per instance needs 10.8 → 11"
+    said = summarize_outcome(outcome)
     assert "does not hold 180 ms at 350,000 records/s where the policy ds2 settles after 3 trials" in said
     assert "carried 343,584 records/s (98.2%) and fell behind" in said
 
@@ -135,7 +135,9 @@ def test_dhalion_goes_one_operator_at_a_time_without_waiting_twice() -> None:
     ran = [tuple(each.parallelism.values()) for each in outcome.evaluations]
     assert all(sum(a != b for a, b in zip(before, after, strict=True)) == 1 for before, after in pairwise(ran))
     assert ran[-1] == (3, 4, 12, 10)
-    assert [each.text for each in why(outcome)][3].startswith("causes 294 ms of back-pressure per second: 7 → 10")
+    assert [each.text for each in explain_operators(outcome)][3].startswith(
+        "causes 294 ms of back-pressure per second: 7 → 10"
+    )
 
 
 def test_slots_bound_a_run() -> None:
@@ -160,7 +162,7 @@ def test_where_a_policy_goes_round_the_best_of_the_circle_counts(monkeypatch: py
     assert outcome.best.parallelism["count"] == 14
     assert outcome.met_target
     assert len(outcome.evaluations) == 3  # all ones, then each end once
-    assert "goes round in a circle" in summary(outcome)
+    assert "goes round in a circle" in summarize_outcome(outcome)
 
 
 def test_a_journal_of_other_answers_is_not_gone_on_with() -> None:

@@ -19,9 +19,9 @@ from autotrascale.domain.target import Target
 from autotrascale.domain.trial import Verdict
 from autotrascale.execute.simulator import FAMILIES, Case, draw
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.tuning import Outcome, Tuning, tune
-from autotrascale.views.explanation import probability, why
-from autotrascale.views.verdict import summary
+from autotrascale.tuning import Outcome, TuningSettings, tune
+from autotrascale.views.explanation import explain_operators, probability_met_at
+from autotrascale.views.verdict import summarize_outcome
 
 SEEDS = range(4)
 # Targets that the drawn job can meet, hardly and not at all; stop rules that leave room, and next to none.
@@ -39,7 +39,7 @@ def tuned(family: str, seed: int, factor: float, over_allocation: float) -> tupl
     case = draw(family, seed)
     job = Job(family, case.topology, case.p_max, case.source_rates, Target(case.latency_target * factor))
     engine = SimulatorEngine(case.job, case.topology, p_max=case.p_max, seed=seed)
-    return case, tune(job, engine, Tuning(seed=seed, over_allocation=over_allocation, total_trials=14))
+    return case, tune(job, engine, TuningSettings(seed=seed, over_allocation=over_allocation, total_trials=14))
 
 
 def every_run() -> list[tuple[Case, Outcome]]:
@@ -62,16 +62,16 @@ def test_a_miss_never_reads_like_a_success() -> None:
     missed = [outcome for _, outcome in every_run() if not outcome.met_target]
     assert missed
     for outcome in missed:
-        text = summary(outcome)
+        text = summarize_outcome(outcome)
         assert " holds " not in text
         assert "does not hold" in text or "is not shown to hold" in text
-        assert "asks for no more" not in " ".join(each.text for each in why(outcome))
+        assert "asks for no more" not in " ".join(each.text for each in explain_operators(outcome))
 
 
 def test_most_misses_are_true() -> None:
     """Being within the target and not shown to be is told apart from being beyond it."""
     for case, outcome in every_run():
-        if not outcome.met_target and "does not hold" in summary(outcome):
+        if not outcome.met_target and "does not hold" in summarize_outcome(outcome):
             assert true_latency(case, outcome) > 0.9 * outcome.job.target.latency_seconds
 
 
@@ -79,7 +79,7 @@ def test_why_not_one_fewer_is_answered_for_every_operator() -> None:
     for _, outcome in every_run():
         if not outcome.met_target:
             continue
-        for i, each in enumerate(why(outcome)):
+        for i, each in enumerate(explain_operators(outcome)):
             assert each.text
             if each.k <= outcome.job.topology.operators[each.operator].minimum:
                 assert f"it may not have fewer than {each.k}" in each.text
@@ -89,7 +89,7 @@ def test_why_not_one_fewer_is_answered_for_every_operator() -> None:
 
 def test_what_falls_short_by_the_load_truly_falls_behind_or_misses() -> None:
     for case, outcome in every_run():
-        for i, each in enumerate(why(outcome)):
+        for i, each in enumerate(explain_operators(outcome)):
             if "it would fall behind" in each.text:
                 point = np.array([tuple(outcome.best.parallelism.values())])
                 point[0, i] -= 1
@@ -100,7 +100,7 @@ def test_the_best_is_the_nearest_until_one_is_trusted() -> None:
     for _, outcome in every_run():
         steady = [e.latency_seconds for e in outcome.evaluations if e.latency_seconds is not None]
         if outcome.met_target:
-            chance = probability(outcome, tuple(outcome.best.parallelism.values()))
+            chance = probability_met_at(outcome, tuple(outcome.best.parallelism.values()))
             assert chance is not None
             assert chance >= outcome.confidence - 1e-9
         elif steady and min(steady) > outcome.job.target.latency_seconds:

@@ -70,7 +70,7 @@ def command(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             if not link.exists():
                 link.symlink_to(Path(str(distribution.locate_file(top))))
     script = home / "bin" / "autotrascale"
-    script.write_text(f"#!{home}/bin/python\nfrom autotrascale.service.cli import main\nmain()\n")
+    script.write_text(f"#!{home}/bin/python\nfrom autotrascale.cli.main import main\nmain()\n")
     script.chmod(0o755)
     return script
 
@@ -97,7 +97,7 @@ def test_it_holds_the_program_and_nothing_else(wheel: Path) -> None:
         (metadata,) = (archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"autotrascale"}
-    for wanted in ("autotrascale/py.typed", "autotrascale/service/starting/wordcount.yaml"):
+    for wanted in ("autotrascale/py.typed", "autotrascale/app/scaffold/wordcount.yaml"):
         assert wanted in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if "test_" in name or name.endswith(".pyc")]
@@ -175,7 +175,7 @@ MISSING = [
 # One command after the other in one process: starting them one by one takes a second each.
 ONE_BY_ONE = """
 import contextlib, io, json, sys, traceback
-from autotrascale.service.cli import main
+from autotrascale.cli.main import main
 for words in json.load(sys.stdin):
     out, err, code = io.StringIO(), io.StringIO(), None
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -200,7 +200,7 @@ def told(command: Path, folder: Path) -> list[tuple[int | None, str, str]]:
                 "p_max": 2,
                 "source_rates": {"source": 1.0},
                 "target": {"latency_seconds": 1.0},
-                "spark": {"job": "autotrascale.jobs.wordcount:WordCount"},
+                "spark": {"job": "autotrascale.execute.spark.jobs.wordcount:WordCount"},
             }
         )
     )

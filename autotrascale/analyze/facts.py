@@ -73,7 +73,7 @@ class StageFact(Struct, frozen=True, gc=False):
     parents: tuple[int, ...] = ()  # the stages that it reads from, as far as they are known
 
 
-class Mark(Struct, frozen=True, gc=False):
+class MarkFact(Struct, frozen=True, gc=False):
     """What a mark `op:NAME` counted in one batch; a source's mark knows the arrival times too, in Unix seconds."""
 
     count: int
@@ -104,7 +104,7 @@ class BatchFact:
     output_records: int | None = None  # that its sink took
     behind: int | None = None  # records that its sources had and did not give, when it was planned
     phases: Mapping[str, float] = field(default_factory=dict)  # seconds by Spark's names: addBatch, walCommit, …
-    marks: Mapping[str, Mark] = field(default_factory=dict)
+    marks: Mapping[str, MarkFact] = field(default_factory=dict)
     stages: tuple[StageFact, ...] = ()
     tasks: tuple[TaskFact, ...] = ()
     states: tuple[StateFact, ...] = ()
@@ -132,7 +132,7 @@ class BatchStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryStarted:
+class QueryRunStarted:
     """A query run that is there, told before its first batch. `query` stays the same from run to run; a query need not
     have a name."""
 
@@ -142,7 +142,7 @@ class QueryStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryEnded:
+class QueryRunEnded:
     """A query run that is over; `error` is Spark's, empty when it was stopped."""
 
     run: str
@@ -172,4 +172,4 @@ class Configured:
     conf: Mapping[str, str]
 
 
-Fact = Configured | BatchFact | BatchStarted | QueryStarted | QueryEnded | ExecutorCame | ExecutorGone
+Fact = Configured | BatchFact | BatchStarted | QueryRunStarted | QueryRunEnded | ExecutorCame | ExecutorGone

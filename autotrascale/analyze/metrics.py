@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from autotrascale.analyze import queues
 from autotrascale.analyze.facts import BatchFact, StageFact
-from autotrascale.analyze.operators import operator_metrics, records_in
-from autotrascale.analyze.sums import per, sum_of
+from autotrascale.analyze.operator_metrics import count_records_in, measure_operator
+from autotrascale.analyze.sums import divide_or_none, sum_or_none
 from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot
 from autotrascale.domain.topology import Topology
 
@@ -51,24 +51,24 @@ class WindowFacts:
     state_keys: int | None
 
 
-def window_facts(batches: Sequence[BatchFact]) -> WindowFacts:
+def measure_window(batches: Sequence[BatchFact]) -> WindowFacts:
     tasks = [task for batch in batches for task in batch.tasks]
-    slot, gc = sum_of(task.slot_ms for task in tasks), sum_of(task.gc_ms for task in tasks)
+    slot, gc = sum_or_none(task.slot_ms for task in tasks), sum_or_none(task.gc_ms for task in tasks)
     return WindowFacts(
         batches=len(batches),
-        seconds=window_seconds(batches),
-        batch_seconds=batch_seconds(batches) or 0.0,
-        records=sum_of(batch.input_records for batch in batches),
-        core_seconds=per(1e9, sum_of(task.cpu_ns for task in tasks)),
-        slot_seconds=per(1e3, slot),
+        seconds=measure_window_seconds(batches),
+        batch_seconds=mean_batch_seconds(batches) or 0.0,
+        records=sum_or_none(batch.input_records for batch in batches),
+        core_seconds=divide_or_none(1e9, sum_or_none(task.cpu_ns for task in tasks)),
+        slot_seconds=divide_or_none(1e3, slot),
         gc_share=None if slot is None or gc is None else min(1.0, gc / slot) if slot else 0.0,
-        idle_share=overhead_share(batches),
+        idle_share=measure_overhead_share(batches),
         phases=_mean_phases(batches),
-        state_keys=sum_of(state.keys for state in batches[-1].states),
+        state_keys=sum_or_none(state.keys for state in batches[-1].states),
     )
 
 
-def snapshot(
+def take_snapshot(
     job: str,
     topology: Topology,
     p_max: int,
@@ -82,17 +82,17 @@ def snapshot(
     says that marks count the records; else the tasks do. `growth`: of batches, where more is known of it than these."""
     return Snapshot(
         job=job,
-        window_seconds=max(_CLOCK, window_seconds(batches)),
+        window_seconds=max(_CLOCK, measure_window_seconds(batches)),
         p_max=p_max,
         source_rates=dict(source_rates),
         operators=_operators(topology, p_max, source_rates, batches, marked, growth),
         execution="micro-batch",
-        overhead_share=overhead_share(batches),
-        batch_seconds=batch_seconds(batches),
-        throughput=throughput(batches),
-        latency_seconds=latency(topology, batches),
-        backlog_records=queues.backlog(source_rates, batches) if is_stream(batches) else None,
-        slots=slots(batches),
+        overhead_share=measure_overhead_share(batches),
+        batch_seconds=mean_batch_seconds(batches),
+        throughput=measure_throughput(batches),
+        latency_seconds=measure_latency(topology, batches),
+        backlog_records=queues.estimate_backlog(source_rates, batches) if is_stream(batches) else None,
+        slots=find_slots(batches),
     )
 
 
@@ -101,16 +101,16 @@ def is_stream(batches: Sequence[BatchFact]) -> bool:
     return all(batch.input_records is not None for batch in batches)
 
 
-def window_seconds(batches: Sequence[BatchFact]) -> float:
+def measure_window_seconds(batches: Sequence[BatchFact]) -> float:
     return (batches[-1].committed_ms - batches[0].started_ms) / 1000
 
 
-def batch_seconds(batches: Sequence[BatchFact]) -> float | None:
+def mean_batch_seconds(batches: Sequence[BatchFact]) -> float | None:
     """Mean b. Triggers that found nothing to do are no batches, so it is zero only where nothing was timed."""
     return sum(batch.seconds for batch in batches) / len(batches) or None if batches else None
 
 
-def overhead_share(batches: Sequence[BatchFact]) -> float | None:
+def measure_overhead_share(batches: Sequence[BatchFact]) -> float | None:
     """h: planning, logs, commits and the gaps between stages, as a share of batch time. It is this window's share: the
     same fixed seconds weigh more in shorter batches."""
     total = sum(batch.seconds for batch in batches)
@@ -120,7 +120,7 @@ def overhead_share(batches: Sequence[BatchFact]) -> float | None:
     return max(0.0, 1 - busy / total)
 
 
-def stage_seconds(batches: Sequence[BatchFact]) -> dict[str, float]:
+def measure_stage_seconds(batches: Sequence[BatchFact]) -> dict[str, float]:
     """T_i, by operator. An instant in which stages of several ran is shared evenly among these. Who is not named did
     not run for as long as a clock tells."""
     lasted: dict[str, list[float]] = defaultdict(list)
@@ -134,34 +134,36 @@ def stage_seconds(batches: Sequence[BatchFact]) -> dict[str, float]:
     return {name: total for name, total in sums.items() if total > 0}
 
 
-def slots(batches: Sequence[BatchFact]) -> int | None:
+def find_slots(batches: Sequence[BatchFact]) -> int | None:
     """Tasks that could run at once, where it was as many in all batches."""
     told = {batch.slots for batch in batches}
     return told.pop() if len(told) == 1 else None
 
 
-def throughput(batches: Sequence[BatchFact]) -> float | None:
+def measure_throughput(batches: Sequence[BatchFact]) -> float | None:
     """Records committed per second: the slope of the committed sum over time, by least squares. A quotient of the
     window's totals would err by the difference between its first and its last batch."""
     records = [batch.input_records for batch in batches if batch.input_records is not None]
     if not batches or len(records) < len(batches):
         return None
     if len(batches) < 3:
-        return sum(records) / max(_CLOCK, window_seconds(batches))
+        return sum(records) / max(_CLOCK, measure_window_seconds(batches))
     at = np.array([batch.committed_ms for batch in batches]) / 1000
     sums = np.cumsum(records)
     at = at - at.mean()
     return max(0.0, float(at @ (sums - sums.mean()) / (at @ at))) if at.any() else None
 
 
-def source_rates(topology: Topology, batches: Sequence[BatchFact], *, marked: bool = True) -> dict[str, float] | None:
+def measure_source_rates(
+    topology: Topology, batches: Sequence[BatchFact], *, marked: bool = True
+) -> dict[str, float] | None:
     """λ_src of each source, as it was seen: by the arrival times of its mark, else by the input rate that Spark
     reports, shared as the records are, else by what it took in. None where none of these was written."""
     arrivals = {source: _arrival_rate(source, batches) for source in topology.sources}
     if all(arrivals.values()):
         return {source: rate for source, rate in arrivals.items() if rate is not None}
-    counts = {source: records_in(source, topology, batches, marked) for source in arrivals}
-    offered = offered_rate(batches)
+    counts = {source: count_records_in(source, topology, batches, marked) for source in arrivals}
+    offered = measure_offered_rate(batches)
     if offered is not None and len(counts) == 1:
         return dict.fromkeys(counts, offered)
     known = {source: count for source, count in counts.items() if count is not None}
@@ -169,11 +171,11 @@ def source_rates(topology: Topology, batches: Sequence[BatchFact], *, marked: bo
         return None
     total = sum(known.values())
     if offered is None or not total:
-        return {source: count / max(_CLOCK, window_seconds(batches)) for source, count in known.items()}
+        return {source: count / max(_CLOCK, measure_window_seconds(batches)) for source, count in known.items()}
     return {source: offered * count / total for source, count in known.items()}
 
 
-def parallelism(topology: Topology, batches: Iterable[BatchFact]) -> dict[str, int]:
+def find_parallelism(topology: Topology, batches: Iterable[BatchFact]) -> dict[str, int]:
     """The instances that ran, by operator: one of which no stage was seen is left out."""
     seen: dict[str, int] = {}
     for stage in (stage for batch in batches for stage in batch.stages):
@@ -181,7 +183,7 @@ def parallelism(topology: Topology, batches: Iterable[BatchFact]) -> dict[str, i
     return {name: seen[name] for name in topology if name in seen}
 
 
-def latency(topology: Topology, batches: Sequence[BatchFact]) -> Latency:
+def measure_latency(topology: Topology, batches: Sequence[BatchFact]) -> Latency:
     """Of all records of all sources in the window, x = commit − arrival."""
     spread: list[tuple[float, float, int]] = []
     means = []
@@ -192,10 +194,10 @@ def latency(topology: Topology, batches: Sequence[BatchFact]) -> Latency:
                 continue
             means.append(mark.count * max(0.0, commit - mark.mean))
             spread.append((max(0.0, commit - mark.last), max(0.0, commit - mark.first), mark.count))
-    return latency_of(spread, math.fsum(means) / sum(count for *_, count in spread) if spread else None)
+    return mix_latencies(spread, math.fsum(means) / sum(count for *_, count in spread) if spread else None)
 
 
-def latency_of(spread: Sequence[tuple[float, float, int]], mean: float | None = None) -> Latency:
+def mix_latencies(spread: Sequence[tuple[float, float, int]], mean: float | None = None) -> Latency:
     """Of records that lie evenly between a least and a most latency, so many of each; `mean` where it is known better
     than that."""
     if not spread:
@@ -213,21 +215,21 @@ def _operators(
     marked: bool,
     growth: float | None,
 ) -> dict[str, OperatorMetrics]:
-    lasted = stage_seconds(batches)
+    lasted = measure_stage_seconds(batches)
     plain = {
-        name: replace(operator_metrics(name, topology, p_max, batches, marked=marked), stage_seconds=lasted.get(name))
+        name: replace(measure_operator(name, topology, p_max, batches, marked=marked), stage_seconds=lasted.get(name))
         for name in topology
     }
     if not is_stream(batches):
         return plain
-    held_up = queues.backpressure(topology, batches, growth)
-    waiting = dict.fromkeys(topology, 0.0) | queues.backlogs(rates, batches)
+    held_up = queues.estimate_backpressure(topology, batches, growth)
+    waiting = dict.fromkeys(topology, 0.0) | queues.estimate_backlogs(rates, batches)
     return {
         name: replace(
             metrics,
             backpressure=held_up[name] if held_up else None,
             backlog_records=waiting[name],
-            arrival_cv2=queues.arrival_cv2(name, topology, batches) if name in topology.sources else None,
+            arrival_cv2=queues.measure_arrival_cv2(name, topology, batches) if name in topology.sources else None,
         )
         for name, metrics in plain.items()
     }
@@ -241,7 +243,7 @@ def _arrival_rate(source: str, batches: Sequence[BatchFact]) -> float | None:
     return sum(mark.count for mark in seen) / span if span > 0 else None
 
 
-def offered_rate(batches: Sequence[BatchFact]) -> float | None:
+def measure_offered_rate(batches: Sequence[BatchFact]) -> float | None:
     """Records per second of input time: what Spark's own input rate says, and for an empty batch, which has none, the
     time since the trigger before."""
     records, seconds = 0, 0.0

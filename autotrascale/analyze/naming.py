@@ -20,9 +20,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autotrascale.analyze.plan_tree import Stage, shape_of, shuffle_of, shuffles_of
+from autotrascale.analyze.plan_tree import Stage, describe_shape, find_shuffle, find_shuffles
 from autotrascale.monitor.eventlog.events import Node
-from autotrascale.monitor.marks import counting_mark, naming_marks, naming_names
+from autotrascale.monitor.marks import extract_counting_mark, extract_naming_marks, find_naming_names
 
 _MARK = "CollectMetrics"
 _LONGEST = 60  # characters of one name
@@ -41,7 +41,7 @@ _ADDED = re.compile(r"^WholeStageCodegen|^Exchange|^AQEShuffleRead|^SQLExecution
 _COMMAND = re.compile(r"Command \S+, \w+, (\w+)")
 
 
-def slim(plan: Node) -> None:
+def shorten_plan(plan: Node) -> None:
     """Each node with its words alone; marks and the numbers of shuffles stay. Done twice it is as done once: Spark says
     a node's name in its text, and no words do."""
     todo = [plan]
@@ -51,23 +51,23 @@ def slim(plan: Node) -> None:
         if node.nodeName == _MARK:
             node.simpleString = node.simpleString.partition(",")[0]
         elif node.nodeName == "Exchange":
-            number = shuffle_of(node)
+            number = find_shuffle(node)
             node.simpleString = "" if number is None else f"[plan_id={number}]"
-        elif marks := counting_mark(node.simpleString) or naming_marks(node.simpleString):
+        elif marks := extract_counting_mark(node.simpleString) or extract_naming_marks(node.simpleString):
             node.simpleString = marks
         elif (node.nodeName.split() or ["?"])[0] in node.simpleString:
-            node.simpleString = words(node.nodeName, node.simpleString)
+            node.simpleString = describe_node(node.nodeName, node.simpleString)
         todo += node.children
 
 
-def marked_name(part: Sequence[Node]) -> str:
+def find_marked_name(part: Sequence[Node]) -> str:
     """What naming marks call a part of a plan; empty without any. The times of several in one stage cannot be told
     apart: it has all their names, in the order of the data."""
-    names = [name for node in reversed(part) for name in naming_names(node.simpleString)]
+    names = [name for node in reversed(part) for name in find_naming_names(node.simpleString)]
     return _short(" + ".join(dict.fromkeys(names)))
 
 
-def words(name: str, text: str) -> str:
+def describe_node(name: str, text: str) -> str:
     """`words("HashAggregate", "HashAggregate(keys=[word#2], functions=[count(1)])")` is `count by word`."""
     for pattern, say in _SAYINGS:
         if pattern.search(name):
@@ -76,7 +76,7 @@ def words(name: str, text: str) -> str:
 
 
 @dataclass
-class Part:
+class PlanPart:
     """Of a plan, between its exchanges: nodes from the end to the beginning. `number` is of the shuffle it writes."""
 
     number: int | None
@@ -85,10 +85,10 @@ class Part:
     below: list[int] = field(default_factory=list)  # parts whose shuffles it reads
 
 
-def part_of(stage: Stage, stages: Mapping[int, Stage], plan: Node) -> list[Node]:
+def find_part(stage: Stage, stages: Mapping[int, Stage], plan: Node) -> list[Node]:
     """The nodes of the part that the stage ran; none where that is in doubt."""
     parts = _parts(plan)
-    number, _ = shuffles_of(stage)
+    number, _ = find_shuffles(stage)
     for part in parts:
         if part.writes and part.number == number:
             return part.nodes
@@ -96,18 +96,18 @@ def part_of(stage: Stage, stages: Mapping[int, Stage], plan: Node) -> list[Node]
         return []
     named = {rdd.node for rdd in stage.rdds if rdd.node[:1].isupper() and not _ADDED.search(rdd.node)}
     writes = any(rdd.shuffle == number for rdd in stage.rdds)
-    form = shape_of(stage.number, _parents(stages))
+    form = describe_shape(stage.number, _parents(stages))
     fitting = [
         part
         for at, part in enumerate(parts)
         if part.writes == writes
-        and shape_of(at, lambda at: parts[at].below) == form
+        and describe_shape(at, lambda at: parts[at].below) == form
         and named <= {node.nodeName for node in part.nodes}
     ]
     return fitting[0].nodes if len(fitting) == 1 else []
 
 
-def by_name(plan: Node) -> dict[str, Node]:
+def nodes_by_name(plan: Node) -> dict[str, Node]:
     """The first of each name, from the end of the plan."""
     found: dict[str, Node] = {}
     for node in _walk(plan):
@@ -115,15 +115,15 @@ def by_name(plan: Node) -> dict[str, Node]:
     return found
 
 
-def _parts(plan: Node) -> list[Part]:
-    parts = [Part(None, False)]
+def _parts(plan: Node) -> list[PlanPart]:
+    parts = [PlanPart(None, False)]
     todo = [(plan, 0)]
     while todo:
         node, at = todo.pop()
         inner = at
         if node.nodeName in ("Exchange", "BroadcastExchange"):
             inner, shuffles = len(parts), node.nodeName == "Exchange"
-            parts.append(Part(shuffle_of(node), shuffles))
+            parts.append(PlanPart(find_shuffle(node), shuffles))
             if shuffles:
                 parts[at].below.append(inner)
         else:

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotrascale.analyze.facts import BatchFact
-from autotrascale.analyze.progress import by_partition
+from autotrascale.analyze.progress_records import offsets_by_partition
 from autotrascale.domain.partitions import Partition, SourcePartitions
 
 
-def source_partitions(batches: Sequence[BatchFact]) -> tuple[SourcePartitions, ...]:
+def measure_partitions(batches: Sequence[BatchFact]) -> tuple[SourcePartitions, ...]:
     """Of each source that says it, in the order in which the query has them."""
     if not batches:
         return ()
@@ -32,7 +32,8 @@ def source_partitions(batches: Sequence[BatchFact]) -> tuple[SourcePartitions, .
 
 def _of(first: BatchFact, last: BatchFact, source: int) -> tuple[Partition, ...]:
     before, newest, ended = (
-        by_partition(told) or {} for told in (first.newest[source], last.newest[source], last.offsets[source][1])
+        offsets_by_partition(told) or {}
+        for told in (first.newest[source], last.newest[source], last.offsets[source][1])
     )
     seconds = (last.started_ms - first.started_ms) / 1000
     return tuple(

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from autotrascale.domain.errors import EngineError
 from autotrascale.monitor.eventlog.events import JobStage, Node, Scope
-from autotrascale.monitor.marks import counting_name
+from autotrascale.monitor.marks import find_counting_name
 
 _PLAN_ID = re.compile(r"\[plan_id=(\d{1,9})\]")
 _FINAL = -1  # the piece that writes no shuffle
@@ -29,7 +29,7 @@ _NUMBERED = "spark_plan_"
 _scope = msgspec.json.Decoder(Scope).decode
 
 
-class Rdd(Struct, frozen=True):
+class StageRdd(Struct, frozen=True):
     """`node` is the node of the plan that made it, and `shuffle` the number of that node if it is a shuffle."""
 
     number: int
@@ -43,18 +43,18 @@ class Stage(Struct, frozen=True):
 
     number: int
     name: str
-    rdds: tuple[Rdd, ...]
+    rdds: tuple[StageRdd, ...]
     parents: tuple[int, ...] | None = None
 
     @classmethod
     def listed(cls, stage: JobStage) -> Stage:
         """Spark lists RDDs as they come out of a set; here by number."""
-        rdds = tuple(sorted((Rdd(rdd.rdd, rdd.name, *made_by(rdd.scope)) for rdd in stage.rdds), key=_number))
+        rdds = tuple(sorted((StageRdd(rdd.rdd, rdd.name, *parse_scope(rdd.scope)) for rdd in stage.rdds), key=_number))
         return cls(stage.stage, stage.name, rdds, None if stage.parents is None else tuple(stage.parents))
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class MarkedRole:
     """What a stage is to its operator: does it take the operator's input, and does it give its output?"""
 
     operator: str
@@ -63,7 +63,7 @@ class Role:
 
 
 @dataclass
-class Piece:
+class MarkedPart:
     """A part of the plan between shuffles. `writes` is its shuffle's number, `reads` those of the pieces below."""
 
     writes: int
@@ -71,7 +71,7 @@ class Piece:
     reads: list[int] = field(default_factory=list)
 
 
-class Plan:
+class MarkedPlan:
     """One query's plan, as `sparkPlanInfo` in the event log tells it."""
 
     def __init__(self, tree: Node) -> None:
@@ -83,7 +83,7 @@ class Plan:
     def operators(self) -> set[str]:
         return {owner for owner in self._owners.values() if owner}
 
-    def roles(self, stages: Sequence[Stage]) -> dict[int, Role]:
+    def roles(self, stages: Sequence[Stage]) -> dict[int, MarkedRole]:
         """Of the stages of one job, by number. Those of another job, as a broadcast makes, have none."""
         if any(rdd.shuffle is not None for stage in stages for rdd in stage.rdds):
             pieces = {stage.number: self._piece(stage) for stage in stages}
@@ -94,7 +94,7 @@ class Plan:
 
     def _piece(self, stage: Stage) -> int | None:
         """By the shuffles that it writes and reads."""
-        writes, reads = shuffles_of(stage)
+        writes, reads = find_shuffles(stage)
         piece = self._pieces.get(writes)
         return None if piece is None or (writes == _FINAL and reads != set(piece.reads)) else writes
 
@@ -110,22 +110,25 @@ class Plan:
             stage, piece = todo.pop()
             found[stage] = piece
             above = {
-                shape_of(parent, lambda at: stages[at].parents or ()): parent for parent in stages[stage].parents or ()
+                describe_shape(parent, lambda at: stages[at].parents or ()): parent
+                for parent in stages[stage].parents or ()
             }
-            below = {shape_of(read, lambda at: self._pieces[at].reads): read for read in self._pieces[piece].reads}
+            below = {
+                describe_shape(read, lambda at: self._pieces[at].reads): read for read in self._pieces[piece].reads
+            }
             apart = len(above) == len(stages[stage].parents or ()) and len(below) == len(self._pieces[piece].reads)
             if not apart or above.keys() != below.keys():
                 return {}
             todo += [(above[shape], below[shape]) for shape in above]
         return found
 
-    def _role(self, writes: int) -> Role | None:
+    def _role(self, writes: int) -> MarkedRole | None:
         piece = self._pieces[writes]
         operator = self._owners[writes]
         if not operator:
             return None
         above = self._readers.get(writes)
-        return Role(
+        return MarkedRole(
             operator,
             entry=all(self._owners[below] != operator for below in piece.reads),
             exit=above is None or self._owners[above] != operator,
@@ -143,7 +146,7 @@ class Plan:
 
 
 @lru_cache(maxsize=1024)  # the RDDs of one node share its scope
-def made_by(scope: str | None) -> tuple[str, int | None]:
+def parse_scope(scope: str | None) -> tuple[str, int | None]:
     """The node that an RDD's scope names, and its number if it is a shuffle and numbered as the plan is: earlier
     versions of Spark count scopes on their own."""
     if not scope:
@@ -157,24 +160,24 @@ def made_by(scope: str | None) -> tuple[str, int | None]:
     return made.name, number
 
 
-def shuffle_of(node: Node) -> int | None:
+def find_shuffle(node: Node) -> int | None:
     """The number of a shuffle in the plan."""
     found = _PLAN_ID.search(node.simpleString) if node.nodeName == "Exchange" else None
     return int(found[1]) if found else None
 
 
-def _cut(tree: Node) -> list[Piece]:
+def _cut(tree: Node) -> list[MarkedPart]:
     """Walks the tree down from the end: each mark and shuffle belongs to the piece opened last on its path. A shuffle
     without a number parts pieces too, and no stage will say that it writes it."""
-    pieces = [Piece(_FINAL)]
+    pieces = [MarkedPart(_FINAL)]
     todo = [(tree, pieces[0])]
     while todo:
         node, piece = todo.pop()
-        if mark := counting_name(node.simpleString):
+        if mark := find_counting_name(node.simpleString):
             piece.marks.append(mark)
         if node.nodeName == "Exchange":
-            number = shuffle_of(node)
-            below = Piece(_FINAL - len(pieces) if number is None else number)
+            number = find_shuffle(node)
+            below = MarkedPart(_FINAL - len(pieces) if number is None else number)
             piece.reads.append(below.writes)
             pieces.append(below)
             piece = below
@@ -182,7 +185,7 @@ def _cut(tree: Node) -> list[Piece]:
     return pieces
 
 
-def shuffles_of(stage: Stage) -> tuple[int, set[int]]:
+def find_shuffles(stage: Stage) -> tuple[int, set[int]]:
     """The number of the shuffle that a stage writes, and of those that it reads."""
     writes, reads = _FINAL, set()
     for rdd in stage.rdds:
@@ -195,12 +198,12 @@ def shuffles_of(stage: Stage) -> tuple[int, set[int]]:
     return writes, reads
 
 
-def shape_of(top: int, below: Callable[[int], Sequence[int]]) -> str:
+def describe_shape(top: int, below: Callable[[int], Sequence[int]]) -> str:
     """Of a tree, whatever its parts are called: brackets in brackets."""
-    return "(" + "".join(sorted(shape_of(each, below) for each in below(top))) + ")"
+    return "(" + "".join(sorted(describe_shape(each, below) for each in below(top))) + ")"
 
 
-def _number(rdd: Rdd) -> int:
+def _number(rdd: StageRdd) -> int:
     return rdd.number
 
 

@@ -38,15 +38,15 @@ from collections.abc import Mapping, Sequence
 
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
 from autotrascale.analyze.stability import NOISE
-from autotrascale.analyze.sums import sum_of
-from autotrascale.analyze.tasks import SQUARE
+from autotrascale.analyze.sums import sum_or_none
+from autotrascale.analyze.task_facts import SQUARE
 from autotrascale.domain.topology import Topology
 
 _HANDFUL = 5
 _FEW = 3  # whose growth says something, where it is beyond their unevenness
 
 
-def backpressure(
+def estimate_backpressure(
     topology: Topology, batches: Sequence[BatchFact], growth: float | None = None
 ) -> dict[str, float] | None:
     """By operator; None where it cannot be said. `growth` is c, where it is known otherwise."""
@@ -59,22 +59,22 @@ def backpressure(
     return {name: share if name in before else 0.0 for name in topology}
 
 
-def backlogs(source_rates: Mapping[str, float], batches: Sequence[BatchFact]) -> dict[str, float | None]:
+def estimate_backlogs(source_rates: Mapping[str, float], batches: Sequence[BatchFact]) -> dict[str, float | None]:
     """By source."""
     if len(source_rates) == 1 and (waiting := _behind(source_rates, batches)) is not None:
         return dict.fromkeys(source_rates, waiting)
     return {source: _by_age(source, rate, batches) for source, rate in source_rates.items()}
 
 
-def backlog(source_rates: Mapping[str, float], batches: Sequence[BatchFact]) -> float | None:
+def estimate_backlog(source_rates: Mapping[str, float], batches: Sequence[BatchFact]) -> float | None:
     """Of all sources together."""
     if (waiting := _behind(source_rates, batches)) is not None:
         return waiting
-    each = backlogs(source_rates, batches).values()
+    each = estimate_backlogs(source_rates, batches).values()
     return None if None in each else math.fsum(waiting or 0.0 for waiting in each)
 
 
-def arrival_cv2(source: str, topology: Topology, batches: Sequence[BatchFact]) -> float | None:
+def measure_arrival_cv2(source: str, topology: Topology, batches: Sequence[BatchFact]) -> float | None:
     intervals = _arrivals(source, topology, batches)
     seconds, records = sum(d for _, d in intervals), sum(n for n, _ in intervals)
     if len(intervals) < _HANDFUL or not seconds or not records:
@@ -84,11 +84,11 @@ def arrival_cv2(source: str, topology: Topology, batches: Sequence[BatchFact]) -
     return spread / (len(intervals) - 1)
 
 
-def service_cv2(stages: Sequence[StageFact], tasks: Sequence[TaskFact]) -> float | None:
+def measure_service_cv2(stages: Sequence[StageFact], tasks: Sequence[TaskFact]) -> float | None:
     """Of the operator that these stages are, and these tasks. Where it runs as several stages a batch, nobody can say
     how long a record took in all."""
     read, served, squares = (
-        sum_of(getattr(task, name) for task in tasks) for name in ("read", "served_ms", "served_squares")
+        sum_or_none(getattr(task, name) for task in tasks) for name in ("read", "served_ms", "served_squares")
     )
     apart = not all(stage.entry and stage.exit for stage in stages)
     if apart or sum(stage.tasks for stage in stages) < _HANDFUL or not read or not served or squares is None:

@@ -30,7 +30,7 @@ _GROSS = 1.5  # a slope this far above 1 may be believed from two batches
 
 
 @dataclass(frozen=True)
-class Rules:
+class StabilityRules:
     """`window_seconds` and `min_batches` make a window; its halves may differ by `tolerance`."""
 
     window_seconds: float = 10.0
@@ -46,7 +46,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Sample:
+class BatchSample:
     """One batch of the load: `seconds` of work for `covered` seconds of input, the newest of it `lag` seconds old."""
 
     covered: float
@@ -55,7 +55,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningBatch:
     """The batch in flight: `seconds` so far."""
 
     covered: float
@@ -63,7 +63,7 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Fit:
+class BatchTimeFit:
     """b = o + c·a, and how sure c is."""
 
     fixed: float
@@ -77,7 +77,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Steady:
+class SteadyJob:
     """The last `batches` are a window whose numbers mean what they say; `note` where that needs a word."""
 
     batches: int
@@ -85,7 +85,7 @@ class Steady:
 
 
 @dataclass(frozen=True)
-class Behind:
+class JobBehind:
     """The job cannot keep up, and why we say so; `growth` is c, where it was this that said it."""
 
     reason: str
@@ -99,17 +99,19 @@ class Undecided:
     outlook: float | None = None
 
 
-Judgement = Steady | Behind | Undecided
+Judgement = SteadyJob | JobBehind | Undecided
 
 
-def judge(samples: Sequence[Sample], rules: Rules, elapsed: float, running: Running | None = None) -> Judgement:
+def judge(
+    samples: Sequence[BatchSample], rules: StabilityRules, elapsed: float, running: RunningBatch | None = None
+) -> Judgement:
     """`elapsed` is the time since the load began. The first sample is the load's first batch."""
     if behind := _is_behind(samples, running):
         return behind
     steady = _window(samples, rules)
     if steady and (held := _held_back(samples[-steady.batches :], rules)):
         return held
-    fitted = fit(samples)
+    fitted = fit_batch_times(samples)
     if steady and not _still_far(samples[-steady.batches :], fitted, rules):
         return steady
     if elapsed >= rules.max_seconds:
@@ -117,7 +119,7 @@ def judge(samples: Sequence[Sample], rules: Rules, elapsed: float, running: Runn
     return Undecided(fitted.settles_at if fitted else None)
 
 
-def fit(samples: Sequence[Sample]) -> Fit | None:
+def fit_batch_times(samples: Sequence[BatchSample]) -> BatchTimeFit | None:
     """o and c by least squares, each batch weighted by its expected spread; None unless batches are unequal enough.
 
     The first batch is left out when others suffice: it runs on cold caches and covers next to nothing.
@@ -136,19 +138,19 @@ def fit(samples: Sequence[Sample]) -> Fit | None:
     fixed = float(mean_b - slope * mean_a)
     # The error follows from the spread that we assume, or from what the residuals show where that is more.
     residual = float(weights @ (b - fixed - slope * a) ** 2) / max(1, len(samples) - 2)
-    return Fit(fixed, slope, math.sqrt(max(1.0, residual) / spread))
+    return BatchTimeFit(fixed, slope, math.sqrt(max(1.0, residual) / spread))
 
 
-def _is_behind(samples: Sequence[Sample], running: Running | None) -> Behind | None:
+def _is_behind(samples: Sequence[BatchSample], running: RunningBatch | None) -> JobBehind | None:
     """c ≥ 1 beyond doubt: from three batches or more that still grow, or from fewer when it is gross."""
     whole = list(samples)
     note = ""
     # One tiny batch and a long one would do for a verdict, but hardly for true rates: there must be two that are done.
     if running and len(whole) > 1 and running.seconds > max(sample.seconds for sample in whole):
         # So far it has only taken longer than the ones before: c can come out larger yet, but not smaller.
-        whole.append(Sample(running.covered, running.seconds))
+        whole.append(BatchSample(running.covered, running.seconds))
         note = ", the last of them still running"
-    fitted = fit(whole)
+    fitted = fit_batch_times(whole)
     if fitted is None or len(whole) < 2 or whole[-1].seconds <= whole[-1].covered:
         return None
     sure = fitted.slope - _SURE * fitted.error
@@ -156,14 +158,14 @@ def _is_behind(samples: Sequence[Sample], running: Running | None) -> Behind | N
     if not (sure > _GROSS or (sure > 1 and growing)):
         return None
     sizes = " → ".join(f"{sample.seconds:.1f}" for sample in whole[-4:])
-    return Behind(
+    return JobBehind(
         f"a second of input takes {fitted.slope:.2f} ± {fitted.error:.2f} s of work "
         f"(batches of {sizes} s{note}): no batch size is enough",
         fitted.slope,
     )
 
 
-def _window(samples: Sequence[Sample], rules: Rules) -> Steady | None:
+def _window(samples: Sequence[BatchSample], rules: StabilityRules) -> SteadyJob | None:
     """The shortest tail that is long enough in time and batches, if it keeps up and its halves agree. The first batch
     never counts."""
     usable = samples[1:]
@@ -183,10 +185,12 @@ def _window(samples: Sequence[Sample], rules: Rules) -> Steady | None:
     # Two standard errors of the difference, from the spread within the halves: noise is no trend.
     noise = 2 * math.sqrt((early.var(ddof=1) + late.var(ddof=1)) / half) if half > 1 else 0.0
     drift = abs(float(late.mean() - early.mean()))
-    return Steady(count) if drift <= max(rules.tolerance * float(tail.mean()), min(noise, 0.3 * tail.mean())) else None
+    return (
+        SteadyJob(count) if drift <= max(rules.tolerance * float(tail.mean()), min(noise, 0.3 * tail.mean())) else None
+    )
 
 
-def _held_back(window: Sequence[Sample], rules: Rules) -> Behind | None:
+def _held_back(window: Sequence[BatchSample], rules: StabilityRules) -> JobBehind | None:
     """Steady batches over a growing lag: the source gives less than arrives, as with a limit on records per batch."""
     half = len(window) // 2
     early = sum(sample.lag for sample in window[:half]) / half
@@ -194,10 +198,10 @@ def _held_back(window: Sequence[Sample], rules: Rules) -> Behind | None:
     seconds = sum(sample.seconds for sample in window)
     if late - early <= rules.tolerance * seconds:
         return None
-    return Behind(f"the source holds records back: its newest grew from {early:.1f} to {late:.1f} s old")
+    return JobBehind(f"the source holds records back: its newest grew from {early:.1f} to {late:.1f} s old")
 
 
-def _still_far(window: Sequence[Sample], fitted: Fit | None, rules: Rules) -> bool:
+def _still_far(window: Sequence[BatchSample], fitted: BatchTimeFit | None, rules: StabilityRules) -> bool:
     """Creeping towards a b* that is far off looks steady from near by. Only a fit that is sure of itself may say so."""
     if fitted is None:
         return False
@@ -209,15 +213,17 @@ def _still_far(window: Sequence[Sample], fitted: Fit | None, rules: Rules) -> bo
     return abs(fitted.settles_at - here) > 2 * rules.tolerance * here
 
 
-def _at_the_deadline(samples: Sequence[Sample], rules: Rules, fitted: Fit | None) -> Judgement:
+def _at_the_deadline(samples: Sequence[BatchSample], rules: StabilityRules, fitted: BatchTimeFit | None) -> Judgement:
     """Time is up without a steady window: falling batches bound the latency from above, rising ones bound nothing."""
     if len(samples) < 3:
-        return Behind(f"only {len(samples)} batches were done in {rules.max_seconds:.0f} s")
+        return JobBehind(f"only {len(samples)} batches were done in {rules.max_seconds:.0f} s")
     tail = samples[-min(len(samples) - 1, rules.min_batches) :]
     half = max(1, len(tail) // 2)
     early = sum(sample.seconds for sample in tail[:half]) / half
     late = sum(sample.seconds for sample in tail[-half:]) / half
     if late > early:
-        return Behind(f"batches still grow after {rules.max_seconds:.0f} s ({early:.1f} → {late:.1f} s)")
+        return JobBehind(f"batches still grow after {rules.max_seconds:.0f} s ({early:.1f} → {late:.1f} s)")
     goal = f", towards {fitted.settles_at:.1f} s" if fitted and math.isfinite(fitted.settles_at) else ""
-    return Steady(len(tail), f"batches still shrink ({early:.1f} → {late:.1f} s{goal}): the latency is an upper bound")
+    return SteadyJob(
+        len(tail), f"batches still shrink ({early:.1f} → {late:.1f} s{goal}): the latency is an upper bound"
+    )

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from autotrascale.analyze.facts import BatchFact
-from autotrascale.domain.trial import Shortage
-from autotrascale.monitor.host import HostReading
+from autotrascale.domain.trial import MachinePressure
+from autotrascale.monitor.host_counters import HostReading
 
 MOST_WAITING = 0.4
 MOST_CROWDED = 0.9
@@ -24,14 +24,16 @@ MOST_STOLEN = 0.1
 MOST_SWAPPED = 1.0
 
 
-def shortage(begin: HostReading | None, end: HostReading | None, held_seconds: float | None) -> Shortage | None:
+def find_shortage(
+    begin: HostReading | None, end: HostReading | None, held_seconds: float | None
+) -> MachinePressure | None:
     """Between two readings; None where nothing was short, or nobody can tell. `held_seconds`: how long tasks held their
     slots meanwhile, all together."""
     if begin is None or end is None or end.at <= begin.at:
         return None
     seconds = end.at - begin.at
     worked, stolen = end.worked - begin.worked, end.stolen - begin.stolen
-    found = Shortage(
+    found = MachinePressure(
         cores=end.cores,
         waiting=_waiting(begin, end, held_seconds),
         crowded=_share(begin.crowded, end.crowded, seconds) or 0.0,
@@ -41,13 +43,13 @@ def shortage(begin: HostReading | None, end: HostReading | None, held_seconds: f
     return found if _is_short(found) else None
 
 
-def held_seconds(batches: Iterable[BatchFact]) -> float | None:
+def sum_held_seconds(batches: Iterable[BatchFact]) -> float | None:
     """By the tasks of these batches; None where their log does not say."""
     held = [task.slot_ms if task.slot_ms is not None else task.useful_ms for batch in batches for task in batch.tasks]
     return None if not held or None in held else sum(each or 0 for each in held) / 1000
 
 
-def _is_short(found: Shortage) -> bool:
+def _is_short(found: MachinePressure) -> bool:
     crowded = found.crowded >= MOST_CROWDED if found.waiting is None else found.waiting >= MOST_WAITING
     return crowded or found.stolen >= MOST_STOLEN or found.swapped_mb >= MOST_SWAPPED
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def sum_of(numbers: Iterable[int | None]) -> int | None:
+def sum_or_none(numbers: Iterable[int | None]) -> int | None:
     """None as soon as one part is not known."""
     total = 0
     for number in numbers:
@@ -15,5 +15,5 @@ def sum_of(numbers: Iterable[int | None]) -> int | None:
     return total
 
 
-def per(unit: float, number: float | None) -> float | None:
+def divide_or_none(unit: float, number: float | None) -> float | None:
     return None if number is None else number / unit

@@ -29,7 +29,7 @@ MOST = 0.8  # of a stage's work: more is not believed to be no load
 _DOUBT = 2.0  # standard errors
 
 
-def costs_of(batches: Iterable[BatchFact]) -> dict[str, float]:
+def fit_task_costs(batches: Iterable[BatchFact]) -> dict[str, float]:
     tasks: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for batch in batches:
         name_of = {stage.stage: stage.operator for stage in batch.stages}
@@ -39,7 +39,7 @@ def costs_of(batches: Iterable[BatchFact]) -> dict[str, float]:
     return {name: _at_no_records(points) for name, points in tasks.items() if len(points) >= FEWEST}
 
 
-def without(batches: Sequence[BatchFact], costs: Costs) -> tuple[list[BatchFact], float]:
+def remove_task_costs(batches: Sequence[BatchFact], costs: Costs) -> tuple[list[BatchFact], float]:
     """The same batches with what their records cost alone, and the seconds of slots that were taken out."""
     kept, taken_ms = list[BatchFact](), 0.0
     for batch in batches:

@@ -25,7 +25,7 @@ _READ = frozenset((PYTHON_RUN, PYTHON_START, PYTHON_CODE, STATE_LOAD, STATE_COMM
 _LONGEST = 12  # digits
 
 
-def times_of(info: FullTaskInfo, did: FullTaskMetrics) -> TaskTimes | None:
+def read_task_times(info: FullTaskInfo, did: FullTaskMetrics) -> TaskTimes | None:
     """None where the log does not say when it ran."""
     if UNKNOWN in (info.launched, info.finished) or info.finished < info.launched:
         return None

@@ -24,7 +24,7 @@ def positive(place: str, value: float) -> None:
         raise InputError(place, "must be above zero", seen=value, remedy="give a number greater than 0")
 
 
-def within_reach(place: str, value: float) -> None:
+def positive_in_range(place: str, value: float) -> None:
     """Above zero, and no number that only arithmetic knows: 5e-324 records a second has no logarithm worth having."""
     positive(place, value)
     if not SMALLEST <= value <= LARGEST:

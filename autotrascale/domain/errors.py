@@ -53,7 +53,7 @@ class JobBusyError(InputError):
     """Another run of the job is under way."""
 
 
-class KeyReusedError(AuTraScaleError, ValueError):
+class IdempotencyKeyReusedError(AuTraScaleError, ValueError):
     """An idempotency key came with another request than before."""
 
 
@@ -61,7 +61,7 @@ class NoLoopError(InputError):
     """No control loop of that job is known."""
 
 
-class OrderRefusedError(InputError):
+class CommandRefusedError(InputError):
     """The control loop cannot be asked that as things stand."""
 
 
@@ -77,7 +77,7 @@ class MetricStoreError(AuTraScaleError, RuntimeError):
     """The store cannot do what it was asked; the message is one line and holds no secret."""
 
 
-class MetricStoreAwayError(MetricStoreError):
+class MetricStoreUnavailableError(MetricStoreError):
     """It cannot be reached or will not serve now. The same call may succeed later."""
 
 

@@ -21,29 +21,29 @@ Resource = Literal["heap", "beside", "cores", "executors"]
 RESOURCES: tuple[Resource, ...] = ("heap", "beside", "cores", "executors")
 MEMORY: tuple[Resource, ...] = ("heap", "beside")
 
-Why = Literal["heap", "memory", "released", "unknown"]
+LossReason = Literal["heap", "memory", "released", "unknown"]
 """Why an executor went: its heap was full, the cluster or the kernel killed it for its memory, it was given back, or
 nobody said."""
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ExecutorSizes:
     """Of each executor, and how many of them. Memory in MB, as Spark counts: 1 MB = 2²⁰ bytes."""
 
     heap_mb: int
-    beside_mb: int
+    overhead_mb: int
     cores: int
     executors: int
 
     def __post_init__(self) -> None:
         checks.count("heap_mb", self.heap_mb)
-        checks.count("beside_mb", self.beside_mb, least=0)
+        checks.count("overhead_mb", self.overhead_mb, least=0)
         checks.count("cores", self.cores)
         checks.count("executors", self.executors)
 
     @property
     def memory_mb(self) -> int:
-        return self.heap_mb + self.beside_mb
+        return self.heap_mb + self.overhead_mb
 
     @property
     def slots(self) -> int:
@@ -52,19 +52,19 @@ class Sizes:
     def of(self, resource: Resource) -> int:
         return int(getattr(self, _FIELD[resource]))
 
-    def with_(self, resource: Resource, value: int) -> Sizes:
+    def with_(self, resource: Resource, value: int) -> ExecutorSizes:
         return replace(self, **{_FIELD[resource]: value})
 
 
-_FIELD = {"heap": "heap_mb", "beside": "beside_mb", "cores": "cores", "executors": "executors"}
+_FIELD = {"heap": "heap_mb", "beside": "overhead_mb", "cores": "cores", "executors": "executors"}
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostExecutor:
     """An executor that went, and what Spark said of it."""
 
     executor: str
-    why: Why
+    why: LossReason
     said: str = ""
 
 
@@ -89,7 +89,7 @@ class ExecutorWindow:
     application: str
     began: float
     seconds: float
-    sizes: Sizes
+    sizes: ExecutorSizes
     batches: int = 0
     tasks: int = 0
     run_seconds: float | None = None
@@ -113,7 +113,7 @@ class ExecutorWindow:
     done: float | None = None
     behind: tuple[float, ...] = ()
     batch_seconds: tuple[float, ...] = ()
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostExecutor, ...] = ()
     out_of_heap: int = 0  # tasks that failed for want of heap
 
     def __post_init__(self) -> None:

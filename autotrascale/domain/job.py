@@ -10,7 +10,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology, check_source_rates
 
-MOST = 2**31 - 1  # instances that an engine can count to
+MAX_INSTANCES = 2**31 - 1  # instances that an engine can count to
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Job:
         check_p_max(self.p_max)
         check_source_rates(self.topology, self.source_rates)
         if self.rate:  # zero is none yet, for `at_rate` or a loop to find
-            checks.within_reach("source_rates", self.rate)
+            checks.positive_in_range("source_rates", self.rate)
         for name, operator in self.topology.operators.items():
             if operator.minimum > self.p_max:
                 raise InputError(
@@ -49,7 +49,7 @@ class Job:
 
     def at_rate(self, rate: float) -> Job:
         """The same job at another total rate, its sources in the same proportions."""
-        checks.within_reach("rate", rate)
+        checks.positive_in_range("rate", rate)
         if self.rate == 0:
             raise InputError(
                 "source_rates",
@@ -62,7 +62,10 @@ class Job:
 
 def check_p_max(p_max: int) -> None:
     checks.count("p_max", p_max)
-    if p_max > MOST:
+    if p_max > MAX_INSTANCES:
         raise InputError(
-            "p_max", f"is above {MOST}, more than an engine can count", seen=p_max, remedy="give what the cluster has"
+            "p_max",
+            f"is above {MAX_INSTANCES}, more than an engine can count",
+            seen=p_max,
+            remedy="give what the cluster has",
         )

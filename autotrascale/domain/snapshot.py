@@ -56,7 +56,7 @@ WORK_FIELDS = ("records_in", "records_out", "useful_seconds", "waiting_seconds",
 
 
 @dataclass(frozen=True)
-class Narrow:
+class NarrowWork:
     """The part of an operator's work that `width` instances share at most, as the partitions of a topic are read by as
     many tasks: whoever comes beyond waits while it is done. A width need not be whole: 3 partitions keep 1.5 executors
     of 2 cores busy."""
@@ -84,7 +84,7 @@ class OperatorMetrics(Work):
     arrival_cv2: float | None = None  # squared coefficient of variation of inter-arrival times
     service_cv2: float | None = None  # … and of service times
     undivided: float | None = None  # share of its work that one instance does alone, where tasks tell it
-    narrow: Narrow | None = None  # of what is divided
+    narrow: NarrowWork | None = None  # of what is divided
     stage_seconds: float | None = None  # of batch time in which its stages ran; what several share counts once
 
     def __post_init__(self) -> None:
@@ -143,7 +143,7 @@ class OperatorMetrics(Work):
 
 
 @dataclass(frozen=True)
-class Critical:
+class CriticalShares:
     """What of the batches' time was on their critical paths and is shortened by no more instances, as shares of it.
     `straggler` is what would be saved if the instances of each operator took equally long; `operator` has the one that
     lags most."""
@@ -188,7 +188,7 @@ class Snapshot:
     throughput: float | None = None
     latency_seconds: Latency = field(default_factory=Latency)
     backlog_records: float | None = None
-    critical: Critical | None = None  # of micro-batches, where their tasks' times are known
+    critical: CriticalShares | None = None  # of micro-batches, where their tasks' times are known
     slots: int | None = None  # tasks that can run at once, the stages of micro-batches one after another
 
     def __post_init__(self) -> None:
@@ -222,7 +222,7 @@ class Snapshot:
         """What is running, as observed."""
         return {name: metrics.parallelism for name, metrics in self.operators.items()}
 
-    def within_batches_of(self, seconds: float) -> Snapshot:
+    def with_batch_limit(self, seconds: float) -> Snapshot:
         """The same window, its overhead told as a share of the longest batch that shall be.
 
         The overhead of a batch is a time, not a share: long batches of a job that falls behind hide it, and a floor

@@ -31,7 +31,7 @@ class StageTime:
         return self.records_in / self.work_seconds
 
 
-def shares(stages: Sequence[StageTime]) -> list[float | None]:
+def compute_work_shares(stages: Sequence[StageTime]) -> list[float | None]:
     """Of all the work."""
     known = [stage.work_seconds for stage in stages if stage.work_seconds is not None]
     total = sum(known)

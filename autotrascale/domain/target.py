@@ -21,7 +21,7 @@ class Target:
     throughput_tolerance: float = 0.02
 
     def __post_init__(self) -> None:
-        checks.within_reach("latency_seconds", self.latency_seconds)
+        checks.positive_in_range("latency_seconds", self.latency_seconds)
         checks.share("throughput_tolerance", self.throughput_tolerance)
         if self.statistic not in get_args(Statistic):
             raise InputError(

@@ -20,7 +20,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Shortage:
+class MachinePressure:
     """What the machine kept from the job while it was measured, as shares: `waiting`, of the tasks' time, without a
     core (None: not known); `crowded`, of the time, in which something on the machine had none; `stolen`, of the cores'
     time, given to other machines on the same host. `swapped_mb` is by the second."""
@@ -41,5 +41,5 @@ class Trial:
     verdict: Verdict
     snapshot: Snapshot | None = None
     detail: str = ""
-    downtime_seconds: float = 0.0  # how long the job stood still to get to this parallelism
-    shortage: Shortage | None = None
+    standstill_seconds: float = 0.0  # how long the job stood still to get to this parallelism
+    shortage: MachinePressure | None = None

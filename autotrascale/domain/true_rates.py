@@ -30,7 +30,7 @@ class TrueRates:
     missing: str = ""  # what keeps λ_p from being known, of an operator: "took no records in …"
 
 
-def true_rates(metrics: OperatorMetrics) -> TrueRates:
+def compute_true_rates(metrics: OperatorMetrics) -> TrueRates:
     """Two instances that did 400 and 0 records in one useful second and in a few idle milliseconds: 400/s each, 800/s.
 
     differs: DS2 adds up all instances. One that got no records (few keys, many partitions) showed no rate, and the few
@@ -45,8 +45,8 @@ def true_rates(metrics: OperatorMetrics) -> TrueRates:
         return TrueRates(None, None, missing)
     # The mean of those that worked, times p_i. Sums stand for all instances: their quotient is that mean.
     weight = metrics.parallelism / len(works)
-    processing = sum_of_known(_per_useful_second(work.records_in, work) for work in works)  # DS2 Eq. 1 and 5
-    output = sum_of_known(_per_useful_second(work.records_out, work) for work in works)  # DS2 Eq. 2 and 6
+    processing = sum_if_all_known(_per_useful_second(work.records_in, work) for work in works)  # DS2 Eq. 1 and 5
+    output = sum_if_all_known(_per_useful_second(work.records_out, work) for work in works)  # DS2 Eq. 2 and 6
     if not processing:
         return TrueRates(None, None, "has a true rate outside of what numbers can hold")
     return TrueRates(processing * weight, None if output is None else output * weight)
@@ -57,17 +57,17 @@ def is_idle(work: Work) -> bool:
     return work.records_in == 0 and bool(work.useful_seconds) and not work.records_out
 
 
-def sum_of_known(values: Iterable[float | None]) -> float | None:
+def sum_if_all_known(values: Iterable[float | None]) -> float | None:
     """None as soon as one part is not known, or the sum is beyond what numbers can hold."""
     total = 0.0
     for value in values:
         if value is None:
             return None
         total += value
-    return finite(total)
+    return finite_or_none(total)
 
 
-def finite(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     """Inputs at the edge of the floating-point range overflow: then the answer is not known, instead of infinite."""
     return value if math.isfinite(value) else None
 
@@ -85,4 +85,4 @@ def _lacks(work: Work) -> str:
 def _per_useful_second(records: float | None, work: Work) -> float | None:
     if records is None or not work.useful_seconds:
         return None
-    return finite(records / work.useful_seconds)
+    return finite_or_none(records / work.useful_seconds)

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from autotrascale.domain.errors import RunLostError, RunStoreError
 from autotrascale.knowledge import tags
-from autotrascale.knowledge.owner import HEARTBEAT_SECONDS, LEASE_SECONDS, Owner
-from autotrascale.knowledge.store import PAGE, Store, quoted
+from autotrascale.knowledge.mlflow_store import PAGE, MlflowStore, quote_name
+from autotrascale.knowledge.process_identity import HEARTBEAT_SECONDS, LEASE_SECONDS, ProcessIdentity
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import RegisteredModel
@@ -33,20 +33,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PREFIX = "autotrascale-lease."
-LOOK_SECONDS = 1.0  # between looks at one that is watched
+POLL_SECONDS = 1.0  # between looks at one that is watched
 _LAST_BEAT_SECONDS = 5.0  # a beat to a store that is away may be tried for minutes; nobody waits for it
 _DESCRIPTION = "Says which process works on this. It is no model; autotrascale makes and removes it."
 _READS = ("get_", "search_", "download_")
 
-Say = Callable[[str], object]
+ShowMessage = Callable[[str], object]
 
 
 @dataclass(frozen=True)
-class Holder:
+class LeaseHolder:
     """What stands in the store of the last one to take a lease. `doing` is its own word for what it does."""
 
     number: int
-    owner: Owner | None
+    owner: ProcessIdentity | None
     doing: str
     what: str
     beat: str
@@ -74,29 +74,31 @@ class Holder:
         return str(self.owner or "a process that left no name")
 
 
-def newest(store: Store, thing: str) -> Holder | None:
+def read_holder(store: MlflowStore, thing: str) -> LeaseHolder | None:
     """The last one to take it, whether or not it still holds it; None where nobody ever did."""
     models = _models(store, thing)
     return _holder(*max(models.items())) if models else None
 
 
-def take(store: Store, thing: str, doing: str, *, what: str = "", watch: Say | None = None) -> Lease | Holder:
+def take_lease(
+    store: MlflowStore, thing: str, doing: str, *, what: str = "", watch: ShowMessage | None = None
+) -> Lease | LeaseHolder:
     """The lease, or who holds it. `watch`: whoever seems to be silent is watched for a lease, and this is told so; else
     it counts as the holder."""
-    found = newest(store, thing)
+    found = read_holder(store, thing)
     if found is not None and not found.is_gone:
         if watch is None or found.lives:
             return found
         watch(f"{found} has been silent; it is watched for {LEASE_SECONDS:.0f} s before anything is taken from it")
         if not _keeps_silent(store, thing, found):
-            return newest(store, thing) or found
-    owner, number = Owner.me(), 1 if found is None else found.number + 1
+            return read_holder(store, thing) or found
+    owner, number = ProcessIdentity.me(), 1 if found is None else found.number + 1
     if not _make(store, _name(thing, number), owner, doing, what):
-        return newest(store, thing) or _nobody(number)  # somebody was faster
+        return read_holder(store, thing) or _nobody(number)  # somebody was faster
     return _settle(store, thing, owner, number)
 
 
-def _settle(store: Store, thing: str, owner: Owner, number: int) -> Lease | Holder:
+def _settle(store: MlflowStore, thing: str, owner: ProcessIdentity, number: int) -> Lease | LeaseHolder:
     """Ours, unless a process that looked earlier and woke later finds that numbers have gone on without it."""
     models = _models(store, thing)
     if max(models) != number:
@@ -110,7 +112,7 @@ def _settle(store: Store, thing: str, owner: Owner, number: int) -> Lease | Hold
 class Lease:
     """Held until `release`. It beats by itself from the moment it is taken."""
 
-    def __init__(self, store: Store, thing: str, owner: Owner, number: int) -> None:
+    def __init__(self, store: MlflowStore, thing: str, owner: ProcessIdentity, number: int) -> None:
         self.store, self.thing, self.owner, self.number = store, thing, owner, number
         self._name = _name(thing, number)
         self._released = threading.Event()
@@ -121,20 +123,20 @@ class Lease:
 
     def check(self) -> None:
         """Raises when it is somebody else's by now."""
-        now = newest(self.store, self.thing)
+        now = read_holder(self.store, self.thing)
         if now is None or now.owner is None or now.owner.token != self.owner.token:
             taker = "nobody that left a name" if now is None else f"{now}"
             raise RunLostError(f"{self.thing} was taken over from this process by {taker}: it stops here")
 
-    def is_of(self, what: str) -> None:
+    def set_work(self, what: str) -> None:
         """What the holder works on, for others to read."""
         self.store.call(self.store.client.set_registered_model_tag, self._name, tags.WHAT, what)
 
-    def also_beat(self, action: Callable[[], object]) -> None:
+    def add_beat_action(self, action: Callable[[], object]) -> None:
         """With each beat from now on."""
         self._also.append(action)
 
-    def guarded(self, store: Store) -> FencedStore:
+    def guarded(self, store: MlflowStore) -> FencedStore:
         return FencedStore(store, self)
 
     def release(self) -> None:
@@ -169,10 +171,10 @@ class Lease:
         self.store.call(self.store.client.set_registered_model_tag, self._name, tags.HEARTBEAT, f"{time.time():.3f}")
 
 
-class FencedStore(Store):
+class FencedStore(MlflowStore):
     """The store in the hands of a holder: whatever it writes, it first asks whether it still may."""
 
-    def __init__(self, store: Store, lease: Lease) -> None:
+    def __init__(self, store: MlflowStore, lease: Lease) -> None:
         super().__init__(store.uri)
         self.__dict__["client"] = store.client  # the same connection
         self._experiments = store._experiments
@@ -190,10 +192,10 @@ class FencedStore(Store):
 
 
 def _name(thing: str, number: int) -> str:
-    return f"{PREFIX}{quoted(thing)}.{number}"
+    return f"{PREFIX}{quote_name(thing)}.{number}"
 
 
-def _models(store: Store, thing: str) -> dict[int, RegisteredModel]:
+def _models(store: MlflowStore, thing: str) -> dict[int, RegisteredModel]:
     """By their numbers. What MLflow takes for a wildcard, a name may hold."""
     prefix = _name(thing, 0).removesuffix("0")
     found = store.pages(store.client.search_registered_models, filter_string=f"name LIKE '{prefix}%'", max_results=PAGE)
@@ -201,13 +203,13 @@ def _models(store: Store, thing: str) -> dict[int, RegisteredModel]:
     return {int(number): model for number, model in numbers.items() if number.isdecimal()}
 
 
-def _holder(number: int, model: RegisteredModel) -> Holder:
+def _holder(number: int, model: RegisteredModel) -> LeaseHolder:
     said: dict[str, Any] = model.tags
     try:
-        owner = Owner.read(json.loads(said.get(tags.OWNER, "")))
+        owner = ProcessIdentity.read(json.loads(said.get(tags.OWNER, "")))
     except ValueError:
         owner = None
-    return Holder(
+    return LeaseHolder(
         number,
         owner,
         said.get(tags.DOING, ""),
@@ -217,11 +219,11 @@ def _holder(number: int, model: RegisteredModel) -> Holder:
     )
 
 
-def _nobody(number: int) -> Holder:
-    return Holder(number, None, "", "", "", released=False)
+def _nobody(number: int) -> LeaseHolder:
+    return LeaseHolder(number, None, "", "", "", released=False)
 
 
-def _make(store: Store, name: str, owner: Owner, doing: str, what: str) -> bool:
+def _make(store: MlflowStore, name: str, owner: ProcessIdentity, doing: str, what: str) -> bool:
     """Whether it was this call that made it. A call that succeeded may still fail: when its answer was lost on the way,
     MLflow asks again by itself, and is told that the name is there."""
     said = {
@@ -241,11 +243,11 @@ def _make(store: Store, name: str, owner: Owner, doing: str, what: str) -> bool:
     return True
 
 
-def _named(store: Store, name: str) -> list[RegisteredModel]:
+def _named(store: MlflowStore, name: str) -> list[RegisteredModel]:
     return list(store.pages(store.client.search_registered_models, filter_string=f"name = '{name}'"))
 
 
-def _remove(store: Store, name: str) -> None:
+def _remove(store: MlflowStore, name: str) -> None:
     try:
         store.call(store.client.delete_registered_model, name)
     except RunStoreError:
@@ -253,13 +255,13 @@ def _remove(store: Store, name: str) -> None:
             raise
 
 
-def _keeps_silent(store: Store, thing: str, seen: Holder) -> bool:
+def _keeps_silent(store: MlflowStore, thing: str, seen: LeaseHolder) -> bool:
     """By this process' own clock, and by no more of it than was spent awake: a watcher that sleeps sees nothing."""
     watched = 0.0
     while watched < LEASE_SECONDS:
         began = time.monotonic()
-        time.sleep(LOOK_SECONDS)
-        if newest(store, thing) != seen:
+        time.sleep(POLL_SECONDS)
+        if read_holder(store, thing) != seen:
             return False
-        watched += min(time.monotonic() - began, 2 * LOOK_SECONDS)
+        watched += min(time.monotonic() - began, 2 * POLL_SECONDS)
     return True

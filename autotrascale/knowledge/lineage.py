@@ -14,24 +14,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autotrascale.domain.errors import RunStoreError
-from autotrascale.knowledge.cards import Card
-from autotrascale.knowledge.json_forms import Opening
-from autotrascale.knowledge.store import Store
+from autotrascale.knowledge.mlflow_store import MlflowStore
+from autotrascale.knowledge.model_card import ModelCard
+from autotrascale.knowledge.run_json import RunOpening
+from autotrascale.plan.formatting import format_amount, format_seconds
 from autotrascale.plan.search.benefit_model import BenefitModel
-from autotrascale.plan.words import amount, seconds
 
 if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
 
-NOTE = "mlflow.note.content"  # the description of a run
-LOGGED = "model_id"  # tag of a version: MLflow's own stores do not keep which logged model it is of
+DESCRIPTION_TAG = "mlflow.note.content"  # the description of a run
+LOGGED_MODEL_TAG = "model_id"  # tag of a version: MLflow's own stores do not keep which logged model it is of
 _VERSIONS = "mlflow.modelVersions"
 
 _VERSION = re.compile(r"models:/(?P<name>[^/@]+)/(?P<version>\d+)")
 _MOST_JSON = 10_000  # characters that MLflow takes of what a source or a schema says
 
 
-def log_inputs(store: Store, run_id: str, opening: Opening) -> None:
+def log_inputs(store: MlflowStore, run_id: str, opening: RunOpening) -> None:
     """The job as it was read, and the stored models that the run starts from."""
     from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput
 
@@ -56,7 +56,7 @@ def log_inputs(store: Store, run_id: str, opening: Opening) -> None:
     )
 
 
-def log_model(store: Store, folder: Path, card: Card, run_id: str, step: int) -> LoggedModel:
+def log_model(store: MlflowStore, folder: Path, card: ModelCard, run_id: str, step: int) -> LoggedModel:
     """The files in `folder` as a logged model, which came out of the run."""
     from mlflow.entities import LoggedModelOutput
 
@@ -76,13 +76,13 @@ def log_model(store: Store, folder: Path, card: Card, run_id: str, step: int) ->
     return model
 
 
-def tell_version(store: Store, model_id: str, name: str, version: int) -> None:
+def link_version(store: MlflowStore, model_id: str, name: str, version: int) -> None:
     """The tag by which MLflow leads from a logged model to its version; only its own way of registering sets it."""
     said = json.dumps([{"name": name, "version": version}])
     store.call(store.client.set_logged_model_tags, model_id, {_VERSIONS: said})
 
 
-def _logged_model(store: Store, name: str) -> str | None:
+def _logged_model(store: MlflowStore, name: str) -> str | None:
     """Of a registered version; None for a file, for what is gone, and for versions that are older than lineage."""
     match = _VERSION.fullmatch(name)
     if match is None:
@@ -91,29 +91,29 @@ def _logged_model(store: Store, name: str) -> str | None:
         version = store.call(store.client.get_model_version, match["name"], match["version"])
     except RunStoreError:
         return None
-    return version.tags.get(LOGGED)
+    return version.tags.get(LOGGED_MODEL_TAG)
 
 
 # -- in words ----------------------------------------------------------------------------------------------------------
 
 
-def of_job(job: str) -> str:
+def describe_job(job: str) -> str:
     return (
         f"What is known of the streaming job {job}: how its latency and its benefit score follow from the parallelism"
         " of its operators. A version is a benefit model at one input rate; the alias rate-R names the newest of each."
     )
 
 
-def of_version(model: BenefitModel, card: Card) -> str:
+def describe_version(model: BenefitModel, card: ModelCard) -> str:
     simulated = "Simulated. " if card.simulated else ""
     others = sorted({ancestor.rate for ancestor in model.ancestors})
     beside = f", learned together with runs at {_rates(others)}" if others else ""
     return (
-        f"{simulated}{card.job} at {amount(card.rate)} records/s: {len(model.samples)} parallelisms were run{beside}."
-        f" Latency target {seconds(card.latency_target)} ({card.statistic}), {card.execution or 'unknown'} execution."
+        f"{simulated}{card.job} at {format_amount(card.rate)} records/s: {len(model.samples)} parallelisms were run{beside}."
+        f" Latency target {format_seconds(card.latency_target)} ({card.statistic}), {card.execution or 'unknown'} execution."
         f" Columns, by name: {', '.join(card.operators)}, instances each."
     )
 
 
 def _rates(rates: Sequence[float]) -> str:
-    return ", ".join(f"{amount(rate)}/s" for rate in rates)
+    return ", ".join(f"{format_amount(rate)}/s" for rate in rates)

@@ -45,7 +45,7 @@ class Predictor:
 
         ks = self._within_bounds(_whole_numbers(self._in_order(model_input)))
         answer = dict(zip((SCORE, SPREAD), self.model.predict(ks), strict=True))
-        if LATENCY in columns_of(self.model):
+        if LATENCY in output_columns(self.model):
             log_ratio, _ = self.model.log_ratio(ks)
             answer[LATENCY] = 1000 * self.model.latency_target * np.exp(log_ratio)
         return pd.DataFrame(answer)
@@ -86,27 +86,27 @@ class Predictor:
         return ks
 
 
-def columns_of(model: BenefitModel) -> tuple[str, ...]:
+def output_columns(model: BenefitModel) -> tuple[str, ...]:
     """Of the answer. The paper's own model predicts scores and knows no latency."""
     return (SCORE, SPREAD, LATENCY) if model.kind == "latency" else (SCORE, SPREAD)
 
 
-def signature(model: BenefitModel, operators: Sequence[str]) -> ModelSignature:
+def build_signature(model: BenefitModel, operators: Sequence[str]) -> ModelSignature:
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema
 
     return ModelSignature(
         inputs=Schema([ColSpec("long", name) for name in operators]),
-        outputs=Schema([ColSpec("double", name) for name in columns_of(model)]),
+        outputs=Schema([ColSpec("double", name) for name in output_columns(model)]),
     )
 
 
-def metadata(model: BenefitModel, operators: Sequence[str]) -> dict[str, Any]:
+def build_metadata(model: BenefitModel, operators: Sequence[str]) -> dict[str, Any]:
     """What a signature has no word for: units and bounds."""
     bounds = zip(operators, model.floor, model.p_max, strict=True)
     return {
         "inputs": {name: {"unit": "instances", "least": least, "most": most} for name, least, most in bounds},
-        "outputs": {name: MEANINGS[name] for name in columns_of(model)},
+        "outputs": {name: MEANINGS[name] for name in output_columns(model)},
         "rate_per_second": model.rate,
         "latency_target_ms": 1000 * model.latency_target,
     }

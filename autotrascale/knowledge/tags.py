@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-PARENT = "mlflow.parentRunId"
-NAME = "mlflow.runName"
+PARENT_RUN = "mlflow.parentRunId"
+RUN_NAME = "mlflow.runName"
 
 KIND = "autotrascale.kind"
 TUNING, EVALUATION, IMPORT, AUTOSCALING = "tuning", "evaluation", "import", "autoscaling"
@@ -48,12 +48,12 @@ OPENING_FILE, OUTCOME_FILE, TRIALS = "run.json", "outcome.json", "trials"
 _TAG_LIMIT = 500  # characters; more is for artefacts
 
 
-def vector(ks: Sequence[int]) -> str:
+def format_vector(ks: Sequence[int]) -> str:
     text = "(" + ",".join(str(k) for k in ks) + ")"
     return text if len(text) <= _TAG_LIMIT else text[: _TAG_LIMIT - 3] + "..."
 
 
-def trial_file(number: int, run_id: str) -> str:
+def trial_file_name(number: int, run_id: str) -> str:
     """All trials are artefacts of the tuning run, so that one request finds them; `run_id` is the nested run's."""
     return f"{number:04}-{run_id[:8]}.json"
 

@@ -39,36 +39,36 @@ _NAMING = re.compile(rf"{_ASKED}{MARK}({NAME})\)")
 _BEGINS = re.compile(rf"{_ASKED}{BEGINS}({NAME})\)")
 
 
-def counting_name(text: str) -> str | None:
+def find_counting_name(text: str) -> str | None:
     """Of the counting mark that this node of a plan is."""
     found = _OBSERVED.match(text)
-    return found[1] if found else counted_name(text)
+    return found[1] if found else find_filter_name(text)
 
 
-def counted_name(text: str) -> str | None:
+def find_filter_name(text: str) -> str | None:
     """The same, only of a filter: one whose count stands in its own counter."""
     found = _COUNTED.fullmatch(_without_column(text))
     return found[1] if found else None
 
 
-def counting_mark(text: str) -> str:
+def extract_counting_mark(text: str) -> str:
     """What is to be kept of such a filter to know the name again; empty of anything else."""
     text = _without_column(text)
     return text if _COUNTED.fullmatch(text) else ""
 
 
-def beginning_name(text: str) -> str | None:
+def find_beginning_name(text: str) -> str | None:
     """Of the mark that begins a stage of its own."""
     found = _BEGINS.search(text)
     return found[1] if found else None
 
 
-def naming_names(text: str) -> list[str]:
+def find_naming_names(text: str) -> list[str]:
     """Of the naming marks in this node of a plan: Spark may make one filter of several."""
     return _NAMING.findall(_without_column(text))
 
 
-def naming_marks(text: str) -> str:
+def extract_naming_marks(text: str) -> str:
     """What is to be kept of such a node to know the names again; empty where there are none."""
     return " ".join(found[0] for found in _NAMING.finditer(_without_column(text)))
 

@@ -25,7 +25,7 @@ from autotrascale.execute.engine import Engine
 
 
 @dataclass(frozen=True)
-class Demand:
+class EngineDemand:
     """A parallelism, and the rates to run it at."""
 
     parallelism: Mapping[str, int]
@@ -33,9 +33,9 @@ class Demand:
 
 
 class EngineContract:
-    calm: ClassVar[Demand]  # keeps up with ease
+    calm: ClassVar[EngineDemand]  # keeps up with ease
     other: ClassVar[Mapping[str, int]]  # another parallelism that keeps up at the calm rates
-    hopeless: ClassVar[Demand]  # cannot keep up
+    hopeless: ClassVar[EngineDemand]  # cannot keep up
     tolerance: ClassVar[float] = 0.02  # of throughput, and of clocks against the window
 
     def open(self) -> Engine:
@@ -47,21 +47,21 @@ class EngineContract:
             yield engine
 
     def test_a_calm_job_is_stable_and_keeps_up(self, engine: Engine) -> None:
-        trial = run(engine, self.calm)
-        snapshot = stable(trial)
+        trial = run_trial(engine, self.calm)
+        snapshot = stable_snapshot(trial)
         assert not engine.simulated or trial.shortage is None  # no machine is short of anything there
         assert snapshot.throughput is not None
         assert snapshot.throughput >= snapshot.target_rate * (1 - self.tolerance)
         assert snapshot.latency_seconds.mean is not None
 
     def test_the_trial_says_what_was_asked_for_and_the_snapshot_what_ran(self, engine: Engine) -> None:
-        trial = run(engine, self.calm)
+        trial = run_trial(engine, self.calm)
         assert dict(trial.parallelism) == dict(self.calm.parallelism)
-        assert stable(trial).parallelism == dict(self.calm.parallelism)
-        assert dict(stable(trial).source_rates) == dict(self.calm.source_rates)
+        assert stable_snapshot(trial).parallelism == dict(self.calm.parallelism)
+        assert dict(stable_snapshot(trial).source_rates) == dict(self.calm.source_rates)
 
     def test_every_operator_reports_its_work(self, engine: Engine) -> None:
-        for name, operator in stable(run(engine, self.calm)).operators.items():
+        for name, operator in stable_snapshot(run_trial(engine, self.calm)).operators.items():
             total = operator.total
             assert total.records_in is not None, name
             assert total.records_out is not None, name
@@ -70,25 +70,25 @@ class EngineContract:
             assert operator.silent_instances == 0, name
 
     def test_no_instance_is_useful_for_longer_than_the_window(self, engine: Engine) -> None:
-        snapshot = stable(run(engine, self.calm))
+        snapshot = stable_snapshot(run_trial(engine, self.calm))
         for name, operator in snapshot.operators.items():
             for work in operator.instances:
                 assert (work.useful_seconds or 0.0) <= snapshot.window_seconds * (1 + self.tolerance), name
 
     def test_quantiles_of_latency_rise(self, engine: Engine) -> None:
-        latency = stable(run(engine, self.calm)).latency_seconds
+        latency = stable_snapshot(run_trial(engine, self.calm)).latency_seconds
         known = [value for value in (latency.p50, latency.p95, latency.p99) if value is not None]
         assert known == sorted(known)
 
     def test_standing_still_costs_nothing_and_moving_is_reported(self, engine: Engine) -> None:
-        run(engine, self.calm)
-        assert run(engine, self.calm).downtime_seconds == 0
-        moved = run(engine, Demand(self.other, self.calm.source_rates))
-        assert moved.downtime_seconds > 0
-        assert stable(moved).parallelism == dict(self.other)
+        run_trial(engine, self.calm)
+        assert run_trial(engine, self.calm).standstill_seconds == 0
+        moved = run_trial(engine, EngineDemand(self.other, self.calm.source_rates))
+        assert moved.standstill_seconds > 0
+        assert stable_snapshot(moved).parallelism == dict(self.other)
 
     def test_falling_behind_is_a_verdict(self, engine: Engine) -> None:
-        trial = run(engine, self.hopeless)
+        trial = run_trial(engine, self.hopeless)
         assert trial.verdict is Verdict.CANNOT_KEEP_UP
         if trial.snapshot is not None and trial.snapshot.throughput is not None:
             assert trial.snapshot.throughput < sum(self.hopeless.source_rates.values())
@@ -96,45 +96,45 @@ class EngineContract:
     def test_a_parallelism_for_other_operators_is_refused(self, engine: Engine) -> None:
         _, *others = self.calm.parallelism
         for wrong in (dict.fromkeys(others, 1), {**self.calm.parallelism, "no-such-operator": 1}):
-            refuses(engine, Demand(wrong, self.calm.source_rates))
+            assert_refused(engine, EngineDemand(wrong, self.calm.source_rates))
 
     @pytest.mark.parametrize("instances", [0, -1, True, 1.0, 10**9])
     def test_a_parallelism_that_no_operator_can_have_is_refused(self, engine: Engine, instances: int) -> None:
         name = next(iter(self.calm.parallelism))
-        refuses(engine, Demand({**self.calm.parallelism, name: instances}, self.calm.source_rates))
+        assert_refused(engine, EngineDemand({**self.calm.parallelism, name: instances}, self.calm.source_rates))
 
     def test_rates_for_something_that_is_no_source_are_refused(self, engine: Engine) -> None:
-        refuses(engine, Demand(self.calm.parallelism, {**self.calm.source_rates, "no-such-source": 1.0}))
-        refuses(engine, Demand(self.calm.parallelism, {}))
+        assert_refused(engine, EngineDemand(self.calm.parallelism, {**self.calm.source_rates, "no-such-source": 1.0}))
+        assert_refused(engine, EngineDemand(self.calm.parallelism, {}))
 
     def test_a_refusal_leaves_the_job_as_it_was(self, engine: Engine) -> None:
-        run(engine, self.calm)
-        refuses(engine, Demand(self.calm.parallelism, {}))
-        assert run(engine, self.calm).downtime_seconds == 0
+        run_trial(engine, self.calm)
+        assert_refused(engine, EngineDemand(self.calm.parallelism, {}))
+        assert run_trial(engine, self.calm).standstill_seconds == 0
 
     def test_an_engine_may_be_closed_twice_and_then_runs_nothing(self) -> None:
         engine = self.open()
         engine.close()
         engine.close()
         with pytest.raises(EngineError):
-            run(engine, self.calm)
+            run_trial(engine, self.calm)
 
     def test_it_says_whether_it_is_simulated(self, engine: Engine) -> None:
         assert isinstance(engine.simulated, bool)
 
 
-def run(engine: Engine, demand: Demand) -> Trial:
+def run_trial(engine: Engine, demand: EngineDemand) -> Trial:
     return engine.run(demand.parallelism, demand.source_rates)
 
 
-def stable(trial: Trial) -> Snapshot:
+def stable_snapshot(trial: Trial) -> Snapshot:
     assert trial.verdict is Verdict.STABLE, trial.detail
     assert trial.snapshot is not None
     return trial.snapshot
 
 
-def refuses(engine: Engine, demand: Demand) -> None:
+def assert_refused(engine: Engine, demand: EngineDemand) -> None:
     """Bad input is said in one line, and is not a verdict about the job."""
     with pytest.raises(InputError) as caught:
-        run(engine, demand)
+        run_trial(engine, demand)
     assert "\n" not in str(caught.value)

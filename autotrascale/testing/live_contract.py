@@ -21,7 +21,7 @@ import pytest
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.execute.live import LiveJob
+from autotrascale.execute.live_job import LiveJob
 
 
 class LiveContract:
@@ -45,8 +45,8 @@ class LiveContract:
         assert isinstance(live.simulated, bool)
 
     def test_a_job_that_runs_is_left_as_it_is_by_another_start(self, live: LiveJob) -> None:
-        before = runs(live.look().running)
-        assert runs(live.start(self.other if before == dict(self.calm) else self.calm).running) == before
+        before = running_parallelism(live.look().running)
+        assert running_parallelism(live.start(self.other if before == dict(self.calm) else self.calm).running) == before
 
     def test_time_passes_for_it(self, live: LiveJob) -> None:
         before = live.look().at
@@ -54,8 +54,8 @@ class LiveContract:
         assert live.look().at >= before + 0.9 * self.settle_seconds
 
     def test_after_a_while_it_can_be_measured(self, live: LiveJob) -> None:
-        snapshot = measured(live, self.settle_seconds)
-        assert snapshot.parallelism == runs(live.look().running)
+        snapshot = wait_for_snapshot(live, self.settle_seconds)
+        assert snapshot.parallelism == running_parallelism(live.look().running)
         assert set(snapshot.source_rates) == set(live.topology.sources)
         assert snapshot.target_rate > 0
         assert snapshot.throughput is not None
@@ -69,50 +69,50 @@ class LiveContract:
         assert look.measured_at is None or look.measured_at <= look.at
 
     def test_a_look_without_a_snapshot_says_why(self, live: LiveJob) -> None:
-        measured(live, self.settle_seconds)
+        wait_for_snapshot(live, self.settle_seconds)
         again = live.look()  # at once: hardly anything can have been measured since
         assert again.snapshot is not None or again.detail
 
     def test_a_rescale_changes_what_runs_and_says_what_it_took(self, live: LiveJob) -> None:
-        wanted = self.other if runs(live.look().running) == dict(self.calm) else self.calm
+        wanted = self.other if running_parallelism(live.look().running) == dict(self.calm) else self.calm
         before = live.look().at
         rescaled = live.rescale(wanted)
         assert rescaled.done, rescaled.detail
-        assert runs(rescaled.running) == dict(wanted)
-        assert rescaled.downtime_seconds > 0
+        assert running_parallelism(rescaled.running) == dict(wanted)
+        assert rescaled.standstill_seconds > 0
         assert rescaled.at >= before
-        assert runs(live.look().running) == dict(wanted)
-        assert measured(live, self.settle_seconds).parallelism == dict(wanted)
+        assert running_parallelism(live.look().running) == dict(wanted)
+        assert wait_for_snapshot(live, self.settle_seconds).parallelism == dict(wanted)
 
     def test_a_rescale_to_what_runs_stops_nothing(self, live: LiveJob) -> None:
-        rescaled = live.rescale(runs(live.look().running))
+        rescaled = live.rescale(running_parallelism(live.look().running))
         assert rescaled.done
-        assert rescaled.downtime_seconds == 0
+        assert rescaled.standstill_seconds == 0
 
     @pytest.mark.parametrize("instances", [0, -1, True, 1.0, 10**9])
     def test_a_parallelism_that_no_operator_can_have_is_refused(self, live: LiveJob, instances: int) -> None:
-        running = runs(live.look().running)
+        running = running_parallelism(live.look().running)
         name = next(iter(running))
         with pytest.raises(InputError) as caught:
             live.rescale({**running, name: instances})
         assert "\n" not in str(caught.value)
-        assert runs(live.look().running) == running
+        assert running_parallelism(live.look().running) == running
 
     def test_a_parallelism_for_other_operators_is_refused(self, live: LiveJob) -> None:
-        running = runs(live.look().running)
+        running = running_parallelism(live.look().running)
         _, *others = running
         for wrong in (dict.fromkeys(others, 1), {**running, "no-such-operator": 1}):
             with pytest.raises(InputError):
                 live.rescale(wrong)
-        assert runs(live.look().running) == running
+        assert running_parallelism(live.look().running) == running
 
     def test_it_is_started_as_asked_closed_for_good_and_found_by_a_later_process_as_it_was_left(
         self, tmp_path: Path
     ) -> None:
         """One test, since starting a job may be dear."""
         live = self.open(tmp_path)
-        assert runs(live.start(self.calm).running) == dict(self.calm)
-        measured(live, self.settle_seconds)
+        assert running_parallelism(live.start(self.calm).running) == dict(self.calm)
+        wait_for_snapshot(live, self.settle_seconds)
         assert live.rescale(self.other).done
         before = live.look().at
         live.close()
@@ -120,16 +120,16 @@ class LiveContract:
         assert live.look().running is None
         with self.open(tmp_path) as later:
             look = later.start(self.calm)
-            assert runs(look.running) == dict(self.other)
+            assert running_parallelism(look.running) == dict(self.other)
             assert look.at >= before
 
 
-def runs(running: Mapping[str, int] | None) -> dict[str, int]:
+def running_parallelism(running: Mapping[str, int] | None) -> dict[str, int]:
     assert running is not None
     return dict(running)
 
 
-def measured(live: LiveJob, settle_seconds: float) -> Snapshot:
+def wait_for_snapshot(live: LiveJob, settle_seconds: float) -> Snapshot:
     """A job may need longer for its first metrics than for the others."""
     for _ in range(3):
         live.wait(settle_seconds)

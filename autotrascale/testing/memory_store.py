@@ -7,8 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from statistics import fmean
 
-from autotrascale.monitor.stores.points import Point
-from autotrascale.monitor.stores.store import PERCENTILES, Aggregate, MetricStore, Query, Sample, StoreStatus
+from autotrascale.monitor.stores.metric_store import (
+    PERCENTILES,
+    Aggregate,
+    MetricQuery,
+    MetricSample,
+    MetricStore,
+    StoreStatus,
+)
+from autotrascale.monitor.stores.points import MetricPoint
 
 _Tags = tuple[tuple[str, str], ...]
 
@@ -20,7 +27,7 @@ class MemoryStore(MetricStore):
         self.failure: Exception | None = None
         self._values: dict[tuple[str, str, _Tags, int], float] = {}
 
-    def write(self, points: Iterable[Point]) -> None:
+    def write(self, points: Iterable[MetricPoint]) -> None:
         points = list(points)
         self.flush()
         for point in points:
@@ -40,21 +47,21 @@ class MemoryStore(MetricStore):
     def close(self) -> None:
         pass
 
-    def _windows(self, query: Query, aggregate: Aggregate, every: int | None) -> Iterable[Sample]:
+    def _windows(self, query: MetricQuery, aggregate: Aggregate, every: int | None) -> Iterable[MetricSample]:
         windows: dict[tuple[_Tags, int], list[tuple[int, float]]] = defaultdict(list)
         for group, time, value in self._picked(query):
             windows[group, query.start if every is None else time // every * every].append((time, value))
         for (group, start), timed in windows.items():
-            yield Sample(dict(group), start, _aggregate(sorted(timed), aggregate))
+            yield MetricSample(dict(group), start, _aggregate(sorted(timed), aggregate))
 
-    def _last(self, query: Query) -> Iterable[Sample]:
+    def _last(self, query: MetricQuery) -> Iterable[MetricSample]:
         latest: dict[_Tags, tuple[int, float]] = {}
         for group, time, value in self._picked(query):
             latest[group] = max((time, value), latest.get(group, (-1, 0.0)))
         for group, (time, value) in latest.items():
-            yield Sample(dict(group), time, value)
+            yield MetricSample(dict(group), time, value)
 
-    def _picked(self, query: Query) -> Iterator[tuple[_Tags, int, float]]:
+    def _picked(self, query: MetricQuery) -> Iterator[tuple[_Tags, int, float]]:
         for (measurement, name, tags, time), value in self._values.items():
             group = query.group_of(dict(tags))
             if (measurement, name) != (query.measurement, query.field) or group is None:

@@ -16,7 +16,7 @@ WINDOW = 60.0
 Parallelism = Mapping[str, int]
 
 
-def steady(_: Parallelism) -> float:
+def constant_latency(_: Parallelism) -> float:
     return 0.1
 
 
@@ -30,7 +30,7 @@ class ScriptedEngine:
 
     topology: Topology
     capacity: Mapping[str, float]
-    latency: Callable[[Parallelism], float] = steady
+    latency: Callable[[Parallelism], float] = constant_latency
     p_max: int = 16
     surprises: Mapping[int, str | BaseException | Callable[[Trial], Trial]] = field(default_factory=dict)
     simulated: bool = True
@@ -43,7 +43,7 @@ class ScriptedEngine:
         self._check(parallelism, source_rates)
         moved = bool(self.asked) and self.asked[-1] != dict(parallelism)
         self.asked.append(dict(parallelism))
-        trial = replace(self._measure(parallelism, source_rates), downtime_seconds=1.0 if moved else 0.0)
+        trial = replace(self._measure(parallelism, source_rates), standstill_seconds=1.0 if moved else 0.0)
         match self.surprises.get(len(self.asked)):
             case None:
                 return trial

@@ -13,19 +13,19 @@ from types import TracebackType
 from typing import Self
 
 from autotrascale.domain.errors import EngineError
-from autotrascale.domain.look import RescaleTime
+from autotrascale.domain.observation import RescaleTime
 from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot
 from autotrascale.domain.topology import Topology, check_parallelism
-from autotrascale.execute.live import Look, Rescaled
+from autotrascale.execute.live_job import Observation, RescaleResult
 
 Parallelism = Mapping[str, int]
 
 
-def steady(_: float) -> float:
+def constant_rate(_: float) -> float:
     return 100.0
 
 
-def prompt(_: Parallelism, __: float) -> float:
+def constant_latency(_: Parallelism, __: float) -> float:
     return 0.1
 
 
@@ -35,15 +35,15 @@ class ScriptedLive:
 
     topology: Topology
     capacity: Mapping[str, float]
-    rate: Callable[[float], float] = steady
-    latency: Callable[[Parallelism, float], float] = prompt
+    rate: Callable[[float], float] = constant_rate
+    latency: Callable[[Parallelism, float], float] = constant_latency
     p_max: int = 16
     downtime: float = 2.0
     says: RescaleTime | None = None  # what a rescale would take
     name: str = "scripted"
     simulated: bool = True
-    looks: Mapping[int, BaseException | Callable[[Look], Look]] = field(default_factory=dict)
-    rescales: Mapping[int, str | BaseException | Callable[[Rescaled], Rescaled]] = field(default_factory=dict)
+    looks: Mapping[int, BaseException | Callable[[Observation], Observation]] = field(default_factory=dict)
+    rescales: Mapping[int, str | BaseException | Callable[[RescaleResult], RescaleResult]] = field(default_factory=dict)
     now: float = 0.0
     running: dict[str, int] | None = None
     left: dict[str, int] | None = None  # what ran when it was closed, or killed
@@ -54,14 +54,14 @@ class ScriptedLive:
     closed: int = 0
     unseen: float = 0.0
 
-    def start(self, parallelism: Parallelism) -> Look:
+    def start(self, parallelism: Parallelism) -> Observation:
         check_parallelism(self.topology, parallelism, self.p_max)
         if self.running is None:
             self.running = dict(self.left or parallelism)
             self.started.append(self.running)
         return self._look()
 
-    def look(self) -> Look:
+    def look(self) -> Observation:
         self.looked += 1
         look = self._look()
         match self.looks.get(self.looked):
@@ -72,12 +72,12 @@ class ScriptedLive:
             case change:
                 return change(look)
 
-    def rescale(self, parallelism: Parallelism) -> Rescaled:
+    def rescale(self, parallelism: Parallelism) -> RescaleResult:
         check_parallelism(self.topology, parallelism, self.p_max)
         if self.running is None:
-            return Rescaled(self.now, False, None, detail="the job does not run")
+            return RescaleResult(self.now, False, None, detail="the job does not run")
         if dict(parallelism) == self.running:
-            return Rescaled(self.now, True, dict(self.running))
+            return RescaleResult(self.now, True, dict(self.running))
         self.asked.append(dict(parallelism))
         surprise = self.rescales.get(len(self.asked))
         if isinstance(surprise, BaseException):
@@ -85,9 +85,9 @@ class ScriptedLive:
         self.wait(self.downtime)
         self.unseen = 0.0
         if isinstance(surprise, str):
-            return Rescaled(self.now, False, dict(self.running), self.downtime, detail=surprise)
+            return RescaleResult(self.now, False, dict(self.running), self.downtime, detail=surprise)
         self.running = dict(parallelism)
-        done = Rescaled(self.now, True, dict(self.running), self.downtime, {"standstill": self.downtime})
+        done = RescaleResult(self.now, True, dict(self.running), self.downtime, {"standstill": self.downtime})
         return done if surprise is None else surprise(done)
 
     def wait(self, seconds: float) -> None:
@@ -103,13 +103,15 @@ class ScriptedLive:
         self.kill()
         self.closed += 1
 
-    def _look(self) -> Look:
+    def _look(self) -> Observation:
         if self.running is None:
-            return Look(self.now, None, None, detail="the job does not run")
+            return Observation(self.now, None, None, detail="the job does not run")
         if self.unseen == 0:
-            return Look(self.now, dict(self.running), None, detail="nothing was measured since the last look")
+            return Observation(self.now, dict(self.running), None, detail="nothing was measured since the last look")
         window, self.unseen = self.unseen, 0.0
-        return Look(self.now, dict(self.running), self._snapshot(window), measured_at=self.now, rescale=self.says)
+        return Observation(
+            self.now, dict(self.running), self._snapshot(window), measured_at=self.now, rescale=self.says
+        )
 
     def _carried(self, offered: float) -> float:
         running = self.running or {}
@@ -152,21 +154,21 @@ class ScriptedLive:
         self.close()
 
 
-def late(seconds: float) -> Callable[[Look], Look]:
+def stale_metrics(seconds: float) -> Callable[[Observation], Observation]:
     """Metrics that are so old."""
     return lambda look: replace(look, measured_at=look.at - seconds)
 
 
-def blind(look: Look) -> Look:
+def drop_metrics(look: Observation) -> Observation:
     return replace(look, snapshot=None, measured_at=None, detail="the metrics did not come")
 
 
-def clock_off(seconds: float) -> Callable[[Look], Look]:
+def shift_clock(seconds: float) -> Callable[[Observation], Observation]:
     """The job's clock jumps by so much, for this look."""
     return lambda look: replace(
         look, at=look.at + seconds, measured_at=None if look.measured_at is None else look.measured_at + seconds
     )
 
 
-def unreachable() -> EngineError:
+def unreachable_error() -> EngineError:
     return EngineError("the engine cannot be reached")

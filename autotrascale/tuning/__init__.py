@@ -3,31 +3,31 @@
 `trials` has what a run is given and what it tells of; `floor` finds the least that holds the rate; `run` is the order.
 """
 
-from autotrascale.tuning.floor import likely_floor, starting_point
-from autotrascale.tuning.run import tune
-from autotrascale.tuning.trials import (
+from autotrascale.tuning.floor_search import choose_starting_point, estimate_floor
+from autotrascale.tuning.trial_records import (
     Evaluation,
-    Journal,
     JournalledTrial,
     Outcome,
-    Phase,
-    Progress,
-    Report,
-    Seen,
-    Tuning,
+    ReportProgress,
+    SnapshotListener,
+    TrialJournal,
+    TrialPhase,
+    TuningProgress,
+    TuningSettings,
 )
+from autotrascale.tuning.tuning_run import tune
 
 __all__ = [
     "Evaluation",
-    "Journal",
     "JournalledTrial",
     "Outcome",
-    "Phase",
-    "Progress",
-    "Report",
-    "Seen",
-    "Tuning",
-    "likely_floor",
-    "starting_point",
+    "ReportProgress",
+    "SnapshotListener",
+    "TrialJournal",
+    "TrialPhase",
+    "TuningProgress",
+    "TuningSettings",
+    "choose_starting_point",
+    "estimate_floor",
     "tune",
 ]

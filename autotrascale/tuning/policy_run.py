@@ -16,11 +16,11 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.trial import Verdict
 from autotrascale.plan.policies import PolicyChoice, memory_of
-from autotrascale.plan.policies.walk import Walk
+from autotrascale.plan.policies.policy_walk import PolicyWalk
 from autotrascale.plan.sizing.sizing import Sizing, size
-from autotrascale.tuning.floor import starting_point
-from autotrascale.tuning.running import Best, Trials
-from autotrascale.tuning.trials import Evaluation, JournalledTrial, Outcome, PolicyStep, fixed_seconds
+from autotrascale.tuning.floor_search import choose_starting_point
+from autotrascale.tuning.trial_records import Evaluation, JournalledTrial, Outcome, PolicyStep, measure_fixed_seconds
+from autotrascale.tuning.trial_runner import BestSoFar, TrialRunner
 
 # A trial is judged when the job is steady: the wait that a policy makes after each action is over by then.
 IN_TRIALS: Mapping[str, Mapping[str, bool | int | float | str]] = {"dhalion": {"wait_windows": 0}}
@@ -28,11 +28,11 @@ FAILURES_IN_A_ROW = 2  # of the same configuration: a policy has nothing to be a
 
 
 class PolicyRun:
-    def __init__(self, trials: Trials, choice: PolicyChoice) -> None:
+    def __init__(self, trials: TrialRunner, choice: PolicyChoice) -> None:
         self.trials, self.choice = trials, choice
         options = {**IN_TRIALS.get(choice.name, {}), **choice.options}
         policy = PolicyChoice(choice.name, options).create(trials.job.target)
-        self.walk = Walk(policy, starting_point(trials.job, trials.settings.initial))
+        self.walk = PolicyWalk(policy, choose_starting_point(trials.job, trials.settings.initial))
         self.snapshot: Snapshot | None = None
         self._fixed: float | None = None
         trials.best = self._best
@@ -61,7 +61,7 @@ class PolicyRun:
 
     def _tell(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        fixed = fixed_seconds(snapshot)
+        fixed = measure_fixed_seconds(snapshot)
         if fixed is not None:
             self._fixed = fixed if self._fixed is None else min(self._fixed, fixed)
         self.walk.tell(snapshot)
@@ -71,13 +71,13 @@ class PolicyRun:
             return f"policy-{self.walk.ended}"
         return self.trials.spent or ("no-metrics" if blind else "budget")
 
-    def _best(self) -> Best:
+    def _best(self) -> BestSoFar:
         within = [each for each in self.trials.evaluations if each.latency_seconds is not None]
         if not within:
-            return Best()
+            return BestSoFar()
         best = min(within, key=self._miss)
         meets = self._meets(best)  # as measured: a policy does not doubt it
-        return Best(best.parallelism, best.latency_seconds, meets=meets, trusted=meets)
+        return BestSoFar(best.parallelism, best.latency_seconds, meets=meets, trusted=meets)
 
     def _meets(self, evaluation: Evaluation) -> bool:
         latency = evaluation.latency_seconds

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from autotrascale.domain.trial import Verdict
+from autotrascale.plan.formatting import format_load, format_percent, format_seconds, join_names
 from autotrascale.plan.policies import OURS
 from autotrascale.plan.search.acquisition import probability_met
-from autotrascale.plan.words import instances, listing, percent, seconds
 from autotrascale.tuning import Evaluation, Outcome
 
 BUSY_ALL_THE_TIME = 0.95  # of one instance; more is told in instances
@@ -25,7 +25,7 @@ Point = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Why:
+class OperatorExplanation:
     operator: str
     k: int
     floor: int
@@ -33,7 +33,7 @@ class Why:
     text: str
 
 
-def why(outcome: Outcome) -> list[Why]:
+def explain_operators(outcome: Outcome) -> list[OperatorExplanation]:
     """One answer for each operator: to "why not one fewer" where the target is met, else to what holds it up. Another
     policy than ours is asked for its own reasons."""
     answers = []
@@ -43,7 +43,9 @@ def why(outcome: Outcome) -> list[Why]:
             parts = [_floor_part(outcome, name, load), _fewer(outcome, i) if outcome.met_target else _more(outcome, i)]
         else:
             parts = [*_said_of(outcome, name), *_tried(outcome, i)]
-        answers.append(Why(name, k, outcome.floor[name], load, "; ".join(part for part in parts if part)))
+        answers.append(
+            OperatorExplanation(name, k, outcome.floor[name], load, "; ".join(part for part in parts if part))
+        )
     return answers
 
 
@@ -57,7 +59,7 @@ def _needs(load: float | None) -> str:
         return ""
     if load < BUSY_ALL_THE_TIME:  # 0.0 would read as if nothing was measured
         return f"its work keeps one instance busy for {load:.1%} of the time"
-    return f"its work keeps {instances(load)} instances busy"
+    return f"its work keeps {format_load(load)} instances busy"
 
 
 # --- another policy's own reasons ------------------------------------------------------------------------------------
@@ -100,8 +102,8 @@ def _falls_short(outcome: Outcome, point: Point) -> str | None:
     if outcome.sizing is None or (busy := outcome.sizing.busy(point)) <= 1 + 1e-9:
         return None
     if outcome.sizing.execution == "micro-batch":
-        return f"it would fall behind: batches as long as may be would take {percent(busy)} of their time"
-    return f"it would fall behind: its instances would have to be busy {percent(busy)} of the time"
+        return f"it would fall behind: batches as long as may be would take {format_percent(busy)} of their time"
+    return f"it would fall behind: its instances would have to be busy {format_percent(busy)} of the time"
 
 
 def _below_the_floor(outcome: Outcome, i: int, k: int) -> str:
@@ -109,7 +111,7 @@ def _below_the_floor(outcome: Outcome, i: int, k: int) -> str:
     name = list(outcome.best.parallelism)[i]
     less = {each: k if each == name else outcome.floor[each] for each in outcome.best.parallelism}
     if any(each.verdict is Verdict.CANNOT_KEEP_UP for each in trials_at(outcome, tuple(less.values()))):
-        return f"being below the floor: {named(less)} fell behind"
+        return f"being below the floor: {format_parallelism(less)} fell behind"
     load = None if outcome.sizing is None else outcome.sizing.load[i]
     if outcome.sizing is not None and outcome.sizing.execution == "pipelined" and load is not None and load <= k:
         return "being below the floor; by the last measurement it might just do"
@@ -124,36 +126,36 @@ def _measured(outcome: Outcome, point: Point, trials: Sequence[Evaluation]) -> s
         return f"it fell behind when run{starved}"
     latency, target = mean_latency(trials), outcome.job.target.latency_seconds
     if latency > target:
-        return f"it took {seconds(latency)} when run{times(trials)}{starved}, beyond the target of {seconds(target)}"
-    within = f"it was within the target when run{starved} ({seconds(latency)}{times(trials, ', ')})"
+        return f"it took {format_seconds(latency)} when run{format_repeats(trials)}{starved}, beyond the target of {format_seconds(target)}"
+    within = f"it was within the target when run{starved} ({format_seconds(latency)}{format_repeats(trials, ', ')})"
     return within + _distrust(outcome, point)
 
 
 def _distrust(outcome: Outcome, point: Point) -> str:
-    chance = probability(outcome, point)
+    chance = probability_met_at(outcome, point)
     if chance is None or chance >= outcome.confidence:
         return ""
     return (
-        f", but is not trusted: it meets {seconds(outcome.job.target.latency_seconds)} with {likely(chance)}"
-        f" probability, {percent(outcome.confidence)} is asked"
+        f", but is not trusted: it meets {format_seconds(outcome.job.target.latency_seconds)} with {format_probability(chance)}"
+        f" probability, {format_percent(outcome.confidence)} is asked"
     )
 
 
 def _expected(outcome: Outcome, point: Point) -> str:
     """What the model says of a point that was not run."""
-    chance, model = probability(outcome, point), outcome.model
+    chance, model = probability_met_at(outcome, point), outcome.model
     if chance is None or model is None:
         return "nothing was measured"
     target = outcome.job.target.latency_seconds
     mean, std = model.log_ratio([point])
     latency = target * float(np.exp(mean[0]))
-    spread = seconds(latency * float(np.sinh(std[0])))
-    text = f"{seconds(latency)} ± {spread} is expected (not run): within the target with {likely(chance)} probability"
+    spread = format_seconds(latency * float(np.sinh(std[0])))
+    text = f"{format_seconds(latency)} ± {spread} is expected (not run): within the target with {format_probability(chance)} probability"
     if not outcome.met_target:
         return text
     if chance >= outcome.confidence:
         return f"{text}, but the search ends at the first that it can trust"
-    return f"{text}, {percent(outcome.confidence)} is asked"
+    return f"{text}, {format_percent(outcome.confidence)} is asked"
 
 
 # --- what holds up a run that missed ----------------------------------------------------------------------------------
@@ -174,7 +176,7 @@ def _more(outcome: Outcome, i: int) -> str:
 # --- what others say too ----------------------------------------------------------------------------------------------
 
 
-def probability(outcome: Outcome, point: Point) -> float | None:
+def probability_met_at(outcome: Outcome, point: Point) -> float | None:
     """P, where there is a model of latency."""
     if outcome.model is None or outcome.model.kind != "latency":
         return None
@@ -191,16 +193,16 @@ def mean_latency(trials: Sequence[Evaluation]) -> float:
     return math.exp(sum(known) / len(known))
 
 
-def times(trials: Sequence[Evaluation], before: str = " ") -> str:
+def format_repeats(trials: Sequence[Evaluation], before: str = " ") -> str:
     return "" if len(trials) == 1 else f"{before}{len(trials)} times"
 
 
-def named(parallelism: Mapping[str, int], most: int = 1000) -> str:
+def format_parallelism(parallelism: Mapping[str, int], most: int = 1000) -> str:
     """`flatmap 6, count 14`: never a vector whose order one has to know."""
-    return listing((f"{name} {k}" for name, k in parallelism.items()), most)
+    return join_names((f"{name} {k}" for name, k in parallelism.items()), most)
 
 
-def likely(chance: float) -> str:
+def format_probability(chance: float) -> str:
     if chance > SURE:
         return "over 99%"
     return "under 1%" if chance < 0.01 else f"{chance:.0%}"

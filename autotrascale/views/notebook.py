@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import singledispatch
 
+from autotrascale.domain.critical_path_report import CriticalPathReport
 from autotrascale.domain.decision import Decision
-from autotrascale.domain.participation import Participation
-from autotrascale.plan.search.benefit_model import BenefitModel, Sample
-from autotrascale.plan.search.runs import Best, Run
-from autotrascale.plan.search.study import Study
-from autotrascale.plan.words import amount, seconds
+from autotrascale.plan.formatting import format_amount, format_seconds
+from autotrascale.plan.search.ask_tell import AskTellStudy
+from autotrascale.plan.search.benefit_model import BenefitModel, ModelSample
+from autotrascale.plan.search.study_runs import Best, Run
 from autotrascale.tuning import Evaluation, Outcome
-from autotrascale.views import critical
-from autotrascale.views.explanation import likely, named, why
-from autotrascale.views.html import Point, box, chart, line, listing, page, table
-from autotrascale.views.verdict import summary
+from autotrascale.views import critical_path_text
+from autotrascale.views.explanation import explain_operators, format_parallelism, format_probability
+from autotrascale.views.html_fragments import (
+    ChartPoint,
+    render_box,
+    render_chart,
+    render_document,
+    render_line,
+    render_list,
+    render_table,
+)
+from autotrascale.views.verdict import summarize_outcome
 
 _ENDED: Mapping[str | None, str] = {
     None: "the search goes on",
@@ -32,46 +40,50 @@ def as_html(value: object) -> str:
 
 
 @as_html.register
-def _study(study: Study) -> str:
+def _study(study: AskTellStudy) -> str:
     target = study.benefit.latency_target
-    title = f"Study: latency target {seconds(target)}, {len(study.runs)} of at most {study.max_runs} runs"
+    title = f"Study: latency target {format_seconds(target)}, {len(study.runs)} of at most {study.max_runs} runs"
     bounds = f"between floor {_vector(study.lattice.lower)} and P_max {_vector(study.lattice.upper)}"
     if not study.runs:
-        return box(title, line(f"{bounds}; nothing has been told yet"))
+        return render_box(title, render_line(f"{bounds}; nothing has been told yet"))
     answer = study.answer
     points = [
-        Point(i, _ms(run.latency), _run_words(run), run.parallelism == answer.parallelism)
+        ChartPoint(i, _ms(run.latency), _run_words(run), run.parallelism == answer.parallelism)
         for i, run in enumerate(study.runs, 1)
     ]
     strong = next(i for i, run in enumerate(study.runs) if run.parallelism == answer.parallelism)
-    return box(
+    return render_box(
         title,
-        line(f"{bounds}; {_ENDED.get(study.stop_reason, study.stop_reason or '')}"),
-        line(_best_words(answer)),
-        chart(points, 1000 * target, "ms", "Latency of each run; dashed: the target"),
-        table(_RUNS, [_run_row(run) for run in study.runs], strong),
-        listing(study.remarks),
+        render_line(f"{bounds}; {_ENDED.get(study.stop_reason, study.stop_reason or '')}"),
+        render_line(_best_words(answer)),
+        render_chart(points, 1000 * target, "ms", "Latency of each run; dashed: the target"),
+        render_table(_RUNS, [_run_row(run) for run in study.runs], strong),
+        render_list(study.remarks),
     )
 
 
 @as_html.register
 def _best(best: Best) -> str:
-    return box("The configuration to use", line(_best_words(best)))
+    return render_box("The configuration to use", render_line(_best_words(best)))
 
 
 @as_html.register
 def _run(run: Run) -> str:
-    return box("A run", table(_RUNS, [_run_row(run)]))
+    return render_box("A run", render_table(_RUNS, [_run_row(run)]))
 
 
 @as_html.register
 def _model(model: BenefitModel) -> str:
     others = sorted({ancestor.rate for ancestor in model.ancestors})
-    beside = f", learned together with runs at {', '.join(f'{amount(rate)}/s' for rate in others)}" if others else ""
-    return box(
-        f"Benefit model at {amount(model.rate)} records/s, latency target {seconds(model.latency_target)}",
-        line(f"floor {_vector(model.floor)}, P_max {_vector(model.p_max)}{beside}"),
-        table(("parallelism", "latency", "benefit score", "windows"), [_sample_row(each) for each in model.samples]),
+    beside = (
+        f", learned together with runs at {', '.join(f'{format_amount(rate)}/s' for rate in others)}" if others else ""
+    )
+    return render_box(
+        f"Benefit model at {format_amount(model.rate)} records/s, latency target {format_seconds(model.latency_target)}",
+        render_line(f"floor {_vector(model.floor)}, P_max {_vector(model.p_max)}{beside}"),
+        render_table(
+            ("parallelism", "latency", "benefit score", "windows"), [_sample_row(each) for each in model.samples]
+        ),
     )
 
 
@@ -80,10 +92,10 @@ def _decision(decision: Decision) -> str:
     does = (
         "holds on what it does not know" if decision.hold else "a change" if decision.changed else "nothing to change"
     )
-    return box(
+    return render_box(
         f"Decision of {decision.policy}: {does}",
-        table(("operator", "parallelism"), list(decision.parallelism.items())),
-        listing(reason.text for reason in decision.reasons),
+        render_table(("operator", "parallelism"), list(decision.parallelism.items())),
+        render_list(reason.text for reason in decision.reasons),
     )
 
 
@@ -92,36 +104,45 @@ def _outcome(outcome: Outcome) -> str:
     simulated = " (simulated)" if outcome.simulated else ""
     best = outcome.best.parallelism
     points = [
-        Point(
+        ChartPoint(
             each.number,
             _ms(each.latency_seconds),
-            f"{named(each.parallelism)}: {_evaluated(each)}",
+            f"{format_parallelism(each.parallelism)}: {_evaluated(each)}",
             each.parallelism == best,
         )
         for each in outcome.evaluations
     ]
     upper = dict(zip(outcome.job.topology, outcome.job.upper, strict=True))
-    rows = [(each.operator, each.k, each.floor, upper[each.operator], each.text) for each in why(outcome)]
-    trials = [(each.number, each.phase, named(each.parallelism), _evaluated(each)) for each in outcome.evaluations]
-    return box(
-        f"Tuning run of {outcome.job.name}{simulated} at {amount(outcome.job.rate)} records/s",
-        line(summary(outcome)),
-        table(("operator", "chosen" if outcome.met_target else "nearest miss", "floor", "P_max", "why"), rows),
-        chart(points, 1000 * outcome.job.target.latency_seconds, "ms", "Latency of each trial; dashed: the target"),
-        table(("trial", "phase", "parallelism", "found"), trials),
-        listing(outcome.remarks),
+    rows = [(each.operator, each.k, each.floor, upper[each.operator], each.text) for each in explain_operators(outcome)]
+    trials = [
+        (each.number, each.phase, format_parallelism(each.parallelism), _evaluated(each))
+        for each in outcome.evaluations
+    ]
+    return render_box(
+        f"Tuning run of {outcome.job.name}{simulated} at {format_amount(outcome.job.rate)} records/s",
+        render_line(summarize_outcome(outcome)),
+        render_table(("operator", "chosen" if outcome.met_target else "nearest miss", "floor", "P_max", "why"), rows),
+        render_chart(
+            points, 1000 * outcome.job.target.latency_seconds, "ms", "Latency of each trial; dashed: the target"
+        ),
+        render_table(("trial", "phase", "parallelism", "found"), trials),
+        render_list(outcome.remarks),
     )
 
 
 @as_html.register
-def _participation(one: Participation) -> str:
-    title = f"Critical paths of {one.query}, {seconds(one.seconds)}"
-    return box(title, listing(critical.explanation(one)), table(critical.COLUMNS, critical.rows(one)))
+def _participation(one: CriticalPathReport) -> str:
+    title = f"Critical paths of {one.query}, {format_seconds(one.seconds)}"
+    return render_box(
+        title,
+        render_list(critical_path_text.explain_participation(one)),
+        render_table(critical_path_text.COLUMNS, critical_path_text.participation_rows(one)),
+    )
 
 
-def report(outcome: Outcome) -> str:
+def render_report(outcome: Outcome) -> str:
     """A tuning run as a file that can be opened anywhere."""
-    return page(f"Tuning run of {outcome.job.name}", as_html(outcome))
+    return render_document(f"Tuning run of {outcome.job.name}", as_html(outcome))
 
 
 _RUNS = ("parallelism", "latency", "windows")
@@ -135,12 +156,12 @@ def _run_words(run: Run) -> str:
     return f"{_vector(run.parallelism)}: {_latency(run.latency)}"
 
 
-def _sample_row(sample: Sample) -> tuple[object, ...]:
+def _sample_row(sample: ModelSample) -> tuple[object, ...]:
     return _vector(sample.k), _latency(sample.latency), f"{sample.score:.3f}", sample.windows
 
 
 def _best_words(best: Best) -> str:
-    chance = "" if best.probability is None else f", with {likely(best.probability)} probability"
+    chance = "" if best.probability is None else f", with {format_probability(best.probability)} probability"
     state = (
         "can be trusted to meet"
         if best.trusted
@@ -152,11 +173,13 @@ def _best_words(best: Best) -> str:
 
 
 def _evaluated(each: Evaluation) -> str:
-    return each.verdict.value.replace("-", " ") if each.latency_seconds is None else seconds(each.latency_seconds)
+    return (
+        each.verdict.value.replace("-", " ") if each.latency_seconds is None else format_seconds(each.latency_seconds)
+    )
 
 
 def _latency(latency: float | None) -> str:
-    return "failed or fell behind" if latency is None else seconds(latency)
+    return "failed or fell behind" if latency is None else format_seconds(latency)
 
 
 def _vector(ks: Sequence[int]) -> str:

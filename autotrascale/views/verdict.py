@@ -10,13 +10,20 @@ from collections.abc import Iterator, Mapping
 
 from autotrascale.domain.snapshot import Execution
 from autotrascale.domain.trial import Verdict
-from autotrascale.plan.control.looks.elsewhere import BOUND, said
+from autotrascale.plan.control.observations.not_scalable import MIN_UNSCALABLE_SHARE, describe_critical_path
+from autotrascale.plan.formatting import format_amount, format_load, format_percent, format_seconds, join_names
 from autotrascale.plan.policies import OURS
-from autotrascale.plan.sizing.sizing import slots
-from autotrascale.plan.words import amount, instances, listing, percent, seconds
+from autotrascale.plan.sizing.sizing import count_slots
 from autotrascale.tuning import Outcome
-from autotrascale.views.explanation import likely, mean_latency, named, probability, times, trials_at
-from autotrascale.views.shortage import warning
+from autotrascale.views.explanation import (
+    format_parallelism,
+    format_probability,
+    format_repeats,
+    mean_latency,
+    probability_met_at,
+    trials_at,
+)
+from autotrascale.views.machine_pressure import shortage_warning
 
 LIKELIER_THAN_NOT = 0.5
 NAMED = 2  # cheaper configurations
@@ -31,18 +38,18 @@ _ENDED: Mapping[str, str] = {
 }
 
 
-def summary(outcome: Outcome) -> str:
+def summarize_outcome(outcome: Outcome) -> str:
     """What to take away: one sentence, and what to know or to try beside it."""
     if outcome.policy != OURS:
         first = _of_a_policy(outcome)
     else:
         first = _held(outcome) if outcome.met_target else _missed(outcome)
-    return " ".join([first, *(f"{each[0].upper()}{each[1:]}." for each in advice(outcome))])
+    return " ".join([first, *(f"{each[0].upper()}{each[1:]}." for each in list_advice(outcome))])
 
 
-def advice(outcome: Outcome) -> list[str]:
+def list_advice(outcome: Outcome) -> list[str]:
     """Of a machine that was starved before anything else: the rest was concluded from what it measured."""
-    starved = warning(outcome.evaluations)
+    starved = shortage_warning(outcome.evaluations)
     return [*([] if starved is None else [starved]), *_of_the_job(outcome)]
 
 
@@ -62,21 +69,23 @@ def _of_the_job(outcome: Outcome) -> list[str]:
 def _held(outcome: Outcome) -> str:
     best, top = outcome.best, dict(zip(outcome.job.topology, outcome.job.upper, strict=True))
     execution = _execution(outcome)
-    used, naive = slots(execution, best.parallelism), slots(execution, top)
+    used, naive = count_slots(execution, best.parallelism), count_slots(execution, top)
     slot = f"{used} slot{'' if used == 1 else 's'}"
     saved = f"{slot}; P_max everywhere would take {naive}" if used < naive else slot
     if execution == "micro-batch":
         saved += f", and {sum(top.values())} tasks a batch instead of {sum(best.parallelism.values())}"
-    return f"{_at(outcome, 'holds')} with {named(best.parallelism)}: {_reading(outcome)}, on {saved}."
+    return f"{_at(outcome, 'holds')} with {format_parallelism(best.parallelism)}: {_reading(outcome)}, on {saved}."
 
 
 def _reading(outcome: Outcome) -> str:
     """`measured 134 ms 2 times, within the target with over 99% probability`."""
     point, latency = tuple(outcome.best.parallelism.values()), outcome.best.latency_seconds
-    chance = probability(outcome, point)
-    measured = "an unknown latency" if latency is None else f"measured {seconds(latency)}"
-    measured += times(trials_at(outcome, point))
-    return measured if chance is None else f"{measured}, within the target with {likely(chance)} probability"
+    chance = probability_met_at(outcome, point)
+    measured = "an unknown latency" if latency is None else f"measured {format_seconds(latency)}"
+    measured += format_repeats(trials_at(outcome, point))
+    return (
+        measured if chance is None else f"{measured}, within the target with {format_probability(chance)} probability"
+    )
 
 
 def _beyond_the_rule(outcome: Outcome) -> Iterator[str]:
@@ -96,16 +105,16 @@ def _cheaper(outcome: Outcome) -> Iterator[str]:
     """What was within the target with fewer instances, and why it is not the answer."""
     best = tuple(outcome.best.parallelism.values())
     points = {tuple(each.parallelism.values()) for each in outcome.evaluations}
-    fewer = [(probability(outcome, point), point) for point in points if sum(point) < sum(best)]
+    fewer = [(probability_met_at(outcome, point), point) for point in points if sum(point) < sum(best)]
     found = [(chance, point) for chance, point in fewer if chance is not None and chance >= LIKELIER_THAN_NOT]
     for chance, point in sorted(found, reverse=True)[:NAMED]:
         trials = trials_at(outcome, point)
         if chance >= outcome.confidence or any(each.latency_seconds is None for each in trials):
             continue
         yield (
-            f"cheaper and likely, but not confirmed: {named(outcome.job.topology.named(point))} took"
-            f" {seconds(mean_latency(trials))}{times(trials)}, within the target with {likely(chance)} probability,"
-            f" {percent(outcome.confidence)} is asked"
+            f"cheaper and likely, but not confirmed: {format_parallelism(outcome.job.topology.named(point))} took"
+            f" {format_seconds(mean_latency(trials))}{format_repeats(trials)}, within the target with {format_probability(chance)} probability,"
+            f" {format_percent(outcome.confidence)} is asked"
         )
 
 
@@ -117,8 +126,8 @@ def _of_a_policy(outcome: Outcome) -> str:
     best, execution = outcome.best, _execution(outcome)
     count, stood = len(outcome.evaluations), _STOOD.get(outcome.stop_reason, "stands")
     after = f"{stood} after {count} trial{'' if count == 1 else 's'}"
-    used = slots(execution, best.parallelism)
-    where = f"{named(best.parallelism)}, on {used} slot{'' if used == 1 else 's'}"
+    used = count_slots(execution, best.parallelism)
+    where = f"{format_parallelism(best.parallelism)}, on {used} slot{'' if used == 1 else 's'}"
     verb = "holds" if outcome.met_target else "does not hold"
     head = f"{_at(outcome, verb)} where the policy {outcome.policy} {after}"
     ended = _ENDED.get(outcome.stop_reason)
@@ -135,13 +144,11 @@ _STOOD: Mapping[str, str] = {
 def _at_the_end(outcome: Outcome) -> str:
     best, target = outcome.best, outcome.job.target.latency_seconds
     if best.latency_seconds is not None:
-        within = "" if best.latency_seconds <= target else f", {over(best.latency_seconds, target)}"
-        return f"measured {seconds(best.latency_seconds)}{within}"
+        within = "" if best.latency_seconds <= target else f", {format_excess(best.latency_seconds, target)}"
+        return f"measured {format_seconds(best.latency_seconds)}{within}"
     if best.throughput is None:
         return "which did not say what it carried"
-    return (
-        f"which carried {amount(best.throughput)} records/s ({best.throughput / outcome.job.rate:.1%}) and fell behind"
-    )
+    return f"which carried {format_amount(best.throughput)} records/s ({best.throughput / outcome.job.rate:.1%}) and fell behind"
 
 
 def _of_the_whole(outcome: Outcome) -> Iterator[str]:
@@ -164,7 +171,7 @@ def _missed(outcome: Outcome) -> str:
     if latency is not None:
         count = len(outcome.evaluations)
         which = "the only trial" if count == 1 else f"the nearest of {count} trials"
-        near = f"{which} took {seconds(latency)}, {over(latency, target)}, with {named(outcome.best.parallelism)}"
+        near = f"{which} took {format_seconds(latency)}, {format_excess(latency, target)}, with {format_parallelism(outcome.best.parallelism)}"
     else:
         near = _nearest_rate(outcome)
     return f"{_at(outcome, 'does not hold')}: {near}{_why_ended(outcome)}."
@@ -172,27 +179,29 @@ def _missed(outcome: Outcome) -> str:
 
 def _untrusted(outcome: Outcome, latency: float) -> str:
     point = tuple(outcome.best.parallelism.values())
-    chance = probability(outcome, point)
-    asked = f"{percent(outcome.confidence)} is asked"
-    doubt = "" if chance is None else f", but meets it with {likely(chance)} probability only, {asked}"
-    often = times(trials_at(outcome, point), ", ")
-    return f"{named(outcome.best.parallelism)} was within the target ({seconds(latency)}{often}){doubt}"
+    chance = probability_met_at(outcome, point)
+    asked = f"{format_percent(outcome.confidence)} is asked"
+    doubt = "" if chance is None else f", but meets it with {format_probability(chance)} probability only, {asked}"
+    often = format_repeats(trials_at(outcome, point), ", ")
+    return f"{format_parallelism(outcome.best.parallelism)} was within the target ({format_seconds(latency)}{often}){doubt}"
 
 
 def _nearest_rate(outcome: Outcome) -> str:
-    carried, k = outcome.best.throughput, named(outcome.best.parallelism)
+    carried, k = outcome.best.throughput, format_parallelism(outcome.best.parallelism)
     if carried is None:
         return f"no trial said what it carried, the last ran {k}"
     share = carried / outcome.job.rate
     if share < 1:
-        return f"no trial held the rate, the nearest carried {amount(carried)} records/s ({share:.1%}) with {k}"
-    return f"no trial held the rate, the nearest fell behind at {amount(carried)} records/s with {k}"
+        return f"no trial held the rate, the nearest carried {format_amount(carried)} records/s ({share:.1%}) with {k}"
+    return f"no trial held the rate, the nearest fell behind at {format_amount(carried)} records/s with {k}"
 
 
-def over(latency: float, target: float) -> str:
+def format_excess(latency: float, target: float) -> str:
     """`24% over the target`, `3.2 times the target`."""
     ratio = latency / target
-    return f"{amount(ratio)} times the target" if ratio >= FAR else f"{max(ratio - 1, 0.001):.1%} over the target"
+    return (
+        f"{format_amount(ratio)} times the target" if ratio >= FAR else f"{max(ratio - 1, 0.001):.1%} over the target"
+    )
 
 
 def _why_ended(outcome: Outcome) -> str:
@@ -213,16 +222,16 @@ def _fixed_cost(outcome: Outcome) -> Iterator[str]:
     fixed, least = outcome.fixed_seconds, outcome.least_latency
     if fixed is not None and least is not None and least > outcome.job.target.latency_seconds:
         yield (
-            f"a batch costs {seconds(fixed)} before any record, so no parallelism up to P_max gets below"
-            f" {seconds(least)}: raise the target, or make batches cheaper (fewer stages, less state)"
+            f"a batch costs {format_seconds(fixed)} before any record, so no parallelism up to P_max gets below"
+            f" {format_seconds(least)}: raise the target, or make batches cheaper (fewer stages, less state)"
         )
 
 
 def _elsewhere(outcome: Outcome) -> Iterator[str]:
     """A driver, commits, calls or a straggler, as the critical paths of the best trial's batches have it."""
     critical = outcome.best.critical
-    if critical is not None and critical.elsewhere >= BOUND:
-        yield said(critical)
+    if critical is not None and critical.elsewhere >= MIN_UNSCALABLE_SHARE:
+        yield describe_critical_path(critical)
 
 
 def _slowed(outcome: Outcome) -> Iterator[str]:
@@ -241,11 +250,13 @@ def _rate(outcome: Outcome) -> Iterator[str]:
         return
     if not sizing.reachable:
         most = max(sizing.reach * job.rate, max(each.throughput or 0.0 for each in outcome.evaluations))
-        yield f"about {amount(most)} records/s can be carried: ask for that (--rate), or raise p_max"
+        yield f"about {format_amount(most)} records/s can be carried: ask for that (--rate), or raise p_max"
         loads = zip(sizing.operators, sizing.load, job.upper, strict=True)
-        short = [f"{name} (its work keeps {instances(load)} busy)" for name, load, top in loads if load and load > top]
+        short = [
+            f"{name} (its work keeps {format_load(load)} busy)" for name, load, top in loads if load and load > top
+        ]
         if short and sizing.execution != "micro-batch":
-            yield f"more instances than they may have are needed by {listing(short)}"
+            yield f"more instances than they may have are needed by {join_names(short)}"
         return
     yield (
         "something else than parallelism limits the job: a source that brings less than the rate, or a service that it"
@@ -261,7 +272,7 @@ def _at_p_max(outcome: Outcome) -> Iterator[str]:
         return
     at = [name for (name, k), top in zip(best.parallelism.items(), job.upper, strict=True) if k >= top]
     if at and best.latency_seconds > job.target.latency_seconds:
-        yield f"{listing(at)} {'has' if len(at) == 1 else 'have'} all that P_max allows: raise p_max, if there is more"
+        yield f"{join_names(at)} {'has' if len(at) == 1 else 'have'} all that P_max allows: raise p_max, if there is more"
 
 
 def _more_trials(outcome: Outcome) -> Iterator[str]:
@@ -278,7 +289,9 @@ def _more_trials(outcome: Outcome) -> Iterator[str]:
 
 def _at(outcome: Outcome, verb: str) -> str:
     job, where = outcome.job, " (simulated)" if outcome.simulated else ""
-    return f"{job.name}{where} {verb} {seconds(job.target.latency_seconds)} at {amount(job.rate)} records/s"
+    return (
+        f"{job.name}{where} {verb} {format_seconds(job.target.latency_seconds)} at {format_amount(job.rate)} records/s"
+    )
 
 
 def _execution(outcome: Outcome) -> Execution | None:

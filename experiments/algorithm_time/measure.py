@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from autotrascale.plan.search.acquisition import expected_improvement
+from autotrascale.plan.search.ask_tell import AskTellStudy
 from autotrascale.plan.search.bootstrap import bootstrap_set
-from autotrascale.plan.search.faithful import XI
 from autotrascale.plan.search.lattice import Point, Pool
-from autotrascale.plan.search.study import Study
+from autotrascale.plan.search.paper_algorithms import XI
 from experiments.shared.published import published
 
 OPERATORS = tuple(published("algorithm_time/operators"))
@@ -63,7 +63,7 @@ def _once(case: Mapping[str, Any], seed: int) -> dict[str, float]:
         return int(np.argmax(expected_improvement(*model.predict(pool), best, XI)))
 
     use()  # rebuilds the process that its numbers stand for
-    moved = Study(floor, P_MAX, TARGET, seed=seed, faithful=faithful, source=model, max_runs=1000)
+    moved = AskTellStudy(floor, P_MAX, TARGET, seed=seed, faithful=faithful, source=model, max_runs=1000)
     for k in moved.lattice.sample(rng, AT_NEW_RATE):
         moved.tell(tuple(int(each) for each in k), latency=_latency(floor, k, rng))
     matrix = np.cov(rng.standard_normal((MATRIX, 2 * MATRIX)))
@@ -75,8 +75,8 @@ def _once(case: Mapping[str, Any], seed: int) -> dict[str, float]:
     }
 
 
-def _told(floor: Point, ks: Sequence[Point], rng: np.random.Generator, seed: int, faithful: bool) -> Study:
-    study = Study(floor, P_MAX, TARGET, seed=seed, faithful=faithful, max_runs=1000)
+def _told(floor: Point, ks: Sequence[Point], rng: np.random.Generator, seed: int, faithful: bool) -> AskTellStudy:
+    study = AskTellStudy(floor, P_MAX, TARGET, seed=seed, faithful=faithful, max_runs=1000)
     for k in ks:
         study.tell(k, latency=_latency(floor, k, rng))
     return study

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import psutil
 
-from autotrascale.execute.spark.connection.processes import session_members
-from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.reading import read_file
-from autotrascale.service.jobfile import JobFile
+from autotrascale.app.job_file import JobFile
+from autotrascale.execute.spark.common.processes import session_members
+from autotrascale.execute.spark.controller.trial_engine import SparkEngine
+from autotrascale.validation import read_file
 
 TRIALS = Path(__file__).parent / "trials.json"
 RATES = (0.4, 1.3)  # times the job file's own

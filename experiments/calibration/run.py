@@ -22,9 +22,9 @@ import yaml
 
 from autotrascale.domain.errors import AuTraScaleError, InputError
 from autotrascale.domain.trial import Trial, Verdict
-from autotrascale.execute.simulator.calibration import LEAST_TRIALS, Errors, calibrate, prediction_errors, usable
-from autotrascale.execute.simulator.job import plain
-from autotrascale.reading import validate
+from autotrascale.execute.simulator.simulated_job import to_section
+from autotrascale.validation import validate
+from benchmarks.workloads.calibration import LEAST_TRIALS, Errors, calibrate, prediction_errors, usable
 
 TRIALS = Path(__file__).parent / "trials.json"
 
@@ -35,8 +35,8 @@ def read_trials(path: Path) -> tuple[Trial, ...]:
 
 
 def trials_of_run(run: str, store: str | None) -> tuple[Trial, ...]:
-    from autotrascale.knowledge.history import find_run, read_trials
-    from autotrascale.service.store import open_store
+    from autotrascale.app.stores import open_store
+    from autotrascale.knowledge.run_history import find_run, read_trials
 
     opened = open_store(store)
     if opened is None:
@@ -79,7 +79,7 @@ def report(trials: Sequence[Trial], splits: int, seed: int) -> dict[str, Any]:
         "verdicts_foreseen": round(float(np.mean([each.verdicts_right for each in errors])), 3),
         "median_error_of_the_median_batch": round(float(np.median([abs(middle / b - 1) for b in batches])), 3),
         "error_on_all_when_fitted_on_all": asdict(prediction_errors(whole, [t for t in trials if usable(t)])),
-        "simulator": plain(whole),
+        "simulator": to_section(whole),
     }
 
 
@@ -89,7 +89,7 @@ def section(trials: Sequence[Trial]) -> str:
         name: {"upstream": list(operator.upstream)} | ({"stateful": True} if operator.stateful else {})
         for name, operator in snapshot.topology.operators.items()
     }
-    return yaml.safe_dump({"operators": operators, "simulator": plain(calibrate(trials))}, sort_keys=False)
+    return yaml.safe_dump({"operators": operators, "simulator": to_section(calibrate(trials))}, sort_keys=False)
 
 
 def main() -> None:
@@ -106,7 +106,7 @@ def main() -> None:
         if arguments.section:
             print(section(trials), end="")
         elif arguments.run:
-            print(json.dumps({"simulator": plain(calibrate(trials))}, indent=2))
+            print(json.dumps({"simulator": to_section(calibrate(trials))}, indent=2))
         else:
             print(json.dumps(report(trials, arguments.splits, arguments.seed), indent=2))
     except AuTraScaleError as error:

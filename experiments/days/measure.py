@@ -1,4 +1,4 @@
-"""Every policy over the same simulated days, in the same loop and manager (`benchmarks/loop_bench.py`).
+"""Every policy over the same simulated days, in the same loop and manager (`benchmarks/quality/loop_bench.py`).
 
 diurnal    a day that goes up and down: what it costs, beside one who knows the day, and how much of it is in target
 steps      five rates, each for hours: how long after a change the job stands still again, within its target
@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from autotrascale.execute.simulator.case import Case
-from autotrascale.execute.simulator.presets import PRESETS
-from autotrascale.execute.simulator.schedules import DAY, Noisy, Schedule, Steps
-from benchmarks.loop_bench import (
+from autotrascale.execute.simulator.rate_functions import DAY, Noisy, RateFunction, SteppedRate
+from benchmarks.quality.loop_bench import (
     CHANGES,
     Witness,
     clairvoyant_shares,
@@ -25,6 +23,8 @@ from benchmarks.loop_bench import (
     static_peak,
     trace,
 )
+from benchmarks.workloads.case import Case
+from benchmarks.workloads.presets import PRESETS
 
 POLICIES = (
     "autotrascale",
@@ -57,7 +57,7 @@ def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
     return a_day(there, trace(case["kind"], case["seed"], there.rate), case["policy"], case["seed"])
 
 
-def a_day(there: Case, schedule: Schedule, policy: str, seed: int) -> Mapping[str, Any]:
+def a_day(there: Case, schedule: RateFunction, policy: str, seed: int) -> Mapping[str, Any]:
     """Instance-hours over those of the static peak: the least Σk that holds the highest rate within the target."""
     peak = static_peak(there, schedule)
     static = static_day(there, schedule, peak)
@@ -76,10 +76,10 @@ def a_day(there: Case, schedule: Schedule, policy: str, seed: int) -> Mapping[st
     }
 
 
-def changes_of(schedule: Schedule) -> tuple[float, ...]:
+def changes_of(schedule: RateFunction) -> tuple[float, ...]:
     """When a day of steps changes its rate; none of other days."""
     base = schedule.base if isinstance(schedule, Noisy) else schedule
-    return base.times[1:] if isinstance(base, Steps) else ()
+    return base.times[1:] if isinstance(base, SteppedRate) else ()
 
 
 def settled(steps: Sequence[tuple[float, float, bool, int]], changes: Sequence[float]) -> list[float | None]:

@@ -199,7 +199,7 @@ CLAIM = Claim(
     result,
     figures={"summary": _summary, "cost": _cost, "settled": _settled},
     plots={"days.svg": _plots},
-    code=("benchmarks/loop_bench.py",),
+    code=("benchmarks/quality/loop_bench.py",),
 )
 
 if __name__ == "__main__":

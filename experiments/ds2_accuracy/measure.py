@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from autotrascale.execute.simulator.case import Case
-from autotrascale.execute.simulator.dynamics import profile
+from autotrascale.execute.simulator.fluid_job import solve_profile
 from autotrascale.plan.policies import create
+from benchmarks.workloads.case import Case
 from experiments.ds2_convergence.measure import SEEDS, word_count
 from experiments.ds2_convergence.measure import measure as converge
 from experiments.shared.jobs import QUERIES, job
@@ -64,7 +64,7 @@ def _at(there: Case, k: int) -> Mapping[str, Any]:
     share = _carried(there, k)
     if share < 1:
         return {"k": k, "carried": share, "latency": None}
-    solved = profile(there.compiled, (1, k))
+    solved = solve_profile(there.compiled, (1, k))
     mean = float(there.latency((1, k))[0])
     half, most, nearly_all = (mean + away for away in solved.quantiles(there.rate))
     return {"k": k, "carried": 1.0, "latency": {"p50": half, "p95": most, "p99": nearly_all}}

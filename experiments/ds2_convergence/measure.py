@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autotrascale.domain.target import Target
-from autotrascale.execute.simulator.case import Case
-from autotrascale.execute.simulator.dynamics import FluidJob
+from autotrascale.execute.simulator.fluid_job import FluidJob
 from autotrascale.plan.policies import Policy, create
+from benchmarks.workloads.case import Case
 from experiments.shared.driving import engine
 from experiments.shared.jobs import QUERIES, job
 

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from autotrascale.app.job_file import JobFile
 from autotrascale.domain.job import Job
 from autotrascale.execute.engine import Engine
 from autotrascale.plan.policies import PolicyChoice
-from autotrascale.reading import validate
-from autotrascale.service.jobfile import JobFile
-from autotrascale.tuning import Tuning, tune
+from autotrascale.tuning import TuningSettings, tune
+from autotrascale.validation import validate
 from experiments.shared.record import Case, Measure, Sitting
 from experiments.shared.spark_jobs import QUERIES, all_at, content
 from experiments.shared.trials import told
@@ -43,7 +43,7 @@ def measuring(sitting: Sitting) -> Iterator[Measure]:
 
 def measure(case: Case, job: Job, engine: Engine, seed: int) -> dict[str, Any]:
     start = all_at(job.topology, int(case.kind.removeprefix("from ")))
-    settings = Tuning(total_trials=MOST_TRIALS, noise=0.1, seed=seed, initial=start)
+    settings = TuningSettings(total_trials=MOST_TRIALS, noise=0.1, seed=seed, initial=start)
     if case.bench == "wordcount":
         settings = replace(settings, total_trials=DHALIONS_TRIALS)
     return told(tune(job, engine, settings, policy=PolicyChoice(case.policy)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autotrascale.domain.target import Target
-from autotrascale.execute.simulator.dynamics import FluidJob
+from autotrascale.execute.simulator.fluid_job import FluidJob
 from autotrascale.plan.policies import create
 from experiments.shared.jobs import at_rate, job
 from experiments.shared.published import published

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotrascale.views.plots.plot import Axis, Drawn, Level, Plot, Role, Series
+from autotrascale.views.plots.plot import Axis, Level, Plot, Role, Series, SeriesStyle
 from experiments.elastic_pulsar.measure import POLICIES, RATES, SERVICE, SETTINGS, cases, measure
 from experiments.shared.claim import Claim, Pair, Result
 from experiments.shared.documents import percent, table
@@ -91,7 +91,7 @@ def _ours(_: Result) -> str:
 
 def _plots(found: Result) -> list[Plot]:
     def lines(name: str) -> tuple[Series, ...]:
-        drawn: Drawn = "steps" if name == "instances" else "line"
+        drawn: SeriesStyle = "steps" if name == "instances" else "line"
         return tuple(
             Series(
                 TITLES[policy],

@@ -7,10 +7,10 @@ from typing import Any
 
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
-from autotrascale.execute.simulator.case import Case
+from autotrascale.plan.search.ask_tell import AskTellStudy, SearchSettings
 from autotrascale.plan.search.bootstrap import bootstrap_set
-from autotrascale.plan.search.study import SearchSettings, Study
-from autotrascale.tuning import Tuning, tune
+from autotrascale.tuning import TuningSettings, tune
+from benchmarks.workloads.case import Case
 from experiments.shared.driving import asked_until, drs, engine, truth, window
 from experiments.shared.jobs import job
 from experiments.shared.published import published
@@ -67,7 +67,7 @@ def _algorithm_1(there: Case, start: tuple[int, ...], seed: int, uniform: int) -
     lies above the floor; as the paper counts, samples of the bootstrap set are no iterations."""
     running = engine(there, seed)
     floor = tuple(published(f"{there.family}/floor"))
-    study = Study(
+    study = AskTellStudy(
         floor,
         there.p_max,
         there.latency_target,
@@ -99,7 +99,7 @@ def _default(there: Case, start: tuple[int, ...] | None, seed: int) -> Mapping[s
     an iteration, second looks too."""
     about = Job(there.family, there.topology, there.p_max, there.source_rates, Target(there.latency_target))
     initial = {} if start is None else there.topology.named(start)
-    settings = Tuning(SCORE["alpha"], SCORE["over_allocation"], MOST_RUNS, seed=seed, initial=initial)
+    settings = TuningSettings(SCORE["alpha"], SCORE["over_allocation"], MOST_RUNS, seed=seed, initial=initial)
     outcome = tune(about, engine(there, seed), settings)
     searched = sum(each.phase != "floor" for each in outcome.evaluations)
     return {

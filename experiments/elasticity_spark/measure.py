@@ -8,7 +8,7 @@ from typing import Any
 
 from autotrascale.domain.job import Job
 from autotrascale.plan.policies import PolicyChoice
-from autotrascale.tuning import Tuning, tune
+from autotrascale.tuning import TuningSettings, tune
 from experiments.elasticity_spark.cases import FIXED, RISING, SWEEP
 from experiments.shared.record import Case, Measure, Sitting
 from experiments.shared.spark_jobs import BENCHES, MOST_TRIALS, opened
@@ -52,5 +52,5 @@ def elastic(case: Case, job: Job, engine: SameStart, seed: int) -> dict[str, Any
     """A tuning run by the case's policy, from too little or from too much."""
     bench = BENCHES[case.bench]
     initial = bench.up if case.kind == "up" else bench.down
-    settings = Tuning(total_trials=MOST_TRIALS, noise=0.1, seed=seed, initial=initial)
+    settings = TuningSettings(total_trials=MOST_TRIALS, noise=0.1, seed=seed, initial=initial)
     return told(tune(job, engine, settings, policy=PolicyChoice(case.policy)))

@@ -70,7 +70,7 @@ def content(policy: str, slow: float) -> dict[str, Any]:
         "manager": {name: value * slow for name, value in seconds.items()},
         "autoscale": {"rescales_per_day": 1000, "planning": {name: each * slow for name, each in planning.items()}},
         "spark": {
-            "job": "autotrascale.jobs.wordcount:WordCount",
+            "job": "autotrascale.execute.spark.jobs.wordcount:WordCount",
             "master": f"local[{SLOTS}]",
             "load_shape": shape,
             "options": {"flatmap_stall": 0.002 * slow, "count_stall": 0.0005 * slow},

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from autotrascale.execute.spark.load import load
-from autotrascale.jobs.wordcount import WordCount, read_results
+from autotrascale.execute.spark.jobs import load_file
+from autotrascale.execute.spark.jobs.wordcount import WordCount, read_results
 from benchmarks.run import machine
 from experiments.shared.live import autoscaled
 
@@ -60,7 +60,7 @@ def compare(folder: Path) -> dict[str, Any]:
     (query_file,) = folder.glob("live/*/query-*/load.json")
     content = yaml.safe_load((folder / "job.yaml").read_text(encoding="utf-8"))
     job = WordCount(**content["spark"]["options"])
-    records = load.read(query_file).sources["source"].limit_count
+    records = load_file.read(query_file).sources["source"].limit_count
     oracle: Counter[str] = Counter()
     for first in range(0, records, _AT_ONCE):
         sentences = job.sentences(np.arange(first, min(records, first + _AT_ONCE)))[0]
@@ -79,12 +79,14 @@ def judged(entries: list[dict[str, Any]]) -> dict[str, Any]:
     target = yaml.safe_load(JOB_FILE.read_text(encoding="utf-8"))["target"]["latency_seconds"]
     looks = [entry for entry in entries if entry["latency_seconds"] is not None]
     moves = [entry for entry in entries if entry["action"] == "rescaled"]
-    downtimes = [reason["downtime_seconds"] for e in moves for reason in e["reasons"] if reason["code"] == "rescaled"]
+    standstills = [
+        reason["standstill_seconds"] for e in moves for reason in e["reasons"] if reason["code"] == "rescaled"
+    ]
     return {
         "looks": len(looks),
         "looks_within_target": sum(entry["latency_seconds"] <= target for entry in looks),
         "rescales": len(moves),
-        "downtime_seconds": [round(seconds, 2) for seconds in downtimes],
+        "standstill_seconds": [round(seconds, 2) for seconds in standstills],
         "predictions": [entry["judged"] for entry in entries if entry["judged"]],
     }
 

@@ -11,14 +11,14 @@ from typing import Any
 from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.execute.simulator.case import Case
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.execute.simulator.families import draw
 from autotrascale.plan.policies import create
+from autotrascale.plan.search.ask_tell import AskTellStudy
 from autotrascale.plan.search.benefit_model import BenefitModel
-from autotrascale.plan.search.study import Study
 from autotrascale.plan.sizing.sizing import Sizing, size
-from autotrascale.tuning import Outcome, Tuning, tune
+from autotrascale.tuning import Outcome, TuningSettings, tune
+from benchmarks.workloads.case import Case
+from benchmarks.workloads.families import draw
 from experiments.shared.driving import TOLERANCE, engine, find_floor, truth, window
 from experiments.shared.jobs import at_rate, job
 from experiments.shared.published import published
@@ -208,8 +208,8 @@ def _algorithm_2(before: Case, after: Case, seed: int) -> Mapping[str, Any]:
     return {"runs": running.runs + runs, "iterations": running.runs + runs - 1, **truth(after, study.best.parallelism)}
 
 
-def _searched(case: Case, floor: tuple[int, ...], seed: int, source: BenefitModel | None) -> tuple[Study, int]:
-    study = Study(
+def _searched(case: Case, floor: tuple[int, ...], seed: int, source: BenefitModel | None) -> tuple[AskTellStudy, int]:
+    study = AskTellStudy(
         floor,
         case.p_max,
         case.latency_target,
@@ -243,7 +243,7 @@ def _gone_on(
     case: Case, running: SimulatorEngine, outcome: Outcome, sources: Sequence[BenefitModel], seed: int, least_runs: int
 ) -> tuple[int, ...]:
     """The study of a tuning run, told what was run and asked on."""
-    study = Study(
+    study = AskTellStudy(
         case.topology.vector(outcome.floor),
         case.p_max,
         case.latency_target,
@@ -263,7 +263,7 @@ def _gone_on(
     return study.answer.parallelism
 
 
-def _tell(study: Study, k: tuple[int, ...], latency: float | None) -> None:
+def _tell(study: AskTellStudy, k: tuple[int, ...], latency: float | None) -> None:
     study.tell(k, latency=latency) if latency is not None else study.tell(k, failed=True)
 
 
@@ -271,8 +271,8 @@ def _model(case: Case, seed: int) -> BenefitModel | None:
     return tune(_job(case), engine(case, seed + 1000), _settings(case, seed)).model
 
 
-def _settings(case: Case, seed: int) -> Tuning:
-    return Tuning(case.alpha, case.over_allocation, MOST_RUNS, seed=seed)
+def _settings(case: Case, seed: int) -> TuningSettings:
+    return TuningSettings(case.alpha, case.over_allocation, MOST_RUNS, seed=seed)
 
 
 def _job(case: Case) -> Job:

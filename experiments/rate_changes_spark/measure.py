@@ -10,7 +10,7 @@ from autotrascale.domain.job import Job
 from autotrascale.execute.engine import Engine
 from autotrascale.plan.policies import PolicyChoice
 from autotrascale.plan.search.benefit_model import BenefitModel
-from autotrascale.tuning import Outcome, Tuning, tune
+from autotrascale.tuning import Outcome, TuningSettings, tune
 from experiments.shared.published import published
 from experiments.shared.record import Case, Measure, Sitting
 from experiments.shared.spark_jobs import MOST_TRIALS, opened
@@ -39,7 +39,7 @@ def measure(case: Case, job: Job, engine: Engine, seed: int) -> dict[str, Any]:
 
 
 def _searched(before: Job, after: Job, engine: Engine, seed: int) -> dict[str, Any]:
-    settings = Tuning(total_trials=MOST_TRIALS, noise=0.1, seed=seed)
+    settings = TuningSettings(total_trials=MOST_TRIALS, noise=0.1, seed=seed)
 
     def tuned(job: Job, sources: Sequence[BenefitModel] = ()) -> Outcome:
         return tune(job, engine, settings, sources=sources)
@@ -52,8 +52,8 @@ def _searched(before: Job, after: Job, engine: Engine, seed: int) -> dict[str, A
 def _ds2(before: Job, after: Job, engine: Engine, seed: int) -> dict[str, Any]:
     """Each from what it has: at first that is ones."""
     choice = PolicyChoice("ds2")
-    first = tune(before, engine, Tuning(total_trials=MOST_TRIALS, noise=0.1, seed=seed), policy=choice)
-    settings = Tuning(total_trials=MOST_TRIALS, noise=0.1, seed=seed, initial=first.best.parallelism)
+    first = tune(before, engine, TuningSettings(total_trials=MOST_TRIALS, noise=0.1, seed=seed), policy=choice)
+    settings = TuningSettings(total_trials=MOST_TRIALS, noise=0.1, seed=seed, initial=first.best.parallelism)
     return _both(told(first), told(tune(after, engine, settings, policy=choice)), None)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.plan.policies import PolicyChoice
-from autotrascale.tuning import Tuning, tune
+from autotrascale.tuning import TuningSettings, tune
 from experiments.real_time.engine import TOPOLOGY, RealTimeEngine
 from experiments.real_time.query import MODES, P_MAX, Load, Queries, queries
 from experiments.shared.record import Case, Measure, Sitting
@@ -54,7 +54,7 @@ def measuring(sitting: Sitting) -> Iterator[Measure]:
 def measure(case: Case, job: Job, engine: SameStart, running: Queries, seed: int) -> dict[str, Any]:
     if case.policy:
         engine.begin()
-        settings = Tuning(total_trials=MOST_TRIALS, noise=0.1, seed=seed, initial=STARTS[case.kind])
+        settings = TuningSettings(total_trials=MOST_TRIALS, noise=0.1, seed=seed, initial=STARTS[case.kind])
         return {"load": asdict(UNEVEN), **told(tune(job, engine, settings, policy=PolicyChoice(case.policy)))}
     if case.kind == "floor":
         engine.begin()

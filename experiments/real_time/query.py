@@ -22,7 +22,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from benchmarks.kafka_broker import SCRIPT, Broker, connector_jars
+from benchmarks.workloads.kafka_broker import SCRIPT, Broker, connector_jars
 
 Mode = Literal["real-time", "micro-batch"]
 MODES: tuple[Mode, ...] = ("real-time", "micro-batch")

@@ -19,13 +19,13 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from autotrascale.execute.simulator.case import Case
-from autotrascale.execute.simulator.lattice import sample_frugal
 from autotrascale.plan.search import surrogate
-from autotrascale.plan.search.data import Readings
+from autotrascale.plan.search.training_data import SessionReadings
 from autotrascale.plan.sizing.sizing import Sizing
-from benchmarks.transfer.jobs import FAMILIES, JobId, chosen, draw
-from benchmarks.transfer.searches import known
+from benchmarks.workloads.case import Case
+from benchmarks.workloads.lattice import sample_frugal
+from benchmarks.workloads.transfer_jobs import FAMILIES, JobId, chosen, draw
+from benchmarks.workloads.transfer_searches import known
 
 FACTORS = (1.0, 0.6, 1.5)
 POINTS, SLOWEST = 33, 4.0  # of each rate, and no slower than so many times the fastest
@@ -48,7 +48,7 @@ def fitted(job: JobId) -> dict[str, Any] | None:
     return {"family": job[0], "unexplained": float((posterior.data.y - expected).std()), "numbers": numbers}
 
 
-def _readings(case: Case) -> Readings | None:
+def _readings(case: Case) -> SessionReadings | None:
     """Without noise; the sizing is what one noisy window at the floor gives."""
     rng = np.random.default_rng(case.seed)
     ks = sample_frugal(case.floor, case.p_max, case.resource_limit, 20 * POINTS, rng)
@@ -60,7 +60,9 @@ def _readings(case: Case) -> Readings | None:
     sizing = known(case, case.seed) or Sizing.of_loads(case.floor, [case.p_max] * len(case.floor), rate=case.rate)
     y = np.log(latency[picked] / case.latency_target)
     points = tuple(tuple(int(x) for x in ks[i]) for i in picked)
-    return Readings(replace(sizing, execution=case.job.execution), points, tuple(y.tolist()), (1.0,) * len(points))
+    return SessionReadings(
+        replace(sizing, execution=case.job.execution), points, tuple(y.tolist()), (1.0,) * len(points)
+    )
 
 
 def main() -> None:

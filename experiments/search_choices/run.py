@@ -2,7 +2,7 @@
 
     python -m experiments.search_choices.run [--jobs 2] [--only VARIANT …] [--processes 2]
 
-The jobs seen in development of all families of `benchmarks/transfer_bench.py`, simulated; those kept apart stay out of
+The jobs seen in development of all families of `benchmarks/quality/transfer_bench.py`, simulated; those kept apart stay out of
 every choice. Cold starts, starts from the job's own model at 0.7 and 1.4 times the rate, and from another job's. One
 JSON object for each variant, `kept` first.
 """
@@ -22,25 +22,25 @@ from unittest import mock
 import numpy as np
 from joblib import Parallel, delayed
 
-from autotrascale.plan.search import measured_loads, physics, search, surrogate
+from autotrascale.plan.search import latency_model, measured_loads, search, surrogate
 from autotrascale.plan.search.acquisition import improvement_of_benefit
+from autotrascale.plan.search.ask_tell import SearchSettings
 from autotrascale.plan.search.bootstrap import bootstrap_set
-from autotrascale.plan.search.physics import Physics
-from autotrascale.plan.search.runs import Measured
+from autotrascale.plan.search.latency_model import LatencyModel
 from autotrascale.plan.search.search import Search
-from autotrascale.plan.search.study import SearchSettings
+from autotrascale.plan.search.study_runs import WindowMeasurement
 from autotrascale.plan.sizing.sizing import Sizing
-from benchmarks.transfer import measures
-from benchmarks.transfer.jobs import FAMILIES, JobId, chosen
+from benchmarks.workloads import transfer_measures
+from benchmarks.workloads.transfer_jobs import FAMILIES, JobId, chosen
 
 RATES = (0.7, 1.4)
 BUDGET = 20
 
 _SURER = SearchSettings(confidence=0.985)
-_LATENCY, _PRIORS, _PROPOSE = Physics.latency, Physics.priors, Search.propose
+_LATENCY, _PRIORS, _PROPOSE = LatencyModel.latency, LatencyModel.priors, Search.propose
 
 
-def _flat(self: Physics, ks: Any, log_q: Any, beta: Any, beyond: Any = 0.0) -> Any:
+def _flat(self: LatencyModel, ks: Any, log_q: Any, beta: Any, beyond: Any = 0.0) -> Any:
     """A level, and nothing that follows from k."""
     value, slope, by_load = _LATENCY(self, ks, log_q, beta, beyond)
     at = self.places["level"]
@@ -49,18 +49,18 @@ def _flat(self: Physics, ks: Any, log_q: Any, beta: Any, beyond: Any = 0.0) -> A
     return np.full(len(value), float(beta[at][0])), level, np.zeros_like(by_load)
 
 
-def _flat_value(self: Physics, ks: Any, log_q: Any, beta: Any, beyond: Any = 0.0) -> Any:
+def _flat_value(self: LatencyModel, ks: Any, log_q: Any, beta: Any, beyond: Any = 0.0) -> Any:
     return _flat(self, ks, log_q, beta, beyond)[0]
 
 
-def _without(numbers: Mapping[str, physics.Prior]) -> Any:
+def _without(numbers: Mapping[str, latency_model.Prior]) -> Any:
     """Priors that leave nothing to learn of these numbers."""
 
-    def priors(self: Physics) -> dict[str, physics.Prior]:
-        kept: dict[str, physics.Prior] = _PRIORS.func(self)
+    def priors(self: LatencyModel) -> dict[str, latency_model.Prior]:
+        kept: dict[str, latency_model.Prior] = _PRIORS.func(self)
         return {name: numbers.get(name, prior) for name, prior in kept.items()}
 
-    return mock.patch.object(Physics, "priors", property(priors))
+    return mock.patch.object(LatencyModel, "priors", property(priors))
 
 
 def _bootstrap_first(self: Search, runs: Any, rng: Any) -> Any:
@@ -88,8 +88,8 @@ _NOTHING = {"contention": (-9.0, 0.01), "crowding": (-9.0, 0.01), "tasks": (-9.0
 VARIANTS: dict[str, list[Any]] = {
     "kept": [],
     "no physics, a process with an amplitude of 0.4": [
-        _set(Physics, "latency", _flat),
-        _set(Physics, "value", _flat_value),
+        _set(LatencyModel, "latency", _flat),
+        _set(LatencyModel, "value", _flat_value),
         _set(surrogate, "AMPLITUDE", 0.4),
         _set(surrogate, "AMPLITUDE_OF_TIMED", 0.4),
     ],
@@ -103,7 +103,7 @@ VARIANTS: dict[str, list[Any]] = {
     "no process beside the physics": [_set(surrogate, "AMPLITUDE", 0.01), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.01)],
     "a process of twice the amplitude": [_set(surrogate, "AMPLITUDE", 0.4), _set(surrogate, "AMPLITUDE_OF_TIMED", 0.2)],
     "effects fade twice as fast": [_set(surrogate, "LENGTH", 0.75)],
-    "runs tell latencies alone": [_set(Measured, "of", lambda _: None)],
+    "runs tell latencies alone": [_set(WindowMeasurement, "of", lambda _: None)],
     "loads as the physics has them": [_set(measured_loads, "SPREAD", 1e-9)],
     "an operator adds to the latency as to the work": [_set(Sizing, "service", ())],
     "noise is what it was said to be": [_set(surrogate, "MOST_OFF", 1.0)],
@@ -114,18 +114,20 @@ VARIANTS: dict[str, list[Any]] = {
     "acceptance is worth half as much": [_set(search, "EPSILON", search.EPSILON / 2)],
     "acceptance is worth twice as much": [_set(search, "EPSILON", search.EPSILON * 2)],
     "a warm run asks for more": [_set(search, "EPSILON_WARM", search.EPSILON_WARM * 5)],
-    "accepted with 98.5 % confidence": [_set(measures, "study_of", partial(measures.study_of, settings=_SURER))],
+    "accepted with 98.5 % confidence": [
+        _set(transfer_measures, "study_of", partial(transfer_measures.study_of, settings=_SURER))
+    ],
     "the paper's bootstrap set first": [_set(Search, "propose", _bootstrap_first)],
     "gain without √P": [_set(Search, "_gain", _plain_gain)],
 }
 
 
-def one(name: str, job: JobId) -> list[measures.Row]:
+def one(name: str, job: JobId) -> list[transfer_measures.Row]:
     warnings.simplefilter("ignore")
     with ExitStack() as stack:
-        for patch in [*VARIANTS[name], _set(measures, "FACTORS", RATES)]:
+        for patch in [*VARIANTS[name], _set(transfer_measures, "FACTORS", RATES)]:
             stack.enter_context(patch)
-        return measures.measure(job, 0, (measures.OURS,), ("cold", "warm", "wrong"))
+        return transfer_measures.measure(job, 0, (transfer_measures.OURS,), ("cold", "warm", "wrong"))
 
 
 def table(jobs: int, processes: int, names: Iterable[str] = VARIANTS) -> Iterator[dict[str, Any]]:
@@ -135,7 +137,7 @@ def table(jobs: int, processes: int, names: Iterable[str] = VARIANTS) -> Iterato
         yield {"variant": name, "jobs": len(drawn)} | _figures([row for rows in found for row in rows])
 
 
-def _figures(rows: list[measures.Row]) -> dict[str, Any]:
+def _figures(rows: list[transfer_measures.Row]) -> dict[str, Any]:
     cold = [row for row in rows if row["part"] == "cold"]
     started = {
         start: [row for row in rows if row.get("start") == start] for start in ("cold", "warm", "other", "shuffled")

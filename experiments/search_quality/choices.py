@@ -15,13 +15,13 @@ from unittest import mock
 import numpy as np
 from numpy.typing import NDArray
 
-from autotrascale.execute.simulator.case import Case, Vector
-from autotrascale.plan.search import faithful, surrogate
-from autotrascale.plan.search.physics import Physics
-from autotrascale.plan.search.study import SearchSettings, Study
-from autotrascale.plan.sizing.floor import pipelined
-from benchmarks.transfer.jobs import draw
-from benchmarks.transfer.searches import Judge, known, reading, trace_of
+from autotrascale.plan.search import paper_algorithms, surrogate
+from autotrascale.plan.search.ask_tell import AskTellStudy, SearchSettings
+from autotrascale.plan.search.latency_model import LatencyModel
+from autotrascale.plan.sizing.floor import floor_pipelined
+from benchmarks.workloads.case import Case, Vector
+from benchmarks.workloads.transfer_jobs import draw
+from benchmarks.workloads.transfer_searches import Judge, known, reading, trace_of
 from experiments.search_choices.run import VARIANTS
 
 HIGHER = 1.25  # times the floor
@@ -39,7 +39,7 @@ class Choice:
     against: str = "as kept"
 
 
-def _plain_features(physics: Physics, ks: Floats, log_q: Floats) -> Floats:
+def _plain_features(physics: LatencyModel, ks: Floats, log_q: Floats) -> Floats:
     """Multiples of the floor in place of the logs of k over what is needed."""
     return np.column_stack([ks / np.asarray(physics.floor, dtype=float), log_q])
 
@@ -47,7 +47,7 @@ def _plain_features(physics: Physics, ks: Floats, log_q: Floats) -> Floats:
 def _once(case: Case) -> Vector:
     """DS2's rule looked at once, in a window at one instance each, and stages that take turns not heard of."""
     load = case.compiled.steady([1] * len(case.floor)).load[0].tolist()
-    found = pipelined(load, [1] * len(load), [case.p_max] * len(load))
+    found = floor_pipelined(load, [1] * len(load), [case.p_max] * len(load))
     return tuple(min(int(k), case.p_max) for k in found)
 
 
@@ -56,10 +56,10 @@ def _higher(case: Case) -> Vector:
 
 
 def _xi(value: float) -> Any:
-    return mock.patch.object(faithful, "XI", value)
+    return mock.patch.object(paper_algorithms, "XI", value)
 
 
-_FEATURES = mock.patch.object(surrogate, "features", _plain_features)
+_FEATURES = mock.patch.object(surrogate, "compute_features", _plain_features)
 _NO_PHYSICS = VARIANTS["no physics, a process with an amplitude of 0.4"]
 _PAPER = {"faithful": True}
 
@@ -92,7 +92,7 @@ def search(name: str, family: str, number: int, seed: int) -> Mapping[str, Any]:
     told = {"sizing": sizing, **choice.told}
     if choice.told.get("faithful"):
         del told["sizing"]
-    study = Study(floor, case.p_max, case.latency_target, case.alpha, case.over_allocation, seed, **told)
+    study = AskTellStudy(floor, case.p_max, case.latency_target, case.alpha, case.over_allocation, seed, **told)
     with ExitStack() as stack:
         for patch in choice.patches:
             stack.enter_context(patch)

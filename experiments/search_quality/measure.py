@@ -1,7 +1,7 @@
 """How good what a search ends with is, and how soon it ends: ours, its peers and the paper's, cold and from models; and
 ours with one choice undone at a time (`choices.py`).
 
-The searches, the jobs and what is counted of them are those of `benchmarks/transfer_bench.py`, on jobs kept apart.
+The searches, the jobs and what is counted of them are those of `benchmarks/quality/transfer_bench.py`, on jobs kept apart.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from unittest import mock
 
-from benchmarks.peers import peers
-from benchmarks.transfer import measures
-from benchmarks.transfer.jobs import chosen
-from benchmarks.transfer.measures import OURS, PAPER
+from benchmarks.workloads import transfer_measures
+from benchmarks.workloads.peers import peers
+from benchmarks.workloads.transfer_jobs import chosen
+from benchmarks.workloads.transfer_measures import OURS, PAPER
 from experiments.search_quality.choices import CHOICES, search
 
 APART = 20_261_123  # a seed that no choice was made on
@@ -54,8 +54,8 @@ def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
     if case["part"] == "choice":
         family, number = case["family"], case["number"]
         return {"rows": [_plain(search(case["method"], family, number, zlib.crc32(f"{family}/{number}".encode())))]}
-    with mock.patch.object(measures, "FACTORS", FACTORS):
-        rows = measures.measure((case["family"], case["number"]), 0, (case["method"],), (case["part"],))
+    with mock.patch.object(transfer_measures, "FACTORS", FACTORS):
+        rows = transfer_measures.measure((case["family"], case["number"]), 0, (case["method"],), (case["part"],))
     wanted = {"cold": "cold", "warm": "changed"}[case["part"]]
     return {"rows": [_plain(row) for row in rows if row["part"] == wanted]}
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autotrascale.views.plots.plot import Axis, Plot, Series
-from benchmarks.transfer.measures import OURS, PAPER
-from benchmarks.transfer.searches import BUDGET
+from benchmarks.workloads.transfer_measures import OURS, PAPER
+from benchmarks.workloads.transfer_searches import BUDGET
 from experiments.search_quality.choices import CHOICES
 from experiments.search_quality.measure import FAMILIES, METHODS, cases, measure
 from experiments.shared.claim import Claim, Measured, Pair, Result
@@ -274,7 +274,7 @@ CLAIM = Claim(
     result,
     figures={"summary": _summary, "cold": _cold, "changed": _changed, "families": _families, "choices": _choices_table},
     plots={"search_quality.svg": _plots},
-    code=("benchmarks/transfer", "benchmarks/peers.py", "experiments/search_choices/run.py"),
+    code=("benchmarks/transfer", "benchmarks/workloads/peers.py", "experiments/search_choices/run.py"),
 )
 
 if __name__ == "__main__":

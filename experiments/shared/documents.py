@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from autotrascale.atomic_files import write_atomically
 from autotrascale.domain.errors import InputError
-from autotrascale.files import write_whole
 from experiments.shared.claim import EXPERIMENTS, NAMES, ROOT, claim
 
 _BLOCK = re.compile(r"(<!-- figures: ([a-z0-9_]+)/([a-z0-9_]+) -->)(\n?)(.*?)(<!-- end -->)", re.DOTALL)
@@ -34,7 +34,7 @@ def rewrite() -> None:
         text = path.read_text(encoding="utf-8")
         new = rewritten(text)
         if new != text:
-            write_whole(path, new)
+            write_atomically(path, new)
 
 
 def rewritten(text: str) -> str:

@@ -13,13 +13,13 @@ from typing import Any
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.domain.trial import Trial, Verdict
-from autotrascale.execute.simulator.case import Case
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.plan.policies import create
-from autotrascale.plan.policies.drs import as_observed, sojourn
-from autotrascale.plan.policies.stations import stations
+from autotrascale.plan.policies.drs import sojourn_seconds, use_elapsed_time
+from autotrascale.plan.policies.stations import build_stations
+from autotrascale.plan.sizing.floor_search import ThroughputSearch
 from autotrascale.plan.sizing.sizing import Sizing, size
-from autotrascale.plan.sizing.throughput import ThroughputSearch
+from benchmarks.workloads.case import Case
 
 K = tuple[int, ...]
 Asked = Callable[[Snapshot], Mapping[str, int]]
@@ -117,13 +117,15 @@ def drs(case: Case, rates: str, corrected: bool) -> Asked:
 
 def _expected(snapshot: Snapshot, rates: str) -> float:
     """E[T] of what runs, by DRS's own model."""
-    seen = snapshot if rates == "true" else as_observed(snapshot)
+    seen = snapshot if rates == "true" else use_elapsed_time(snapshot)
     sized = size(seen)
     if not isinstance(sized, Sizing):
         return math.inf
-    each = stations(snapshot, sized)
+    each = build_stations(snapshot, sized)
     total = sum(
-        s.visits * sojourn(s.arrivals, s.service, snapshot.parallelism[name]) for name, s in each.items() if s.visits
+        s.visits * sojourn_seconds(s.arrivals, s.service, snapshot.parallelism[name])
+        for name, s in each.items()
+        if s.visits
     )
     return total if math.isfinite(total) else math.inf
 

@@ -18,9 +18,14 @@ from functools import cache
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Topology
-from autotrascale.execute.simulator.case import Case, throughput_floor
-from autotrascale.execute.simulator.job import Memory, Rescale, SimulatedJob, SimulatedOperator
-from autotrascale.execute.simulator.presets import PRESETS
+from autotrascale.execute.simulator.simulated_job import (
+    MemoryLimits,
+    SimulatedJob,
+    SimulatedOperator,
+    SimulatedRescaleCosts,
+)
+from benchmarks.workloads.case import Case, throughput_floor
+from benchmarks.workloads.presets import PRESETS
 from experiments.shared.published import published
 
 QUERIES = ("Q1", "Q2", "Q3", "Q5", "Q8", "Q11")
@@ -67,7 +72,7 @@ def _windowed(name: str, rate: float, load: float, growth: float, hop: float, ta
         "source": SimulatedOperator(service_seconds=0.6 / rate, hop_seconds=hop),
         "window": SimulatedOperator(service_seconds=load / rate, hop_seconds=hop, coherency=growth),
     }
-    made = SimulatedJob(operators, buffer_records=200.0, rescale=Rescale(fixed_seconds=20.0))
+    made = SimulatedJob(operators, buffer_records=200.0, rescale=SimulatedRescaleCosts(fixed_seconds=20.0))
     return _case(name, made, Topology.chain("source", "window"), rate, target, 40)
 
 
@@ -79,7 +84,7 @@ def _dhalion_wordcount() -> Case:
         "flatmap": SimulatedOperator(60 / limits["flatmap"], selectivity=limits["words_per_sentence"]),
         "count": SimulatedOperator(60 / limits["count"]),
     }
-    made = SimulatedJob(operators, noise=0.0, rescale=Rescale(fixed_seconds=30.0))
+    made = SimulatedJob(operators, noise=0.0, rescale=SimulatedRescaleCosts(fixed_seconds=30.0))
     return _case("dhalion-wordcount", made, Topology.chain("source", "flatmap", "count"), rate, 1.0, 64)
 
 
@@ -96,7 +101,10 @@ def _flink_wordcount() -> Case:
     }
     redeploy = published("flink-wordcount/manager")["redeploy"]
     made = SimulatedJob(
-        operators, noise=0.0, memory=Memory(instances=CROWDED, crowding=0.44), rescale=Rescale(fixed_seconds=redeploy)
+        operators,
+        noise=0.0,
+        memory=MemoryLimits(instances=CROWDED, crowding=0.44),
+        rescale=SimulatedRescaleCosts(fixed_seconds=redeploy),
     )
     return _case("flink-wordcount", made, Topology.chain("source", "flatmap", "count"), rate, 1.0, 36)
 
@@ -111,7 +119,7 @@ def _ds2(query: str, steep: bool) -> Case:
         "source": SimulatedOperator(service_seconds=0.5 / rate),
         "main": SimulatedOperator(service_seconds=alone / rate, coherency=slope / alone),
     }
-    made = SimulatedJob(operators, noise=0.02, rescale=Rescale(fixed_seconds=30.0))
+    made = SimulatedJob(operators, noise=0.02, rescale=SimulatedRescaleCosts(fixed_seconds=30.0))
     return _case(f"ds2-{query}{'-steep' * steep}", made, Topology.chain("source", "main"), rate, 1.0, 36)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from autotrascale.files import write_whole
+from autotrascale.atomic_files import write_atomically
 from experiments.shared.claim import EXPERIMENTS, ROOT, Case, Claim, Measured
 
 KEPT = ROOT / "out" / "experiments"
@@ -71,7 +71,7 @@ def keep(claim: Claim, case: Case, measured: Measured, folder: Path = KEPT, seco
     """`seconds`: of CPU, that measuring took."""
     path = _path(claim, case, folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps({"case": case, "measured": measured, "cpu_seconds": seconds}, allow_nan=False))
+    write_atomically(path, json.dumps({"case": case, "measured": measured, "cpu_seconds": seconds}, allow_nan=False))
 
 
 def took(claim: Claim, cases: Sequence[Case], folder: Path = KEPT) -> float:

@@ -26,7 +26,7 @@ def autoscaled(
     command = [
         sys.executable,
         "-m",
-        "autotrascale.service.cli",
+        "autotrascale.cli.main",
         "autoscale",
         str(job_file),
         "--for",

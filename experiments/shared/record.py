@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autotrascale.atomic_files import write_atomically
 from autotrascale.domain.errors import EngineError
-from autotrascale.files import write_whole
 from autotrascale.views.plots.plot import Plot
 from benchmarks.run import machine
 from experiments.shared.claim import EXPERIMENTS, Result
@@ -119,7 +119,7 @@ def main(record: Record, description: str | None) -> None:
     if arguments.result == record.result_file:
         for name, plots in record.plots.items():
             draw(plots(result), record.folder / name)
-        write_whole(record.readme, record.rewritten(record.readme.read_text(encoding="utf-8"), result))
+        write_atomically(record.readme, record.rewritten(record.readme.read_text(encoding="utf-8"), result))
 
 
 def _arguments(description: str | None, record: Record) -> argparse.Namespace:
@@ -150,5 +150,5 @@ def sit(record: Record, sitting: Sitting, left: Sequence[Case], result: dict[str
                 "seed": sitting.seed,
                 "load_before": round(load, 1),
             }
-            write_whole(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+            write_atomically(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
             print(f"{case.name}: {record.line(found)}, {seconds:.0f} s", file=sys.stderr, flush=True)

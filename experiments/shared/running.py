@@ -13,7 +13,7 @@ from pathlib import Path
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from autotrascale.files import write_whole
+from autotrascale.atomic_files import write_atomically
 from experiments.shared import kept
 from experiments.shared.claim import NAMES, Case, Claim, Measured, Pair, claim, existing
 from experiments.shared.documents import rewrite
@@ -53,7 +53,7 @@ def write(chosen: Claim, pairs: Sequence[Pair]) -> None:
     # As it will be read: numbers that JSON cannot hold, or holds otherwise, must not be in a document either.
     text = json.dumps(chosen.result(pairs), indent=1, allow_nan=False) + "\n"
     result = json.loads(text)
-    write_whole(chosen.result_file, text)
+    write_atomically(chosen.result_file, text)
     for name, plots in chosen.plots.items():
         draw(plots(result), chosen.folder / name)
     rewrite()

@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
+from autotrascale.app.job_file import JobFile
 from autotrascale.domain.job import Job
 from autotrascale.domain.topology import Topology
 from autotrascale.execute.engine import Engine
-from autotrascale.reading import validate
-from autotrascale.service.jobfile import JobFile
+from autotrascale.validation import validate
 from experiments.shared.claim import ROOT
 from experiments.shared.record import Sitting
 
@@ -53,7 +53,7 @@ class Bench:
 
 WORDCOUNT = Bench(
     "wordcount",
-    "autotrascale.jobs.wordcount:WordCount",
+    "autotrascale.execute.spark.jobs.wordcount:WordCount",
     {"flatmap_stall": 0.002, "count_stall": 0.0005},
     rate=800.0,
     target_seconds=2.5,
@@ -62,7 +62,7 @@ WORDCOUNT = Bench(
 )
 YAHOO = Bench(
     "yahoo",
-    "autotrascale.jobs.yahoo:Yahoo",
+    "examples.jobs.yahoo:Yahoo",
     {"parse_stall": 0.0005, "join_stall": 0.003, "store_stall": 0.002},
     rate=700.0,
     target_seconds=3.0,

@@ -10,7 +10,7 @@ from typing import Any, Self
 from autotrascale.domain.job import Job
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.engine import Engine
-from autotrascale.plan.sizing.throughput import ThroughputSearch
+from autotrascale.plan.sizing.floor_search import ThroughputSearch
 from autotrascale.tuning import Evaluation, Outcome
 from experiments.shared.claim import Result
 from experiments.shared.documents import vector

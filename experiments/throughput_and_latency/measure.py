@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from autotrascale.execute.simulator.dynamics import FluidJob
+from autotrascale.execute.simulator.fluid_job import FluidJob
 from experiments.shared.driving import engine, quartiles, window
 from experiments.shared.jobs import job
 from experiments.shared.published import published

@@ -49,7 +49,7 @@ def tuned(job: Path, rate: float, seed: int, store: Path, warm_start: str = "aut
     command = [
         sys.executable,
         "-m",
-        "autotrascale.service.cli",
+        "autotrascale.cli.main",
         "tune",
         str(job),
         "--rate",

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from record import LOGS
 
 from autotrascale.analyze.archive.pipeline import Archive, read
-from autotrascale.execute.spark.local_session import local_session
+from autotrascale.execute.spark.controller.local_session import local_session
 
 
 @pytest.fixture(scope="session")

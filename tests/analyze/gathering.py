@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 from autotrascale.analyze.archive import rows, staging
 from autotrascale.analyze.archive.staging import SUMMABLE, Share, read_piece
 from autotrascale.analyze.facts import BatchFact, Fact
-from autotrascale.analyze.live.joining import Joiner
-from autotrascale.analyze.roles import Job, StageRole, roles, shape
+from autotrascale.analyze.joiner import Joiner
+from autotrascale.analyze.stage_to_operator import SparkJob, StageRole, assign_roles, hash_shape
 from autotrascale.monitor.eventlog.damage import Report
-from autotrascale.monitor.eventlog.decoding import decoded
-from autotrascale.monitor.eventlog.files import Piece
+from autotrascale.monitor.eventlog.decoding import decode_line
+from autotrascale.monitor.eventlog.log_files import Piece
 
 Row = dict[str, Any]
 TABLES = {
@@ -38,7 +38,7 @@ TABLES = {
 def facts(lines: Iterable[str | bytes]) -> list[Fact]:
     """Of a live job."""
     joiner = Joiner()
-    events = (decoded(line.encode() if isinstance(line, str) else line) for line in lines)
+    events = (decode_line(line.encode() if isinstance(line, str) else line) for line in lines)
     return [fact for event in events if event is not None for fact in joiner.take(event)]
 
 
@@ -69,7 +69,7 @@ def windows(text: str, folder: Path) -> dict[str, Row]:
         told = [row for row in tables["progress"] if (row["run"], row["batch"]) == (run, batch)]
         row = max(told, key=_weight) if told else _untold(batch, stages)
         if row["seconds"] is not None and (told or run is None):
-            name = run or f"{shape(role_of)}-0"
+            name = run or f"{hash_shape(role_of)}-0"
             row = {**row, "marks": [*_counted(tables, run, batch), *row["marks"]]}
             _into(found.setdefault(name, _window(name, tables, row)), row, stages, role_of)
     for window in found.values():
@@ -94,7 +94,7 @@ def _weight(row: Row) -> tuple[bool, int]:
 def _stage_roles(tables: dict[str, list[Row]]) -> dict[tuple[str | None, int], list[StageRole]]:
     texts = {row["pattern"]: row["text"] for row in tables["patterns"]}
     plans = {row["execution"]: row for row in tables["plans"]}
-    units: dict[tuple[str | None, int], list[tuple[int, Job]]] = defaultdict(list)
+    units: dict[tuple[str | None, int], list[tuple[int, SparkJob]]] = defaultdict(list)
     for row in tables["jobs"]:
         plan = plans.get(row["execution"])
         start = (
@@ -102,10 +102,10 @@ def _stage_roles(tables: dict[str, list[Row]]) -> dict[tuple[str | None, int], l
             row["first_rdd"],
             (row["first_shuffle"] or 0) - (plan or {}).get("plan_shuffle", 0),
         )
-        job = Job.of(texts[row["pattern"]], texts[plan["plan"]] if plan else None, start)
+        job = SparkJob.of(texts[row["pattern"]], texts[plan["plan"]] if plan else None, start)
         batch = next(each for each in (row["batch"], row["root"], -1 - row["job"]) if each is not None)
         units[row["run"], batch].append((row["job"], job))
-    return {unit: roles([job for _, job in sorted(jobs, key=_first)]) for unit, jobs in units.items()}
+    return {unit: assign_roles([job for _, job in sorted(jobs, key=_first)]) for unit, jobs in units.items()}
 
 
 def _untold(batch: int, stages: Sequence[Row]) -> Row:

@@ -23,8 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.spark.query.flow import Flow
-from autotrascale.execute.spark.query.marking import observed
+from autotrascale.execute.spark.jobs.flow import Flow
+from autotrascale.execute.spark.jobs.marking import observe_records
 
 LOGS = Path(__file__).parent / "logs"
 BATCHES, ROWS, KEYS = 6, 600, 50
@@ -43,7 +43,7 @@ class Observing(Flow):
     """As operators were marked before filters counted for them."""
 
     def _mark(self, name: str, df: DataFrame, arrival: str = "") -> DataFrame:
-        return super()._mark(name, df, arrival) if arrival else observed(df, name)
+        return super()._mark(name, df, arrival) if arrival else observe_records(df, name)
 
 
 def marked(spark: SparkSession, folder: str) -> None:

@@ -19,7 +19,7 @@ from streams import shape, stream
 from autotrascale.analyze.archive.measuring import snapshot_of
 from autotrascale.analyze.archive.pipeline import read
 from autotrascale.analyze.archive.snapshots import measured
-from autotrascale.analyze.live.measuring import Measurer
+from autotrascale.analyze.live.measurer import JobMeasurer
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
 
@@ -100,7 +100,7 @@ class _Executors:
 
 def live(lines: list[str], run: str, topology: Topology) -> Snapshot | None:
     mine = [batch for batch in batches(lines) if batch.run == run]
-    return Measurer(f"job-{run}", topology, P_MAX).snapshot(mine)
+    return JobMeasurer(f"job-{run}", topology, P_MAX).snapshot(mine)
 
 
 @settings(deadline=None, max_examples=120)
@@ -154,7 +154,7 @@ def test_the_law_is_about_something() -> None:
 def test_of_a_recorded_log_too(lines: dict[str, list[str]], tmp_path: Path, job: str, log: str) -> None:
     """But for critical paths: an archive has `autotrascale critical` for these, and no times in its table of tasks."""
     (window,) = windows("".join(lines[log]), tmp_path).values()
-    live = Measurer(job, TOPOLOGY, 4).snapshot(batches(lines[log]))
+    live = JobMeasurer(job, TOPOLOGY, 4).snapshot(batches(lines[log]))
     assert live is not None
     assert live.critical is not None
     assert snapshot_of(window, 4) == replace(live, critical=None)

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autotrascale.analyze.critical.edges import edges_of
-from autotrascale.analyze.critical.gaps import filled
-from autotrascale.analyze.critical.parts import windows_of
-from autotrascale.analyze.critical.spark_trace import batches_of, trace
-from autotrascale.analyze.live.critical import CriticalWindows
-from autotrascale.domain.participation import Participation
-from autotrascale.monitor.eventlog.files import find_files, pieces
-from autotrascale.monitor.eventlog.following import Follower
+from autotrascale.analyze.critical.edges import make_edges
+from autotrascale.analyze.critical.gaps import fill_gaps
+from autotrascale.analyze.critical.participation_table import measure_windows
+from autotrascale.analyze.critical.spark_trace import read_batches, trace_batches
+from autotrascale.analyze.live.critical_windows import CriticalWindows
+from autotrascale.domain.critical_path_report import CriticalPathReport
+from autotrascale.monitor.eventlog.follower import Follower
 from autotrascale.monitor.eventlog.lines import Text, blocks
+from autotrascale.monitor.eventlog.log_files import find_files, pieces
 
 LOG = Path(__file__).parent / "logs" / "marked"
 LINES = [
@@ -25,9 +25,9 @@ LINES = [
 ]
 
 
-def whole(seconds: float) -> list[Participation]:
-    edges, names = edges_of(trace(list(batches_of(LINES))))
-    return windows_of(filled(edges), names, seconds, application="app", query="counting")
+def whole(seconds: float) -> list[CriticalPathReport]:
+    edges, names = make_edges(trace_batches(list(read_batches(LINES))))
+    return measure_windows(fill_gaps(edges), names, seconds, application="app", query="counting")
 
 
 @pytest.mark.parametrize("seconds", [2.0, 7.0])
@@ -46,7 +46,7 @@ def test_windows_are_told_once_and_as_the_whole_log_has_them(tmp_path: Path, sec
         }
 
 
-def followed(folder: Path, seconds: float, every: int) -> list[Participation]:
+def followed(folder: Path, seconds: float, every: int) -> list[CriticalPathReport]:
     """So many lines at a time."""
     folder = folder / "eventlog_v2_app"
     folder.mkdir(parents=True, exist_ok=True)

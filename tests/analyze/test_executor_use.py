@@ -9,23 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.analyze.archive.use import applications
-from autotrascale.analyze.executor_sizes import Conf, lost, megabytes
-from autotrascale.analyze.executor_use import (
+from autotrascale.analyze.executor_conf import ExecutorConf, explain_loss, parse_megabytes
+from autotrascale.analyze.executor_usage import (
     MB,
     BatchUse,
-    ExecutorUse,
+    ExecutorCount,
+    ExecutorUsage,
     MemoryUse,
-    Present,
     QueuedUse,
     TaskUse,
     Use,
-    window,
+    measure_executor_window,
 )
-from autotrascale.analyze.live.application import Application
-from autotrascale.domain.executor_window import ExecutorWindow, Sizes
+from autotrascale.analyze.live.application import FollowedApplication
+from autotrascale.domain.executor_window import ExecutorSizes, ExecutorWindow
 from autotrascale.monitor.eventlog import events
-from autotrascale.monitor.eventlog.following import Follower
-from autotrascale.testing.executor_log import BEGAN, ExecutorLog, memory_of
+from autotrascale.monitor.eventlog.follower import Follower
+from tests.support.executor_log import BEGAN, ExecutorLog, memory_of
 
 CONF = {"spark.executor.memory": "1g", "spark.executor.memoryOverhead": "512m"}
 
@@ -62,7 +62,7 @@ def a_log() -> ExecutorLog:
 
 def test_a_window_says_what_was_used(tmp_path: Path) -> None:
     first, *_ = measured(a_log(), tmp_path)
-    assert first.sizes == Sizes(1024, 512, 2, 1)
+    assert first.sizes == ExecutorSizes(1024, 512, 2, 1)
     assert (first.tasks, first.batches, first.application) == (10, 5, "orders")
     assert first.run_seconds == pytest.approx(15.0)
     assert first.gc_share == pytest.approx(0.1)
@@ -83,10 +83,10 @@ def test_a_window_says_what_was_used(tmp_path: Path) -> None:
 @given(st.floats(3.0, 30.0), st.lists(st.integers(1, 4000), min_size=8, max_size=8))
 def test_how_many_come_is_known_of_windows_with_one_batch_too(seconds: float, records: list[int]) -> None:
     """Each batch has what came since the one before was planned, four seconds earlier."""
-    facts: list[Use] = [Present(0, 1, 1)]
+    facts: list[Use] = [ExecutorCount(0, 1, 1)]
     facts += [BatchUse(4000 * at + 3000, 4000 * at, "run", 3.0, count, 0, None) for at, count in enumerate(records)]
     for begin in (5000, 9000, 13_000):
-        found = window("orders", facts, Conf(CONF), begin, begin + 1000 * seconds)
+        found = measure_executor_window("orders", facts, ExecutorConf(CONF), begin, begin + 1000 * seconds)
         mine = [records[at] for at in range(8) if begin <= 4000 * at + 3000 < begin + 1000 * seconds]
         assert (found is None) == (not mine)
         assert found is None or found.rate == pytest.approx(sum(mine) / (4 * len(mine)))
@@ -96,8 +96,8 @@ def test_how_many_come_is_known_of_windows_with_one_batch_too(seconds: float, re
 def test_a_jvm_that_is_seen_twice_while_it_starts_a_process_is_one(jvm: int, python: int, others: int) -> None:
     def seen(other: int) -> ExecutorWindow:
         memory = events.ExecutorMemory(heap=100 * MB, jvm=jvm * MB, python=python * MB, other=other * MB)
-        facts = [Present(0, 1, 1), TaskUse(1000, "1", 900), MemoryUse(1000, "1", memory)]
-        found = window("orders", facts, Conf(CONF), 0, 10_000)
+        facts = [ExecutorCount(0, 1, 1), TaskUse(1000, "1", 900), MemoryUse(1000, "1", memory)]
+        found = measure_executor_window("orders", facts, ExecutorConf(CONF), 0, 10_000)
         assert found is not None
         return found
 
@@ -108,7 +108,7 @@ def test_a_jvm_that_is_seen_twice_while_it_starts_a_process_is_one(jvm: int, pyt
 
 def test_a_log_that_is_followed_is_measured_as_its_archive(tmp_path: Path) -> None:
     folder = a_log().write(tmp_path)
-    application = Application(Follower(tmp_path, "app-1", consume=False))
+    application = FollowedApplication(Follower(tmp_path, "app-1", consume=False))
     application.poll()
     live = list(application.use.windows(10.0, ended=True))
     (archive,), _ = applications([str(folder)], 10.0)
@@ -118,14 +118,14 @@ def test_a_log_that_is_followed_is_measured_as_its_archive(tmp_path: Path) -> No
 
 @given(cuts=st.lists(st.integers(1, 150), max_size=6))
 def test_windows_are_the_same_however_the_log_comes(cuts: list[int]) -> None:
-    from autotrascale.monitor.eventlog.decoding import decoded
+    from autotrascale.monitor.eventlog.decoding import decode_line
 
     lines = [line.encode() for line in a_log().lines]
-    whole, parts = ExecutorUse(), ExecutorUse()
+    whole, parts = ExecutorUsage(), ExecutorUsage()
     found = []
     for number, line in enumerate(lines):
         for use in (whole, parts):
-            event = decoded(line)
+            event = decode_line(line)
             assert event is not None
             use.take(event)
         if number in cuts:
@@ -167,7 +167,7 @@ def test_a_batch_that_lasts_makes_its_window_long(tmp_path: Path) -> None:
     ],
 )
 def test_why_an_executor_went(said: str, why: str, tmp_path: Path) -> None:
-    assert lost("0", said).why == why
+    assert explain_loss("0", said).why == why
     log = a_log()
     log.came(20_500, "1", cores=2)
     log.lines[-1], log.lines[20] = log.lines[20], log.lines[-1]  # somewhere in the middle
@@ -215,11 +215,11 @@ def test_a_driver_that_runs_the_tasks_is_the_executor(tmp_path: Path) -> None:
 
 
 def test_time_in_line_for_a_core_is_computing_time() -> None:
-    from autotrascale.monitor.eventlog.decoding import decoded
+    from autotrascale.monitor.eventlog.decoding import decode_line
 
-    use = ExecutorUse()
+    use = ExecutorUsage()
     for line in a_log().lines:
-        event = decoded(line.encode())
+        event = decode_line(line.encode())
         assert event is not None
         use.take(event)
     for second in range(41):
@@ -233,19 +233,28 @@ def test_time_in_line_for_a_core_is_computing_time() -> None:
 @pytest.mark.parametrize(
     ("said", "sizes"),
     [
-        ({}, Sizes(1024, 384, 2, 3)),
-        ({"spark.executor.memory": "8g"}, Sizes(8192, 819, 2, 3)),
-        ({"spark.executor.memory": "8g", "spark.executor.memoryOverheadFactor": "0.4"}, Sizes(8192, 3276, 2, 3)),
-        ({"spark.executor.memory": "2048", "spark.executor.pyspark.memory": "1g"}, Sizes(2048, 384 + 1024, 2, 3)),
-        ({"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "1073741824"}, Sizes(1024, 1408, 2, 3)),
-        ({"spark.memory.offHeap.size": "1g"}, Sizes(1024, 384, 2, 3)),
-        ({"spark.executor.memoryOverheadFactor": "much"}, Sizes(1024, 384, 2, 3)),
-        ({"spark.master": "local[2]", "spark.driver.memory": "3g"}, Sizes(3072, 0, 2, 3)),
+        ({}, ExecutorSizes(1024, 384, 2, 3)),
+        ({"spark.executor.memory": "8g"}, ExecutorSizes(8192, 819, 2, 3)),
+        (
+            {"spark.executor.memory": "8g", "spark.executor.memoryOverheadFactor": "0.4"},
+            ExecutorSizes(8192, 3276, 2, 3),
+        ),
+        (
+            {"spark.executor.memory": "2048", "spark.executor.pyspark.memory": "1g"},
+            ExecutorSizes(2048, 384 + 1024, 2, 3),
+        ),
+        (
+            {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "1073741824"},
+            ExecutorSizes(1024, 1408, 2, 3),
+        ),
+        ({"spark.memory.offHeap.size": "1g"}, ExecutorSizes(1024, 384, 2, 3)),
+        ({"spark.executor.memoryOverheadFactor": "much"}, ExecutorSizes(1024, 384, 2, 3)),
+        ({"spark.master": "local[2]", "spark.driver.memory": "3g"}, ExecutorSizes(3072, 0, 2, 3)),
     ],
 )
-def test_sizes_are_those_that_spark_gives(said: dict[str, str], sizes: Sizes) -> None:
-    assert Conf(said).sizes(2, 3) == sizes
-    assert Conf(said).sizes(2, 0) is None
+def test_sizes_are_those_that_spark_gives(said: dict[str, str], sizes: ExecutorSizes) -> None:
+    assert ExecutorConf(said).sizes(2, 3) == sizes
+    assert ExecutorConf(said).sizes(2, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -253,4 +262,4 @@ def test_sizes_are_those_that_spark_gives(said: dict[str, str], sizes: Sizes) ->
     [("1g", 1024), ("1.5g", None), ("512", 512), ("2 GB", 2048), ("1048576k", 1024), ("", None), ("-1g", None)],
 )
 def test_sizes_as_spark_reads_them(text: str, found: int | None) -> None:
-    assert megabytes(text) == found
+    assert parse_megabytes(text) == found

@@ -23,27 +23,27 @@ from streams import shape, stream
 from autotrascale import mark
 from autotrascale.analyze import metrics
 from autotrascale.analyze.archive.measuring import snapshot_of
-from autotrascale.analyze.executors import OPERATOR, Executor, snapshot, stage_times
 from autotrascale.analyze.facts import BatchFact
-from autotrascale.analyze.live.application import Application
-from autotrascale.analyze.live.joining import Joiner
+from autotrascale.analyze.joiner import Joiner
+from autotrascale.analyze.live.application import FollowedApplication
+from autotrascale.analyze.unmarked_query import OPERATOR, RunningExecutor, measure_stages, take_query_snapshot
 from autotrascale.domain.topology import Topology
-from autotrascale.monitor.eventlog.decoding import decoded
-from autotrascale.monitor.eventlog.following import Follower
+from autotrascale.monitor.eventlog.decoding import decode_line
+from autotrascale.monitor.eventlog.follower import Follower
 
 P_MAX = 16
 
 
 def batches(lines: list[str]) -> list[BatchFact]:
     joiner = Joiner(every_stage=True)
-    events = [event for line in lines if (event := decoded(line.encode())) is not None]
+    events = [event for line in lines if (event := decode_line(line.encode())) is not None]
     return [fact for event in events for fact in joiner.take(event) if isinstance(fact, BatchFact)]
 
 
-def followed(folder: Path, lines: list[str]) -> Application:
+def followed(folder: Path, lines: list[str]) -> FollowedApplication:
     (folder / "eventlog_v2_app").mkdir()
     (folder / "eventlog_v2_app" / "events_1_app").write_text("".join(lines))
-    application = Application(Follower(folder, "app", consume=False))
+    application = FollowedApplication(Follower(folder, "app", consume=False))
     application.poll()
     return application
 
@@ -71,7 +71,7 @@ def test_a_recorded_query_without_marks_is_found_and_measured(lines: dict[str, l
     assert len(run.batches) == BATCHES
     for batch in run.batches:
         assert [stage.operator for stage in batch.stages] == ["read rate per micro batch", "count by expression"]
-    found = snapshot("plain", run.batches, application.executors, 8)
+    found = take_query_snapshot("plain", run.batches, application.executors, 8)
     assert found is not None
     metrics_ = found.operators[OPERATOR]
     assert metrics_.parallelism == 1
@@ -79,7 +79,7 @@ def test_a_recorded_query_without_marks_is_found_and_measured(lines: dict[str, l
     assert metrics_.total.useful_seconds is not None
     assert found.latency_seconds.mean is not None
     assert found.backlog_records is None
-    read, count = stage_times(run.batches)
+    read, count = measure_stages(run.batches)
     assert (read.tasks, read.reads_source, count.tasks, count.stateful) == (2, True, 4, True)
 
 
@@ -115,9 +115,9 @@ def test_live_and_in_an_archive_stages_without_marks_say_the_same(seed: int) -> 
         if archived is None:
             continue
         topology = Topology({name: metrics_.operator for name, metrics_ in archived.operators.items()})
-        rates = metrics.source_rates(topology, mine, marked=False)
+        rates = metrics.measure_source_rates(topology, mine, marked=False)
         assert rates is not None
-        assert metrics.snapshot(f"job-{run}", topology, P_MAX, rates, mine, marked=False) == archived
+        assert metrics.take_snapshot(f"job-{run}", topology, P_MAX, rates, mine, marked=False) == archived
 
 
 def stream_of(count: int, run: str) -> list[Batch]:
@@ -178,7 +178,7 @@ def test_executors_come_and_go(tmp_path: Path) -> None:
     info = {"Host": "other", "Total Cores": 2, "Log Urls": {}}
     log._add("SparkListenerExecutorAdded", {"Timestamp": 5, "Executor ID": "2", "Executor Info": info})
     log._add("SparkListenerExecutorRemoved", {"Timestamp": 9, "Executor ID": "1", "Removed Reason": "decommissioned"})
-    assert followed(tmp_path, log.lines).executors == {"2": Executor("2", "other", 2, 5)}
+    assert followed(tmp_path, log.lines).executors == {"2": RunningExecutor("2", "other", 2, 5)}
 
 
 def test_of_what_an_application_was_started_with_little_is_kept(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_two_queries_of_a_real_application(spark: SparkSession, logged: Path, tm
     queries = [
         writer.option("checkpointLocation", f"{tmp_path}/{at}").start() for at, writer in enumerate((windowed, upserts))
     ]
-    application = Application(Follower(logged, "app", consume=False))
+    application = FollowedApplication(Follower(logged, "app", consume=False))
     try:
         until = time.monotonic() + 90
         while (
@@ -236,6 +236,6 @@ def test_two_queries_of_a_real_application(spark: SparkSession, logged: Path, tm
     assert names == {"windowed": {"keyed", "count by window, key"}, "upserts": {"read rows", "max by key"}}
     for run in runs.values():
         assert {task.executor for batch in run.batches for task in batch.tasks} == {"driver"}
-        found = snapshot(run.name, run.batches, {"driver": Executor("driver", "here", 2)}, 8)
+        found = take_query_snapshot(run.name, run.batches, {"driver": RunningExecutor("driver", "here", 2)}, 8)
         assert found is not None
         assert found.operators[OPERATOR].total.records_in == ROWS * len(run.batches)

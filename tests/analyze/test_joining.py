@@ -11,11 +11,11 @@ from making import Batch, Log, Stage, Task
 
 from autotrascale.analyze import metrics
 from autotrascale.analyze.facts import BatchFact, BatchStarted
-from autotrascale.analyze.live.joining import Joiner
-from autotrascale.analyze.live.watch import Watch
-from autotrascale.jobs.wordcount import WordCount
-from autotrascale.monitor.eventlog.decoding import decoded
-from autotrascale.monitor.eventlog.following import Follower
+from autotrascale.analyze.joiner import Joiner
+from autotrascale.analyze.live.query_run import QueryWatch
+from autotrascale.execute.spark.jobs.wordcount import WordCount
+from autotrascale.monitor.eventlog.decoding import decode_line
+from autotrascale.monitor.eventlog.follower import Follower
 
 LOG = Path(__file__).parent / "data" / "wordcount-events.jsonl"
 LINES = LOG.read_bytes().splitlines(keepends=True)
@@ -41,14 +41,14 @@ def test_a_log_becomes_batches_with_their_stages_and_tasks(recorded: list[BatchF
 
 def test_a_batch_is_told_of_when_it_starts_and_the_joiner_forgets_it_when_it_is_done() -> None:
     joiner = Joiner()
-    told = [fact for line in LINES if (event := decoded(line)) for fact in joiner.take(event)]
+    told = [fact for line in LINES if (event := decode_line(line)) for fact in joiner.take(event)]
     assert [type(fact).__name__ for fact in told] == ["BatchStarted", "BatchFact"] * 3 + ["QueryEnded"]
     of_batches = {name: value for name, value in vars(joiner).items() if name != "_stays"}  # executors stay on
     assert not any(of_batches.values())
 
 
 def test_counts_are_those_of_the_marks_and_instances_sum_to_them(recorded: list[BatchFact]) -> None:
-    snapshot = metrics.snapshot("wordcount", WordCount().topology, 16, {"source": 1000.0}, recorded)
+    snapshot = metrics.take_snapshot("wordcount", WordCount().topology, 16, {"source": 1000.0}, recorded)
     records = sum(batch.input_records for batch in recorded)
     flatmap, count = snapshot.operators["flatmap"], snapshot.operators["count"]
     assert snapshot.parallelism == {"source": 2, "flatmap": 3, "count": 4, "sink": 2}
@@ -78,10 +78,10 @@ def test_tasks_that_failed_are_not_counted_and_a_stage_that_is_tried_again_is_on
 
 def test_the_cost_of_a_window_and_what_of_it_is_not_known() -> None:
     known = Task(0, 60, 10, 2, 5, gc=9, cpu=40_000_000, shuffled=10)
-    facts_ = metrics.window_facts(two_stages(known))
+    facts_ = metrics.measure_window(two_stages(known))
     assert (facts_.slot_seconds, facts_.core_seconds) == (0.172, 0.044)
     assert facts_.gc_share == pytest.approx(9 / 172)
-    without = metrics.window_facts(two_stages(Task(0, 60, drop=("Executor CPU Time", "JVM GC Time"))))
+    without = metrics.measure_window(two_stages(Task(0, 60, drop=("Executor CPU Time", "JVM GC Time"))))
     assert (without.slot_seconds, without.core_seconds, without.gc_share) == (0.16, None, None)
 
 
@@ -91,8 +91,8 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "eventlog_v2_app" / "events_1_app"
 
 
-def watch_of(log: Path) -> Watch:
-    watch = Watch(Follower(log.parents[1], "app", consume=True))
+def watch_of(log: Path) -> QueryWatch:
+    watch = QueryWatch(Follower(log.parents[1], "app", consume=True))
     watch.follow(next(fact.run for fact in facts(LINES) if isinstance(fact, BatchStarted)))
     return watch
 

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.analyze.executors import (
-    OPERATOR,
-    Executor,
-    latencies,
-    latency,
-    snapshot,
-    source_kind,
-    source_rate,
-    stage_times,
-    trigger_seconds,
-)
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
+from autotrascale.analyze.unmarked_query import (
+    OPERATOR,
+    RunningExecutor,
+    estimate_batch_latencies,
+    estimate_latency,
+    estimate_source_rate,
+    estimate_trigger_seconds,
+    find_source_kind,
+    measure_stages,
+    take_query_snapshot,
+)
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.sizing.sizing import Sizing, size
@@ -30,8 +30,8 @@ CORES = 4
 seeds = st.integers(0, 2**32)
 
 
-def there(count: int, cores: int = CORES) -> dict[str, Executor]:
-    return {str(at): Executor(str(at), "h", cores) for at in range(count)}
+def there(count: int, cores: int = CORES) -> dict[str, RunningExecutor]:
+    return {str(at): RunningExecutor(str(at), "h", cores) for at in range(count)}
 
 
 def drawn(chance: random.Random, executors: int) -> list[BatchFact]:
@@ -62,7 +62,7 @@ def with_tasks(batches: Sequence[BatchFact], change: object) -> list[BatchFact]:
 
 
 def shot(batches: Sequence[BatchFact], executors: int, **options: int) -> Snapshot:
-    found = snapshot("q", batches, there(executors), 64, **options)
+    found = take_query_snapshot("q", batches, there(executors), 64, **options)
     assert found is not None
     return found
 
@@ -126,7 +126,7 @@ def test_records_of_executors_add_up_to_what_the_sources_gave(seed: int, executo
 @given(seeds, st.integers(1, 6), st.integers(1, 8))
 def test_cores_are_shared_by_the_executors_that_have_them(seed: int, executors: int, cores: int) -> None:
     batches = drawn(random.Random(seed), executors)
-    found = snapshot("q", batches, there(executors, cores), 64)
+    found = take_query_snapshot("q", batches, there(executors, cores), 64)
     assert found is not None
     assert load(found) * cores == pytest.approx(load(shot(batches, executors)) * CORES)
 
@@ -145,7 +145,7 @@ def test_a_hot_key_is_not_divided_and_the_floor_says_so() -> None:
         BatchFact(n, "r", 4000 * n, 2.5, 100, 4.0, stages=(StageFact(0, "count by word", 8, 0, 2300),), tasks=tasks)
         for n in range(5)
     ]
-    found = snapshot("q", batches, there(2, cores=1), 64)
+    found = take_query_snapshot("q", batches, there(2, cores=1), 64)
     assert found is not None
     assert found.operators[OPERATOR].undivided == pytest.approx((1900 / 3797 - 1 / 8) / (1 - 1 / 8), rel=1e-3)
     sizing = sized(found)
@@ -160,7 +160,7 @@ def test_the_partitions_of_a_topic_are_as_wide_as_its_reading_gets() -> None:
     stages = (StageFact(0, "read kafka", 3, 0, 300, first=True), StageFact(1, "count", 8, 300, 900))
     kafka = BatchFact(0, "r", 0, 1.0, 100, 4.0, stages=stages, tasks=tasks, sources=("KafkaV2[Subscribe[a]]",))
     batches = [replace(kafka, batch=n, started_ms=4000 * n) for n in range(5)]
-    found = snapshot("q", batches, there(2, cores=2), 64)
+    found = take_query_snapshot("q", batches, there(2, cores=2), 64)
     assert found is not None
     part = found.operators[OPERATOR].narrow
     assert part is not None
@@ -168,7 +168,7 @@ def test_the_partitions_of_a_topic_are_as_wide_as_its_reading_gets() -> None:
     sizing = sized(found)
     assert sizing.stages((64,))[0] == pytest.approx(0.6 / 3 / 4, rel=0.2), "however many executors, three tasks read"
     files = [replace(batch, sources=("FileStreamSource[file:/in]",)) for batch in batches]
-    assert snapshot("q", files, there(2, cores=2), 64).operators[OPERATOR].narrow is None  # type: ignore[union-attr]
+    assert take_query_snapshot("q", files, there(2, cores=2), 64).operators[OPERATOR].narrow is None  # type: ignore[union-attr]
 
 
 def test_of_a_share_of_the_executors_there_are_sums_alone() -> None:
@@ -185,14 +185,14 @@ def test_what_was_not_measured_is_left_out() -> None:
     metrics = shot(timeless, 1).operators[OPERATOR].total
     assert (metrics.records_in, metrics.useful_seconds, metrics.gc_seconds) == (None, None, None)
     assert sized(shot(timeless, 1)).unmeasured == (f"useful_seconds of {OPERATOR}",)
-    unheard_of = snapshot("q", batches, {}, 64)
+    unheard_of = take_query_snapshot("q", batches, {}, 64)
     assert unheard_of is not None
     assert unheard_of.operators[OPERATOR].total.useful_seconds is None, "nobody said how many cores there are"
     silent = [replace(batch, input_records=None, offered_seconds=None) for batch in batches]
-    assert snapshot("q", silent, there(1), 64) is None
-    assert snapshot("q", [], there(1), 64) is None
+    assert take_query_snapshot("q", silent, there(1), 64) is None
+    assert take_query_snapshot("q", [], there(1), 64) is None
     assert shot(batches, 1).backlog_records is None
-    told = snapshot("q", batches, there(1), 64, gives_all=True)
+    told = take_query_snapshot("q", batches, there(1), 64, gives_all=True)
     assert told is not None
     assert told.backlog_records == pytest.approx(told.target_rate * batches[-1].seconds), "what came since the last"
 
@@ -205,7 +205,7 @@ def steady(seconds: float, every: float, records: int, behind: Sequence[int | No
 
 
 def test_a_record_waits_for_half_a_trigger_and_then_for_its_batch() -> None:
-    found = latency(steady(0.5, 2.0, 100), 50.0)
+    found = estimate_latency(steady(0.5, 2.0, 100), 50.0)
     assert found.mean == pytest.approx(0.5 + 2.0 / 2)
     assert found.p50 == pytest.approx(1.5)
     assert found.p95 == pytest.approx(0.5 + 0.95 * 2.0)
@@ -213,21 +213,23 @@ def test_a_record_waits_for_half_a_trigger_and_then_for_its_batch() -> None:
 
 def test_what_a_source_holds_back_waits_longer() -> None:
     """300 records behind at 100/s: the newest of a batch is three seconds old when it is planned."""
-    found = latency(steady(1.0, 1.0, 100, [300] * 6), 100.0)
+    found = estimate_latency(steady(1.0, 1.0, 100, [300] * 6), 100.0)
     assert found.mean == pytest.approx(1.0 + 3.0 + 0.5)
-    assert latency(steady(1.0, 1.0, 100, [0] * 6), 100.0).mean == pytest.approx(1.5)
+    assert estimate_latency(steady(1.0, 1.0, 100, [0] * 6), 100.0).mean == pytest.approx(1.5)
 
 
 def test_a_backlog_that_grows_is_part_of_the_rate() -> None:
     limited = steady(1.0, 1.0, 100, [0, 50, 100, 150, 200, 250])
-    assert source_rate(limited) == pytest.approx(150.0)
-    assert source_rate([replace(batch, behind=None) for batch in limited]) == pytest.approx(100.0)
-    assert source_rate([replace(batch, behind=None, offered_seconds=None) for batch in limited]) == pytest.approx(100.0)
+    assert estimate_source_rate(limited) == pytest.approx(150.0)
+    assert estimate_source_rate([replace(batch, behind=None) for batch in limited]) == pytest.approx(100.0)
+    assert estimate_source_rate(
+        [replace(batch, behind=None, offered_seconds=None) for batch in limited]
+    ) == pytest.approx(100.0)
     drained = steady(1.0, 1.0, 100, [250, 200, 150, 100, 50, 0])
-    assert source_rate(drained) == pytest.approx(50.0)
-    assert source_rate(limited[:1]) == pytest.approx(100.0)
-    assert source_rate([]) is None
-    found = snapshot("q", limited, there(1), 4)
+    assert estimate_source_rate(drained) == pytest.approx(50.0)
+    assert estimate_source_rate(limited[:1]) == pytest.approx(100.0)
+    assert estimate_source_rate([]) is None
+    found = take_query_snapshot("q", limited, there(1), 4)
     assert found is not None
     assert found.backlog_records == pytest.approx(250 + 150.0 * 1.0)
 
@@ -239,13 +241,13 @@ def test_where_the_time_of_a_batch_goes() -> None:
         StageFact(1, "count by word", 1, 300, 900, stateful=True),
     )
     batches = [BatchFact(n, "r", 1000 * n, 1.0, 10, 1.0, stages=stages, tasks=tasks) for n in range(3)]
-    read, count = stage_times(batches)
+    read, count = measure_stages(batches)
     assert (read.name, read.tasks, read.seconds, read.work_seconds) == ("read kafka", 2, 0.3, 0.4)
     assert (read.hottest, read.reads_source, read.stateful) == (pytest.approx(1.5), True, False)
     assert (count.name, count.work_seconds, count.hottest, count.stateful) == ("count by word", 0.6, 1.0, True)
     assert read.records_in is read.records_out is read.true_rate is None, "none of its tasks counted any"
     timeless = [replace(batch, tasks=(TaskFact(0, 0, None), *batch.tasks[1:])) for batch in batches]
-    assert stage_times(timeless)[0].work_seconds is stage_times(timeless)[0].hottest is None
+    assert measure_stages(timeless)[0].work_seconds is measure_stages(timeless)[0].hottest is None
 
 
 @given(seeds, st.integers(1, 5), st.integers(1, 9))
@@ -265,16 +267,16 @@ def test_records_of_stages_are_those_that_their_tasks_saw(seed: int, batches: in
         taken = sum(row[3] for row in mine)
         window.append(BatchFact(number, "r", 1000 * number, 1.0, 10, 1.0, taken, stages=stages, tasks=tuple(tasks)))
     sums = [sum(column) / batches for column in zip(*counted, strict=True)]
-    enrich, totals = stage_times(window)
+    enrich, totals = measure_stages(window)
     found = (enrich.records_in, enrich.records_out, totals.records_in, totals.records_out)
     assert found == tuple(each or None for each in sums)
     if enrich.true_rate is not None:
         assert enrich.true_rate == pytest.approx(sums[0] / (0.1 * width))
-    silent = stage_times([replace(batch, output_records=None) for batch in window])
+    silent = measure_stages([replace(batch, output_records=None) for batch in window])
     assert silent[1].records_out is None
-    wrote = stage_times(with_tasks(window, lambda task: replace(task, written=7)))
+    wrote = measure_stages(with_tasks(window, lambda task: replace(task, written=7)))
     assert [stage.records_out for stage in wrote] == pytest.approx([sums[1] + 7 * width, 7 * width])
-    untold = stage_times(with_tasks(window, lambda task: replace(task, sent=None, read=None)))
+    untold = measure_stages(with_tasks(window, lambda task: replace(task, sent=None, read=None)))
     assert untold[0].records_in is untold[0].records_out is None
 
 
@@ -287,27 +289,33 @@ def triggered(*gaps_and_times: tuple[float, float]) -> list[BatchFact]:
 
 
 def test_how_often_batches_are_triggered_is_read_off_those_that_waited() -> None:
-    assert trigger_seconds(triggered(*[(4.0, 1.0)] * 6)) == 4.0
-    assert trigger_seconds(triggered((9.0, 8.9), (3.0, 2.9), *[(4.0, 2.0)] * 4, (5.0, 4.99), (3.0, 1.0))) == 4.0
-    assert trigger_seconds(triggered(*[(1.01, 1.0)] * 8)) == 0.0
-    assert trigger_seconds(triggered((4.0, 1.0))) == 0.0
-    assert trigger_seconds([]) == 0.0
+    assert estimate_trigger_seconds(triggered(*[(4.0, 1.0)] * 6)) == 4.0
+    assert (
+        estimate_trigger_seconds(triggered((9.0, 8.9), (3.0, 2.9), *[(4.0, 2.0)] * 4, (5.0, 4.99), (3.0, 1.0))) == 4.0
+    )
+    assert estimate_trigger_seconds(triggered(*[(1.01, 1.0)] * 8)) == 0.0
+    assert estimate_trigger_seconds(triggered((4.0, 1.0))) == 0.0
+    assert estimate_trigger_seconds([]) == 0.0
 
 
 def test_what_kind_of_source_it_is() -> None:
     kafka = triggered((1.0, 0.5))
-    assert source_kind(kafka) == "kafka"
-    assert source_kind([replace(kafka[0], sources=("FileStreamSource[file:/in]",))]) == "files"
-    assert source_kind([replace(kafka[0], sources=("KafkaV2[a]", "KafkaV2[b]"))]) is None
-    assert source_kind([replace(kafka[0], sources=("RateStreamV2[rowsPerSecond=1]",))]) is source_kind([]) is None
+    assert find_source_kind(kafka) == "kafka"
+    assert find_source_kind([replace(kafka[0], sources=("FileStreamSource[file:/in]",))]) == "files"
+    assert find_source_kind([replace(kafka[0], sources=("KafkaV2[a]", "KafkaV2[b]"))]) is None
+    assert (
+        find_source_kind([replace(kafka[0], sources=("RateStreamV2[rowsPerSecond=1]",))])
+        is find_source_kind([])
+        is None
+    )
 
 
 @given(seeds)
 def test_the_latency_of_a_window_is_that_of_its_batches(seed: int) -> None:
     batches = drawn(random.Random(seed), 1)
-    rate = source_rate(batches) or 0.0
-    each = latencies(batches, rate)
+    rate = estimate_source_rate(batches) or 0.0
+    each = estimate_batch_latencies(batches, rate)
     assert [at for at, _ in each] == [batch.committed_ms / 1000 for batch in batches]
     records = [batch.input_records or 0 for batch in batches]
     mean = sum(n * x for n, (_, x) in zip(records, each, strict=True)) / sum(records)
-    assert latency(batches, rate).mean == pytest.approx(mean)
+    assert estimate_latency(batches, rate).mean == pytest.approx(mean)

@@ -9,7 +9,7 @@ from autotrascale.analyze.archive.snapshots import as_dict
 from autotrascale.analyze.archive.staging import SUMMABLE
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot, Work
-from autotrascale.reading import validate
+from autotrascale.validation import validate
 
 
 def snapshot_of(row: dict[str, Any], p_max: int | None = None) -> Snapshot:

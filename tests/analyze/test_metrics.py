@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrascale.analyze import metrics
-from autotrascale.analyze.facts import BatchFact, Mark, StageFact, TaskFact
-from autotrascale.analyze.live.watch import samples
+from autotrascale.analyze.facts import BatchFact, MarkFact, StageFact, TaskFact
+from autotrascale.analyze.live.query_run import make_samples
 from autotrascale.domain.topology import Topology
 
 CHAIN = Topology.chain("source", "map", "sink")
@@ -33,7 +33,11 @@ def batch(number: int, began: float, seconds: float, rows: int, arrivals: tuple[
         TaskFact(base + 1, 1, rows - rows // 2, read=rows - rows // 2, sent=rows),
         TaskFact(base + 2, 0, 100, read=2 * rows, sent=0),
     )
-    marks = {"source": Mark(rows, arrivals[0], mean, arrivals[1]), "map": Mark(2 * rows), "sink": Mark(2 * rows)}
+    marks = {
+        "source": MarkFact(rows, arrivals[0], mean, arrivals[1]),
+        "map": MarkFact(2 * rows),
+        "sink": MarkFact(2 * rows),
+    }
     return BatchFact(number, "run", ms, seconds, rows, marks=marks, stages=stages, tasks=tasks)
 
 
@@ -41,7 +45,7 @@ STEADY = [batch(i, began=100.0 + i, seconds=1.0, rows=500, arrivals=(99.0 + i, 1
 
 
 def test_a_steady_window_says_what_it_was_made_of() -> None:
-    snapshot = metrics.snapshot("job", CHAIN, 8, {"source": 500.0}, STEADY)
+    snapshot = metrics.take_snapshot("job", CHAIN, 8, {"source": 500.0}, STEADY)
     assert snapshot.throughput == pytest.approx(500.0)
     assert snapshot.latency_seconds.mean == pytest.approx(1.5)
     assert snapshot.latency_seconds.p50 == pytest.approx(1.5)
@@ -64,19 +68,19 @@ def test_throughput_does_not_hang_on_the_first_and_the_last_batch() -> None:
             seconds = 1.0 + chance.uniform(-0.2, 0.2)
             batches.append(batch(number, 100 + at, seconds, round(1000 * covered), (99.0 + at, 100.0 + at)))
             at, covered = at + seconds, seconds
-        assert metrics.throughput(batches) == pytest.approx(1000.0, rel=0.05)
+        assert metrics.measure_throughput(batches) == pytest.approx(1000.0, rel=0.05)
 
 
 def test_a_mark_that_is_missing_makes_the_count_unknown_and_not_zero() -> None:
     unmarked = [replace(b, marks={"source": b.marks["source"], "sink": b.marks["sink"]}) for b in STEADY]
-    work = metrics.snapshot("job", CHAIN, 8, {"source": 500.0}, unmarked).operators["map"].total
+    work = metrics.take_snapshot("job", CHAIN, 8, {"source": 500.0}, unmarked).operators["map"].total
     assert work.records_out is None
     assert work.records_in == pytest.approx(3000.0)
 
 
 def test_without_arrival_times_latency_and_backlog_are_unknown() -> None:
-    blind = [replace(b, marks={name: Mark(mark.count) for name, mark in b.marks.items()}) for b in STEADY]
-    snapshot = metrics.snapshot("job", CHAIN, 8, {"source": 500.0}, blind)
+    blind = [replace(b, marks={name: MarkFact(mark.count) for name, mark in b.marks.items()}) for b in STEADY]
+    snapshot = metrics.take_snapshot("job", CHAIN, 8, {"source": 500.0}, blind)
     assert snapshot.latency_seconds.mean is None
     assert snapshot.backlog_records is None
 
@@ -86,7 +90,7 @@ def test_rows_that_spark_combines_before_a_shuffle_are_no_ones_rate() -> None:
     combined = [
         replace(b, tasks=tuple(replace(task, sent=(task.sent or 0) // 100) for task in b.tasks)) for b in STEADY
     ]
-    total = metrics.snapshot("job", CHAIN, 8, {"source": 500.0}, combined).operators["map"].total
+    total = metrics.take_snapshot("job", CHAIN, 8, {"source": 500.0}, combined).operators["map"].total
     assert total.records_out == pytest.approx(6000.0)
 
 
@@ -98,7 +102,7 @@ def test_quantiles_are_those_of_the_records(spans: list[tuple[float, float, int]
         commit = 1000.0 + number
         made = batch(number, commit - 1.0, 1.0, rows, (commit - low - width, commit - low))
         batches.append(made)
-    latency = metrics.latency(CHAIN, batches)
+    latency = metrics.measure_latency(CHAIN, batches)
     drawn = np.concatenate([np.linspace(low, low + width, 2001).repeat(rows) for low, width, rows in spans])
     spread = max(low + width for low, width, _ in spans) - min(low for low, _, _ in spans)
     for q, name in ((0.5, "p50"), (0.95, "p95"), (0.99, "p99")):
@@ -110,5 +114,5 @@ def test_quantiles_are_those_of_the_records(spans: list[tuple[float, float, int]
 
 
 def test_each_batch_covers_what_arrived_since_the_trigger_before() -> None:
-    seen = samples(STEADY, 99_500.0)
+    seen = make_samples(STEADY, 99_500.0)
     assert [sample.covered for sample in seen] == [0.5, 1.0, 1.0, 1.0, 1.0, 1.0]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.analyze.naming import part_of, slim, words
-from autotrascale.analyze.plan_tree import Rdd, Stage
+from autotrascale.analyze.naming import describe_node, find_part, shorten_plan
+from autotrascale.analyze.plan_tree import Stage, StageRdd
 from autotrascale.monitor.eventlog.events import Node
 
 STATE = ", state info [ checkpoint = file:/tmp/c/state, runId = 734a, opId = 0, ver = 1, numPartitions = 3]"
@@ -87,10 +87,10 @@ SAID = [
 
 @pytest.mark.parametrize(("name", "text", "expected"), SAID, ids=[said for *_, said in SAID])
 def test_words_for_what_spark_says(name: str, text: str, expected: str) -> None:
-    assert words(name, text) == expected
+    assert describe_node(name, text) == expected
     node = Node(name, text, [])
-    slim(node)
-    slim(node)
+    shorten_plan(node)
+    shorten_plan(node)
     assert node.simpleString == expected, "twice is as once"
 
 
@@ -99,12 +99,12 @@ def test_names_are_the_same_from_batch_to_batch(said: tuple[str, str, str], numb
     """Spark counts its expressions on, and files and runs are others each time."""
     name, text, expected = said
     other = re.sub(r"#\d+", f"#{number}", text).replace("734a", f"{number:x}").replace("/1.json", f"/{number}.json")
-    assert words(name, other) == expected
+    assert describe_node(name, other) == expected
 
 
 @given(st.sampled_from([name for name, *_ in SAID]), st.text(max_size=300))
 def test_whatever_a_log_says_a_name_is_one_short_line(name: str, text: str) -> None:
-    found = words(name, text)
+    found = describe_node(name, text)
     assert len(found) <= 60
     assert found.splitlines() in ([found], [])
 
@@ -120,11 +120,13 @@ def exchange(number: int, *children: Node) -> Node:
 def test_a_stage_runs_the_part_whose_shuffle_it_writes() -> None:
     plan = node("Write", node("Join", exchange(1, node("Left")), exchange(2, node("Right"))))
     stages = {
-        0: Stage(0, "", (Rdd(0, "", "Exchange", 1),), ()),
-        1: Stage(1, "", (Rdd(1, "", "Exchange", 2),), ()),
-        2: Stage(2, "", (Rdd(2, "ShuffledRowRDD", "Exchange", 1), Rdd(3, "ShuffledRowRDD", "Exchange", 2)), (0, 1)),
+        0: Stage(0, "", (StageRdd(0, "", "Exchange", 1),), ()),
+        1: Stage(1, "", (StageRdd(1, "", "Exchange", 2),), ()),
+        2: Stage(
+            2, "", (StageRdd(2, "ShuffledRowRDD", "Exchange", 1), StageRdd(3, "ShuffledRowRDD", "Exchange", 2)), (0, 1)
+        ),
     }
-    assert [[each.nodeName for each in part_of(stages[at], stages, plan)] for at in stages] == [
+    assert [[each.nodeName for each in find_part(stages[at], stages, plan)] for at in stages] == [
         ["Left"],
         ["Right"],
         ["Write", "Join"],
@@ -134,30 +136,30 @@ def test_a_stage_runs_the_part_whose_shuffle_it_writes() -> None:
 def test_numbered_anew_by_adaptive_execution_it_is_known_by_what_lies_below() -> None:
     plan = node("AdaptiveSparkPlan", node("Write", node("Aggregate", exchange(1, node("Scan json ")))))
     stages = {
-        0: Stage(0, "", (Rdd(0, "", "Exchange", 91), Rdd(1, "", "Scan json ")), ()),
-        1: Stage(1, "", (Rdd(2, "", "AQEShuffleRead"), Rdd(3, "", "WholeStageCodegen (2)")), (0,)),
+        0: Stage(0, "", (StageRdd(0, "", "Exchange", 91), StageRdd(1, "", "Scan json ")), ()),
+        1: Stage(1, "", (StageRdd(2, "", "AQEShuffleRead"), StageRdd(3, "", "WholeStageCodegen (2)")), (0,)),
     }
-    names = [[each.nodeName for each in part_of(stages[at], stages, plan)] for at in stages]
+    names = [[each.nodeName for each in find_part(stages[at], stages, plan)] for at in stages]
     assert names == [["Scan json "], ["AdaptiveSparkPlan", "Write", "Aggregate"]]
 
 
 def test_where_several_parts_fit_none_is_named_but_what_it_reads_may_tell() -> None:
     plan = node("AdaptiveSparkPlan", node("Join", exchange(1, node("Scan a")), exchange(2, node("Scan b"))))
     dumb, tells = (
-        Stage(0, "", (Rdd(0, "", "Exchange", 91),), ()),
-        Stage(0, "", (Rdd(0, "", "Exchange", 91), Rdd(1, "", "Scan b")), ()),
+        Stage(0, "", (StageRdd(0, "", "Exchange", 91),), ()),
+        Stage(0, "", (StageRdd(0, "", "Exchange", 91), StageRdd(1, "", "Scan b")), ()),
     )
-    assert part_of(dumb, {0: dumb}, plan) == []
-    assert [each.nodeName for each in part_of(tells, {0: tells}, plan)] == ["Scan b"]
+    assert find_part(dumb, {0: dumb}, plan) == []
+    assert [each.nodeName for each in find_part(tells, {0: tells}, plan)] == ["Scan b"]
 
 
 def test_a_broadcast_is_a_part_of_its_own() -> None:
     plan = node("Join", node("Scan a"), node("BroadcastExchange", node("Scan b")))
-    stage = Stage(0, "", (Rdd(0, "", "Scan b"),), ())
-    assert [each.nodeName for each in part_of(stage, {0: stage}, plan)] == ["Scan b"]
+    stage = Stage(0, "", (StageRdd(0, "", "Scan b"),), ())
+    assert [each.nodeName for each in find_part(stage, {0: stage}, plan)] == ["Scan b"]
 
 
 def test_a_log_whose_stages_feed_each_other_in_a_circle_does_no_harm() -> None:
     plan = node("AdaptiveSparkPlan", node("Join", exchange(1, node("Scan a"))))
     stages = {at: Stage(at, "", (), (1 - at,)) for at in (0, 1)}
-    assert [len(part_of(stages[at], stages, plan)) for at in stages] in ([0, 2], [2, 0], [0, 0], [2, 2])
+    assert [len(find_part(stages[at], stages, plan)) for at in stages] in ([0, 2], [2, 0], [0, 0], [2, 2])

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.analyze.facts import BatchFact
-from autotrascale.analyze.partitions import source_partitions
+from autotrascale.analyze.partitions import measure_partitions
 from autotrascale.domain.partitions import Partition, SourcePartitions
-from autotrascale.views.settings import source_line
+from autotrascale.views.settings_advice import format_source
 
 Numbers = dict[str, dict[str, int]]
 
@@ -29,7 +29,7 @@ def test_what_waits_and_what_arrives_adds_up(counts: list[tuple[int, int, int]],
     first = {"clicks": {str(number): begin for number, (begin, _, _) in enumerate(counts)}}
     newest = {"clicks": {str(number): begin + came for number, (begin, came, _) in enumerate(counts)}}
     ended = {"clicks": {str(n): max(0, begin + came - back) for n, (begin, came, back) in enumerate(counts)}}
-    (source,) = source_partitions([batch(1000, first, first), batch(1000 + 1000 * seconds, ended, newest)])
+    (source,) = measure_partitions([batch(1000, first, first), batch(1000 + 1000 * seconds, ended, newest)])
     assert [each.number for each in source.partitions] == [str(number) for number in range(len(counts))]
     assert source.waiting == sum(min(back, begin + came) for begin, came, back in counts)
     assert source.rate == pytest.approx(sum(came for _, came, _ in counts) / seconds)
@@ -42,22 +42,22 @@ def test_what_waits_and_what_arrives_adds_up(counts: list[tuple[int, int, int]],
 
 @pytest.mark.parametrize("told", [None, "offset", 7, {"clicks": 3}, {"clicks": {"0": "many"}}])
 def test_a_source_that_says_something_else_has_no_partitions(told: object) -> None:
-    assert source_partitions([batch(0, told, told), batch(1000, told, told)]) == ()
-    assert source_partitions([]) == ()
+    assert measure_partitions([batch(0, told, told), batch(1000, told, told)]) == ()
+    assert measure_partitions([]) == ()
 
 
 def test_a_partition_that_was_added_meanwhile_has_no_rate_yet() -> None:
     before, newest = {"clicks": {"0": 10}}, {"clicks": {"0": 30, "1": 5}}
-    (source,) = source_partitions([batch(0, before, before), batch(2000, {"clicks": {"0": 30, "1": 0}}, newest)])
+    (source,) = measure_partitions([batch(0, before, before), batch(2000, {"clicks": {"0": 30, "1": 0}}, newest)])
     assert source.partitions == (Partition("clicks", "0", 0, 10.0), Partition("clicks", "1", 5, None))
     assert (source.rate, source.lag_seconds) == (None, None)
 
 
 def test_it_is_told_in_a_line() -> None:
     parts = [Partition("clicks", str(number), 400, rate) for number, rate in enumerate((50.0, 200.0, 50.0))]
-    assert source_line(SourcePartitions(tuple(parts))) == (
+    assert format_source(SourcePartitions(tuple(parts))) == (
         "clicks: 3 partitions, 1,200 records behind, 4.00 s of input; partition 1 has 67% of what arrives"
     )
     assert (
-        source_line(SourcePartitions((Partition("clicks", "0", 0, 10.0),))) == "clicks: 1 partition, 0 records behind"
+        format_source(SourcePartitions((Partition("clicks", "0", 0, 10.0),))) == "clicks: 1 partition, 0 records behind"
     )

@@ -19,7 +19,7 @@ from autotrascale.analyze.archive.windows import cut, executors
 from autotrascale.analyze.facts import BatchFact
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.reading import validate
+from autotrascale.validation import validate
 
 pytestmark = pytest.mark.spark
 
@@ -114,8 +114,8 @@ MARKED = (("counting", "marked"), ("filtered", "filters"))
 def of_the_loop(
     batches: Sequence[BatchFact], job: str = "counting", rates: Mapping[str, float] | None = None
 ) -> Snapshot:
-    rates = rates or metrics.source_rates(TOPOLOGY, batches) or {}
-    return metrics.snapshot(job, TOPOLOGY, 4, rates, batches)
+    rates = rates or metrics.measure_source_rates(TOPOLOGY, batches) or {}
+    return metrics.take_snapshot(job, TOPOLOGY, 4, rates, batches)
 
 
 def check_equal(found: Snapshot, expected: Snapshot) -> None:

@@ -1,4 +1,4 @@
-"""Batches of queries with a planted bottleneck, two of each, drawn by seed from a run of `benchmarks.planted_bench` on
+"""Batches of queries with a planted bottleneck, two of each, drawn by seed from a run of `benchmarks.quality.planted_bench` on
 real Spark: `--sample tests/analyze/data/planted-batches.json.zst`."""
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.analyze.critical.evidence import critical
+from autotrascale.analyze.critical.bottleneck_shares import measure_critical
 from autotrascale.analyze.facts import BatchFact
-from autotrascale.plan.control.looks.elsewhere import BOUND
-from benchmarks.planted.queries import PLANTS, Plant
-from benchmarks.planted_bench import planted_first, sampled
+from autotrascale.plan.control.observations.not_scalable import MIN_UNSCALABLE_SHARE
+from benchmarks.quality.planted.queries import PLANTS, Plant
+from benchmarks.quality.planted_bench import planted_first, sampled
 
 SAMPLE = sampled((Path(__file__).parent / "data" / "planted-batches.json.zst").read_bytes())
 
@@ -38,17 +38,17 @@ def test_busy_time_finds_neither_a_driver_nor_a_sink() -> None:
     ("name", "by"), [("hot-key", "straggler"), ("commit", "commits"), ("driver", "driver"), ("sink", "external")]
 )
 def test_what_is_no_lack_of_instances_is_known_as_what_it_is(name: str, by: str) -> None:
-    found = critical(SAMPLE[name])
+    found = measure_critical(SAMPLE[name])
     assert found is not None
     assert found.most == by
-    assert found.elsewhere >= BOUND
+    assert found.elsewhere >= MIN_UNSCALABLE_SHARE
 
 
 def test_a_lack_of_instances_is_not_taken_for_something_else() -> None:
-    found = critical(SAMPLE["operator"])
+    found = measure_critical(SAMPLE["operator"])
     assert found is not None
-    assert found.elsewhere < BOUND
-    assert critical([_untimed(batch) for batch in SAMPLE["operator"]]) is None
+    assert found.elsewhere < MIN_UNSCALABLE_SHARE
+    assert measure_critical([_untimed(batch) for batch in SAMPLE["operator"]]) is None
 
 
 def _untimed(batch: BatchFact) -> BatchFact:

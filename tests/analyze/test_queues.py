@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrascale.analyze import metrics, queues
-from autotrascale.analyze.facts import BatchFact, Mark, StageFact, TaskFact
-from autotrascale.analyze.tasks import task_facts
+from autotrascale.analyze.facts import BatchFact, MarkFact, StageFact, TaskFact
+from autotrascale.analyze.task_facts import make_task_facts
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
@@ -23,8 +23,8 @@ from autotrascale.monitor.eventlog.events import (
     FullTaskEnd,
     FullTaskInfo,
     FullTaskMetrics,
-    Input,
-    Output,
+    InputMetrics,
+    OutputMetrics,
     TaskEndReason,
 )
 from autotrascale.plan.policies import create
@@ -47,20 +47,25 @@ def batch(number: int, at: float, took: float, rows: int = 100, stage_ms: dict[s
     for place, (name, ms) in enumerate((stage_ms or STAGE_MS).items()):
         stages.append(StageFact(10 * number + place, name, 2, begin, begin + ms))
         begin += ms
-    marks = {"source": Mark(rows, at - 1, at - 0.5, at), "map": Mark(rows), "count": Mark(rows), "sink": Mark(rows)}
+    marks = {
+        "source": MarkFact(rows, at - 1, at - 0.5, at),
+        "map": MarkFact(rows),
+        "count": MarkFact(rows),
+        "sink": MarkFact(rows),
+    }
     return BatchFact(number, "r", round(at * 1000), took, rows, marks=marks, stages=tuple(stages))
 
 
 @pytest.mark.parametrize("c", [1.2, 1.5, 2.0, 3.0])
 def test_while_batches_grow_by_c_the_input_waits_for_all_but_one_cth_of_the_time(c: float) -> None:
-    held = queues.backpressure(CHAIN, stream([c**i for i in range(7)]))
+    held = queues.estimate_backpressure(CHAIN, stream([c**i for i in range(7)]))
     assert held == {"source": pytest.approx(1 - 1 / c, abs=1e-3), "map": 0.0, "count": 0.0, "sink": 0.0}
 
 
 @settings(deadline=None)
 @given(st.lists(st.floats(0.05, 20.0), min_size=5, max_size=30), st.floats(0.0, 5.0))
 def test_back_pressure_is_a_share_and_lies_before_the_slowest(seconds: list[float], wait: float) -> None:
-    held = queues.backpressure(CHAIN, stream(seconds, wait))
+    held = queues.estimate_backpressure(CHAIN, stream(seconds, wait))
     assert held is not None
     assert 0 <= held["source"] < 1
     assert held["map"] == held["count"] == held["sink"] == 0
@@ -70,28 +75,30 @@ def test_steady_batches_hold_nothing_up_however_long_they_are() -> None:
     chance = random.Random(1)
     for spread in (0.0, 0.1):
         held = [stream([5 + spread * chance.uniform(-5, 5) for _ in range(8)]) for _ in range(200)]
-        pressed = [(queues.backpressure(CHAIN, batches) or {})["source"] > 0 for batches in held]
+        pressed = [(queues.estimate_backpressure(CHAIN, batches) or {})["source"] > 0 for batches in held]
         assert sum(pressed) < 10, "the unevenness of one batch is no pressure"
 
 
 def test_a_trigger_with_time_to_spare_holds_nothing_up() -> None:
-    assert set((queues.backpressure(CHAIN, stream([1, 2, 3, 4, 5, 6], wait=9.0)) or {}).values()) == {0.0}
+    assert set((queues.estimate_backpressure(CHAIN, stream([1, 2, 3, 4, 5, 6], wait=9.0)) or {}).values()) == {0.0}
 
 
 def test_it_is_held_up_by_whoever_takes_most_of_the_batch() -> None:
     growing = [batch(i, 1000 + 2.0**i, 2.0**i, stage_ms={**STAGE_MS, "sink": 600}) for i in range(6)]
-    held = queues.backpressure(CHAIN, growing)
+    held = queues.estimate_backpressure(CHAIN, growing)
     assert held is not None
     assert held["source"] == held["map"] == held["count"] > 0.4
     assert held["sink"] == 0
     at_the_source = [batch(i, 1000 + 2.0**i, 2.0**i, stage_ms={**STAGE_MS, "source": 600}) for i in range(6)]
-    assert set((queues.backpressure(CHAIN, at_the_source) or {}).values()) == {0.0}, "nobody stands before a source"
+    assert set((queues.estimate_backpressure(CHAIN, at_the_source) or {}).values()) == {0.0}, (
+        "nobody stands before a source"
+    )
 
 
 def test_a_join_is_pushed_by_both_its_sources_and_a_side_branch_is_not_held() -> None:
     join = Topology({"a": Operator(), "b": Operator(), "join": Operator(("a", "b")), "other": Operator(("a",))})
     growing = [batch(i, 1000 + 2.0**i, 2.0**i, stage_ms={"a": 1, "b": 1, "join": 9, "other": 2}) for i in range(6)]
-    held = queues.backpressure(join, growing)
+    held = queues.estimate_backpressure(join, growing)
     assert held is not None
     assert held["a"] == held["b"] > 0
     assert held["join"] == held["other"] == 0
@@ -100,47 +107,51 @@ def test_a_join_is_pushed_by_both_its_sources_and_a_side_branch_is_not_held() ->
 def test_a_few_batches_say_that_they_grow_and_never_that_all_is_well() -> None:
     """A job far behind does not finish five of them in a window."""
     for count in (3, 4):
-        held = queues.backpressure(CHAIN, stream([2.0**i for i in range(count)]))
+        held = queues.estimate_backpressure(CHAIN, stream([2.0**i for i in range(count)]))
         assert held == {"source": pytest.approx(0.5), "map": 0.0, "count": 0.0, "sink": 0.0}
-        assert queues.backpressure(CHAIN, stream([1.0, 1.1, 1.0, 1.1][:count])) is None
+        assert queues.estimate_backpressure(CHAIN, stream([1.0, 1.1, 1.0, 1.1][:count])) is None
 
 
 def test_two_batches_or_none_of_the_stages_say_nothing() -> None:
-    assert queues.backpressure(CHAIN, stream([1, 9])) is None
-    assert queues.backpressure(CHAIN, []) is None
-    assert queues.backpressure(CHAIN, [replace(b, stages=()) for b in stream([1.0] * 6)]) is None
+    assert queues.estimate_backpressure(CHAIN, stream([1, 9])) is None
+    assert queues.estimate_backpressure(CHAIN, []) is None
+    assert queues.estimate_backpressure(CHAIN, [replace(b, stages=()) for b in stream([1.0] * 6)]) is None
 
 
 @given(st.floats(1.01, 50.0), st.integers(1, 2), st.floats(0.5, 20.0))
 def test_where_growth_is_known_otherwise_one_batch_is_enough(c: float, count: int, took: float) -> None:
-    held = queues.backpressure(CHAIN, stream([took] * count), c)
+    held = queues.estimate_backpressure(CHAIN, stream([took] * count), c)
     assert held == {"source": pytest.approx(1 - 1 / c), "map": 0.0, "count": 0.0, "sink": 0.0}
 
 
 @given(st.floats(0.1, 50.0))
 def test_what_batches_say_themselves_comes_first(c: float) -> None:
     for seconds in ([2.0**i for i in range(3)], [1.0] * 7):
-        assert queues.backpressure(CHAIN, stream(seconds), c) == queues.backpressure(CHAIN, stream(seconds))
-    assert queues.backpressure(CHAIN, stream([1, 9]), min(c, 1.0)) is None
+        assert queues.estimate_backpressure(CHAIN, stream(seconds), c) == queues.estimate_backpressure(
+            CHAIN, stream(seconds)
+        )
+    assert queues.estimate_backpressure(CHAIN, stream([1, 9]), min(c, 1.0)) is None
 
 
 def test_what_waits_at_a_source_is_what_it_says_and_what_came_since() -> None:
     batches = [replace(b, behind=40 + b.batch) for b in stream([2.0] * 3)]
-    assert queues.backlogs({"source": 100.0}, batches) == {"source": 42 + 200.0}
-    assert queues.backlog({"source": 100.0}, batches) == 42 + 200.0
+    assert queues.estimate_backlogs({"source": 100.0}, batches) == {"source": 42 + 200.0}
+    assert queues.estimate_backlog({"source": 100.0}, batches) == 42 + 200.0
 
 
 def test_else_it_is_what_came_since_the_newest_record() -> None:
     batches = stream([2.0] * 3)
-    assert queues.backlogs({"source": 100.0}, batches) == {"source": 200.0}
-    assert queues.backlog({"source": 100.0}, [replace(b, marks={}) for b in batches]) is None
+    assert queues.estimate_backlogs({"source": 100.0}, batches) == {"source": 200.0}
+    assert queues.estimate_backlog({"source": 100.0}, [replace(b, marks={}) for b in batches]) is None
 
 
 def test_of_several_sources_only_the_sum_is_known_from_what_they_say() -> None:
-    batches = [replace(b, behind=40, marks={**b.marks, "other": Mark(1, 1.0, 1.0, 1001.0)}) for b in stream([2.0] * 3)]
+    batches = [
+        replace(b, behind=40, marks={**b.marks, "other": MarkFact(1, 1.0, 1.0, 1001.0)}) for b in stream([2.0] * 3)
+    ]
     rates = {"source": 100.0, "other": 10.0}
-    assert queues.backlog(rates, batches) == 40 + 220.0
-    assert queues.backlogs(rates, batches) == {"source": 200.0, "other": 50.0}
+    assert queues.estimate_backlog(rates, batches) == 40 + 220.0
+    assert queues.estimate_backlogs(rates, batches) == {"source": 200.0, "other": 50.0}
 
 
 def arriving(counts: Sequence[int], seconds: Sequence[float]) -> list[BatchFact]:
@@ -154,8 +165,12 @@ def arriving(counts: Sequence[int], seconds: Sequence[float]) -> list[BatchFact]
 def test_regular_arrivals_have_no_variability_and_poisson_ones_have_one() -> None:
     rng = np.random.default_rng(0)
     seconds = rng.uniform(0.5, 3.0, 2000)
-    regular = queues.arrival_cv2("source", CHAIN, arriving([round(1e6 * took) for took in seconds], list(seconds)))
-    poisson = queues.arrival_cv2("source", CHAIN, arriving([int(n) for n in rng.poisson(50 * seconds)], list(seconds)))
+    regular = queues.measure_arrival_cv2(
+        "source", CHAIN, arriving([round(1e6 * took) for took in seconds], list(seconds))
+    )
+    poisson = queues.measure_arrival_cv2(
+        "source", CHAIN, arriving([int(n) for n in rng.poisson(50 * seconds)], list(seconds))
+    )
     assert regular == pytest.approx(0.0, abs=1e-3)
     assert poisson == pytest.approx(1.0, rel=0.1)
 
@@ -164,27 +179,31 @@ def test_arrivals_in_pairs_are_twice_as_uneven() -> None:
     rng = np.random.default_rng(1)
     seconds = rng.uniform(0.5, 3.0, 2000)
     pairs = [2 * int(n) for n in rng.poisson(25 * seconds)]
-    assert queues.arrival_cv2("source", CHAIN, arriving(pairs, list(seconds))) == pytest.approx(2.0, rel=0.1)
+    assert queues.measure_arrival_cv2("source", CHAIN, arriving(pairs, list(seconds))) == pytest.approx(2.0, rel=0.1)
 
 
 def test_triggers_stand_in_for_arrival_times_and_sole_sources_for_marks() -> None:
     batches = arriving([100, 300, 200, 0, 100, 200], [1.0] * 6)
-    expected = queues.arrival_cv2("source", CHAIN, batches)
-    timeless = [replace(b, marks={"source": Mark(b.input_records or 0)}) for b in batches]
+    expected = queues.measure_arrival_cv2("source", CHAIN, batches)
+    timeless = [replace(b, marks={"source": MarkFact(b.input_records or 0)}) for b in batches]
     unmarked = [replace(b, marks={}) for b in batches]
     assert expected is not None
-    assert queues.arrival_cv2("source", CHAIN, timeless) == queues.arrival_cv2("source", CHAIN, unmarked) == expected
-    assert queues.arrival_cv2("source", CHAIN, batches[:5]) is None, "five batches have four intervals"
+    assert (
+        queues.measure_arrival_cv2("source", CHAIN, timeless)
+        == queues.measure_arrival_cv2("source", CHAIN, unmarked)
+        == expected
+    )
+    assert queues.measure_arrival_cv2("source", CHAIN, batches[:5]) is None, "five batches have four intervals"
 
 
 def tasks_of(times: Sequence[tuple[int, int]]) -> list[TaskFact]:
     """(records, useful ms) of each, from the events of their ends."""
     ends = []
     for index, (records, ms) in enumerate(times):
-        blocks = (FullShuffleRead(0, records), FullShuffleWrite(0), Input(0), Output(0))
+        blocks = (FullShuffleRead(0, records), FullShuffleWrite(0), InputMetrics(0), OutputMetrics(0))
         did = FullTaskMetrics(ms, 0, 0, 0, *blocks, 0, 0)
         ends.append(FullTaskEnd(1, TaskEndReason("Success"), FullTaskInfo(index), did))
-    return task_facts(ends)
+    return make_task_facts(ends)
 
 
 def stages_of(tasks: Sequence[TaskFact]) -> list[StageFact]:
@@ -193,29 +212,29 @@ def stages_of(tasks: Sequence[TaskFact]) -> list[StageFact]:
 
 def test_half_of_the_records_at_one_millisecond_and_half_at_three() -> None:
     tasks = tasks_of([(100, 100), (100, 300)] * 5)
-    assert queues.service_cv2(stages_of(tasks), tasks) == pytest.approx(0.25)
+    assert queues.measure_service_cv2(stages_of(tasks), tasks) == pytest.approx(0.25)
 
 
 def test_idle_tasks_serve_nobody() -> None:
     tasks = tasks_of([(100, 200)] * 5 + [(0, 7)] * 20)
-    assert queues.service_cv2(stages_of(tasks), tasks) == pytest.approx(0.0)
+    assert queues.measure_service_cv2(stages_of(tasks), tasks) == pytest.approx(0.0)
 
 
 def test_of_few_tasks_or_none_that_served_and_of_stages_apart_nobody_can_say() -> None:
     few, idle = tasks_of([(100, 100)] * 4), tasks_of([(0, 1)] * 9)
     many = tasks_of([(100, 100)] * 9)
     apart = [StageFact(1, "map", 9, 0, 1, exit=False), StageFact(2, "map", 9, 0, 1, entry=False)]
-    assert queues.service_cv2(stages_of(few), few) is queues.service_cv2(stages_of(idle), idle) is None
-    assert queues.service_cv2(apart, many) is None
+    assert queues.measure_service_cv2(stages_of(few), few) is queues.measure_service_cv2(stages_of(idle), idle) is None
+    assert queues.measure_service_cv2(apart, many) is None
     unknown = [*many, TaskFact(1, 0, None)]
-    assert queues.service_cv2(stages_of(unknown), unknown) is None
+    assert queues.measure_service_cv2(stages_of(unknown), unknown) is None
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(0, 10**6)), min_size=5, max_size=40))
 def test_it_is_that_of_the_records_to_rounding(times: list[tuple[int, int]]) -> None:
     tasks = tasks_of(times)
-    found = queues.service_cv2(stages_of(tasks), tasks)
+    found = queues.measure_service_cv2(stages_of(tasks), tasks)
     records, useful = (np.array(column, dtype=float) for column in zip(*times, strict=True))
     if found is None:
         assert useful.sum() == 0 or any(ms**2 / n > 2**26 for n, ms in times)
@@ -228,7 +247,7 @@ def test_it_is_that_of_the_records_to_rounding(times: list[tuple[int, int]]) -> 
 
 def window(c: float, rate: float = 100.0) -> Snapshot:
     batches = stream([c**i for i in range(8)])
-    return metrics.snapshot("job", CHAIN, 16, {"source": rate}, batches)
+    return metrics.take_snapshot("job", CHAIN, 16, {"source": rate}, batches)
 
 
 def test_dhalion_scales_the_operator_that_makes_batches_grow() -> None:

@@ -5,9 +5,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.analyze.naming import slim
-from autotrascale.analyze.plan_tree import Rdd, Stage
-from autotrascale.analyze.roles import Job, roles, shape
+from autotrascale.analyze.naming import shorten_plan
+from autotrascale.analyze.plan_tree import Stage, StageRdd
+from autotrascale.analyze.stage_to_operator import SparkJob, assign_roles, hash_shape
 from autotrascale.monitor.eventlog.events import Node
 from autotrascale.monitor.marks import NAME
 
@@ -24,23 +24,23 @@ def exchange(number: int, *children: Node) -> Node:
     return node("Exchange", *children, text=f"Exchange hashpartitioning(x#1, 4), [plan_id={number}]")
 
 
-def rdd(number: int, scope: str, name: str = "MapPartitionsRDD", shuffle: int | None = None) -> Rdd:
-    return Rdd(number, name, scope, shuffle)
+def rdd(number: int, scope: str, name: str = "MapPartitionsRDD", shuffle: int | None = None) -> StageRdd:
+    return StageRdd(number, name, scope, shuffle)
 
 
-def stage(number: int, *rdds: Rdd, parents: tuple[int, ...] | None = (), name: str = "") -> Stage:
+def stage(number: int, *rdds: StageRdd, parents: tuple[int, ...] | None = (), name: str = "") -> Stage:
     return Stage(number, name, rdds, parents)
 
 
-def reads(plan_id: int) -> Rdd:
+def reads(plan_id: int) -> StageRdd:
     return rdd(plan_id * 10 + 5, "Exchange", "ShuffledRowRDD", plan_id)
 
 
-def writes(plan_id: int) -> Rdd:
+def writes(plan_id: int) -> StageRdd:
     return rdd(plan_id * 10, "Exchange", shuffle=plan_id)
 
 
-MARKED = Job(
+MARKED = SparkJob(
     [
         stage(7, writes(1), rdd(3, "CollectMetrics")),
         stage(8, writes(2), reads(1), rdd(4, "StateStoreSave", "StateStoreRDD"), parents=(7,)),
@@ -51,7 +51,7 @@ MARKED = Job(
 
 
 def test_marks_name_the_stages_and_say_what_they_read() -> None:
-    found = roles([MARKED])
+    found = assign_roles([MARKED])
     assert [(role.operator, role.upstream, role.stateful) for role in found] == [
         ("source", (), False),
         ("count", ("source",), True),
@@ -61,14 +61,14 @@ def test_marks_name_the_stages_and_say_what_they_read() -> None:
 
 
 def test_jobs_without_marks_beside_marked_ones_belong_to_nobody() -> None:
-    broadcast = Job([stage(6, rdd(1, "Scan"))], node("Project", node("Scan")))
-    assert {role.stage for role in roles([broadcast, MARKED])} == {7, 8, 9}
+    broadcast = SparkJob([stage(6, rdd(1, "Scan"))], node("Project", node("Scan")))
+    assert {role.stage for role in assign_roles([broadcast, MARKED])} == {7, 8, 9}
 
 
 def test_without_marks_stages_are_named_by_their_most_telling_node() -> None:
     plan = node("Write", node("WholeStageCodegen (2)", node("HashAggregate", node("InputAdapter", node("Exchange")))))
-    slim(plan)
-    job = Job(
+    shorten_plan(plan)
+    job = SparkJob(
         [
             stage(0, rdd(1, "Scan parquet a.b"), rdd(2, "HashAggregate"), rdd(3, "Exchange")),
             stage(1, rdd(4, "Exchange"), rdd(5, "WholeStageCodegen (2)"), parents=(0,)),
@@ -77,7 +77,7 @@ def test_without_marks_stages_are_named_by_their_most_telling_node() -> None:
         ],
         plan,
     )
-    found = roles([job])
+    found = assign_roles([job])
     assert [role.operator for role in found] == ["read parquet a.b", "group", "keep state", "collect at here.py:7"]
     assert found[3].upstream == ("group", "keep state")
     assert not any(role.marked for role in found)
@@ -99,9 +99,9 @@ def names_of(*parts: Node) -> list[str]:
         plan, last = part, at == len(parts) - 1
         rdds = ([reads(at)] if at else []) + ([] if last else [writes(at + 1)])
         stages.append(stage(at, *rdds, parents=(at - 1,) if at else ()))
-    slim(plan)
-    slim(plan)
-    return [role.operator for role in roles([Job(stages, plan)])]
+    shorten_plan(plan)
+    shorten_plan(plan)
+    return [role.operator for role in assign_roles([SparkJob(stages, plan)])]
 
 
 def test_a_naming_mark_names_the_one_stage_that_it_stands_in() -> None:
@@ -149,40 +149,42 @@ def test_each_stage_has_the_names_of_its_own_marks_and_no_other(marks: list[list
 
 
 def test_equal_names_are_counted_on() -> None:
-    job = Job([stage(0, rdd(1, "Sort")), stage(1, rdd(2, "Sort"), parents=(0,))], None)
-    assert [role.operator for role in roles([job])] == ["sort", "sort (2)"]
+    job = SparkJob([stage(0, rdd(1, "Sort")), stage(1, rdd(2, "Sort"), parents=(0,))], None)
+    assert [role.operator for role in assign_roles([job])] == ["sort", "sort (2)"]
 
 
 def test_a_stage_that_is_listed_again_for_a_later_job_keeps_its_name() -> None:
     """Adaptive execution runs each shuffle as a job of its own and lists it again, under a new number, as skipped."""
-    first = Job([stage(0, rdd(1, "Scan"), rdd(2, "Exchange"))], None)
-    later = Job([stage(1, rdd(1, "Scan"), rdd(2, "Exchange")), stage(2, rdd(9, "Sort"), parents=(1,))], None)
-    found = roles([first, later])
+    first = SparkJob([stage(0, rdd(1, "Scan"), rdd(2, "Exchange"))], None)
+    later = SparkJob([stage(1, rdd(1, "Scan"), rdd(2, "Exchange")), stage(2, rdd(9, "Sort"), parents=(1,))], None)
+    found = assign_roles([first, later])
     assert [(role.operator, role.upstream) for role in found] == [("scan", ()), ("scan", ()), ("sort", ("scan",))]
 
 
 def test_two_marks_in_one_stage_leave_the_stages_as_operators() -> None:
     plan = node("Write", mark("count", mark("clean", exchange(1, mark("source", node("Scan"))))))
-    slim(plan)
-    job = Job([stage(0, rdd(1, "Scan"), writes(1)), stage(1, reads(1), parents=(0,), name="start at x")], plan)
-    assert [(role.operator, role.marked) for role in roles([job])] == [("scan", False), ("start", False)]
+    shorten_plan(plan)
+    job = SparkJob([stage(0, rdd(1, "Scan"), writes(1)), stage(1, reads(1), parents=(0,), name="start at x")], plan)
+    assert [(role.operator, role.marked) for role in assign_roles([job])] == [("scan", False), ("start", False)]
 
 
 def test_a_stage_that_two_jobs_list_ran_once() -> None:
     (job,) = [MARKED]
-    assert roles([job, job]) == roles([job])
-    plain = Job([stage(0, rdd(1, "Scan")), stage(1, rdd(2, "Sort"), parents=(0,))], None)
-    assert roles([plain, plain]) == roles([plain])
+    assert assign_roles([job, job]) == assign_roles([job])
+    plain = SparkJob([stage(0, rdd(1, "Scan")), stage(1, rdd(2, "Sort"), parents=(0,))], None)
+    assert assign_roles([plain, plain]) == assign_roles([plain])
 
 
 def test_where_parents_are_not_known_no_upstream_is_made_up() -> None:
-    job = Job([stage(0, name="map at a:1", parents=None), stage(1, name="collect at a:2", parents=None)], None)
-    assert [(role.operator, role.upstream) for role in roles([job])] == [("map", ()), ("collect", ())]
+    job = SparkJob([stage(0, name="map at a:1", parents=None), stage(1, name="collect at a:2", parents=None)], None)
+    assert [(role.operator, role.upstream) for role in assign_roles([job])] == [("map", ()), ("collect", ())]
 
 
 def test_queries_of_one_shape_are_one_job() -> None:
-    def job(first: int) -> Job:
-        return Job([stage(first, rdd(first, "Scan")), stage(first + 1, rdd(first + 1, "Sort"), parents=(first,))], None)
+    def job(first: int) -> SparkJob:
+        return SparkJob(
+            [stage(first, rdd(first, "Scan")), stage(first + 1, rdd(first + 1, "Sort"), parents=(first,))], None
+        )
 
-    assert shape(roles([job(0)])) == shape(roles([job(40)]))
-    assert shape(roles([job(0)])) != shape(roles([MARKED]))
+    assert hash_shape(assign_roles([job(0)])) == hash_shape(assign_roles([job(40)]))
+    assert hash_shape(assign_roles([job(0)])) != hash_shape(assign_roles([MARKED]))

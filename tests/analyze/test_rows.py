@@ -12,13 +12,13 @@ import pytest
 from record import LOGS
 
 from autotrascale.analyze.archive import rows
-from autotrascale.analyze.naming import slim
+from autotrascale.analyze.naming import shorten_plan
 from autotrascale.analyze.plan_tree import Stage
-from autotrascale.analyze.roles import Job, StageRole, roles
+from autotrascale.analyze.stage_to_operator import SparkJob, StageRole, assign_roles
 from autotrascale.monitor.eventlog import events
-from autotrascale.monitor.eventlog.decoding import event_of
-from autotrascale.monitor.eventlog.files import find_files, pieces
+from autotrascale.monitor.eventlog.decoding import decode_rare_event
 from autotrascale.monitor.eventlog.lines import Text, blocks
+from autotrascale.monitor.eventlog.log_files import find_files, pieces
 
 
 def events_of(application: str) -> list[tuple[dict[str, Any], msgspec.Struct]]:
@@ -26,7 +26,7 @@ def events_of(application: str) -> list[tuple[dict[str, Any], msgspec.Struct]]:
     found = []
     for piece in pieces(find_files([str(LOGS / application)])[0]):
         for line in chain.from_iterable(blocks(Text(piece), piece)):
-            if not line.startswith(events.TASK_END) and (event := event_of(line)):
+            if not line.startswith(events.TASK_END) and (event := decode_rare_event(line)):
                 found.append((json.loads(line), event))
     return found
 
@@ -47,12 +47,12 @@ def test_stages_made_of_patterns_have_the_roles_of_the_event_itself(application:
         pattern, (first_stage, first_rdd, first_shuffle) = rows.stages_pattern(event)
         tree, plan_shuffle = rows.plan_pattern(plan[1]) if plan else (None, 0)
         start = (first_stage, first_rdd, (first_shuffle or 0) - plan_shuffle)
-        made = Job.of(text(pattern), text(tree) if tree else None, start)
+        made = SparkJob.of(text(pattern), text(tree) if tree else None, start)
         tree = msgspec.convert(plan[0]["sparkPlanInfo"], events.Node) if plan else None
         if tree is not None:
-            slim(tree)
+            shorten_plan(tree)
         assert len(event.stages) == len(whole["Stage Infos"])
-        assert roles([made]) == roles([Job([Stage.listed(stage) for stage in event.stages], tree)])
+        assert assign_roles([made]) == assign_roles([SparkJob([Stage.listed(stage) for stage in event.stages], tree)])
 
 
 def test_batches_of_one_query_have_one_pattern() -> None:
@@ -71,9 +71,9 @@ def test_batches_of_one_query_have_one_pattern() -> None:
 
 def test_a_job_that_starts_later_has_its_stages_later() -> None:
     stages = text([[0, "start", [], [[0, "MapPartitionsRDD", "Scan", None]]], [1, "start", [0], []]])
-    found = roles([Job.of(stages, None, (40, 7, 0))])
+    found = assign_roles([SparkJob.of(stages, None, (40, 7, 0))])
     assert [(role.stage, role.upstream) for role in found] == [(40, ()), (41, ("scan",))]
-    assert [replace(role, stage=role.stage - 40) for role in found] == roles([Job.of(stages, None)])
+    assert [replace(role, stage=role.stage - 40) for role in found] == assign_roles([SparkJob.of(stages, None)])
     assert all(isinstance(role, StageRole) for role in found)
 
 
@@ -82,7 +82,7 @@ def progress(**changes: Any) -> dict[str, Any]:
     return dict(
         zip(
             rows.PROGRESS,
-            rows.progress(msgspec.json.decode(msgspec.json.encode(told), type=events.Progress)),
+            rows.progress(msgspec.json.decode(msgspec.json.encode(told), type=events.ProgressRecord)),
             strict=True,
         )
     )

@@ -14,16 +14,16 @@ from drawn_batches import drawn_batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotrascale.analyze.critical.activities import Activity, Kind, Trace
-from autotrascale.analyze.critical.driver import DRIVER
-from autotrascale.analyze.critical.edges import edges_of
-from autotrascale.analyze.critical.gaps import filled
-from autotrascale.analyze.critical.parts import windows_of
-from autotrascale.analyze.critical.spark_trace import batch_trace, batches_of, trace
-from autotrascale.analyze.critical.task_phases import phases
+from autotrascale.analyze.critical.activities import Activity, ActivityTrace, Kind
+from autotrascale.analyze.critical.driver_phases import DRIVER
+from autotrascale.analyze.critical.edges import make_edges
+from autotrascale.analyze.critical.gaps import fill_gaps
+from autotrascale.analyze.critical.participation_table import measure_windows
+from autotrascale.analyze.critical.spark_trace import read_batches, trace_batch, trace_batches
+from autotrascale.analyze.critical.task_phases import split_task
 from autotrascale.analyze.facts import BatchFact
-from autotrascale.monitor.eventlog.files import find_files, pieces
 from autotrascale.monitor.eventlog.lines import Text, blocks
+from autotrascale.monitor.eventlog.log_files import find_files, pieces
 
 LOGS = Path(__file__).parent / "logs"
 CLOSE = 1e-6 * 1e3  # ms: what is lost in adding up times of day
@@ -33,7 +33,7 @@ Vertex = tuple[str, float]
 
 def recorded(log: str) -> list[BatchFact]:
     read = pieces(find_files([str(LOGS / log)])[0])
-    return list(batches_of(line for piece in read for line in chain.from_iterable(blocks(Text(piece), piece))))
+    return list(read_batches(line for piece in read for line in chain.from_iterable(blocks(Text(piece), piece))))
 
 
 @pytest.fixture(scope="module", params=["marked", "filters", "plain"])
@@ -41,7 +41,7 @@ def real(request: pytest.FixtureRequest) -> list[BatchFact]:
     return recorded(request.param)
 
 
-def timelines(of: Trace) -> dict[str, list[Activity]]:
+def timelines(of: ActivityTrace) -> dict[str, list[Activity]]:
     found: dict[str, list[Activity]] = defaultdict(list)
     for each in sorted(of.activities, key=lambda each: each.start_ms):
         found[each.timeline].append(each)
@@ -54,28 +54,28 @@ def took(activities: Iterable[Activity], *kinds: Kind) -> float:
 
 def check(batches: Sequence[BatchFact]) -> None:
     for batch in batches:
-        one = batch_trace(batch)
+        one = trace_batch(batch)
         within_the_batch(batch, one)
         the_driver_is_as_long_as_the_batch(batch, one)
         tasks_are_as_long_as_spark_says(batch, one)
         a_path_leads_through_it_that_never_waits(batch, one)
-    whole = trace(batches)
+    whole = trace_batches(batches)
     nothing_overlaps(whole)
     everything_is_connected(batches, whole)
 
 
-def within_the_batch(batch: BatchFact, one: Trace) -> None:
+def within_the_batch(batch: BatchFact, one: ActivityTrace) -> None:
     begin, end = batch.started_ms - CLOSE, batch.committed_ms + CLOSE
     assert all(begin <= each.start_ms < each.end_ms <= end for each in one.activities)
     assert all(begin <= each.sent_ms <= each.received_ms <= end for each in one.messages)
 
 
-def nothing_overlaps(whole: Trace) -> None:
+def nothing_overlaps(whole: ActivityTrace) -> None:
     for activities in timelines(whole).values():
         assert all(before.end_ms <= after.start_ms + CLOSE for before, after in pairwise(activities))
 
 
-def the_driver_is_as_long_as_the_batch(batch: BatchFact, one: Trace) -> None:
+def the_driver_is_as_long_as_the_batch(batch: BatchFact, one: ActivityTrace) -> None:
     driver = timelines(one).get(DRIVER, [])
     assert sum(each.end_ms - each.start_ms for each in driver) == pytest.approx(batch.seconds * 1000, abs=CLOSE)
     told = {name: seconds * 1000 for name, seconds in batch.phases.items()}
@@ -86,7 +86,7 @@ def the_driver_is_as_long_as_the_batch(batch: BatchFact, one: Trace) -> None:
     assert took(driver, Kind.commit) == pytest.approx(told.get("commitOffsets", 0), abs=CLOSE)
 
 
-def tasks_are_as_long_as_spark_says(batch: BatchFact, one: Trace) -> None:
+def tasks_are_as_long_as_spark_says(batch: BatchFact, one: ActivityTrace) -> None:
     operators = {stage.stage: stage.operator for stage in batch.stages}
     own: dict[tuple[str | None, int | None], float] = defaultdict(float)
     for each in one.activities:
@@ -95,27 +95,27 @@ def tasks_are_as_long_as_spark_says(batch: BatchFact, one: Trace) -> None:
     for task in batch.tasks:
         assert task.times is not None
         held = task.times.finished_ms - task.times.launched_ms
-        assert sum(ms for _, ms in phases(task)) == pytest.approx(held)
+        assert sum(ms for _, ms in split_task(task)) == pytest.approx(held)
         if held:
             assert own[operators[task.stage], task.index] == pytest.approx(held, abs=CLOSE)
 
 
-def a_path_leads_through_it_that_never_waits(batch: BatchFact, one: Trace) -> None:
+def a_path_leads_through_it_that_never_waits(batch: BatchFact, one: ActivityTrace) -> None:
     """From the trigger to the commit: each thing that was waited for is on the graph."""
     moved = moved_by(one, -batch.started_ms)
-    edges, names = edges_of(moved)
-    for window in windows_of(filled(edges), names, batch.seconds, application="a", query="q"):
+    edges, names = make_edges(moved)
+    for window in measure_windows(fill_gaps(edges), names, batch.seconds, application="a", query="q"):
         assert window.waiting == pytest.approx(0, abs=1e-9)
         assert sum(part.participation for part in window.kinds) == pytest.approx(1)
 
 
-def moved_by(one: Trace, ms: float) -> Trace:
+def moved_by(one: ActivityTrace, ms: float) -> ActivityTrace:
     activities = [replace(each, start_ms=each.start_ms + ms, end_ms=each.end_ms + ms) for each in one.activities]
     messages = [replace(each, sent_ms=each.sent_ms + ms, received_ms=each.received_ms + ms) for each in one.messages]
-    return Trace(tuple(activities), tuple(messages))
+    return ActivityTrace(tuple(activities), tuple(messages))
 
 
-def everything_is_connected(batches: Sequence[BatchFact], whole: Trace) -> None:
+def everything_is_connected(batches: Sequence[BatchFact], whole: ActivityTrace) -> None:
     """The driver has no gap from the first trigger to the last commit, and each task is reached from it and leads back:
     its timeline is entered by a message, or by what was on it before, and the driver hears of its end."""
     driver = timelines(whole)[DRIVER]
@@ -155,7 +155,7 @@ def test_recorded_batches_keep_every_law(real: list[BatchFact]) -> None:
 
 
 def test_a_recorded_batch_says_where_its_time_went() -> None:
-    one = batch_trace(recorded("marked")[3])
+    one = trace_batch(recorded("marked")[3])
     tasks = [each for each in one.activities if each.timeline != DRIVER]
     assert {each.operator for each in tasks if each.kind is Kind.processing} == {"numbers", "pairs", "count", "sink"}
     assert {each.operator for each in tasks if each.kind is Kind.state_commit} == {"count"}

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.analyze import executors, metrics
+from autotrascale.analyze import metrics, unmarked_query
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
-from autotrascale.analyze.slots import Stay, Stays, slots, task_cpus
+from autotrascale.analyze.task_slots import ExecutorStay, ExecutorStays, count_slots, read_task_cpus
 from autotrascale.domain.topology import Topology
 from autotrascale.monitor.eventlog.events import ApplicationStart, Environment, ExecutorChange, ExecutorInfo
 
@@ -35,7 +35,7 @@ def batches(draw: st.DrawFn) -> list[BatchFact]:
 
 @given(batches())
 def test_together_they_are_the_time_in_which_any_stage_ran(found: list[BatchFact]) -> None:
-    share, lasted = metrics.overhead_share(found), metrics.stage_seconds(found)
+    share, lasted = metrics.measure_overhead_share(found), metrics.measure_stage_seconds(found)
     total = sum(batch.seconds for batch in found)
     assert sum(lasted.values()) == pytest.approx(0.0 if share is None else (1 - share) * total, abs=1e-9)
 
@@ -54,7 +54,7 @@ def test_every_instant_is_shared_evenly(found: list[BatchFact]) -> None:
         for name in NAMES if busy else ():
             counted[name] += mine[name] * min(1.0, 1000 * batch.seconds / busy)
     assert {name: seconds for name, seconds in counted.items() if seconds} == pytest.approx(
-        metrics.stage_seconds(found)
+        metrics.measure_stage_seconds(found)
     )
 
 
@@ -63,14 +63,14 @@ def test_the_order_of_stages_does_not_matter(found: list[BatchFact]) -> None:
     turned = [
         BatchFact(each.batch, each.run, each.started_ms, each.seconds, 100, stages=each.stages[::-1]) for each in found
     ]
-    assert metrics.stage_seconds(turned[::-1]) == metrics.stage_seconds(found)
+    assert metrics.measure_stage_seconds(turned[::-1]) == metrics.measure_stage_seconds(found)
 
 
 @given(batches())
 def test_a_snapshot_has_them_by_operator(found: list[BatchFact]) -> None:
-    snapshot = metrics.snapshot("job", CHAIN, 8, {"source": 10.0}, found)
+    snapshot = metrics.take_snapshot("job", CHAIN, 8, {"source": 10.0}, found)
     assert {name: each.stage_seconds for name, each in snapshot.operators.items()} == {
-        name: metrics.stage_seconds(found).get(name) for name in NAMES
+        name: metrics.measure_stage_seconds(found).get(name) for name in NAMES
     }
 
 
@@ -91,8 +91,8 @@ def test_executors_together_have_all_that_is_no_overhead(k: int, each_task: floa
         )
         for number in range(4)
     ]
-    there = {str(at): executors.Executor(str(at), "h", 2) for at in range(k)}
-    snapshot = executors.snapshot("job", found, there, 8, costs={"count": each_task})
+    there = {str(at): unmarked_query.RunningExecutor(str(at), "h", 2) for at in range(k)}
+    snapshot = unmarked_query.take_query_snapshot("job", found, there, 8, costs={"count": each_task})
     assert snapshot is not None
     assert snapshot.overhead_share is not None
     (metrics_,) = snapshot.operators.values()
@@ -102,13 +102,13 @@ def test_executors_together_have_all_that_is_no_overhead(k: int, each_task: floa
 
 class TestSlots:
     stays = st.lists(
-        st.builds(Stay, st.integers(1, 16), st.integers(0, 100), st.one_of(st.none(), st.integers(100, 200))),
+        st.builds(ExecutorStay, st.integers(1, 16), st.integers(0, 100), st.one_of(st.none(), st.integers(100, 200))),
         max_size=5,
     )
 
     @given(stays, st.integers(0, 200), st.integers(1, 50), st.integers(1, 4))
     def test_they_are_known_where_nobody_comes_or_goes(
-        self, stays: list[Stay], begin: int, length: int, task_cpus: int
+        self, stays: list[ExecutorStay], begin: int, length: int, task_cpus: int
     ) -> None:
         """No task runs on cores of two executors."""
         at_each = [
@@ -116,10 +116,10 @@ class TestSlots:
             for at in range(begin, begin + length)
         ]
         moved = any(begin < at < begin + length for stay in stays for at in (stay.came_ms, stay.gone_ms or 0))
-        assert slots(stays, begin, begin + length, task_cpus) == (None if moved else at_each[0] or None)
+        assert count_slots(stays, begin, begin + length, task_cpus) == (None if moved else at_each[0] or None)
 
     def test_a_log_without_its_beginning_may_lack_executors(self) -> None:
-        stays = Stays()
+        stays = ExecutorStays()
         stays.take(ExecutorChange(5, "1", ExecutorInfo(4)))
         assert stays.slots(10, 20) is None
         stays.take(ApplicationStart("shop"))
@@ -130,17 +130,17 @@ class TestSlots:
     def test_the_settings_may_come_before_the_executors_or_after_them(self) -> None:
         come, settings = ExecutorChange(5, "1", ExecutorInfo(5)), Environment({"spark.task.cpus": "2"})
         for order in ((come, settings), (settings, come)):
-            stays = Stays()
+            stays = ExecutorStays()
             for event in (ApplicationStart("shop"), *order):
                 stays.take(event)
             assert stays.slots(10, 20) == 2
 
     @pytest.mark.parametrize("said", ["", "0", "-1", "many", "1.5", "9" * 5000, "²"])
     def test_what_no_spark_takes_is_one(self, said: str) -> None:
-        assert task_cpus({"spark.task.cpus": said}) == 1
+        assert read_task_cpus({"spark.task.cpus": said}) == 1
 
     def test_of_a_window_they_are_those_of_all_its_batches(self) -> None:
         def told(*each: int | None) -> int | None:
-            return metrics.slots([BatchFact(at, "run", 0, 1.0, 1, slots=known) for at, known in enumerate(each)])
+            return metrics.find_slots([BatchFact(at, "run", 0, 1.0, 1, slots=known) for at, known in enumerate(each)])
 
         assert (told(4, 4, 4), told(4, 8), told(4, None), told(None), told()) == (4, None, None, None, None)

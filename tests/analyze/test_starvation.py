@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.analyze.facts import BatchFact, TaskFact
-from autotrascale.analyze.starvation import held_seconds, shortage
-from autotrascale.monitor.host import HostReading
+from autotrascale.analyze.starvation import find_shortage, sum_held_seconds
+from autotrascale.monitor.host_counters import HostReading
 
 BEGIN = HostReading(at=100.0, cores=2, worked=50.0, stolen=5.0, crowded=10.0, waited=20.0, swapped_mb=7.0)
 SECONDS = 20.0
@@ -24,26 +24,26 @@ def after(**more: float) -> HostReading:
 
 
 def test_a_machine_with_room_is_short_of_nothing() -> None:
-    assert shortage(BEGIN, after(), 100.0) is None
+    assert find_shortage(BEGIN, after(), 100.0) is None
 
 
 def test_slots_far_above_the_cores_where_tasks_compute() -> None:
     """Sixteen tasks, two cores: each stands in line for seven eighths of its time."""
-    found = shortage(BEGIN, after(worked=40.0, waited=280.0, crowded=20.0), 16 * SECONDS)
+    found = find_shortage(BEGIN, after(worked=40.0, waited=280.0, crowded=20.0), 16 * SECONDS)
     assert found is not None
     assert (found.cores, found.waiting, found.crowded) == (2, 0.875, 1.0)
 
 
 def test_slots_far_above_the_cores_where_tasks_wait_for_services() -> None:
     """They hold their slots and want no core: that others on the machine stand in line now and then is no shortage."""
-    assert shortage(BEGIN, after(worked=30.0, waited=20.0, crowded=19.9), 16 * SECONDS) is None
+    assert find_shortage(BEGIN, after(worked=30.0, waited=20.0, crowded=19.9), 16 * SECONDS) is None
 
 
 def test_stolen_and_swapped() -> None:
-    stolen = shortage(BEGIN, after(worked=20.0, stolen=10.0), 100.0)
+    stolen = find_shortage(BEGIN, after(worked=20.0, stolen=10.0), 100.0)
     assert stolen is not None
     assert stolen.stolen == 10 / 30
-    swapped = shortage(BEGIN, after(swapped_mb=60.0), 100.0)
+    swapped = find_shortage(BEGIN, after(swapped_mb=60.0), 100.0)
     assert swapped is not None
     assert swapped.swapped_mb == 3.0
 
@@ -54,18 +54,18 @@ def test_without_the_threads_the_machine_as_a_whole_tells() -> None:
         (replace(BEGIN, waited=None), replace(after(crowded=19.0), waited=None), 100.0),
         (BEGIN, after(crowded=19.0, waited=100.0), None),
     ):
-        found = shortage(begin, end, held)
+        found = find_shortage(begin, end, held)
         assert found is not None
         assert (found.waiting, found.crowded) == (None, 0.95)
-        assert shortage(begin, replace(end, crowded=(begin.crowded or 0) + 10.0), held) is None
+        assert find_shortage(begin, replace(end, crowded=(begin.crowded or 0) + 10.0), held) is None
 
 
 def test_where_nothing_is_known_nothing_is_said() -> None:
-    assert shortage(None, after(waited=1e6), 1.0) is None
-    assert shortage(BEGIN, None, 1.0) is None
-    assert shortage(BEGIN, BEGIN, 1.0) is None
+    assert find_shortage(None, after(waited=1e6), 1.0) is None
+    assert find_shortage(BEGIN, None, 1.0) is None
+    assert find_shortage(BEGIN, BEGIN, 1.0) is None
     blind = replace(BEGIN, crowded=None, waited=None)
-    assert shortage(blind, replace(after(), crowded=None, waited=None), 1.0) is None
+    assert find_shortage(blind, replace(after(), crowded=None, waited=None), 1.0) is None
 
 
 MORE = st.floats(0.0, 1e4)
@@ -84,19 +84,22 @@ def test_shares_are_shares_and_more_of_a_lack_is_no_less_of_one(
 ) -> None:
     """Threads that end take what they waited with them: a sum may even shrink."""
     given = {"worked": worked, "stolen": stolen, "crowded": crowded, "waited": waited, "swapped_mb": swapped_mb}
-    found = shortage(BEGIN, after(**given), held)
+    found = find_shortage(BEGIN, after(**given), held)
     if found is not None:
         assert 0.0 <= found.stolen <= 1.0
         assert 0.0 <= found.crowded <= 1.0 + 1e-9
         assert found.waiting is None or 0.0 <= found.waiting <= 1.0
         for lack in ("stolen", "waited", "swapped_mb"):
-            assert shortage(BEGIN, after(**{**given, lack: given[lack] * 2 + 1}), held) is not None or lack == "waited"
+            assert (
+                find_shortage(BEGIN, after(**{**given, lack: given[lack] * 2 + 1}), held) is not None
+                or lack == "waited"
+            )
 
 
 def test_how_long_tasks_held_their_slots() -> None:
     def batch(*tasks: TaskFact) -> BatchFact:
         return BatchFact(1, "run", 0, 1.0, 10, tasks=tasks)
 
-    assert held_seconds([]) is None
-    assert held_seconds([batch(TaskFact(1, 0, 900, slot_ms=1000)), batch(TaskFact(2, 0, 500))]) == 1.5
-    assert held_seconds([batch(TaskFact(1, 0, None))]) is None
+    assert sum_held_seconds([]) is None
+    assert sum_held_seconds([batch(TaskFact(1, 0, 900, slot_ms=1000)), batch(TaskFact(2, 0, 500))]) == 1.5
+    assert sum_held_seconds([batch(TaskFact(1, 0, None))]) is None

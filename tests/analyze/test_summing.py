@@ -15,7 +15,7 @@ from autotrascale.analyze.archive import staging
 from autotrascale.analyze.archive.columns import arrow_schema
 from autotrascale.analyze.archive.staging import SUMMABLE
 from autotrascale.analyze.archive.summing import summed
-from autotrascale.analyze.sums import sum_of
+from autotrascale.analyze.sums import sum_or_none
 
 pytestmark = pytest.mark.spark
 
@@ -51,7 +51,7 @@ def test_every_task_of_a_placed_stage_is_added_up_once(
     for one in (one for rows in tasks for one in rows):
         if (home := homes.get((one["log"], one["stage"]))) is not None:
             sums = expected.setdefault((one["log"], home, one["index"]), dict.fromkeys(SUMMABLE, 0))
-            sums.update({name: sum_of((sums[name], one[name])) for name in SUMMABLE})
+            sums.update({name: sum_or_none((sums[name], one[name])) for name in SUMMABLE})
     found = summed(spark, str(tmp_path / "tasks"), str(tmp_path / "placed")).collect()
     by_instance = {(row["log"], row["home"], row["index"]): {name: row[name] for name in SUMMABLE} for row in found}
     assert len(found) == len(by_instance)

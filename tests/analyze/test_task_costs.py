@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.analyze.executors import OPERATOR, Executor, snapshot
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
-from autotrascale.analyze.task_costs import FEWEST, MOST, costs_of, without
+from autotrascale.analyze.task_costs import FEWEST, MOST, fit_task_costs, remove_task_costs
+from autotrascale.analyze.unmarked_query import OPERATOR, RunningExecutor, take_query_snapshot
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.plan.sizing.sizing import Sizing, size
 
@@ -50,7 +50,7 @@ def test_what_is_told_apart_is_what_it_is_and_never_more(
 ) -> None:
     reads = mixed(random.Random(seed), count, most)
     seen = batches(reads, fixed, each)
-    (cost,) = costs_of(seen).values()
+    (cost,) = fit_task_costs(seen).values()
     total = sum(task.useful_ms or 0 for batch in seen for task in batch.tasks)
     told = max(0.0, min(fixed, MOST * total / (TASKS * count)))
     varied = len({n for read in reads for n in read}) > 1
@@ -60,30 +60,30 @@ def test_what_is_told_apart_is_what_it_is_and_never_more(
 @given(seed=st.integers(0, 2**32))
 def test_noise_makes_it_less_sooner_than_more(seed: int) -> None:
     chance = random.Random(seed)
-    found = [costs_of(batches(mixed(chance, 30, 6), 80, 32, chance, 25.0))["count"] for _ in range(20)]
+    found = [fit_task_costs(batches(mixed(chance, 30, 6), 80, 32, chance, 25.0))["count"] for _ in range(20)]
     assert sum(cost <= 80 for cost in found) >= 14
     assert max(found) <= 100
     far_from_none = [[chance.randint(100, 110) for _ in range(TASKS)] for _ in range(30)]
-    assert costs_of(batches(far_from_none, 80, 32, chance, 200.0))["count"] <= 800
+    assert fit_task_costs(batches(far_from_none, 80, 32, chance, 200.0))["count"] <= 800
 
 
 def test_nothing_is_told_apart_of_few_tasks_or_of_tasks_that_are_all_alike() -> None:
-    assert costs_of(batches([[1, 2, 3, 4]] * 2, 80, 32)) == {}
-    assert costs_of(batches([[5] * TASKS] * 30, 80, 32)) == {"count": 0.0}
+    assert fit_task_costs(batches([[1, 2, 3, 4]] * 2, 80, 32)) == {}
+    assert fit_task_costs(batches([[5] * TASKS] * 30, 80, 32)) == {"count": 0.0}
 
 
 def test_it_is_counted_once_as_work_or_beside_it() -> None:
     seen = batches(mixed(random.Random(3), 30, 6), 80, 32)
-    kept, taken = without(seen, costs_of(seen))
+    kept, taken = remove_task_costs(seen, fit_task_costs(seen))
     before, after = (sum(task.useful_ms or 0 for batch in each for task in batch.tasks) for each in (seen, kept))
     assert (before - after) / 1000 == pytest.approx(taken)
     assert taken == pytest.approx(0.08 * TASKS * len(seen))
-    assert without(seen, {}) == (seen, 0.0)
+    assert remove_task_costs(seen, {}) == (seen, 0.0)
 
 
 def test_the_load_is_that_of_the_records_and_a_batch_costs_the_rest() -> None:
     seen = batches(mixed(random.Random(3), 30, 6), 80, 32)
-    there = {"0": Executor("0", "h", 1)}
+    there = {"0": RunningExecutor("0", "h", 1)}
 
     def of(shot: Snapshot | None) -> tuple[float, float]:
         assert shot is not None
@@ -92,8 +92,8 @@ def test_the_load_is_that_of_the_records_and_a_batch_costs_the_rest() -> None:
         assert shot.operators[OPERATOR].parallelism == 1
         return sized.load[0] or 0.0, (shot.overhead_share or 0.0) * (shot.batch_seconds or 0.0)
 
-    load, beside = of(snapshot("q", seen, there, 4, costs=costs_of(seen)))
-    whole, less = of(snapshot("q", seen, there, 4))
+    load, beside = of(take_query_snapshot("q", seen, there, 4, costs=fit_task_costs(seen)))
+    whole, less = of(take_query_snapshot("q", seen, there, 4))
     rate = sum(batch.input_records or 0 for batch in seen) / len(seen)
     assert load == pytest.approx(0.032 * rate)
     assert whole == pytest.approx(load + 0.08 * TASKS)

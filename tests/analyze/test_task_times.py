@@ -9,11 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.analyze.critical.activities import Kind
-from autotrascale.analyze.critical.spark_trace import batch_trace
+from autotrascale.analyze.critical.spark_trace import trace_batch
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact, TaskTimes
-from autotrascale.analyze.task_times import PYTHON_CODE, PYTHON_RUN, PYTHON_START, STATE_COMMIT, STATE_LOAD, times_of
-from autotrascale.analyze.tasks import task_facts
-from autotrascale.monitor.eventlog.decoding import decoded
+from autotrascale.analyze.task_facts import make_task_facts
+from autotrascale.analyze.task_times import (
+    PYTHON_CODE,
+    PYTHON_RUN,
+    PYTHON_START,
+    STATE_COMMIT,
+    STATE_LOAD,
+    read_task_times,
+)
+from autotrascale.monitor.eventlog.decoding import decode_line
 from autotrascale.monitor.eventlog.events import FullTaskEnd
 
 INITIALISED = "time to initialize Python workers"  # of a worker that is used again: since it was first made
@@ -25,14 +32,16 @@ def end(counters: list[tuple[str, object]], **info: object) -> FullTaskEnd:
     told["Accumulables"] = [{"ID": at, "Name": name, "Update": added} for at, (name, added) in enumerate(counters)]
     line = {"Event": "SparkListenerTaskEnd", "Stage ID": 1, "Task End Reason": {"Reason": "Success"}}
     metrics = {"Executor Run Time": 800, "Shuffle Write Metrics": {"Shuffle Write Time": 2_500_000}}
-    event = decoded(json.dumps({**line, "Task Info": told, "Task Metrics": metrics}, separators=(",", ":")).encode())
+    event = decode_line(
+        json.dumps({**line, "Task Info": told, "Task Metrics": metrics}, separators=(",", ":")).encode()
+    )
     assert isinstance(event, FullTaskEnd)
     return event
 
 
 def times(event: FullTaskEnd) -> TaskTimes | None:
     assert event.metrics is not None
-    return times_of(event.info, event.metrics)
+    return read_task_times(event.info, event.metrics)
 
 
 @given(counts, counts, counts, counts, counts, st.booleans())
@@ -66,7 +75,7 @@ def test_a_task_that_ends_before_it_begins_or_at_no_time_has_none(info: dict[str
     else:
         event = end([], **info)
     assert times(event) is None
-    (fact,) = task_facts([event])
+    (fact,) = make_task_facts([event])
     assert fact.times is None
 
 
@@ -85,7 +94,7 @@ def test_where_blocks_come_from_as_far_as_the_log_says(remote: int | None, local
     reads = TaskFact(2, 0, 60, wait_ms=40, executor="2", times=waited)
     stages = (StageFact(1, "map", 2, 100, 150), StageFact(2, "reduce", 1, 151, 261, parents=(1,)))
     batch = BatchFact(0, "r", 0, 0.3, 1, phases={"addBatch": 0.3}, stages=stages, tasks=(*made, reads), jobs_ms=(90,))
-    fetches = [each for each in batch_trace(batch).messages if each.kind is Kind.fetch]
+    fetches = [each for each in trace_batch(batch).messages if each.kind is Kind.fetch]
     assert [(each.source, each.target) for each in fetches] == [
         ("executor 2 slot 0", source),
         (source, "executor 2 slot 0"),

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.analyze.tasks import NUMBERS, SQUARE, known, measured
+from autotrascale.analyze.task_facts import NUMBERS, SQUARE, measure_tasks, none_if_unknown
 from autotrascale.monitor.eventlog.events import UNKNOWN
 
 times = st.one_of(st.integers(0, 10**7), st.just(UNKNOWN))
@@ -19,7 +19,7 @@ def total(*numbers: int | None) -> int | None:
 
 
 def plain(row: tuple[int, ...]) -> dict[str, int | None]:
-    run, deserialise, serialise, wait, gc, shuffled, taken, sent, written = map(known, row)
+    run, deserialise, serialise, wait, gc, shuffled, taken, sent, written = map(none_if_unknown, row)
     busy, read = total(run, deserialise, serialise), total(shuffled, taken)
     useful = None if busy is None or wait is None else max(0, busy - wait)
     squares: int | None = None
@@ -43,9 +43,9 @@ def plain(row: tuple[int, ...]) -> dict[str, int | None]:
 
 @given(rows)
 def test_what_is_not_known_makes_unknown_what_it_is_a_part_of_and_nothing_else(table: list[tuple[int, ...]]) -> None:
-    columns = measured(dict(zip(NUMBERS, np.array(table, dtype=np.int64).T, strict=True)))
+    columns = measure_tasks(dict(zip(NUMBERS, np.array(table, dtype=np.int64).T, strict=True)))
     found = [
-        {name: known(int(number)) for name, number in zip(columns, row, strict=True)}
+        {name: none_if_unknown(int(number)) for name, number in zip(columns, row, strict=True)}
         for row in zip(*columns.values(), strict=True)
     ]
     assert found == [plain(row) for row in table]

@@ -13,19 +13,19 @@ from pyspark.sql import functions as fn
 from autotrascale.analyze.archive.pipeline import read
 from autotrascale.analyze.archive.snapshots import measured
 from autotrascale.analyze.metrics import WindowFacts
-from autotrascale.analyze.stability import Rules
+from autotrascale.analyze.stability import StabilityRules
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.execute.spark.settings import Patience, SparkSettings
+from autotrascale.execute.spark.common.spark_settings import SparkSettings, SparkTimeouts
+from autotrascale.execute.spark.controller.trial_engine import SparkEngine
 
 
 def trial(folder: Path) -> tuple[Snapshot, WindowFacts]:
     settings = SparkSettings(
-        job="autotrascale.jobs.wordcount:WordCount",
+        job="autotrascale.execute.spark.jobs.wordcount:WordCount",
         master="local[4]",
         prime_batches=1,
-        window=Rules(window_seconds=3.0, min_batches=4, tolerance=0.25, max_seconds=20.0),
-        patience=Patience(start=90.0, command=60.0, first_batch=60.0, finish_batch=20.0),
+        window=StabilityRules(window_seconds=3.0, min_batches=4, tolerance=0.25, max_seconds=20.0),
+        patience=SparkTimeouts(start=90.0, command=60.0, first_batch=60.0, finish_batch=20.0),
         conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
         work_dir=str(folder),
         keep_event_log=True,

@@ -9,12 +9,18 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.execute.spark.adopted.application import AdoptedApplication
-from autotrascale.execute.spark.adopted.client import Client
-from autotrascale.execute.spark.adopted.messages import AdoptedQuery, Application, Rescale, Rescaled, Standing
-from autotrascale.plan.sizing.executors import NEW_WAVES, Bounds, fits
+from autotrascale.execute.spark.controller.adopted_application import AdoptedApplication
+from autotrascale.execute.spark.controller.agent_client import AgentClient
+from autotrascale.execute.spark.protocol.agent_messages import (
+    AdoptedQuery,
+    ApplicationInfo,
+    ExecutorCounts,
+    QueryRescaled,
+    RescaleQuery,
+)
+from autotrascale.plan.sizing.executor_plan import NEW_WAVES, ExecutorRange, partitions_fit
 
-ABOUT = Application(1, "app-1", "shops", "spark://host:7077", "4.3.0", "", 4)
+ABOUT = ApplicationInfo(1, "app-1", "shops", "spark://host:7077", "4.3.0", "", 4)
 
 
 def query(name: str, partitions: int = 4, not_movable: str = "") -> AdoptedQuery:
@@ -35,21 +41,21 @@ class Driver:
     def queries(self) -> tuple[AdoptedQuery, ...]:
         return tuple(self.running)
 
-    def standing(self) -> Standing:
-        return Standing(self.staying, 0, self.cores)
+    def standing(self) -> ExecutorCounts:
+        return ExecutorCounts(self.staying, 0, self.cores)
 
-    def bring_to(self, total: int) -> Standing:
+    def scale_to(self, total: int) -> ExecutorCounts:
         if total != next((each for each in reversed(self.said) if isinstance(each, int)), None):
             self.said.append(total)
         self.staying = min(total, self.most)
         return self.standing()
 
-    def rescale(self, wish: Rescale) -> Rescaled:
+    def rescale(self, wish: RescaleQuery) -> QueryRescaled:
         self.said.append((wish.query, wish.partitions))
         self.running = [
             replace(each, partitions=wish.partitions) if each.id == wish.query else each for each in self.running
         ]
-        return Rescaled(True, wish.partitions, "run", cut_off=False, finish_seconds=0.5, still_seconds=2.0)
+        return QueryRescaled(True, wish.partitions, "run", cut_off=False, finish_seconds=0.5, standstill_seconds=2.0)
 
 
 def application(driver: Driver, folder: Path, most: int = 12) -> AdoptedApplication:
@@ -60,7 +66,9 @@ def application(driver: Driver, folder: Path, most: int = 12) -> AdoptedApplicat
         now[0] += seconds
 
     about = replace(ABOUT, event_log=folder.as_uri())
-    return AdoptedApplication(cast(Client, driver), about, Bounds(1, most), clock=lambda: now[0], sleep=sleep)
+    return AdoptedApplication(
+        cast(AgentClient, driver), about, ExecutorRange(1, most), clock=lambda: now[0], sleep=sleep
+    )
 
 
 @given(
@@ -86,7 +94,7 @@ def test_the_sum_is_asked_for_and_every_slot_has_a_task(
             assert all(kept.share(name) >= k for name, k in needed.items())
     last = names[wanted[-1][0] % count]
     partitions = next(each.partitions for each in driver.running if each.id == last)
-    assert fits(partitions, kept.share(last) * cores, NEW_WAVES * 12 * cores)
+    assert partitions_fit(partitions, kept.share(last) * cores, NEW_WAVES * 12 * cores)
 
 
 def test_up_executors_come_first_and_down_they_go_last() -> None:
@@ -94,7 +102,7 @@ def test_up_executors_come_first_and_down_they_go_last() -> None:
     kept = application(driver, Path("/nowhere"), most=40)
     up = kept.give("q", 40)
     assert [type(each) for each in driver.said] == [int, tuple]
-    assert (up.done, up.share, up.still_seconds) == (True, 40, 2.0)
+    assert (up.done, up.share, up.standstill_seconds) == (True, 40, 2.0)
     driver.said.clear()
     down = kept.give("q", 1)
     assert down.done

@@ -9,15 +9,15 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.analyze.executors import OPERATOR, Executor
 from autotrascale.analyze.facts import BatchFact, StageFact, TaskFact
 from autotrascale.analyze.live.application import ApplicationRun
+from autotrascale.analyze.unmarked_query import OPERATOR, RunningExecutor
+from autotrascale.app.program_file import ExecutorBounds, ProgramFile, ProgramSettings
 from autotrascale.domain.target import Target
-from autotrascale.execute.spark.adopted.application import AdoptedApplication
-from autotrascale.execute.spark.adopted.live import AdoptedJob
-from autotrascale.execute.spark.adopted.messages import AdoptedQuery
-from autotrascale.plan.sizing.executors import Bounds
-from autotrascale.service.programfile import ExecutorBounds, ProgramFile, ProgramSettings
+from autotrascale.execute.spark.controller.adopted_application import AdoptedApplication
+from autotrascale.execute.spark.controller.adopted_job import AdoptedJob
+from autotrascale.execute.spark.protocol.agent_messages import AdoptedQuery
+from autotrascale.plan.sizing.executor_plan import ExecutorRange
 
 FILE = ProgramFile("shops", ProgramSettings(ExecutorBounds(4)), Target(5.0))
 
@@ -32,7 +32,7 @@ class Application:
 
     gives_all: bool = True
     there: tuple[str, ...] = ("0",)
-    bounds: Bounds = field(default_factory=lambda: Bounds(1, 4))
+    bounds: ExecutorRange = field(default_factory=lambda: ExecutorRange(1, 4))
     run: ApplicationRun = field(init=False)
 
     def __post_init__(self) -> None:
@@ -40,7 +40,9 @@ class Application:
 
     @property
     def watched(self) -> SimpleNamespace:
-        return SimpleNamespace(executors={name: Executor(name, "h", 1) for name in self.there}, poll=lambda: None)
+        return SimpleNamespace(
+            executors={name: RunningExecutor(name, "h", 1) for name in self.there}, poll=lambda: None
+        )
 
     def look(self) -> None:
         """Nothing is read: batches are put in."""

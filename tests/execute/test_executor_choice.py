@@ -11,15 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from autotrascale.execute.spark.executors.choice import to_release
-from autotrascale.execute.spark.executors.executor import Executor, Standing
-from autotrascale.execute.spark.executors.scheduler import Executors, host_of
-from autotrascale.execute.spark.executors.settings import cautions, settings, why_not
+from autotrascale.execute.spark.clusters.elasticity_settings import (
+    choose_elasticity_settings,
+    explain_not_elastic,
+    list_cautions,
+)
+from autotrascale.execute.spark.clusters.executor_control import ApplicationExecutors, parse_host
+from autotrascale.execute.spark.clusters.registered_executors import ExecutorSet, RegisteredExecutor
+from autotrascale.execute.spark.clusters.release_choice import choose_executors_to_release
 
 
 @st.composite
-def executors(draw: DrawFn) -> Executor:
-    return Executor(
+def executors(draw: DrawFn) -> RegisteredExecutor:
+    return RegisteredExecutor(
         id=str(draw(st.integers(0, 10_000))),
         host=draw(st.sampled_from(["", "a", "b", "c", "d"])),
         cores=draw(st.sampled_from([None, 1, 4])),
@@ -34,8 +38,8 @@ fleets = st.lists(executors(), max_size=12, unique_by=lambda each: each.id)
 
 
 @given(fleets, st.integers(-2, 14))
-def test_as_many_are_released_as_asked_idle_ones_first(fleet: list[Executor], count: int) -> None:
-    chosen = to_release(fleet, count)
+def test_as_many_are_released_as_asked_idle_ones_first(fleet: list[RegisteredExecutor], count: int) -> None:
+    chosen = choose_executors_to_release(fleet, count)
     staying = {each.id: each for each in fleet if not each.leaving}
     assert len(chosen) == len(set(chosen)) == min(max(count, 0), len(staying))
     assert set(chosen) <= set(staying)
@@ -45,29 +49,29 @@ def test_as_many_are_released_as_asked_idle_ones_first(fleet: list[Executor], co
 
 
 @given(fleets, st.integers(0, 12), st.randoms())
-def test_the_choice_does_not_depend_on_the_order(fleet: list[Executor], count: int, chance: object) -> None:
+def test_the_choice_does_not_depend_on_the_order(fleet: list[RegisteredExecutor], count: int, chance: object) -> None:
     shuffled = list(fleet)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert to_release(fleet, count) == to_release(shuffled, count)
+    assert choose_executors_to_release(fleet, count) == choose_executors_to_release(shuffled, count)
 
 
-def fleet(*rows: tuple[str, str, int, float]) -> list[Executor]:
-    return [Executor(name, host, 1, 1, tasks, since) for name, host, tasks, since in rows]
+def fleet(*rows: tuple[str, str, int, float]) -> list[RegisteredExecutor]:
+    return [RegisteredExecutor(name, host, 1, 1, tasks, since) for name, host, tasks, since in rows]
 
 
 def test_a_worker_is_emptied_before_younger_executors_go() -> None:
     one_alone = fleet(("1", "a", 1, 1.0), ("2", "b", 1, 2.0), ("3", "b", 1, 3.0))
-    assert to_release(one_alone, 1) == ("1",)
-    assert to_release(one_alone[1:], 1) == ("3",)  # neither empties a worker: the youngest
+    assert choose_executors_to_release(one_alone, 1) == ("1",)
+    assert choose_executors_to_release(one_alone[1:], 1) == ("3",)  # neither empties a worker: the youngest
     two_of_each = fleet(("1", "a", 1, 1.0), ("2", "b", 1, 2.0), ("3", "a", 1, 3.0), ("4", "b", 1, 2.5))
-    assert set(to_release(two_of_each, 2)) == {"1", "3"}
-    assert to_release(fleet(("1", "a", 0, 1.0), ("2", "b", 1, 2.0)), 1) == ("1",)
+    assert set(choose_executors_to_release(two_of_each, 2)) == {"1", "3"}
+    assert choose_executors_to_release(fleet(("1", "a", 0, 1.0), ("2", "b", 1, 2.0)), 1) == ("1",)
 
 
-def standing(number: int, asked: int | None, waiting: float = 0.0, leaving_since: float | None = None) -> Standing:
-    own = [Executor(str(i), "a", 1, 1, 0, 0.0) for i in range(number)]
-    gone = [] if leaving_since is None else [Executor("x", "a", 1, 1, 1, 0.0, leaving_since)]
-    return Standing((*own, *gone), asked, waiting, now=100.0)
+def standing(number: int, asked: int | None, waiting: float = 0.0, leaving_since: float | None = None) -> ExecutorSet:
+    own = [RegisteredExecutor(str(i), "a", 1, 1, 0, 0.0) for i in range(number)]
+    gone = [] if leaving_since is None else [RegisteredExecutor("x", "a", 1, 1, 1, 0.0, leaving_since)]
+    return ExecutorSet((*own, *gone), asked, waiting, now=100.0)
 
 
 def test_what_the_cluster_does_not_grant_is_said_after_a_while() -> None:
@@ -104,26 +108,28 @@ CLUSTER = {"spark.master": "spark://h:7077", "spark.decommission.enabled": "true
     ],
 )
 def test_why_executors_cannot_come_and_go_is_one_line(conf: dict[str, str], said: str) -> None:
-    reason = why_not(conf)
+    reason = explain_not_elastic(conf)
     assert said in reason
     assert "\n" not in reason
 
 
 @pytest.mark.parametrize("master", ["spark://h:7077", "yarn", "k8s://https://h:443"])
 def test_what_we_set_is_enough(master: str) -> None:
-    ours = {each.name: each.value for each in settings(master, (2, 6), 4)}
-    assert why_not({"spark.master": master, **ours}) == ""
-    assert cautions({"spark.master": master, "spark.executor.cores": "4", **ours}, most=6) == ()
-    assert all(each.why for each in settings(master, (2, 6), 4))
-    assert len(ours) == len(settings(master, (2, 6), 4))
+    ours = {each.name: each.value for each in choose_elasticity_settings(master, (2, 6), 4)}
+    assert explain_not_elastic({"spark.master": master, **ours}) == ""
+    assert list_cautions({"spark.master": master, "spark.executor.cores": "4", **ours}, most=6) == ()
+    assert all(each.why for each in choose_elasticity_settings(master, (2, 6), 4))
+    assert len(ours) == len(choose_elasticity_settings(master, (2, 6), 4))
     bound = {"spark.cores.max": "24"} if master.startswith("spark") else {"spark.executor.instances": "2"}
     assert ours.items() >= bound.items()
-    assert not {"spark.cores.max", "spark.executor.instances"} & {each.name for each in settings(master)}
+    assert not {"spark.cores.max", "spark.executor.instances"} & {
+        each.name for each in choose_elasticity_settings(master)
+    }
 
 
 def test_the_document_says_what_is_set() -> None:
     text = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text(encoding="utf-8")
-    usual = settings("k8s://https://h:443")
+    usual = choose_elasticity_settings("k8s://https://h:443")
     for each in usual:
         assert f"| `{each.name}` | {each.value} | {each.why} |" in text
     manifest = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
@@ -132,29 +138,29 @@ def test_the_document_says_what_is_set() -> None:
 
 
 def test_a_master_without_executors_needs_no_settings() -> None:
-    assert settings("local[4]", (1, 3), 1) == ()
-    assert cautions({"spark.master": "local[4]"}) == ()
+    assert choose_elasticity_settings("local[4]", (1, 3), 1) == ()
+    assert list_cautions({"spark.master": "local[4]"}) == ()
 
 
 def test_what_stands_in_the_way_of_growing_is_said() -> None:
     usual = {**CLUSTER, "spark.storage.decommission.enabled": "true", "spark.executor.cores": "2"}
-    assert cautions({**usual, "spark.cores.max": "6"}, most=3) == ()
-    (bound,) = cautions({**usual, "spark.cores.max": "6"}, most=5)
+    assert list_cautions({**usual, "spark.cores.max": "6"}, most=3) == ()
+    (bound,) = list_cautions({**usual, "spark.cores.max": "6"}, most=5)
     assert "never be more than 3 executors of 2 cores" in bound
     assert bound.endswith("set it to 10")
-    (unset,) = cautions(usual)
+    (unset,) = list_cautions(usual)
     assert "starts with all that the cluster has free" in unset
-    assert any("not heeded" in line for line in cautions({**usual, "spark.executor.instances": "2"}, most=3))
-    assert any("all free cores of a worker" in line for line in cautions(CLUSTER))
-    assert any("stage of a batch run again" in line for line in cautions(CLUSTER))
+    assert any("not heeded" in line for line in list_cautions({**usual, "spark.executor.instances": "2"}, most=3))
+    assert any("all free cores of a worker" in line for line in list_cautions(CLUSTER))
+    assert any("stage of a batch run again" in line for line in list_cautions(CLUSTER))
 
 
 def test_a_client_of_spark_connect_has_no_executors_of_its_own() -> None:
-    assert "Spark Connect" in Executors(SimpleNamespace()).why_not()  # type: ignore[arg-type]
+    assert "Spark Connect" in ApplicationExecutors(SimpleNamespace()).why_not()  # type: ignore[arg-type]
 
 
 def test_a_host_is_known_before_its_port() -> None:
-    assert [host_of(each) for each in ("10.0.0.7:4040", "10.0.0.7", "worker", "[::1]:7", "[::1]")] == [
+    assert [parse_host(each) for each in ("10.0.0.7:4040", "10.0.0.7", "worker", "[::1]:7", "[::1]")] == [
         "10.0.0.7",
         "10.0.0.7",
         "worker",

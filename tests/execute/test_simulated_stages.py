@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from autotrascale.analyze.archive.snapshots import as_dict
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
-from autotrascale.execute.simulator import families
-from autotrascale.execute.simulator.case import Case
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.execute.simulator.problems import sustaining_floor
-from autotrascale.execute.simulator.shapes import RECIPES
 from autotrascale.plan.sizing.sizing import Sizing, size
-from autotrascale.reading import validate
+from autotrascale.validation import validate
+from benchmarks.workloads import families
+from benchmarks.workloads.case import Case
+from benchmarks.workloads.problems import sustaining_floor
+from benchmarks.workloads.shapes import RECIPES
 
 EXACT = 1e-9
 IN_BATCHES = tuple(name for name, recipe in RECIPES.items() if "micro-batch" in recipe.executions)
@@ -187,4 +187,4 @@ def test_slots_are_counted(slots: float) -> None:
 @pytest.mark.parametrize("slots", [None, 12])
 def test_a_stored_model_knows_the_slots(slots: int | None) -> None:
     sized = Sizing.of_loads((1, 2), (4, 4), (0.5, 1.5), rate=10.0, execution="micro-batch", slots=slots)
-    assert sized.in_short(20.0).slots == slots
+    assert sized.summarize(20.0).slots == slots

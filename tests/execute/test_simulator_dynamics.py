@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.simulator.case import Case
-from autotrascale.execute.simulator.dynamics import FluidJob
-from autotrascale.execute.simulator.families import FAMILIES
-from autotrascale.execute.simulator.families import draw as draw_anew
-from autotrascale.execute.simulator.presets import PRESETS, SPARK_STALLED, WORDCOUNT
-from autotrascale.execute.simulator.schedules import day
+from autotrascale.execute.simulator.fluid_job import FluidJob
+from autotrascale.execute.simulator.rate_functions import random_day
+from benchmarks.workloads.case import Case
+from benchmarks.workloads.families import FAMILIES
+from benchmarks.workloads.families import draw as draw_anew
+from benchmarks.workloads.presets import PRESETS, SPARK_STALLED, WORDCOUNT
 
 draw = cache(draw_anew)  # a case is the same each time: draw it once
 ENOUGH = (5, 6, 16, 14)
@@ -166,7 +166,7 @@ def test_quantiles_lie_about_the_mean_in_order() -> None:
 def test_the_same_seed_gives_the_same_run() -> None:
     def run(seed: int) -> list[object]:
         job = start(WORDCOUNT, ENOUGH, seed)
-        rate = day(seed, 100e3, 300e3)
+        rate = random_day(seed, 100e3, 300e3)
         seen: list[object] = []
         for i in range(20):
             seen.append(job.step(10.0, rate(10.0 * i)))
@@ -179,7 +179,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 def test_a_day_of_a_job_takes_far_less_than_a_second_of_a_core() -> None:
     """Twenty such days, and a thousand jobs at a 10 s interval, must fit on one core."""
-    job, rate = start(WORDCOUNT, ENOUGH), day(0, 100e3, 350e3)
+    job, rate = start(WORDCOUNT, ENOUGH), random_day(0, 100e3, 350e3)
     begun = time.process_time()
     for i in range(8640):
         job.step(10.0, rate(10.0 * i))

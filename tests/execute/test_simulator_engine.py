@@ -10,13 +10,13 @@ import pytest
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.engine import Engine
-from autotrascale.execute.simulator.case import Case
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.execute.simulator.families import FAMILIES, draw
-from autotrascale.execute.simulator.presets import SPARK_STALLED, WORDCOUNT, YAHOO
 from autotrascale.plan.sizing.demand import measure_demand
-from autotrascale.plan.sizing.floor import throughput_floor
-from autotrascale.testing.engine_contract import Demand, EngineContract, stable
+from autotrascale.plan.sizing.floor import compute_floor
+from autotrascale.testing.engine_contract import EngineContract, EngineDemand, stable_snapshot
+from benchmarks.workloads.case import Case
+from benchmarks.workloads.families import FAMILIES, draw
+from benchmarks.workloads.presets import SPARK_STALLED, WORDCOUNT, YAHOO
 
 
 def engine_of(case: Case, seed: int = 0, noise: float | None = None) -> SimulatorEngine:
@@ -34,18 +34,18 @@ def seen(trial: Trial) -> Snapshot:
 
 
 class TestPipelined(EngineContract):
-    calm = Demand(WORDCOUNT.topology.named((5, 6, 16, 14)), WORDCOUNT.source_rates)
+    calm = EngineDemand(WORDCOUNT.topology.named((5, 6, 16, 14)), WORDCOUNT.source_rates)
     other = WORDCOUNT.topology.named((6, 6, 16, 14))
-    hopeless = Demand(WORDCOUNT.topology.named((1, 1, 1, 1)), WORDCOUNT.source_rates)
+    hopeless = EngineDemand(WORDCOUNT.topology.named((1, 1, 1, 1)), WORDCOUNT.source_rates)
 
     def open(self) -> Engine:
         return engine_of(WORDCOUNT)
 
 
 class TestMicroBatch(EngineContract):
-    calm = Demand(SPARK_STALLED.topology.named((1, 12, 2, 1)), SPARK_STALLED.source_rates)
+    calm = EngineDemand(SPARK_STALLED.topology.named((1, 12, 2, 1)), SPARK_STALLED.source_rates)
     other = SPARK_STALLED.topology.named((1, 14, 2, 1))
-    hopeless = Demand(SPARK_STALLED.topology.named((1, 4, 1, 1)), SPARK_STALLED.source_rates)
+    hopeless = EngineDemand(SPARK_STALLED.topology.named((1, 4, 1, 1)), SPARK_STALLED.source_rates)
 
     def open(self) -> Engine:
         return engine_of(SPARK_STALLED)
@@ -93,7 +93,7 @@ def test_ds2_recovers_the_true_rates_from_a_snapshot(family: str) -> None:
 
 def floor_from(case: Case, k: tuple[int, ...]) -> tuple[int, ...]:
     snapshot = seen(run(case, k, noise=0.0))
-    return case.topology.vector(throughput_floor(measure_demand(snapshot), snapshot).parallelism)
+    return case.topology.vector(compute_floor(measure_demand(snapshot), snapshot).parallelism)
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "stateful-micro-batch"])
@@ -185,7 +185,7 @@ def test_redis_caps_yahoo_and_its_instances_look_slower_the_more_there_are() -> 
     for _ in range(4):
         snapshot = seen(engine.run(YAHOO.topology.named(k), rates))
         throughputs.append(snapshot.throughput)
-        k = YAHOO.topology.vector(throughput_floor(measure_demand(snapshot), snapshot).parallelism)
+        k = YAHOO.topology.vector(compute_floor(measure_demand(snapshot), snapshot).parallelism)
         path.append(k)
     assert path[1] == (4, 2, 1, 1, 34)
     assert path[2] == path[3] == (4, 2, 1, 1, 40)
@@ -199,19 +199,22 @@ def test_failures_can_be_ordered() -> None:
     engine = SimulatorEngine(WORDCOUNT.job, WORDCOUNT.topology, p_max=40, fails=fails)
     broken = engine.run(WORDCOUNT.topology.named((40, 40, 40, 40)), WORDCOUNT.source_rates)
     assert (broken.verdict, broken.snapshot, broken.detail) == (Verdict.FAILED, None, "out of memory")
-    assert stable(engine.run(WORDCOUNT.topology.named((5, 6, 16, 14)), WORDCOUNT.source_rates)).throughput == 350e3
+    assert (
+        stable_snapshot(engine.run(WORDCOUNT.topology.named((5, 6, 16, 14)), WORDCOUNT.source_rates)).throughput
+        == 350e3
+    )
 
 
 def test_moving_state_takes_longer_with_more_partitions() -> None:
     engine = engine_of(SPARK_STALLED)
     rates = SPARK_STALLED.source_rates
     engine.run(SPARK_STALLED.topology.named((1, 12, 2, 1)), rates)
-    few = engine.run(SPARK_STALLED.topology.named((1, 12, 3, 1)), rates).downtime_seconds
-    many = engine.run(SPARK_STALLED.topology.named((1, 12, 13, 1)), rates).downtime_seconds
+    few = engine.run(SPARK_STALLED.topology.named((1, 12, 3, 1)), rates).standstill_seconds
+    many = engine.run(SPARK_STALLED.topology.named((1, 12, 13, 1)), rates).standstill_seconds
     assert many - few == pytest.approx(10 * SPARK_STALLED.job.rescale.partition_seconds)
 
 
 def test_without_records_there_is_no_latency() -> None:
-    snapshot = stable(engine_of(WORDCOUNT).run(WORDCOUNT.topology.named(WORDCOUNT.floor), {"source": 0.0}))
+    snapshot = stable_snapshot(engine_of(WORDCOUNT).run(WORDCOUNT.topology.named(WORDCOUNT.floor), {"source": 0.0}))
     assert snapshot.throughput == 0
     assert snapshot.latency_seconds.mean is None

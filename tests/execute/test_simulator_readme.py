@@ -8,9 +8,9 @@ from pathlib import Path
 import yaml
 
 from autotrascale.execute import simulator
-from autotrascale.execute.simulator.job import SimulatedJob
-from autotrascale.execute.simulator.presets import SPARK_STALLED
-from autotrascale.reading import validate
+from autotrascale.execute.simulator.simulated_job import SimulatedJob
+from autotrascale.validation import validate
+from benchmarks.workloads.presets import SPARK_STALLED
 
 FOLDER = Path(simulator.__file__).parent
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")

@@ -15,19 +15,12 @@ from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.simulator.families import FAMILIES
-from autotrascale.execute.simulator.families import draw as draw_anew
-from autotrascale.execute.simulator.job import MicroBatch, SimulatedJob, SimulatedOperator, plain
-from autotrascale.execute.simulator.presets import (
-    PRESETS,
-    SPARK_STALLED,
-    SPARK_WORDCOUNT,
-    WORDCOUNT,
-    WORDCOUNT_SMALL,
-    YAHOO,
-)
-from autotrascale.execute.simulator.steady import steady_state
-from autotrascale.reading import validate
+from autotrascale.execute.simulator.simulated_job import MicroBatch, SimulatedJob, SimulatedOperator, to_section
+from autotrascale.execute.simulator.steady_state import steady_state
+from autotrascale.validation import validate
+from benchmarks.workloads.families import FAMILIES
+from benchmarks.workloads.families import draw as draw_anew
+from benchmarks.workloads.presets import PRESETS, SPARK_STALLED, SPARK_WORDCOUNT, WORDCOUNT, WORDCOUNT_SMALL, YAHOO
 
 draw = cache(draw_anew)  # a case is the same each time: draw it once
 ONE = Topology.chain("only")
@@ -184,7 +177,7 @@ class TestInput:
     @pytest.mark.parametrize("name", PRESETS)
     def test_a_job_comes_back_from_plain_data(self, name: str) -> None:
         job = PRESETS[name].job
-        assert validate(plain(job), SimulatedJob, place="simulator") == job
+        assert validate(to_section(job), SimulatedJob, place="simulator") == job
 
     @pytest.mark.parametrize(
         ("data", "said"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autotrascale.execute.simulator.schedules import Constant, Noisy, Steps
+from autotrascale.execute.simulator.rate_functions import ConstantRate, Noisy, SteppedRate
 from autotrascale.plan.policies import create
 from experiments.days.measure import changes_of, hourly, settled
 from experiments.ds2_accuracy.measure import measure as choose
@@ -169,8 +169,8 @@ def test_a_job_that_still_misses_before_the_next_change_never_settled() -> None:
 
 
 def test_a_day_without_steps_has_nothing_to_settle_after() -> None:
-    assert changes_of(Constant(1.0)) == ()
-    assert changes_of(Noisy(Steps((0.0, 9.0), (1.0, 2.0)), 0.1)) == (9.0,)
+    assert changes_of(ConstantRate(1.0)) == ()
+    assert changes_of(Noisy(SteppedRate((0.0, 9.0), (1.0, 2.0)), 0.1)) == (9.0,)
     assert settled(_steps((0, 0), 0), ()) == []
 
 

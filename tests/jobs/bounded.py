@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from autotrascale.execute.spark.load import load
-from autotrascale.execute.spark.load.load import Loads, Segment, SourceLoad
-from autotrascale.execute.spark.load.schedule import constant
-from autotrascale.execute.spark.query.flow import Flow, Job
-from autotrascale.monitor.marks import counting_name
+from autotrascale.execute.spark.jobs import load_file
+from autotrascale.execute.spark.jobs.flow import Flow, StreamingJob
+from autotrascale.execute.spark.jobs.load_file import QueryLoad, Segment, SourceLoad
+from autotrascale.execute.spark.jobs.rate_schedule import constant
+from autotrascale.monitor.marks import find_counting_name
 
 BEGAN_MS = 1_700_000_000_000
 """When every load begins: long ago, so that all of a prefix has arrived."""
@@ -52,7 +52,7 @@ class Bounded:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
 
-    def run(self, job: Job, k: Sequence[int], rates: Mapping[str, float], ends: Iterable[float]) -> Ran:
+    def run(self, job: StreamingJob, k: Sequence[int], rates: Mapping[str, float], ends: Iterable[float]) -> Ran:
         """One batch up to each of the `ends`, in seconds of load. Rates are records per second of each source."""
         name = f"bounded{next(_names)}"
         file = self.folder / f"{name}.json"
@@ -68,7 +68,7 @@ class Bounded:
             query.stop()
             self.spark.catalog.dropTempView(name)
 
-    def _start(self, job: Job, k: Sequence[int], file: Path, name: str) -> StreamingQuery:
+    def _start(self, job: StreamingJob, k: Sequence[int], file: Path, name: str) -> StreamingQuery:
         """As the engine's host starts it, but for the sink."""
         parallelism = job.topology.named(tuple(k))
         stateful = [parallelism[name] for name, operator in job.topology.operators.items() if operator.stateful]
@@ -89,7 +89,7 @@ def _load(rate: float) -> SourceLoad:
 
 def _offer(rates: Mapping[str, float], seconds: float, file: Path) -> None:
     limit = round(seconds * 1000)
-    load.write(Loads({name: replace(_load(rate), limit_ms=limit) for name, rate in rates.items()}), file)
+    load_file.write(QueryLoad({name: replace(_load(rate), limit_ms=limit) for name, rate in rates.items()}), file)
 
 
 def _plain(value: Any) -> Any:
@@ -109,7 +109,7 @@ def _stages(root: Any) -> Iterator[Stage]:
         stage, todo = Stage(), [tops.pop()]
         while todo:
             node = todo.pop()
-            if mark := counting_name(node.simpleString()):
+            if mark := find_counting_name(node.simpleString()):
                 stage.marks.append(mark)
             if node.nodeName() == "Filter" and "parkNanos" in node.simpleString():
                 stage.stalls.append(node.simpleString())

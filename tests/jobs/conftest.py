@@ -11,9 +11,9 @@ from bounded import Bounded
 from pyspark.sql import SparkSession
 from redis_server import RedisServer, started
 
-from autotrascale.execute.spark.configuration import configuration, event_log_folder
-from autotrascale.execute.spark.host.session import open_session
-from autotrascale.execute.spark.settings import SparkSettings
+from autotrascale.execute.spark.clusters.session_configuration import build_configuration, event_log_folder
+from autotrascale.execute.spark.common.spark_settings import SparkSettings
+from autotrascale.execute.spark.driver_agent.spark_session import open_session
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,7 +33,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYSPARK_PYTHON", sys.executable)  # or workers run the first python3 on PATH
-        spark = open_session(configuration(settings, work), work, executors_within=30.0)
+        spark = open_session(build_configuration(settings, work), work, executors_within=30.0)
         yield spark
         if mine:
             spark.stop()

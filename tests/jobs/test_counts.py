@@ -16,12 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from autotrascale.analyze.facts import BatchFact
-from autotrascale.analyze.live.watch import FactStream
+from autotrascale.analyze.live.query_run import FactStream
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.spark.query import flow as flow_module
-from autotrascale.execute.spark.query.flow import Flow
-from autotrascale.execute.spark.query.marking import observed
-from autotrascale.monitor.eventlog.following import Follower
+from autotrascale.execute.spark.jobs import flow as flow_module
+from autotrascale.execute.spark.jobs.flow import Flow
+from autotrascale.execute.spark.jobs.marking import observe_records
+from autotrascale.monitor.eventlog.follower import Follower
 
 pytestmark = pytest.mark.spark
 BATCHES = 2
@@ -144,6 +144,6 @@ def test_filters_count_what_observations_count(
 ) -> None:
     job = Made(seed)
     by_filters = counts(session, job, told, tmp_path / "filters")
-    monkeypatch.setattr(flow_module, "counted", observed)
+    monkeypatch.setattr(flow_module, "count_records", observe_records)
     assert by_filters == counts(session, job, told, tmp_path / "observations")
     assert any(batch[name] for batch in by_filters for name in list(batch)[-1:])

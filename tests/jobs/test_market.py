@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.jobs.chance import Ints, below, share
-from autotrascale.jobs.nexmark import market as nexmark
-from autotrascale.jobs.nexmark.market import Market
+from autotrascale.execute.spark.jobs.hashed_numbers import Ints, draw_below, draw_share
+from examples.jobs.nexmark import market as nexmark
+from examples.jobs.nexmark.market import Market
 
 KINDS = ("persons", "auctions", "bids")
 SCHEMAS = {"persons": nexmark.PERSON, "auctions": nexmark.AUCTION, "bids": nexmark.BID}
@@ -94,11 +94,11 @@ def test_the_hot_ones_get_their_share() -> None:
 
 def test_chance_is_even_and_its_draws_do_not_depend_on_each_other() -> None:
     i = np.arange(50_000)
-    one, other = share(0, i, 0), share(0, i, 1)
+    one, other = draw_share(0, i, 0), draw_share(0, i, 1)
     assert np.histogram(one, 20, (0, 1))[0] / 2500 == pytest.approx(1, abs=0.1)
     assert abs(np.corrcoef(one, other)[0, 1]) < 0.02
-    assert abs(np.corrcoef(one, share(1, i, 0))[0, 1]) < 0.02
-    assert set(below(3, 0, i, 2).tolist()) == {0, 1, 2}
+    assert abs(np.corrcoef(one, draw_share(1, i, 0))[0, 1]) < 0.02
+    assert set(draw_below(3, 0, i, 2).tolist()) == {0, 1, 2}
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,14 @@ import pytest
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator
-from autotrascale.execute.spark.host.loading import load_job
-from autotrascale.execute.spark.query.flow import job
-from autotrascale.jobs.stalls import same, stalled
-from autotrascale.jobs.windows import interval
-from autotrascale.jobs.yahoo import Yahoo
+from autotrascale.execute.spark.jobs.flow import job
+from autotrascale.execute.spark.jobs.job_loading import load_job
+from autotrascale.execute.spark.jobs.stalls import pass_through, with_stall
+from examples.jobs.windows import as_interval
+from examples.jobs.yahoo import Yahoo
 
-NEXMARK = "autotrascale.jobs.nexmark"
-JOBS = ["autotrascale.jobs.yahoo:Yahoo", *(f"{NEXMARK}:Q{number}" for number in (1, 2, 3, 5, 8, 11))]
+NEXMARK = "examples.jobs.nexmark"
+JOBS = ["examples.jobs.yahoo:Yahoo", *(f"{NEXMARK}:Q{number}" for number in (1, 2, 3, 5, 8, 11))]
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -43,10 +43,10 @@ def test_options_come_from_the_job_file_with_those_of_the_market_inside() -> Non
         (f"{NEXMARK}:Q5", {"every_seconds": 20.0}, "every_seconds: is longer than window_seconds"),
         (f"{NEXMARK}:Q8", {"window_seconds": 0.0}, "window_seconds: must be above zero"),
         (f"{NEXMARK}:Q11", {"gap": 3}, "gap: is not a known key"),
-        ("autotrascale.jobs.yahoo:Yahoo", {"ads_each": 0}, "ads_each: must be at least 1"),
-        ("autotrascale.jobs.yahoo:Yahoo", {"redis": "localhost"}, "redis: is no address of a Redis"),
-        ("autotrascale.jobs.yahoo:Yahoo", {"redis_timeout": 0.0}, "redis_timeout: must be above zero"),
-        ("autotrascale.jobs.yahoo:Yahoo", {"window_seconds": 0.0004}, "window_seconds: is shorter than a millisecond"),
+        ("examples.jobs.yahoo:Yahoo", {"ads_each": 0}, "ads_each: must be at least 1"),
+        ("examples.jobs.yahoo:Yahoo", {"redis": "localhost"}, "redis: is no address of a Redis"),
+        ("examples.jobs.yahoo:Yahoo", {"redis_timeout": 0.0}, "redis_timeout: must be above zero"),
+        ("examples.jobs.yahoo:Yahoo", {"window_seconds": 0.0004}, "window_seconds: is shorter than a millisecond"),
     ],
 )
 def test_bad_options_are_one_clear_line(name: str, options: dict[str, Any], says: str) -> None:
@@ -118,9 +118,9 @@ def test_one_event_in_three_is_a_view_and_all_ads_are_shown() -> None:
 def test_a_stall_takes_its_time_for_each_record() -> None:
     batch = pa.RecordBatch.from_pydict({"x": list(range(50))})
     began = time.monotonic()
-    assert list(stalled(same, 0.001)([batch, batch])) == [batch, batch]
+    assert list(with_stall(pass_through, 0.001)([batch, batch])) == [batch, batch]
     assert time.monotonic() - began >= 0.1
 
 
 def test_intervals_are_exact_to_the_millisecond() -> None:
-    assert [interval(seconds) for seconds in (10.0, 0.4)] == ["10000 milliseconds", "400 milliseconds"]
+    assert [as_interval(seconds) for seconds in (10.0, 0.4)] == ["10000 milliseconds", "400 milliseconds"]

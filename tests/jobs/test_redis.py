@@ -18,9 +18,9 @@ from redis_server import RedisServer, started
 from test_results import TINY, check_stages, last_counts
 
 from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.jobs.campaigns import Campaigns, InProcess, InRedis
-from autotrascale.jobs.redis_client import CLIENT_NAME, Redis
-from autotrascale.jobs.yahoo import Yahoo
+from examples.jobs.campaigns import Campaigns, InProcess, InRedis
+from examples.jobs.redis_client import CLIENT_NAME, Redis
+from examples.jobs.yahoo import Yahoo
 
 TABLE = Campaigns(5, 2)
 ADS = pa.array(["ad-000009", "ad-000000", "nobody's", "ad-000009"])

@@ -13,9 +13,9 @@ import pytest
 from bounded import Bounded, Ran, arrivals
 from oracles import Auction, Bid, Person
 
-from autotrascale.execute.spark.query.flow import Job
-from autotrascale.jobs.nexmark import Q1, Q2, Q3, Q5, Q8, Q11, Market
-from autotrascale.jobs.yahoo import Yahoo
+from autotrascale.execute.spark.jobs.flow import StreamingJob
+from examples.jobs.nexmark import Q1, Q2, Q3, Q5, Q8, Q11, Market
+from examples.jobs.yahoo import Yahoo
 
 pytestmark = pytest.mark.spark
 
@@ -49,7 +49,7 @@ def newest() -> int:
 
 @dataclass(frozen=True)
 class Case:
-    job: Job
+    job: StreamingJob
     rates: Mapping[str, float]
     oracle: Callable[[], list[tuple[Any, ...]]]
     ks: tuple[tuple[int, ...], tuple[int, ...]]
@@ -114,7 +114,7 @@ def last_counts(ran: Ran) -> dict[tuple[str, int], int]:
     return counts
 
 
-def check_stages(job: Job, k: tuple[int, ...], ran: Ran) -> None:
+def check_stages(job: StreamingJob, k: tuple[int, ...], ran: Ran) -> None:
     """One operator = one stage = one number of partitions."""
     assert all(len(stage.marks) == 1 for stage in ran.stages)
     reads = {stage.marks[0]: stage.reads for stage in ran.stages}

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.spark.host import sinks
+from autotrascale.execute.spark.driver_agent import sinks
 
 ROWS = 30
 Make = Callable[[DataFrame, Path], DataStreamWriter]
@@ -64,7 +64,7 @@ def ran(writer: DataStreamWriter, folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", MAKES)
 def test_discarded_output_is_counted_and_reaches_no_sink(rows: DataFrame, tmp_path: Path, kind: str) -> None:
     own = tmp_path / "own"
-    said = ran(sinks.redirected(MAKES[kind](rows, own), "discard", "unused"), tmp_path)
+    said = ran(sinks.redirect_output(MAKES[kind](rows, own), "discard", "unused"), tmp_path)
     assert said["description"] == "NoopTable"
     assert said["numOutputRows"] == (3 if kind == "complete" else ROWS)
     assert not own.exists()
@@ -76,7 +76,7 @@ def test_a_scratch_copy_is_written_as_the_job_writes(
     session: SparkSession, rows: DataFrame, tmp_path: Path, kind: str
 ) -> None:
     own, scratch = tmp_path / "own", tmp_path / "scratch"
-    ran(sinks.redirected(MAKES[kind](rows, own), "scratch", str(scratch)), tmp_path)
+    ran(sinks.redirect_output(MAKES[kind](rows, own), "scratch", str(scratch)), tmp_path)
     assert not own.exists()
     written = session.read.format("json" if kind == "partitioned" else "parquet").load(str(scratch))
     assert written.count() == ROWS
@@ -87,14 +87,14 @@ def test_a_scratch_copy_is_written_as_the_job_writes(
 @pytest.mark.parametrize("kind", [kind for kind in MAKES if kind not in FILES])
 def test_what_cannot_be_copied_is_refused_in_one_line(rows: DataFrame, tmp_path: Path, kind: str) -> None:
     with pytest.raises(InputError, match=r"spark.sink: scratch copies files .*this job writes to \w+ .*use discard"):
-        sinks.redirected(MAKES[kind](rows, tmp_path / "own"), "scratch", str(tmp_path / "scratch"))
+        sinks.redirect_output(MAKES[kind](rows, tmp_path / "own"), "scratch", str(tmp_path / "scratch"))
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", ["parquet", "foreachBatch", "foreach"])
 def test_the_real_sink_is_used_when_asked_for(rows: DataFrame, tmp_path: Path, kind: str) -> None:
     own = tmp_path / "own"
-    ran(sinks.redirected(MAKES[kind](rows, own), "real", "unused"), tmp_path)
+    ran(sinks.redirect_output(MAKES[kind](rows, own), "real", "unused"), tmp_path)
     assert own.is_dir()
 
 
@@ -103,7 +103,7 @@ def test_a_job_may_not_start_its_query_itself(method: str) -> None:
     kept = getattr(DataStreamWriter, method)
     with (
         pytest.raises(InputError, match="job shop: starts a query itself; return the writer"),
-        sinks.not_started("shop"),
+        sinks.forbid_starting("shop"),
     ):
         getattr(object.__new__(DataStreamWriter), method)("anywhere")
     assert getattr(DataStreamWriter, method) is kept

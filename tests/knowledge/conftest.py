@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.knowledge.store import Store
+from autotrascale.knowledge.mlflow_store import MlflowStore
 from tests.knowledge import mlflow_stores
 
 
@@ -22,19 +22,19 @@ def server(empty_database: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def embedded(empty_database: Path) -> Iterator[Store]:
+def embedded(empty_database: Path) -> Iterator[MlflowStore]:
     """One embedded store for all tests that mind no company."""
     with mlflow_stores.quick_folder() as folder:
         yield mlflow_stores.embedded(empty_database, folder)
 
 
 @pytest.fixture(scope="session", params=["embedded", "served"])
-def store(request: pytest.FixtureRequest) -> Store:
+def store(request: pytest.FixtureRequest) -> MlflowStore:
     """Both kinds: everything that is promised of a store is promised of both."""
     if request.param == "embedded":
-        found: Store = request.getfixturevalue("embedded")
+        found: MlflowStore = request.getfixturevalue("embedded")
         return found
-    return Store(request.getfixturevalue("server"))
+    return MlflowStore(request.getfixturevalue("server"))
 
 
 @pytest.fixture

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from autotrascale.app import tuning_run
+from autotrascale.app.job_file import read_job_file
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.knowledge import claim, history, tags
-from autotrascale.knowledge.library import Library
-from autotrascale.knowledge.store import Store
-from autotrascale.service import tuning_runs
-from autotrascale.service.jobfile import read_job_file
+from autotrascale.knowledge import job_lock, run_history, tags
+from autotrascale.knowledge.mlflow_store import MlflowStore
+from autotrascale.knowledge.model_library import ModelLibrary
 from autotrascale.tuning import Evaluation
 from tests.knowledge import mlflow_stores, victim
 
-SILENT = tuning_runs.RunListener(lambda *_: None, lambda _: None, lambda _: None)
+SILENT = tuning_run.RunListener(lambda *_: None, lambda _: None, lambda _: None)
 PATIENCE = 300.0  # a machine may have much else to do
 
 # Before the write of which name and occurrence in the run; each is where one phase ends or the next has just begun.
@@ -76,10 +76,10 @@ class Expected:
         return Moment(whole, (place - whole) * self.seconds / len(self.evaluations))
 
 
-def expected_run(store: Store, folder: Path) -> Expected:
+def expected_run(store: MlflowStore, folder: Path) -> Expected:
     # A name of its own: under the same one it would start from the model that an earlier such run left in the store.
     path = mlflow_stores.job_file(folder, f"undisturbed-{folder.name}")
-    counted = Store(store.uri)
+    counted = MlflowStore(store.uri)
     writes = victim.count_writes(counted, lambda *_: None)
     began = time.monotonic()
     finished = _tune(counted, path)
@@ -88,7 +88,7 @@ def expected_run(store: Store, folder: Path) -> Expected:
 
 
 def kill_and_resume(
-    store: Store, folder: Path, expected: Expected, name: str, *, call: int | None = None, moment: Moment = START
+    store: MlflowStore, folder: Path, expected: Expected, name: str, *, call: int | None = None, moment: Moment = START
 ) -> int:
     """How many evaluations had to be run again; each must have been under way. Raises AssertionError else."""
     path, diary = mlflow_stores.job_file(folder, name), folder / "diary"
@@ -116,18 +116,20 @@ def kill_at(process: victim.ForkServerProcess, diary: Path, moment: Moment) -> N
     process.kill()
 
 
-def _look(store: Store, name: str, accepted: Sequence[int], expected: Expected) -> list[Evaluation]:
+def _look(store: MlflowStore, name: str, accepted: Sequence[int], expected: Expected) -> list[Evaluation]:
     """What is in the journal after the kill: all that it had accepted, and nothing that was not measured."""
-    runs = history.list_runs(store, name)
+    runs = run_history.list_runs(store, name)
     assert all(run.state in ("crashed", "finished") for run in runs)
-    kept = [e.evaluation for run in runs for e in history.read_trials(store, history.find_run(store, run.run_id))]
+    kept = [
+        e.evaluation for run in runs for e in run_history.read_trials(store, run_history.find_run(store, run.run_id))
+    ]
     assert set(accepted) <= {evaluation.number for evaluation in kept}, "an evaluation that was kept is lost"
     assert list(_timeless(kept)) == list(expected.evaluations[: len(kept)])
     assert len(kept) <= len(accepted) + 1
     return kept
 
 
-def go_on(store: Store, path: Path, name: str) -> int:
+def go_on(store: MlflowStore, path: Path, name: str) -> int:
     """Resume, or start anew where the process died before it had a beginning. Counts what is run."""
     ran = 0
     run = SimulatorEngine.run
@@ -139,36 +141,36 @@ def go_on(store: Store, path: Path, name: str) -> int:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SimulatorEngine, "run", counted)
-        runs = history.list_runs(store, name)
+        runs = run_history.list_runs(store, name)
         if runs and runs[0].state == "finished":
             return 0
         if runs and victim.has_opening(store, runs[0].run_id):
-            tuning_runs.resume(store, name, SILENT)
+            tuning_run.resume(store, name, SILENT)
         else:
             assert not any(run.evaluations for run in runs)
             _tune(store, path)
     return ran
 
 
-def check_end(store: Store, name: str, expected: Expected) -> None:
-    run = history.find_run(store, name)
-    record = history.read_run(store, run)
+def check_end(store: MlflowStore, name: str, expected: Expected) -> None:
+    run = run_history.find_run(store, name)
+    record = run_history.read_run(store, run)
     assert record.summary.state == "finished"
     assert record.outcome is not None
     assert _timeless(record.outcome.evaluations) == expected.evaluations
-    assert not list(claim.running(store, store.experiment(name)))
+    assert not list(job_lock.search_running(store, store.experiment(name)))
     children = store.client.search_runs(
         [store.experiment(name)], f"attributes.status = 'RUNNING' AND tags.`{tags.KIND}` = '{tags.EVALUATION}'"
     )
     assert children == []
-    (model,) = Library(store).versions(name)
+    (model,) = ModelLibrary(store).versions(name)
     assert model.aliases == ("rate-300000",)
-    assert Library(store).load(model) == record.outcome.model
+    assert ModelLibrary(store).load(model) == record.outcome.model
 
 
-def _tune(store: Store, path: Path) -> tuning_runs.Finished:
+def _tune(store: MlflowStore, path: Path) -> tuning_run.TuningResult:
     file = read_job_file(path)
-    return tuning_runs.start(tuning_runs.Asked(file, path, "simulator", file.tuning), store, SILENT)
+    return tuning_run.start(tuning_run.TuningRequest(file, path, "simulator", file.tuning), store, SILENT)
 
 
 def _timeless(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:

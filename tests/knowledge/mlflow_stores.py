@@ -25,13 +25,13 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.execute.simulator.job import SimulatedJob, SimulatedOperator
-from autotrascale.knowledge.cards import Card
-from autotrascale.knowledge.json_forms import Opening
-from autotrascale.knowledge.store import Store
+from autotrascale.execute.simulator.simulated_job import SimulatedJob, SimulatedOperator
+from autotrascale.knowledge.mlflow_store import MlflowStore
+from autotrascale.knowledge.model_card import ModelCard
+from autotrascale.knowledge.run_json import RunOpening
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.sizing.sizing import Sizing
-from autotrascale.tuning import Journal, Outcome, Tuning, tune
+from autotrascale.tuning import Outcome, TrialJournal, TuningSettings, tune
 
 START_SECONDS = 90.0
 
@@ -60,7 +60,7 @@ SIMULATED = SimulatedJob(
     noise=_SIMULATED["noise"],
 )
 TOPOLOGY = Topology({"source": Operator(), "count": Operator(("source",), True)})
-SETTINGS = Tuning(seed=8)
+SETTINGS = TuningSettings(seed=8)
 
 
 def job(name: str = "small", rate: float = 300_000.0, latency: float = 0.07) -> Job:
@@ -73,15 +73,15 @@ def engine(done: int = 0, seed: int = 8) -> SimulatorEngine:
     return opened
 
 
-def opening(tuned: Job, settings: Tuning = SETTINGS) -> Opening:
-    return Opening(tuned, "simulator", True, settings, None, "/nowhere/job.yaml", {"job": tuned.name})
+def opening(tuned: Job, settings: TuningSettings = SETTINGS) -> RunOpening:
+    return RunOpening(tuned, "simulator", True, settings, None, "/nowhere/job.yaml", {"job": tuned.name})
 
 
-def tuned(at: Job, journal: Journal | None = None, **given: Any) -> Outcome:
+def tuned(at: Job, journal: TrialJournal | None = None, **given: Any) -> Outcome:
     return tune(at, engine(), SETTINGS, journal=journal, **given)
 
 
-def learned(at: Job, **card: Any) -> tuple[BenefitModel, Card]:
+def learned(at: Job, **card: Any) -> tuple[BenefitModel, ModelCard]:
     """What a run teaches, quicker than by running it: the floor and one more."""
     from autotrascale import Study
 
@@ -90,7 +90,7 @@ def learned(at: Job, **card: Any) -> tuple[BenefitModel, Card]:
     study.tell((4, 8), latency=0.09)
     study.tell((5, 10), latency=0.06)
     model = study.model(at.rate)
-    return model, replace(Card.of(model, at, simulated=True, run_id="0" * 32), **card)
+    return model, replace(ModelCard.of(model, at, simulated=True, run_id="0" * 32), **card)
 
 
 def job_file(folder: Path, name: str = "small", **changed: Any) -> Path:
@@ -105,7 +105,7 @@ def template(config: pytest.Config) -> Path:
     path = folder / "empty.db"
     if not path.exists():
         fresh = folder / f"{os.getpid()}.db"
-        Store(f"sqlite:///{fresh}").client  # noqa: B018 - it makes the file
+        MlflowStore(f"sqlite:///{fresh}").client  # noqa: B018 - it makes the file
         fresh.replace(path)
     return path
 
@@ -118,10 +118,10 @@ def quick_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def embedded(template: Path, folder: Path) -> Store:
+def embedded(template: Path, folder: Path) -> MlflowStore:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(template, folder / "mlflow.db")
-    return Store(f"sqlite:///{folder / 'mlflow.db'}")
+    return MlflowStore(f"sqlite:///{folder / 'mlflow.db'}")
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from autotrascale.knowledge import history, lease, tags
-from autotrascale.knowledge.store import Store
-from autotrascale.service import tuning_runs
+from autotrascale.app import tuning_run
+from autotrascale.knowledge import lease, run_history, tags
+from autotrascale.knowledge.mlflow_store import MlflowStore
 from tests.knowledge import kills, mlflow_stores, victim
 from tests.knowledge.kills import PATIENCE, Expected, Moment
 
@@ -37,10 +37,10 @@ def take_at_once(uri: str, thing: str, count: int) -> list[str]:
 
 
 def _take(uri: str, thing: str, start: Any, answers: Any) -> None:
-    store = Store(uri)
+    store = MlflowStore(uri)
     store.client  # noqa: B018 - it connects
     start.wait()
-    taken = lease.take(store, thing, "held")
+    taken = lease.take_lease(store, thing, "held")
     answers.put("taken" if isinstance(taken, lease.Lease) else "held")
     start.wait()  # a holder that ends may be replaced, and not before all have tried
     if isinstance(taken, lease.Lease):
@@ -57,7 +57,7 @@ class Round:
     again: int  # evaluations that a third had to run, since both takers were killed or the one that had it
 
 
-def two_at_once(store: Store, folder: Path, expected: Expected, name: str, rng: random.Random) -> Round:
+def two_at_once(store: MlflowStore, folder: Path, expected: Expected, name: str, rng: random.Random) -> Round:
     """A process is killed, two resume its run at once, and in every other round one of those is killed too. Raises
     AssertionError for what is lost or stuck."""
     path = mlflow_stores.job_file(folder, name)
@@ -82,7 +82,7 @@ def two_at_once(store: Store, folder: Path, expected: Expected, name: str, rng: 
     return Round(killed, sum(victim.answer(diary) == "went on" for diary in diaries), doubled, again)
 
 
-def _killed(store: Store, path: Path, diary: Path, call: int | None, moment: Moment) -> int:
+def _killed(store: MlflowStore, path: Path, diary: Path, call: int | None, moment: Moment) -> int:
     process = victim.start_victim(store.uri, path, diary, call)
     if call is None:
         kills.kill_at(process, diary, moment)
@@ -91,15 +91,15 @@ def _killed(store: Store, path: Path, diary: Path, call: int | None, moment: Mom
     return int(process.exitcode != 0)
 
 
-def _kept(store: Store, name: str) -> Counter[int]:
+def _kept(store: MlflowStore, name: str) -> Counter[int]:
     """How often an evaluation of each number is kept in the run that came to an end."""
-    run = history.find_run(store, name)
-    wanted = f"attributes.status = 'FINISHED' AND tags.`{tags.PARENT}` = '{run.info.run_id}'"
+    run = run_history.find_run(store, name)
+    wanted = f"attributes.status = 'FINISHED' AND tags.`{tags.PARENT_RUN}` = '{run.info.run_id}'"
     found = store.client.search_runs([run.info.experiment_id], wanted, max_results=1000)
     return Counter(int(child.data.tags[tags.NUMBER]) for child in found)
 
 
-def slept(store: Store, folder: Path, name: str, call: int) -> tuple[list[Any], list[Any], str]:
+def slept(store: MlflowStore, folder: Path, name: str, call: int) -> tuple[list[Any], list[Any], str]:
     """A process that is stopped before its write of this number, as on a machine that sleeps, and goes on when its run
     was taken over and ended: the job's runs before it woke, after it ended, and what it said then."""
     path, diary = mlflow_stores.job_file(folder, name), folder / f"{name}-sleeper"
@@ -108,8 +108,8 @@ def slept(store: Store, folder: Path, name: str, call: int) -> tuple[list[Any], 
         _await_stopped(process)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(lease, "LEASE_SECONDS", victim.SLEEPERS_LEASE)
-            patch.setattr(lease, "LOOK_SECONDS", 0.1)
-            tuning_runs.resume(store, name, replace(kills.SILENT, waiting=lambda _: None))
+            patch.setattr(lease, "POLL_SECONDS", 0.1)
+            tuning_run.resume(store, name, replace(kills.SILENT, waiting=lambda _: None))
         before = runs_of(store, name)
         os.kill(process.pid or 0, signal.SIGCONT)
         process.join(PATIENCE)
@@ -130,7 +130,7 @@ def _await_stopped(process: ForkServerProcess) -> None:
     raise AssertionError("the sleeper does not sleep")
 
 
-def runs_of(store: Store, name: str) -> list[Any]:
+def runs_of(store: MlflowStore, name: str) -> list[Any]:
     """All that the store says of the runs of a job, but for those that were made and taken back, and for heartbeats: a
     beat of the sleeper's other thread may have been under way too, and nobody reads it any more."""
     found = store.client.search_runs([store.experiment(name)], max_results=1000)

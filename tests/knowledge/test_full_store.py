@@ -16,17 +16,17 @@ from pathlib import Path
 
 import pytest
 
+from autotrascale.cli import main
 from autotrascale.domain.errors import DecisionJournalError, RunStoreError
-from autotrascale.knowledge import history, patience
-from autotrascale.knowledge import store as stores
-from autotrascale.knowledge.decisions import orders
-from autotrascale.knowledge.decisions.journal import Decisions
-from autotrascale.knowledge.patience import Patience, remedy
-from autotrascale.knowledge.store import Store
-from autotrascale.service import cli
+from autotrascale.knowledge import mlflow_store as stores
+from autotrascale.knowledge import run_history, store_retry
+from autotrascale.knowledge.decision_journal import commands
+from autotrascale.knowledge.decision_journal.journal import DecisionJournal
+from autotrascale.knowledge.mlflow_store import MlflowStore
+from autotrascale.knowledge.store_retry import StoreRetry, find_remedy
 from tests.knowledge import mlflow_stores
 
-MAIN = "from autotrascale.service.cli import main; main()"
+MAIN = "from autotrascale.cli.main import main; main()"
 SECONDS = 120.0
 MOST_BYTES = 200_000  # of a file of the process': less than a run writes
 
@@ -34,7 +34,7 @@ MOST_BYTES = 200_000  # of a file of the process': less than a run writes
 class Run:
     """`tune` in a process of its own."""
 
-    def __init__(self, folder: Path, store: Store, job: Path, most_bytes: int = resource.RLIM_INFINITY) -> None:
+    def __init__(self, folder: Path, store: MlflowStore, job: Path, most_bytes: int = resource.RLIM_INFINITY) -> None:
         self.log = folder / "stderr"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
@@ -57,7 +57,7 @@ class Run:
 
 
 @contextmanager
-def full(store: Store, folder: Path, job: Path) -> Iterator[Run]:
+def full(store: MlflowStore, folder: Path, job: Path) -> Iterator[Run]:
     """A disk that has room for so much and no more, until it has again: a limit that the parent takes away."""
     run = Run(folder, store, job, MOST_BYTES)
     run.until(lambda: run.said("waiting for it") > 0)
@@ -77,8 +77,8 @@ def test_a_run_waits_for_a_full_disk_says_so_once_and_goes_on(empty_database: Pa
     waits = [line for line in lines if "waiting for it, for 30 minutes at most" in line]
     assert len(waits) == sum("takes what it is given again" in line for line in lines) >= 1
     assert not [line for line in lines if "Traceback" in line or line.startswith(("autotrascale: ", "  File"))]
-    found = history.find_run(store, "last")
-    recorded = [dict(each.evaluation.parallelism) for each in history.read_trials(store, found)]
+    found = run_history.find_run(store, "last")
+    recorded = [dict(each.evaluation.parallelism) for each in run_history.read_trials(store, found)]
     assert found.info.status == "FINISHED"
     assert recorded == [dict(each.parallelism) for each in mlflow_stores.tuned(mlflow_stores.job()).evaluations]
 
@@ -87,7 +87,7 @@ def test_a_store_that_is_locked_is_waited_for(
     empty_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stores, "_BUSY_PAUSES", ())
-    monkeypatch.setattr(patience, "_PAUSES", (0.1,))
+    monkeypatch.setattr(store_retry, "_PAUSES", (0.1,))
     store = mlflow_stores.embedded(empty_database, tmp_path)
     experiment = store.experiment("small")
     holder = sqlite3.connect(
@@ -101,7 +101,7 @@ def test_a_store_that_is_locked_is_waited_for(
         if "waiting" in line:
             holder.execute("ROLLBACK")
 
-    with stores.PATIENCE.waiting(heard):
+    with stores.STORE_RETRY.waiting(heard):
         store.call(store.client.create_run, experiment)
     holder.close()
     assert "database is locked; end what holds it, or wait: waiting for it, for 30 minutes at most" in said[0]
@@ -130,8 +130,8 @@ def test_whoever_only_looks_is_told_at_once(
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     now = [0.0]
-    monkeypatch.setattr(patience.time, "monotonic", lambda: now[0])
-    patient = Patience()
+    monkeypatch.setattr(store_retry.time, "monotonic", lambda: now[0])
+    patient = StoreRetry()
     error = sqlite3.OperationalError("database or disk is full")
     assert list(patient.pauses("x", error)) == []
     with patient.waiting(said.append, longest=60.0):
@@ -157,7 +157,7 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_to_do_is_said_where_something_can_be_done(error: Exception, what: str) -> None:
-    assert remedy(error) == what
+    assert find_remedy(error) == what
 
 
 SECRET = "open-sesame"
@@ -189,10 +189,10 @@ def test_no_message_holds_a_password(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUTOTRASCALE_STORE", uri)
     with pytest.raises(SystemExit):
-        cli.main(["doctor"])
+        main.main(["doctor"])
     assert SECRET not in "".join(capsys.readouterr())
     with pytest.raises(SystemExit) as ended:
-        cli.main(["runs", "ls"])
+        main.main(["runs", "ls"])
     out, err = capsys.readouterr()
     assert ended.value.code == 1
     assert SECRET not in out + err
@@ -202,14 +202,14 @@ def test_no_message_holds_a_password(
 
 def test_the_journal_of_decisions_says_what_to_do_too(tmp_path: Path) -> None:
     """Its file may grow no further: whoever asks something of a loop then is told in one line, and nothing is lost."""
-    decisions = Decisions(tmp_path / "decisions.db")
-    asked = [orders.ask(decisions, "job", advises=False, what="pause", asked_by="me", at=0.0)]
+    decisions = DecisionJournal(tmp_path / "decisions.db")
+    asked = [commands.append_command(decisions, "job", advises=False, what="pause", asked_by="me", at=0.0)]
 
     def ask_on() -> None:
         for n in range(10_000):
             pin = {"o" * 500 + str(n): 1}
             asked.append(
-                orders.ask(
+                commands.append_command(
                     decisions,
                     "job",
                     advises=False,
@@ -224,5 +224,5 @@ def test_the_journal_of_decisions_says_what_to_do_too(tmp_path: Path) -> None:
     decisions.read("PRAGMA max_page_count = 1", ())  # which is as many as it has
     with pytest.raises(DecisionJournalError, match=r"decisions\.db: database or disk is full; free some room$"):
         ask_on()
-    assert list(orders.after(decisions, "job", 0, advises=False)) == asked
+    assert list(commands.read_commands(decisions, "job", 0, advises=False)) == asked
     decisions.close()

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from autotrascale.app.run_queue import server_lock
 from autotrascale.domain.errors import InputError, RunLostError, RunStoreError
 from autotrascale.knowledge import lease, tags
-from autotrascale.knowledge.lease import FencedStore, Holder, Lease
-from autotrascale.knowledge.owner import Owner
-from autotrascale.knowledge.store import Store
-from autotrascale.service.queue import lock
+from autotrascale.knowledge.lease import FencedStore, Lease, LeaseHolder
+from autotrascale.knowledge.mlflow_store import MlflowStore
+from autotrascale.knowledge.process_identity import ProcessIdentity
 from tests.knowledge import takers
 
 ELSEWHERE = {"machine": "elsewhere", "host": "elsewhere"}
@@ -24,13 +24,13 @@ NO_SUCH_PROCESS = {"pid": 2**22 + 1, "started": "1"}
 HOUR = 3600.0
 
 
-def taken(store: Store, thing: str, **given: Any) -> Lease:
-    found = lease.take(store, thing, "held", **given)
+def taken(store: MlflowStore, thing: str, **given: Any) -> Lease:
+    found = lease.take_lease(store, thing, "held", **given)
     assert isinstance(found, Lease), found
     return found
 
 
-def abandoned(store: Store, thing: str, *, clock: float = 0.0, **owner: Any) -> Holder:
+def abandoned(store: MlflowStore, thing: str, *, clock: float = 0.0, **owner: Any) -> LeaseHolder:
     """As a process of this owner left it, whose clock was off by so much."""
     held = taken(store, thing)
     held._released.set()
@@ -45,28 +45,28 @@ def lease_tags(owner: dict[str, Any], clock: float) -> dict[str, str]:
     return {tags.OWNER: json.dumps(owner), tags.HEARTBEAT: f"{time.time() + clock:.3f}"}
 
 
-def held_by(store: Store, thing: str) -> Holder:
-    found = lease.newest(store, thing)
+def held_by(store: MlflowStore, thing: str) -> LeaseHolder:
+    found = lease.read_holder(store, thing)
     assert found is not None
     return found
 
 
-def names(store: Store) -> list[str]:
+def names(store: MlflowStore) -> list[str]:
     return [model.name for model in store.client.search_registered_models(max_results=1000)]
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "LEASE_SECONDS", 0.5)
-    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(lease, "POLL_SECONDS", 0.05)
 
 
-def test_one_holds_it_and_the_next_may_when_it_lets_go(store: Store, name: str) -> None:
+def test_one_holds_it_and_the_next_may_when_it_lets_go(store: MlflowStore, name: str) -> None:
     with taken(store, name, what="run 7") as first:
-        holder = lease.take(store, name, "held")
-        assert isinstance(holder, Holder)
+        holder = lease.take_lease(store, name, "held")
+        assert isinstance(holder, LeaseHolder)
         assert (holder.number, holder.doing, holder.what, holder.lives) == (1, "held", "run 7", True)
-        assert str(holder) == f"process {os.getpid()} on {Owner.me().host}"
+        assert str(holder) == f"process {os.getpid()} on {ProcessIdentity.me().host}"
         first.check()
         with taken(store, f"{name} too"):
             pass
@@ -80,7 +80,7 @@ def test_one_holds_it_and_the_next_may_when_it_lets_go(store: Store, name: str) 
 
 
 @pytest.mark.parametrize("round_", range(3))
-def test_of_many_processes_that_take_at_once_one_does(store: Store, name: str, round_: int) -> None:
+def test_of_many_processes_that_take_at_once_one_does(store: MlflowStore, name: str, round_: int) -> None:
     """Real ones: first of a thing that nobody ever held, then of one whose holder let go, then of one that died."""
     thing = f"{name}-{round_}"
     if round_ == 1:
@@ -92,7 +92,7 @@ def test_of_many_processes_that_take_at_once_one_does(store: Store, name: str, r
     assert held_by(store, thing).number == 1 + (round_ > 0)
 
 
-def test_a_process_that_is_gone_is_replaced_at_once(store: Store, name: str) -> None:
+def test_a_process_that_is_gone_is_replaced_at_once(store: MlflowStore, name: str) -> None:
     abandoned(store, name, **NO_SUCH_PROCESS)
     with taken(store, name) as second:
         assert second.number == 2
@@ -100,10 +100,10 @@ def test_a_process_that_is_gone_is_replaced_at_once(store: Store, name: str) -> 
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("clock", [-HOUR, -10.0, 10.0, HOUR])
-def test_silence_counts_by_the_watchers_clock_alone(embedded: Store, name: str, clock: float) -> None:
+def test_silence_counts_by_the_watchers_clock_alone(embedded: MlflowStore, name: str, clock: float) -> None:
     """However far off the other machine's is."""
     abandoned(embedded, name, clock=clock, **ELSEWHERE)
-    assert isinstance(lease.take(embedded, name, "held"), Holder)  # nobody asked for it to be watched
+    assert isinstance(lease.take_lease(embedded, name, "held"), LeaseHolder)  # nobody asked for it to be watched
     said: list[str] = []
     began = time.monotonic()
     with taken(embedded, name, watch=said.append):
@@ -116,11 +116,11 @@ def test_silence_counts_by_the_watchers_clock_alone(embedded: Store, name: str, 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("clock", [-HOUR, HOUR])
 def test_one_that_beats_while_it_is_watched_keeps_it(
-    embedded: Store, name: str, clock: float, monkeypatch: pytest.MonkeyPatch
+    embedded: MlflowStore, name: str, clock: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holder = abandoned(embedded, name, clock=clock, **ELSEWHERE)
     full_name, looks = lease._name(name, holder.number), []
-    look: Callable[..., Any] = lease.newest
+    look: Callable[..., Any] = lease.read_holder
 
     def beating(*given: Any) -> Any:
         looks.append(given)
@@ -128,21 +128,21 @@ def test_one_that_beats_while_it_is_watched_keeps_it(
             embedded.client.set_registered_model_tag(full_name, tags.HEARTBEAT, f"{time.time() + clock + 1:.3f}")
         return look(*given)
 
-    monkeypatch.setattr(lease, "newest", beating)
-    found = lease.take(embedded, name, "held", watch=lambda _: None)
-    assert isinstance(found, Holder)
+    monkeypatch.setattr(lease, "read_holder", beating)
+    found = lease.take_lease(embedded, name, "held", watch=lambda _: None)
+    assert isinstance(found, LeaseHolder)
     assert found.number == 1
 
 
-def test_one_that_looks_fresh_is_not_worth_watching(embedded: Store, name: str) -> None:
+def test_one_that_looks_fresh_is_not_worth_watching(embedded: MlflowStore, name: str) -> None:
     abandoned(embedded, name, **ELSEWHERE)
     said: list[str] = []
-    assert isinstance(lease.take(embedded, name, "held", watch=said.append), Holder)
+    assert isinstance(lease.take_lease(embedded, name, "held", watch=said.append), LeaseHolder)
     assert said == []
 
 
 def test_a_taker_that_wakes_late_finds_that_numbers_went_on(
-    embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch
+    embedded: MlflowStore, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looked, slept, and then makes a number that others have had and let go meanwhile."""
     taken(embedded, name).release()
@@ -156,8 +156,8 @@ def test_a_taker_that_wakes_late_finds_that_numbers_went_on(
 
     others: list[Lease] = []
     monkeypatch.setattr(lease, "_make", late)
-    found = lease.take(embedded, name, "held")
-    assert isinstance(found, Holder)
+    found = lease.take_lease(embedded, name, "held")
+    assert isinstance(found, LeaseHolder)
     assert found.number == 3
     others[0].check()
     assert lease._models(embedded, name).keys() == {3}
@@ -165,7 +165,7 @@ def test_a_taker_that_wakes_late_finds_that_numbers_went_on(
 
 
 def test_an_answer_that_was_lost_on_the_way_is_no_loss(
-    embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch
+    embedded: MlflowStore, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make = embedded.client.create_registered_model
 
@@ -178,16 +178,16 @@ def test_an_answer_that_was_lost_on_the_way_is_no_loss(
         held.check()
 
 
-def test_a_store_that_refuses_is_no_holder(embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_refuses_is_no_holder(embedded: MlflowStore, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr(embedded.client, "create_registered_model", refuse)
     with pytest.raises(RunStoreError, match="disk full"):
-        lease.take(embedded, name, "held")
+        lease.take_lease(embedded, name, "held")
 
 
-def test_who_lost_it_reads_and_does_not_write(store: Store, name: str) -> None:
+def test_who_lost_it_reads_and_does_not_write(store: MlflowStore, name: str) -> None:
     first = taken(store, name)
     fenced = first.guarded(store)
     experiment = fenced.experiment(name)
@@ -206,7 +206,7 @@ def test_who_lost_it_reads_and_does_not_write(store: Store, name: str) -> None:
     assert store.client.get_run(run.info.run_id).data.tags.get("a") is None
 
 
-def test_things_of_similar_and_awkward_names_are_not_mixed_up(embedded: Store, name: str) -> None:
+def test_things_of_similar_and_awkward_names_are_not_mixed_up(embedded: MlflowStore, name: str) -> None:
     things = [f"{name} a_b", f"{name} axb", f"{name} a%b", f"{name} a.b", f"{name} a", f"{name} 'q' \"r\" / : @ 漢"]
     held = [taken(embedded, thing) for thing in things]
     for each in held:
@@ -215,30 +215,36 @@ def test_things_of_similar_and_awkward_names_are_not_mixed_up(embedded: Store, n
         each.release()
 
 
-def test_one_server_at_a_time_has_a_name(store: Store, name: str) -> None:
+def test_one_server_at_a_time_has_a_name(store: MlflowStore, name: str) -> None:
     """By a lock of the kernel's beside an embedded store, by a lease where machines share one."""
-    with lock.alone(store, name) as ours:
-        with pytest.raises(InputError, match=f"is running already, under the name {name} on "), lock.alone(store, name):
+    with server_lock.hold_server_name(store, name) as ours:
+        with (
+            pytest.raises(InputError, match=f"is running already, under the name {name} on "),
+            server_lock.hold_server_name(store, name),
+        ):
             raise AssertionError("two servers of one name")
-        with lock.alone(store, f"{name}-too"):
+        with server_lock.hold_server_name(store, f"{name}-too"):
             pass
         experiment = ours.experiment(name)
         assert ours.call(ours.client.create_run, experiment).info.status == "RUNNING"
-    with lock.alone(store, name):
+    with server_lock.hold_server_name(store, name):
         pass
 
 
 def test_a_server_that_was_replaced_writes_nothing_more(server: str, name: str) -> None:
-    store = Store(server)
-    with lock.alone(store, name) as ours:
+    store = MlflowStore(server)
+    with server_lock.hold_server_name(store, name) as ours:
         assert isinstance(ours, FencedStore)
         ours._lease.owner.leave()
-        with lock.alone(Store(server), name), pytest.raises(RunLostError, match=f"server {name} was taken over"):
+        with (
+            server_lock.hold_server_name(MlflowStore(server), name),
+            pytest.raises(RunLostError, match=f"server {name} was taken over"),
+        ):
             ours.call(ours.client.create_run, "0")
 
 
-def test_leases_are_no_models(embedded: Store, name: str) -> None:
-    from autotrascale.knowledge.library import Library
+def test_leases_are_no_models(embedded: MlflowStore, name: str) -> None:
+    from autotrascale.knowledge.model_library import ModelLibrary
 
     with taken(embedded, f"job {name}"):
-        assert all(lease.PREFIX not in stored.name for stored in Library(embedded).versions())
+        assert all(lease.PREFIX not in stored.name for stored in ModelLibrary(embedded).versions())

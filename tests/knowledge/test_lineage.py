@@ -5,32 +5,32 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from autotrascale.knowledge.cards import Card
-from autotrascale.knowledge.decisions.learned import Learned
-from autotrascale.knowledge.history import read_run
-from autotrascale.knowledge.journal import RunJournal
-from autotrascale.knowledge.json_forms import Source
-from autotrascale.knowledge.library import Library
-from autotrascale.knowledge.store import Store
+from autotrascale.knowledge.learned_models import LearnedModels
+from autotrascale.knowledge.mlflow_store import MlflowStore
+from autotrascale.knowledge.model_card import ModelCard
+from autotrascale.knowledge.model_library import ModelLibrary
+from autotrascale.knowledge.run_history import read_run
+from autotrascale.knowledge.run_journal import RunJournal
+from autotrascale.knowledge.run_json import ModelSource
 from autotrascale.tuning import Outcome, tune
 from tests.knowledge.mlflow_stores import engine, job, learned, opening, tuned
 
 
-def through(store: Store, name: str, **changed: object) -> tuple[str, Outcome]:
+def through(store: MlflowStore, name: str, **changed: object) -> tuple[str, Outcome]:
     at = job(name)
     with RunJournal.start(store, replace(opening(at), **changed)) as journal:  # type: ignore[arg-type]
         outcome = tune(at, engine(), journal.opening.settings, journal=journal, report=journal.told)
         journal.conclude(outcome)
         journal.describe("what came of it", {"report.html": "<html>"})
         if outcome.model is not None:
-            Library(store).register(
-                outcome.model, Card.of(outcome.model, at, simulated=True, run_id=journal.run_id), journal.run_id
+            ModelLibrary(store).register(
+                outcome.model, ModelCard.of(outcome.model, at, simulated=True, run_id=journal.run_id), journal.run_id
             )
         journal.finish()
     return journal.run_id, outcome
 
 
-def test_a_run_draws_its_charts_and_says_what_was_chosen(store: Store, name: str) -> None:
+def test_a_run_draws_its_charts_and_says_what_was_chosen(store: MlflowStore, name: str) -> None:
     run_id, outcome = through(store, name)
     client = store.client
     measured = [each for each in outcome.evaluations if each.latency_seconds is not None]
@@ -52,11 +52,15 @@ def test_a_run_draws_its_charts_and_says_what_was_chosen(store: Store, name: str
     assert "report.html" in {each.path for each in client.list_artifacts(run_id)}
 
 
-def test_from_the_source_model_over_the_run_to_the_model(store: Store, name: str) -> None:
-    library, (model, card) = Library(store), learned(job(name, 100_000.0))
+def test_from_the_source_model_over_the_run_to_the_model(store: MlflowStore, name: str) -> None:
+    library, (model, card) = ModelLibrary(store), learned(job(name, 100_000.0))
     before = library.import_model(model, card)
     logged = store.client.get_model_version(before.name, str(before.version)).tags["model_id"]
-    sources = (Source(before.uri, model), Source("a/file.json", model), Source(f"models:/{before.name}/99", model))
+    sources = (
+        ModelSource(before.uri, model),
+        ModelSource("a/file.json", model),
+        ModelSource(f"models:/{before.name}/99", model),
+    )
     run_id, outcome = through(store, name, sources=sources)
     run = store.client.get_run(run_id)
     assert [each.model_id for each in run.inputs.model_inputs] == [logged]
@@ -77,8 +81,8 @@ def test_from_the_source_model_over_the_run_to_the_model(store: Store, name: str
     assert f"streaming job {name}" in (registered.description or "")
 
 
-def test_what_somebody_wrote_of_a_model_stays(embedded: Store, name: str) -> None:
-    library, (model, card) = Library(embedded), learned(job(name))
+def test_what_somebody_wrote_of_a_model_stays(embedded: MlflowStore, name: str) -> None:
+    library, (model, card) = ModelLibrary(embedded), learned(job(name))
     first = library.import_model(model, card)
     embedded.client.update_registered_model(first.name, "ours")
     other, other_card = learned(job(name, 200_000.0))
@@ -90,7 +94,7 @@ def test_what_somebody_wrote_of_a_model_stays(embedded: Store, name: str) -> Non
     assert "streaming job" in (embedded.client.get_registered_model(first.name).description or "")
 
 
-def test_a_nearest_miss_is_no_parameter(embedded: Store, name: str) -> None:
+def test_a_nearest_miss_is_no_parameter(embedded: MlflowStore, name: str) -> None:
     """A wider budget may find another one, and parameters stay as they are."""
     at, settings = job(name, latency=0.01), replace(opening(job(name)).settings, total_trials=3)
     with RunJournal.start(embedded, opening(at, settings)) as journal:
@@ -102,14 +106,14 @@ def test_a_nearest_miss_is_no_parameter(embedded: Store, name: str) -> None:
     assert not [key for key in embedded.client.get_run(journal.run_id).data.params if key.startswith("k.")]
 
 
-def test_a_control_session_has_one_run_whatever_it_learns(store: Store, name: str) -> None:
-    at, library = job(name), Library(store)
-    loop = Learned(library, at, simulated=True, session="abc123")
+def test_a_control_session_has_one_run_whatever_it_learns(store: MlflowStore, name: str) -> None:
+    at, library = job(name), ModelLibrary(store)
+    loop = LearnedModels(library, at, simulated=True, session="abc123")
     models = [learned(job(name, rate))[0] for rate in (100_000.0, 200_000.0, 300_000.0)]
     for model in models[:2]:
         loop.keep(model)
     loop.end(finished=False)
-    again = Learned(library, at, simulated=True, session="abc123")  # of the process that goes on
+    again = LearnedModels(library, at, simulated=True, session="abc123")  # of the process that goes on
     again.keep(models[2])
     again.end(finished=True)
     assert (loop.trouble, again.trouble) == ("", "")
@@ -124,6 +128,6 @@ def test_a_control_session_has_one_run_whatever_it_learns(store: Store, name: st
     assert len(run.outputs.model_outputs) == 3
 
 
-def test_a_session_that_learned_nothing_leaves_no_run(embedded: Store, name: str) -> None:
-    Learned(Library(embedded), job(name), simulated=True, session="nothing").end(finished=True)
+def test_a_session_that_learned_nothing_leaves_no_run(embedded: MlflowStore, name: str) -> None:
+    LearnedModels(ModelLibrary(embedded), job(name), simulated=True, session="nothing").end(finished=True)
     assert not embedded.client.search_runs([embedded.experiment(name)])

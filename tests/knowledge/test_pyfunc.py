@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from autotrascale import Study
 from autotrascale.domain.errors import InputError
 from autotrascale.knowledge import pyfunc
-from autotrascale.knowledge.library import FOLDER, Library, _save
+from autotrascale.knowledge.mlflow_store import MlflowStore, quiet_warnings
+from autotrascale.knowledge.model_library import FOLDER, ModelLibrary, _save
 from autotrascale.knowledge.pyfunc import Predictor
-from autotrascale.knowledge.store import Store, quiet_warnings
 from autotrascale.plan.search.benefit_model import BenefitModel
 from tests.knowledge.mlflow_stores import job, learned
 
@@ -109,7 +109,7 @@ def test_the_papers_model_knows_no_latency() -> None:
     faithful = model(faithful=True)
     answer = Predictor(faithful, NAMES).predict(pd.DataFrame([FLOOR], columns=list(NAMES)))
     assert list(answer) == ["mean", "std"]
-    assert pyfunc.signature(faithful, NAMES).outputs.input_names() == ["mean", "std"]
+    assert pyfunc.build_signature(faithful, NAMES).outputs.input_names() == ["mean", "std"]
 
 
 def test_the_signature_names_operators_and_the_metadata_units_and_bounds(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_the_signature_names_operators_and_the_metadata_units_and_bounds(tmp_pat
     assert (read.metadata["rate_per_second"], read.metadata["latency_target_ms"]) == (300_000.0, 70.0)
 
 
-def asked(embedded: Store, monkeypatch: pytest.MonkeyPatch, uri: str, frame: object) -> pd.DataFrame:
+def asked(embedded: MlflowStore, monkeypatch: pytest.MonkeyPatch, uri: str, frame: object) -> pd.DataFrame:
     # Of both: MLflow would make itself a store in the current folder for the one that it is not told.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", embedded.uri)
     monkeypatch.setenv("MLFLOW_REGISTRY_URI", embedded.uri)
@@ -137,11 +137,11 @@ def asked(embedded: Store, monkeypatch: pytest.MonkeyPatch, uri: str, frame: obj
 
 
 def test_by_way_of_mlflow_a_column_is_what_it_is_called(
-    embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch
+    embedded: MlflowStore, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, card = learned(job(name))
     run_id = embedded.client.create_run(embedded.experiment(name)).info.run_id
-    uri = Library(embedded).register(made, card, run_id).uri
+    uri = ModelLibrary(embedded).register(made, card, run_id).uri
     mixed = pd.DataFrame([[10, 5], [24, 24]], columns=["count", "source"])
     answer = asked(embedded, monkeypatch, uri, mixed)
     assert np.allclose(answer["mean"], made.predict([[5, 10], [24, 24]])[0])
@@ -160,7 +160,7 @@ def test_by_way_of_mlflow_a_column_is_what_it_is_called(
 
 
 def test_a_version_of_before_there_were_signatures_is_read_as_ever(
-    embedded: Store, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    embedded: MlflowStore, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """As the program left it until then: no signature, no logged model, no description."""
     made, card = learned(job(name))
@@ -175,7 +175,7 @@ def test_a_version_of_before_there_were_signatures_is_read_as_ever(
             data_path=str(data),
             pip_requirements=["autotrascale"],
         )
-    library, client = Library(embedded), embedded.client
+    library, client = ModelLibrary(embedded), embedded.client
     run = client.create_run(embedded.experiment(name))
     client.log_artifacts(run.info.run_id, str(tmp_path / FOLDER), FOLDER)
     registered = f"autotrascale.{name}"

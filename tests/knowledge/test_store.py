@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from autotrascale.domain.errors import InputError, RunStoreError
-from autotrascale.knowledge.store import Store
+from autotrascale.knowledge.mlflow_store import MlflowStore
 from tests.knowledge import mlflow_stores
 
 
 def test_a_store_that_is_away_is_one_line_and_at_once() -> None:
     with pytest.raises(RunStoreError, match=r"http://127.0.0.1:1: no MLflow server answers: .*; start it, or name"):
-        Store("http://127.0.0.1:1").client  # noqa: B018 - it connects
+        MlflowStore("http://127.0.0.1:1").client  # noqa: B018 - it connects
 
 
 def test_a_store_must_outlive_the_process() -> None:
@@ -25,24 +25,24 @@ def test_a_store_must_outlive_the_process() -> None:
         if uri == "sqlite://":
             continue
         with pytest.raises(InputError, match="needs a file"):
-            Store(uri)
+            MlflowStore(uri)
 
 
 def test_a_store_stays_the_same_when_the_process_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert Store().uri == f"sqlite:///{tmp_path}/mlruns/mlflow.db"
+    assert MlflowStore().uri == f"sqlite:///{tmp_path}/mlruns/mlflow.db"
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunStoreError, match="the store cannot be made"):
-        Store(f"sqlite:///{tmp_path}/file/mlflow.db").client  # noqa: B018 - it connects
+        MlflowStore(f"sqlite:///{tmp_path}/file/mlflow.db").client  # noqa: B018 - it connects
 
 
 def test_a_file_that_is_no_database_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "mlflow.db").write_text("this is a shopping list" * 100)
     with pytest.raises(RunStoreError, match=r"mlflow.db: .*not a database"):
-        Store(f"sqlite:///{tmp_path}/mlflow.db").client  # noqa: B018 - it connects
+        MlflowStore(f"sqlite:///{tmp_path}/mlflow.db").client  # noqa: B018 - it connects
 
 
 def test_a_new_store_is_whole_or_not_there(empty_database: Path) -> None:
@@ -55,17 +55,17 @@ def test_a_new_store_is_whole_or_not_there(empty_database: Path) -> None:
 
 
 def test_two_stores_of_one_file_do_not_wait_for_each_other(empty_database: Path, tmp_path: Path) -> None:
-    assert Store(f"sqlite:///{tmp_path}/mlflow.db").is_new
+    assert MlflowStore(f"sqlite:///{tmp_path}/mlflow.db").is_new
     first = mlflow_stores.embedded(empty_database, tmp_path)
     assert not first.is_new
-    second = Store(first.uri)
+    second = MlflowStore(first.uri)
     assert first.experiment("job") == second.experiment("job")
 
 
-def test_a_deleted_experiment_is_said(embedded: Store, name: str) -> None:
+def test_a_deleted_experiment_is_said(embedded: MlflowStore, name: str) -> None:
     embedded.client.delete_experiment(embedded.experiment(name))
     with pytest.raises(InputError, match=r"is deleted, .*; mlflow experiments restore -x"):
-        Store(embedded.uri).experiment(name)
+        MlflowStore(embedded.uri).experiment(name)
 
 
 def test_mlflow_says_nothing(tmp_path: Path, empty_database: Path) -> None:
@@ -73,12 +73,12 @@ def test_mlflow_says_nothing(tmp_path: Path, empty_database: Path) -> None:
     mlflow_stores.embedded(empty_database, tmp_path)
     code = (
         "import sys\n"
-        "from autotrascale.knowledge.store import Store\n"
+        "from autotrascale.knowledge.mlflow_store import Store\n"
         "assert 'mlflow' not in sys.modules\n"
         f"store = Store('sqlite:///{tmp_path}/mlflow.db')\n"
         "assert 'mlflow' not in sys.modules\n"
         "from tests.knowledge.mlflow_stores import job, learned\n"
-        "from autotrascale.knowledge.library import Library\n"
+        "from autotrascale.knowledge.model_library import Library\n"
         "library = Library(store)\n"
         "library.load(library.import_model(*learned(job('quiet'))))\n"
     )

@@ -1,6 +1,6 @@
 """Two processes that take one run at once, and one that slept while its run was taken: nothing is done twice.
 
-More of the first than a test run has time for: `python -m benchmarks.journal_bench --kills 100`.
+More of the first than a test run has time for: `python -m benchmarks.speed.journal_bench --kills 100`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.knowledge.store import Store
+from autotrascale.knowledge.mlflow_store import MlflowStore
 from tests.knowledge import kills, takers
 from tests.knowledge.kills import Expected
 
@@ -18,13 +18,13 @@ ROUNDS = 2
 
 
 @pytest.fixture(scope="module")
-def expected(embedded: Store, tmp_path_factory: pytest.TempPathFactory) -> Expected:
+def expected(embedded: MlflowStore, tmp_path_factory: pytest.TempPathFactory) -> Expected:
     return kills.expected_run(embedded, tmp_path_factory.mktemp("expected"))
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_two_that_resume_a_killed_run_at_once_double_nothing(
-    store: Store, tmp_path: Path, name: str, expected: Expected, number: int
+    store: MlflowStore, tmp_path: Path, name: str, expected: Expected, number: int
 ) -> None:
     found = takers.two_at_once(store, tmp_path, expected, name, random.Random(number))
     assert found.killed
@@ -37,7 +37,7 @@ def test_a_process_that_slept_while_its_run_was_taken_stops_without_a_write(
     server: str, tmp_path: Path, name: str, expected: Expected, write: str
 ) -> None:
     """SIGSTOP in the midst of a write, until another machine has waited for a lease, taken the run and ended it."""
-    store = Store(server)  # one that machines can share
+    store = MlflowStore(server)  # one that machines can share
     call = expected.write(*kills.BOUNDARIES[write])
     before, after, said = takers.slept(store, tmp_path, name, call)
     assert before == after

@@ -7,26 +7,26 @@ from dataclasses import replace
 from functools import partial
 
 from autotrascale.domain.job import Job
-from autotrascale.domain.snapshot import Critical
+from autotrascale.domain.snapshot import CriticalShares
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
-from autotrascale.execute.live import Look
-from autotrascale.knowledge.decisions.journal import Decisions, Opening, Session
+from autotrascale.execute.live_job import Observation
+from autotrascale.knowledge.decision_journal.journal import DecisionJournal, JournalSession, SessionHeader
 from autotrascale.loop import Loop
-from autotrascale.plan.control.autoscaling.prediction import Settings
+from autotrascale.plan.control.autoscaling.prediction import AutoscalingSettings
 from autotrascale.plan.control.loop_state import Rules
 from autotrascale.testing.scripted_live import ScriptedLive
-from autotrascale.testing.seeded import KNOBS
+from benchmarks.workloads.seeded_store import KNOBS
 
 JOB = Job("orders", Topology.chain("read", "count"), 16, {"read": 100.0}, Target(1.0))
 
 
-def kept_critical(decisions: Decisions, told: Sequence[Critical | None]) -> Session:
+def kept_critical(decisions: DecisionJournal, told: Sequence[CriticalShares | None]) -> JournalSession:
     """As many looks, from the first on."""
     looks = {number: partial(_telling, critical) for number, critical in enumerate(told, start=1)}
     live = ScriptedLive(JOB.topology, {"read": 100.0, "count": 100.0}, name=JOB.name, simulated=False, looks=looks)
-    session = decisions.open_session(Opening.of(JOB, "spark", simulated=False, advise=True), anew=True)
-    rules = Rules(Settings(JOB.target, noise=0.05), KNOBS, advise=True)
+    session = decisions.open_session(SessionHeader.of(JOB, "spark", simulated=False, advise=True), anew=True)
+    rules = Rules(AutoscalingSettings(JOB.target, noise=0.05), KNOBS, advise=True)
     live.start({"read": 2, "count": 2})  # somebody else runs it
     loop = Loop(live, rules, initial={"read": 2, "count": 2}, state=session.state, journal=session)
     for _ in range(len(told)):
@@ -35,5 +35,5 @@ def kept_critical(decisions: Decisions, told: Sequence[Critical | None]) -> Sess
     return session
 
 
-def _telling(critical: Critical | None, look: Look) -> Look:
+def _telling(critical: CriticalShares | None, look: Observation) -> Observation:
     return look if look.snapshot is None else replace(look, snapshot=replace(look.snapshot, critical=critical))

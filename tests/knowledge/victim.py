@@ -14,7 +14,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
-from autotrascale.service import tuning_runs
+from autotrascale.app import tuning_run
 
 WRITES = (
     "create_run",
@@ -30,16 +30,16 @@ READY_SECONDS = 60.0
 SLEEPERS_LEASE = 1.5
 PRELOAD = [
     "tests.knowledge.victim",
-    "autotrascale.service.tuning_runs",
-    "autotrascale.views.progress",
-    "autotrascale.plan.search.study",
+    "autotrascale.app.tuning_run",
+    "autotrascale.views.tuning_progress",
+    "autotrascale.plan.search.ask_tell",
     "mlflow.pyfunc",
     "mlflow.store.tracking.sqlalchemy_store",
     "mlflow.store.model_registry.sqlalchemy_store",
 ]
 
 
-LISTENER = tuning_runs.RunListener(lambda *_: None, lambda _: time.sleep(0.01), lambda _: None)
+LISTENER = tuning_run.RunListener(lambda *_: None, lambda _: time.sleep(0.01), lambda _: None)
 
 
 def start_victim(uri: str, job_file: Path, diary: Path, call: int | None = None) -> ForkServerProcess:
@@ -67,9 +67,9 @@ def start_takers(uri: str, job_file: Path, diaries: Sequence[Path], go: Path) ->
 
 def live(uri: str, job_file: str, diary: str, call: int | None) -> None:
     """Tune as the command line does. The diary gets a line for each evaluation that the journal has accepted."""
-    from autotrascale.knowledge.store import Store
+    from autotrascale.knowledge.mlflow_store import MlflowStore
 
-    store = Store(uri)
+    store = MlflowStore(uri)
     if call is not None:
         count_writes(store, lambda number, _: os.kill(os.getpid(), signal.SIGKILL) if number == call else None)
     keep_diary(diary)
@@ -79,18 +79,18 @@ def live(uri: str, job_file: str, diary: str, call: int | None) -> None:
 def take(uri: str, job_file: str, diary: str, go: str) -> None:
     """What it was answered is the last line of the diary."""
     from autotrascale.domain.errors import InputError
-    from autotrascale.knowledge import history
-    from autotrascale.knowledge.store import Store
+    from autotrascale.knowledge import run_history
+    from autotrascale.knowledge.mlflow_store import MlflowStore
 
-    store, path = Store(uri), Path(job_file)
+    store, path = MlflowStore(uri), Path(job_file)
     store.client  # noqa: B018 - it connects
-    runs = history.list_runs(store, path.stem)
+    runs = run_history.list_runs(store, path.stem)
     keep_diary(diary)
     while not Path(go).exists():
         time.sleep(0.001)
     try:
         if runs and has_opening(store, runs[0].run_id):
-            tuning_runs.resume(store, runs[0].run_id, LISTENER)
+            tuning_run.resume(store, runs[0].run_id, LISTENER)
         else:
             tune(store, path)
         said = "went on"
@@ -112,12 +112,12 @@ def start_sleeper(uri: str, job_file: Path, diary: Path, call: int) -> ForkServe
 def sleep(uri: str, job_file: str, diary: str, call: int) -> None:
     """What ended it is the last line of the diary."""
     from autotrascale.domain.errors import AuTraScaleError
-    from autotrascale.knowledge import lease, owner
-    from autotrascale.knowledge.store import Store
+    from autotrascale.knowledge import lease, process_identity
+    from autotrascale.knowledge.mlflow_store import MlflowStore
 
-    owner._machine = lambda: "elsewhere"
+    process_identity._machine = lambda: "elsewhere"
     lease.HEARTBEAT_SECONDS = SLEEPERS_LEASE / 5  # type: ignore[attr-defined]
-    store = Store(uri)
+    store = MlflowStore(uri)
     count_writes(store, lambda number, _: os.kill(os.getpid(), signal.SIGSTOP) if number == call else None)
     keep_diary(diary)
     said = "nothing"
@@ -130,18 +130,18 @@ def sleep(uri: str, job_file: str, diary: str, call: int) -> None:
 
 
 def tune(store: Any, path: Path) -> None:
-    from autotrascale.service.jobfile import read_job_file
+    from autotrascale.app.job_file import read_job_file
 
     file = read_job_file(path)
-    tuning_runs.start(tuning_runs.Asked(file, path, "simulator", file.tuning), store, LISTENER)
+    tuning_run.start(tuning_run.TuningRequest(file, path, "simulator", file.tuning), store, LISTENER)
 
 
 def has_opening(store: Any, run_id: str) -> bool:
     from autotrascale.domain.errors import InputError
-    from autotrascale.knowledge import history
+    from autotrascale.knowledge import run_history
 
     try:
-        history.read_opening(store, run_id)
+        run_history.read_opening(store, run_id)
     except InputError as error:
         if "has no opening" not in str(error):
             raise
@@ -150,7 +150,7 @@ def has_opening(store: Any, run_id: str) -> bool:
 
 
 def keep_diary(diary: str) -> None:
-    from autotrascale.knowledge.journal import RunJournal
+    from autotrascale.knowledge.run_journal import RunJournal
 
     done = RunJournal.done
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.control.autoscaling.prediction import Settings
+from autotrascale.plan.control.autoscaling.prediction import AutoscalingSettings
 from autotrascale.plan.control.loop_state import Rules
 from autotrascale.plan.control.manager.knobs import Knobs
 from autotrascale.testing.scripted_live import ScriptedLive
@@ -19,7 +19,7 @@ KNOBS = Knobs(
     catch_up_seconds=300.0,
     backlog_seconds=1.0,
 )
-RULES = Rules(Settings(Target(0.5)), KNOBS)
+RULES = Rules(AutoscalingSettings(Target(0.5)), KNOBS)
 START = {"source": 1, "work": 3}
 
 

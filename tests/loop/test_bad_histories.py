@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autotrascale.testing.bad_histories import SPOILS
-from benchmarks.bad_histories_bench import VARIANTS, one
+from benchmarks.faults.bad_histories_bench import VARIANTS, one
+from benchmarks.workloads.bad_histories import SPOILS
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from autotrascale.domain.look import Look
+from autotrascale.domain.observation import Observation
 from autotrascale.domain.target import Target
 from autotrascale.loop import Loop
-from autotrascale.plan.control.autoscaling.plan import PlanningSettings
-from autotrascale.plan.control.autoscaling.prediction import Settings
+from autotrascale.plan.control.autoscaling.autoscaling_plan import PlanningSettings
+from autotrascale.plan.control.autoscaling.prediction import AutoscalingSettings
 from autotrascale.plan.control.loop_state import Rules
 from autotrascale.plan.control.manager.knobs import Knobs
-from autotrascale.testing.scripted_live import ScriptedLive, late
+from autotrascale.testing.scripted_live import ScriptedLive, stale_metrics
 from tests.loop.scripts import TOPOLOGY, queue
 
 Rate = Callable[[float], float]
@@ -94,7 +94,7 @@ def run(
     return Run(asked, dict(live.running or {}), codes, sum(ran) / len(ran))
 
 
-def with_garbage(look: Look) -> Look:
+def with_garbage(look: Observation) -> Observation:
     shot = look.snapshot
     if shot is None:
         return look
@@ -103,7 +103,7 @@ def with_garbage(look: Look) -> Look:
     return replace(look, snapshot=replace(shot, operators={**shot.operators, "work": slow}))
 
 
-def without_backlog(look: Look) -> Look:
+def without_backlog(look: Observation) -> Observation:
     return look if look.snapshot is None else replace(look, snapshot=replace(look.snapshot, backlog_records=None))
 
 
@@ -203,15 +203,15 @@ KNOBS: dict[str, tuple[Any, Knobs, dict[str, Any], Callable[[Run, Run], bool]]] 
 @pytest.mark.parametrize("knob", KNOBS)
 def test_a_knob_of_the_manager_moves_what_the_loop_does(knob: str) -> None:
     value, base, scenario, holds = KNOBS[knob]
-    without = run(Rules(Settings(Target(0.5)), base), **scenario)
-    with_it = run(Rules(Settings(Target(0.5)), replace(base, **{knob: value})), **scenario)
+    without = run(Rules(AutoscalingSettings(Target(0.5)), base), **scenario)
+    with_it = run(Rules(AutoscalingSettings(Target(0.5)), replace(base, **{knob: value})), **scenario)
     assert holds(without, with_it), (without, with_it)
 
 
 def test_ineffective_operators_are_left_alone_by_the_loop() -> None:
     """The capacity of an instance falls as fast as there are more of them."""
 
-    def shared(look: Look) -> Look:
+    def shared(look: Observation) -> Observation:
         shot = look.snapshot
         if shot is None:
             return look
@@ -225,7 +225,7 @@ def test_ineffective_operators_are_left_alone_by_the_loop() -> None:
         return replace(look, snapshot=replace(shot, operators={**shot.operators, "work": slow}))
 
     looks = dict.fromkeys(EVERY_LOOK, shared)
-    rules = Rules(Settings(Target(0.5)), WITH_BACKLOG)
+    rules = Rules(AutoscalingSettings(Target(0.5)), WITH_BACKLOG)
     rising = steps(100.0, 300.0, 600.0)
     without = run(rules, rising, 5400.0, looks=looks)
     with_it = run(replace(rules, knobs=replace(WITH_BACKLOG, min_effectiveness=0.7)), rising, 5400.0, looks=looks)
@@ -257,7 +257,7 @@ PLANNING: dict[str, tuple[float, float, dict[str, Any], Callable[[Run, Run], boo
 @pytest.mark.parametrize("name", PLANNING)
 def test_a_planning_setting_moves_what_the_loop_does(name: str) -> None:
     low, high, scenario, holds = PLANNING[name]
-    rules = Rules(Settings(Target(0.5)), BASE)
+    rules = Rules(AutoscalingSettings(Target(0.5)), BASE)
     runs = [
         run(replace(rules, planning=replace(PlanningSettings(), **{name: value})), **scenario) for value in (low, high)
     ]
@@ -265,17 +265,19 @@ def test_a_planning_setting_moves_what_the_loop_does(name: str) -> None:
 
 
 def test_confidence_the_budget_and_the_age_of_metrics_move_what_the_loop_does() -> None:
-    bold, sure = (run(Rules(Settings(Target(0.3), confidence=c), BASE), UP, 5400.0) for c in (0.3, 0.99))
+    bold, sure = (run(Rules(AutoscalingSettings(Target(0.3), confidence=c), BASE), UP, 5400.0) for c in (0.3, 0.99))
     assert sure.asked[0][1]["work"] > bold.asked[0][1]["work"]
     swings = steps(*([100.0, 400.0] * 12), every=3600.0)
     many, few = (
-        run(replace(Rules(Settings(Target(0.5)), BASE), rescales_per_day=n), swings, 80_000.0) for n in (50, 5)
+        run(replace(Rules(AutoscalingSettings(Target(0.5)), BASE), rescales_per_day=n), swings, 80_000.0)
+        for n in (50, 5)
     )
     assert few.downs < many.downs
     assert "budget" in few.codes
-    old = dict.fromkeys(EVERY_LOOK, late(40.0))
+    old = dict.fromkeys(EVERY_LOOK, stale_metrics(40.0))
     patient, strict = (
-        run(replace(Rules(Settings(Target(0.5)), BASE), stale_seconds=s), UP, 3600.0, looks=old) for s in (60.0, 20.0)
+        run(replace(Rules(AutoscalingSettings(Target(0.5)), BASE), stale_seconds=s), UP, 3600.0, looks=old)
+        for s in (60.0, 20.0)
     )
     assert patient.asked
     assert not strict.asked

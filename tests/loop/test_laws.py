@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.look import Look, Rescaled
+from autotrascale.domain.observation import Observation, RescaleResult
 from autotrascale.domain.snapshot import Latency, Snapshot, Work
 from autotrascale.domain.target import Target
-from autotrascale.execute.live import measured
-from autotrascale.loop import LookTaken, Loop, Rescale, RescaleEnded, step
-from autotrascale.plan.control.looks import belief
-from autotrascale.plan.control.looks.belief import AGREEING
-from autotrascale.plan.control.looks.evidence import Beliefs, Evidence
-from autotrascale.plan.control.loop_state import Entry, PastRescale, State
+from autotrascale.execute.live_job import make_observation
+from autotrascale.loop import Loop, ObservationTaken, RescaleEnded, RescaleJob, step
+from autotrascale.plan.control.loop_state import DecisionEntry, PastRescale, State
+from autotrascale.plan.control.observations import observation_checks
+from autotrascale.plan.control.observations.observation_checks import AGREEING_OBSERVATIONS
+from autotrascale.plan.control.observations.observation_history import ObservationContext, ObservationHistory
 from autotrascale.plan.policies import create
 from autotrascale.testing.scripted_live import ScriptedLive
 from autotrascale.testing.strategies import snapshots
@@ -29,7 +29,7 @@ from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live
 EVERY_LOOK = range(1, 10_000)
 
 
-def without_latency(look: Look) -> Look:
+def without_latency(look: Observation) -> Observation:
     return look if look.snapshot is None else replace(look, snapshot=replace(look.snapshot, latency_seconds=Latency()))
 
 
@@ -63,11 +63,11 @@ def test_a_day_of_rescales_is_a_day_of_wall_time() -> None:
     job.start({"source": 1, "work": 14})
     state = State(rescales=used)
     for at in (0.0, 30.0, 3 * 86_400.0):
-        state, _ = step(replace(RULES, rescales_per_day=10), state, LookTaken(Look(at, START, None)), at)
+        state, _ = step(replace(RULES, rescales_per_day=10), state, ObservationTaken(Observation(at, START, None)), at)
     job.now = 3 * 86_400.0
     job.wait(30.0)
     look = job.look()
-    later, _ = step(RULES, state, LookTaken(look), look.at)
+    later, _ = step(RULES, state, ObservationTaken(look), look.at)
     assert later.rescales == ()
 
 
@@ -76,7 +76,7 @@ def test_a_clock_that_goes_back_does_not_freeze_the_budget() -> None:
     at = 1e6
     for _ in range(3000):
         at += 30.0 if at < 1.01e6 else -9e5
-        state, _ = step(RULES, state, LookTaken(Look(at, START, None)), at)
+        state, _ = step(RULES, state, ObservationTaken(Observation(at, START, None)), at)
     assert state.clock.passed > 80_000
 
 
@@ -98,9 +98,9 @@ def test_a_window_is_learned_from_once_and_a_clock_may_do_anything(events: list[
         made = {"stale": at - 500.0, "future": at + 500.0}.get(event, look.measured_at)
         shown = replace(look, at=at, measured_at=made, snapshot=None if event == "nothing" else look.snapshot)
         before = state
-        state, instructions = step(replace(RULES, topology=TOPOLOGY), state, LookTaken(shown), at)
-        assert not [each for each in instructions if isinstance(each, Rescale)]
-        [entry] = [each for each in instructions if isinstance(each, Entry)]
+        state, instructions = step(replace(RULES, topology=TOPOLOGY), state, ObservationTaken(shown), at)
+        assert not [each for each in instructions if isinstance(each, RescaleJob)]
+        [entry] = [each for each in instructions if isinstance(each, DecisionEntry)]
         if event in ("stale", "future", "nothing") or learned:
             assert entry.hold
             assert state.memory == before.memory
@@ -118,22 +118,22 @@ def test_no_pair_of_snapshots_and_no_clock_makes_a_step_raise(
     for topology in (None, one.topology):
         rules = replace(RULES, topology=topology)
         for shot, when in ((one, 0.0), (other, at), (one, 60.0)):
-            look = Look(when, shot.parallelism, shot, measured_at)
-            state, instructions = step(rules, state, LookTaken(look), when)
-            assert any(isinstance(each, Entry) for each in instructions)
-        state, _ = step(rules, state, RescaleEnded(Rescaled(at, True, other.parallelism, at)), at)
+            look = Observation(when, shot.parallelism, shot, measured_at)
+            state, instructions = step(rules, state, ObservationTaken(look), when)
+            assert any(isinstance(each, DecisionEntry) for each in instructions)
+        state, _ = step(rules, state, RescaleEnded(RescaleResult(at, True, other.parallelism, at)), at)
 
 
 def test_numbers_that_no_snapshot_can_hold_are_not_measured_and_nobody_falls_over() -> None:
     def broken() -> Snapshot:
         raise InputError("window_seconds", "must be finite", seen=math.nan)
 
-    look = measured(10.0, START, broken, 9.0)
+    look = make_observation(10.0, START, broken, 9.0)
     assert look.snapshot is None
     assert "must be finite" in look.detail
 
     class Broken(ScriptedLive):
-        def look(self) -> Look:
+        def look(self) -> Observation:
             raise InputError("operators.work", "must not be negative", seen=-1.0)
 
     job = Broken(TOPOLOGY, {"source": 1000.0, "work": 50.0})
@@ -146,7 +146,7 @@ def test_numbers_that_no_snapshot_can_hold_are_not_measured_and_nobody_falls_ove
 # --- the table of checks ----------------------------------------------------------------------------------------------
 
 
-def good(at: float = 60.0, **more: Any) -> Look:
+def good(at: float = 60.0, **more: Any) -> Observation:
     job = live(lambda _: 100.0)
     job.start(START)
     job.wait(at)
@@ -155,22 +155,26 @@ def good(at: float = 60.0, **more: Any) -> Look:
     return replace(look, snapshot=replace(look.snapshot, **more))
 
 
-def why(look: Look, before: Look | None = None) -> object:
-    beliefs = Beliefs()
+def why(look: Observation, before: Observation | None = None) -> object:
+    beliefs = ObservationHistory()
     if before is not None:
-        beliefs, _ = belief.judge(Evidence(before, Target(0.5), 90.0, beliefs, TOPOLOGY, before.at))
-    _, reason = belief.judge(Evidence(look, Target(0.5), 90.0, beliefs, TOPOLOGY, look.at))
+        beliefs, _ = observation_checks.check_observation(
+            ObservationContext(before, Target(0.5), 90.0, beliefs, TOPOLOGY, before.at)
+        )
+    _, reason = observation_checks.check_observation(
+        ObservationContext(look, Target(0.5), 90.0, beliefs, TOPOLOGY, look.at)
+    )
     return None if reason is None else reason.numbers["why"]
 
 
-def work(look: Look, **change: Any) -> Look:
+def work(look: Observation, **change: Any) -> Observation:
     shot = look.snapshot
     assert shot is not None
     changed = replace(shot.operators["work"], **change)
     return replace(look, snapshot=replace(shot, operators={**shot.operators, "work": changed}))
 
 
-OBJECTIONS: Mapping[str, Look] = {
+OBJECTIONS: Mapping[str, Observation] = {
     "missing": replace(good(), snapshot=None),
     "clock": replace(good(), measured_at=math.nan),
     "stale": replace(good(), measured_at=-60.0),
@@ -201,7 +205,11 @@ def test_checks_that_compare_object_to_what_cannot_follow() -> None:
     assert why(replace(before, at=60.0), before) == "repeated"
     assert why(work(after, useful_seconds=0.01), before) == "true-rate"
     assert why(replace(after, snapshot=replace(after.snapshot, backlog_records=1e6)), before) == "balance"  # type: ignore[type-var]
-    assert {name for name, _ in (*belief.CHECKS, *belief.COMPARISONS)} == {*OBJECTIONS, "repeated", "true-rate"}
+    assert {name for name, _ in (*observation_checks.CHECKS, *observation_checks.COMPARISONS)} == {
+        *OBJECTIONS,
+        "repeated",
+        "true-rate",
+    }
 
 
 BACKLOGS = st.floats(100.0, 1e6)
@@ -241,14 +249,14 @@ def test_a_monitor_that_tells_the_truth_is_believed(levels: list[float], downtim
     loop = Loop(job, RULES, initial=START)
     loop.run(600.0 * len(levels))
     doubts = {name: n for name, n in loop.state.totals.held.items() if "unbelievable" in name}
-    assert doubts.pop("hold-unbelievable: balance", 0) <= AGREEING * (len(levels) - 1)
+    assert doubts.pop("hold-unbelievable: balance", 0) <= AGREEING_OBSERVATIONS * (len(levels) - 1)
     assert set(doubts) <= {"hold-unbelievable: missing"}, doubts  # before the first window, and within a rescale
 
 
 def test_a_backlog_that_is_not_measured_any_more_still_waits() -> None:
     """Its latency is not that of the parallelism, and nobody scales up for it again and again."""
 
-    def unknown(look: Look) -> Look:
+    def unknown(look: Observation) -> Observation:
         return look if look.snapshot is None else replace(look, snapshot=replace(look.snapshot, backlog_records=None))
 
     for looks in ({}, dict.fromkeys(range(4, 1000), unknown)):
@@ -264,7 +272,7 @@ def test_a_backlog_that_is_not_measured_any_more_still_waits() -> None:
 def test_a_source_that_is_not_measured_in_one_window_is_sized_by_what_is_known_of_it() -> None:
     """20 of 50 records a second wait for the source: more of `work` alone would bring nothing."""
 
-    def without_source(look: Look) -> Look:
+    def without_source(look: Observation) -> Observation:
         shot = look.snapshot
         if shot is None:
             return look
@@ -279,16 +287,18 @@ def test_a_source_that_is_not_measured_in_one_window_is_sized_by_what_is_known_o
 
 
 def test_a_job_that_really_changed_is_believed_after_some_looks() -> None:
-    beliefs, said = Beliefs(), []
+    beliefs, said = ObservationHistory(), []
     for n in range(1, 12):
         look = good(30.0 * n) if n < 3 else work(good(30.0 * n), useful_seconds=0.1 * n)
-        beliefs, reason = belief.judge(Evidence(look, Target(0.5), 90.0, beliefs, TOPOLOGY, look.at))
+        beliefs, reason = observation_checks.check_observation(
+            ObservationContext(look, Target(0.5), 90.0, beliefs, TOPOLOGY, look.at)
+        )
         said.append(reason is None)
-    assert said == [True, True, *[False] * (AGREEING - 1), *[True] * (10 - AGREEING)]
+    assert said == [True, True, *[False] * (AGREEING_OBSERVATIONS - 1), *[True] * (10 - AGREEING_OBSERVATIONS)]
 
 
 def test_a_hot_key_is_named_even_where_nothing_is_missed() -> None:
-    def hot(look: Look) -> Look:
+    def hot(look: Observation) -> Observation:
         shot = look.snapshot
         if shot is None:
             return look
@@ -300,7 +310,7 @@ def test_a_hot_key_is_named_even_where_nothing_is_missed() -> None:
 
     seen: list[str] = []
 
-    def report(_: State, entry: Entry) -> None:
+    def report(_: State, entry: DecisionEntry) -> None:
         seen.extend(reason.text for reason in entry.reasons if reason.code == "hot-key")
 
     Loop(live(looks=dict.fromkeys(EVERY_LOOK, hot)), RULES, initial=START, report=report).run(300)
@@ -314,7 +324,7 @@ def test_the_restart_time_is_learned_by_the_loop_without_a_first_guess() -> None
         job = live(lambda t: 100.0 if t < 600 else 250.0 if t < 2400 else 600.0, downtime=downtime, p_max=80)
         loop = Loop(job, replace(RULES, policy=create("ds2")), initial=START)
         loop.run(3600)
-        assert set(loop.state.manager.downtimes) == {downtime}
+        assert set(loop.state.manager.standstills) == {downtime}
         ended.append([each["work"] for each in job.asked])
     assert ended[0][0] == ended[1][0]
     assert max(ended[1]) > max(ended[0])

@@ -9,18 +9,18 @@ from typing import ClassVar
 import pytest
 
 from autotrascale.domain.topology import Topology
-from autotrascale.execute.live import LiveJob
-from autotrascale.execute.simulator.live import SimulatedLive
-from autotrascale.execute.simulator.presets import SPARK_STALLED
-from autotrascale.execute.simulator.schedules import Constant, Noisy, Steps
+from autotrascale.execute.live_job import LiveJob
+from autotrascale.execute.simulator.live_job import SimulatedLiveJob
+from autotrascale.execute.simulator.rate_functions import ConstantRate, Noisy, SteppedRate
 from autotrascale.testing.live_contract import LiveContract
 from autotrascale.testing.scripted_live import ScriptedLive
+from benchmarks.workloads.presets import SPARK_STALLED
 
 
-def simulated(home: Path | None = None, schedule: Constant | Noisy | Steps | None = None) -> SimulatedLive:
+def simulated(home: Path | None = None, schedule: ConstantRate | Noisy | SteppedRate | None = None) -> SimulatedLiveJob:
     case = SPARK_STALLED
-    return SimulatedLive(
-        case.job, case.topology, case.source_rates, schedule or Constant(case.rate), p_max=case.p_max, home=home
+    return SimulatedLiveJob(
+        case.job, case.topology, case.source_rates, schedule or ConstantRate(case.rate), p_max=case.p_max, home=home
     )
 
 
@@ -67,11 +67,11 @@ def test_backlog_grows_while_a_killed_job_stands_still_and_is_worked_off_afterwa
 
 def test_the_witness_sees_every_second_once_and_the_rates_of_the_schedule() -> None:
     case, seen = SPARK_STALLED, []
-    live = SimulatedLive(
+    live = SimulatedLiveJob(
         case.job,
         case.topology,
         case.source_rates,
-        Steps((0.0, 100.0), (1000.0, 3000.0)),
+        SteppedRate((0.0, 100.0), (1000.0, 3000.0)),
         p_max=case.p_max,
         witness=lambda step, k: seen.append((step.seconds, step.offered, k)),
     )

@@ -13,17 +13,17 @@ import pytest
 from autotrascale.domain.errors import InputError, RunLostError
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
-from autotrascale.knowledge.decisions.forms import state_from_json, state_to_json
-from autotrascale.knowledge.decisions.journal import Decisions, Opening, Session
+from autotrascale.knowledge.decision_journal.journal import DecisionJournal, JournalSession, SessionHeader
+from autotrascale.knowledge.decision_journal.serialization import state_from_json, state_to_json
 from autotrascale.loop import Event, Instruction, Loop
-from autotrascale.plan.control.loop_state import Entry
+from autotrascale.plan.control.loop_state import DecisionEntry
 from autotrascale.plan.search.benefit_model import BenefitModel
-from autotrascale.plan.sizing.executors import ExecutorSize
+from autotrascale.plan.sizing.executor_plan import ExecutorSize
 from autotrascale.testing.scripted_live import ScriptedLive
 from tests.loop.scripts import RULES, START, TOPOLOGY, live
 
 JOB = Job("scripted", TOPOLOGY, 16, {"source": 100.0}, Target(0.5))
-OPENING = Opening.of(JOB, "simulator", simulated=True, advise=False)
+OPENING = SessionHeader.of(JOB, "simulator", simulated=True, advise=False)
 
 
 def changing(t: float) -> float:
@@ -31,20 +31,20 @@ def changing(t: float) -> float:
 
 
 @pytest.fixture
-def decisions(tmp_path: Path) -> Decisions:
-    return Decisions(tmp_path / "decisions.db")
+def decisions(tmp_path: Path) -> DecisionJournal:
+    return DecisionJournal(tmp_path / "decisions.db")
 
 
-def test_every_step_is_on_the_disk_with_the_state_it_left(decisions: Decisions) -> None:
+def test_every_step_is_on_the_disk_with_the_state_it_left(decisions: DecisionJournal) -> None:
     session = decisions.open_session(OPENING)
-    told: list[Entry] = []
+    told: list[DecisionEntry] = []
     loop = Loop(live(changing), RULES, initial=START, journal=session, report=lambda _, entry: told.append(entry))
     loop.run(3000)
-    entries = Decisions(decisions.path).entries(session.id)
+    entries = DecisionJournal(decisions.path).entries(session.id)
     assert [each["number"] for each in entries] == [entry.number for entry in told]
     assert [each["action"] for each in entries] == [entry.action for entry in told]
     assert all(each["reasons"][0]["text"] for each in entries)
-    past = Decisions(decisions.path).find("scripted")
+    past = DecisionJournal(decisions.path).find("scripted")
     assert past is not None
     assert past.state == loop.state
 
@@ -67,7 +67,7 @@ def test_a_controller_killed_at_random_steps_comes_to_the_same_family_of_ends(se
 
     job, rng, deaths, known = live(changing), random.Random(seed), 0, 0
     while job.now < 9000 - 1:
-        session = Decisions(tmp_path / "decisions.db").open_session(OPENING)
+        session = DecisionJournal(tmp_path / "decisions.db").open_session(OPENING)
         assert len(session.state.memory.readings.cells) >= known
         doomed = rng.randrange(5, 60) if deaths < 12 else -1
         loop = _Mortal(job, session, doomed, Killed, after=rng.random() < 0.5)
@@ -87,13 +87,13 @@ class _Mortal(Loop):
     """Dies at one of its steps: before it is journalled, or after, with what it asked for not yet done."""
 
     def __init__(
-        self, job: ScriptedLive, session: Session, doomed: int, death: type[Exception], *, after: bool
+        self, job: ScriptedLive, session: JournalSession, doomed: int, death: type[Exception], *, after: bool
     ) -> None:
         super().__init__(job, RULES, initial=START, state=session.state, journal=session)
         self.doomed, self.death, self.after, self.steps = doomed, death, after, 0
 
     def _do(self, instruction: Instruction, event: Event) -> None:
-        self.steps += isinstance(instruction, Entry)
+        self.steps += isinstance(instruction, DecisionEntry)
         dies = self.steps == self.doomed
         if dies and not self.after:
             raise self.death
@@ -104,7 +104,7 @@ class _Mortal(Loop):
 
 def test_while_the_file_is_away_the_job_goes_on_and_the_rows_come_later(tmp_path: Path) -> None:
     folder = tmp_path / "store"
-    decisions = Decisions(folder / "decisions.db")
+    decisions = DecisionJournal(folder / "decisions.db")
     session = decisions.open_session(OPENING)
     job = live(changing)
     loop = Loop(job, RULES, initial=START, journal=session)
@@ -128,14 +128,14 @@ def test_while_the_file_is_away_the_job_goes_on_and_the_rows_come_later(tmp_path
 
 def test_a_library_that_is_away_does_not_stop_the_loop() -> None:
     from autotrascale.domain.errors import RunStoreError
-    from autotrascale.knowledge.decisions.learned import Learned
+    from autotrascale.knowledge.learned_models import LearnedModels
 
     class Away:
         @property
         def store(self) -> object:
             raise RunStoreError("the store is away")
 
-    learned = Learned(Away(), JOB, simulated=True, session="s")  # type: ignore[arg-type]
+    learned = LearnedModels(Away(), JOB, simulated=True, session="s")  # type: ignore[arg-type]
     job = live(changing)
     Loop(job, RULES, initial=START, library=learned).run(6000)
     assert job.asked
@@ -144,7 +144,7 @@ def test_a_library_that_is_away_does_not_stop_the_loop() -> None:
     assert all(isinstance(model, BenefitModel) for model in learned.waiting.values())
 
 
-def test_two_controllers_of_one_job_are_refused(decisions: Decisions) -> None:
+def test_two_controllers_of_one_job_are_refused(decisions: DecisionJournal) -> None:
     session = decisions.open_session(OPENING)
     with pytest.raises(InputError, match="is being autoscaled by"):
         decisions.open_session(OPENING)
@@ -152,12 +152,12 @@ def test_two_controllers_of_one_job_are_refused(decisions: Decisions) -> None:
     assert decisions.open_session(OPENING).id == session.id
 
 
-def test_a_loop_whose_session_was_taken_over_writes_nothing_more(decisions: Decisions) -> None:
+def test_a_loop_whose_session_was_taken_over_writes_nothing_more(decisions: DecisionJournal) -> None:
     """By whoever has the job's lease by now: to that one, this process is as good as dead."""
     first = decisions.open_session(OPENING)
     loop = Loop(live(changing), RULES, initial=START, journal=first)
     loop.run(300)
-    others = Decisions(decisions.path)
+    others = DecisionJournal(decisions.path)
     again = others.open_session(OPENING, held=True)
     assert (again.id, again.state) == (first.id, first.state)
     before = others.entries(first.id)
@@ -187,7 +187,7 @@ def test_a_loop_that_lost_its_job_touches_it_no_more() -> None:
     assert False in asked
 
 
-def test_a_finished_session_is_begun_anew_where_that_was_asked_for(decisions: Decisions) -> None:
+def test_a_finished_session_is_begun_anew_where_that_was_asked_for(decisions: DecisionJournal) -> None:
     first = decisions.open_session(OPENING)
     first.end("finished")
     again = decisions.open_session(OPENING)
@@ -196,13 +196,13 @@ def test_a_finished_session_is_begun_anew_where_that_was_asked_for(decisions: De
     assert decisions.open_session(OPENING, anew=True).id != first.id
 
 
-def test_another_target_is_another_session(decisions: Decisions) -> None:
+def test_another_target_is_another_session(decisions: DecisionJournal) -> None:
     first = decisions.open_session(OPENING)
     first.end("interrupted")
     assert decisions.open_session(replace(OPENING, latency_target=0.7)).id != first.id
 
 
-def test_an_executor_that_costs_something_else_is_the_same_session(decisions: Decisions) -> None:
+def test_an_executor_that_costs_something_else_is_the_same_session(decisions: DecisionJournal) -> None:
     opened = [replace(OPENING, executor=executor) for executor in (ExecutorSize(2, price=0.12), ExecutorSize(2, "4g"))]
     first = decisions.open_session(opened[0])
     first.end("interrupted")
@@ -220,10 +220,10 @@ def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
     from autotrascale.domain.errors import DecisionJournalError
 
     with pytest.raises(DecisionJournalError, match="not of decisions"):
-        Decisions(path).open_session(OPENING)
+        DecisionJournal(path).open_session(OPENING)
 
 
-def test_what_is_requested_when_the_controller_dies_is_read_off_the_job(decisions: Decisions) -> None:
+def test_what_is_requested_when_the_controller_dies_is_read_off_the_job(decisions: DecisionJournal) -> None:
     """Killed between asking and hearing: the job runs at the new parallelism, and the next loop takes it as it is."""
     job = live(changing)
     session = decisions.open_session(OPENING)

@@ -10,13 +10,24 @@ from itertools import pairwise
 import pytest
 
 from autotrascale.domain.errors import EngineError
-from autotrascale.domain.snapshot import Narrow, Work
-from autotrascale.execute.live import Look, Rescaled
-from autotrascale.loop import HOPELESS, Event, Instruction, Keep, LookTaken, Loop, Rescale, RescaleEnded, Start, step
-from autotrascale.plan.control import pace
+from autotrascale.domain.snapshot import NarrowWork, Work
+from autotrascale.execute.live_job import Observation, RescaleResult
+from autotrascale.loop import (
+    MAX_FAILED_STARTS,
+    Event,
+    Instruction,
+    KeepModel,
+    Loop,
+    ObservationTaken,
+    RescaleEnded,
+    RescaleJob,
+    StartJob,
+    step,
+)
+from autotrascale.plan.control import rescale_budget
 from autotrascale.plan.control.clock import Clock
-from autotrascale.plan.control.loop_state import Entry, PastRescale, Rules, State
-from autotrascale.testing.scripted_live import ScriptedLive, blind, clock_off, late, unreachable
+from autotrascale.plan.control.loop_state import DecisionEntry, PastRescale, Rules, State
+from autotrascale.testing.scripted_live import ScriptedLive, drop_metrics, shift_clock, stale_metrics, unreachable_error
 from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live, queue
 
 
@@ -24,9 +35,9 @@ class Diary:
     """What a loop reported."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[DecisionEntry] = []
 
-    def __call__(self, state: State, entry: Entry) -> None:  # noqa: ARG002 - as a loop reports
+    def __call__(self, state: State, entry: DecisionEntry) -> None:  # noqa: ARG002 - as a loop reports
         self.entries.append(entry)
 
     @property
@@ -133,21 +144,21 @@ def test_up_and_down_and_up_again_within_a_short_time_halves_the_pace_until_it_i
     swings = (PastRescale(1000.0, 4), PastRescale(1400.0, -4), PastRescale(1800.0, 4))
     slow = (PastRescale(0.0, 4), PastRescale(9000.0, -4), PastRescale(18000.0, 4))
     state = State(rescales=swings, clock=Clock(1800.0, 1800.0))
-    assert pace.back_off(state, KNOBS) == 2.0
-    assert pace.back_off(replace(state, rescales=swings[:2]), KNOBS) == 1.0
-    assert pace.back_off(replace(state, rescales=slow), KNOBS) == 1.0
+    assert rescale_budget.next_backoff(state, KNOBS) == 2.0
+    assert rescale_budget.next_backoff(replace(state, rescales=swings[:2]), KNOBS) == 1.0
+    assert rescale_budget.next_backoff(replace(state, rescales=slow), KNOBS) == 1.0
     slower = replace(state, pace=2.0)
-    assert pace.usual_pace(slower, KNOBS) == 2.0
-    assert pace.usual_pace(replace(slower, clock=Clock(20_000.0, 20_000.0)), KNOBS) == 1.0
-    assert pace.paced(KNOBS, 2.0, missed=False).interval_seconds == 2 * KNOBS.interval_seconds
-    assert pace.paced(KNOBS, 2.0, missed=True).interval_seconds == KNOBS.interval_seconds
+    assert rescale_budget.reset_backoff_when_quiet(slower, KNOBS) == 2.0
+    assert rescale_budget.reset_backoff_when_quiet(replace(slower, clock=Clock(20_000.0, 20_000.0)), KNOBS) == 1.0
+    assert rescale_budget.apply_backoff(KNOBS, 2.0, missed=False).interval_seconds == 2 * KNOBS.interval_seconds
+    assert rescale_budget.apply_backoff(KNOBS, 2.0, missed=True).interval_seconds == KNOBS.interval_seconds
 
 
 # --- signals that lie -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("change", "why"), [(blind, "missing"), (late(600.0), "stale")])
-def test_missing_and_old_metrics_hold(change: Callable[[Look], Look], why: str) -> None:
+@pytest.mark.parametrize(("change", "why"), [(drop_metrics, "missing"), (stale_metrics(600.0), "stale")])
+def test_missing_and_old_metrics_hold(change: Callable[[Observation], Observation], why: str) -> None:
     job = live(lambda t: 100.0 + t, looks=dict.fromkeys(range(1, 1000), change))
     loop, diary = run(job, 1800)
     assert job.asked == []
@@ -156,7 +167,7 @@ def test_missing_and_old_metrics_hold(change: Callable[[Look], Look], why: str) 
 
 
 def test_a_clock_that_jumps_is_said_and_moves_nothing() -> None:
-    job = live(looks={20: clock_off(-5000.0), 30: clock_off(80_000.0)})
+    job = live(looks={20: shift_clock(-5000.0), 30: shift_clock(80_000.0)})
     loop, diary = run(job, 3600)
     assert "clock" in diary.codes
     assert job.asked == []
@@ -164,7 +175,7 @@ def test_a_clock_that_jumps_is_said_and_moves_nothing() -> None:
 
 
 def test_a_hot_key_is_named_and_no_parallelism_thrown_at_it() -> None:
-    def hot(look: Look) -> Look:
+    def hot(look: Observation) -> Observation:
         snapshot = look.snapshot
         assert snapshot is not None
         work = snapshot.operators["work"]
@@ -183,9 +194,9 @@ def test_a_hot_key_is_named_and_no_parallelism_thrown_at_it() -> None:
 
 @pytest.mark.parametrize(("share", "told"), [(0.5, True), (0.0, False)])
 def test_instances_that_wait_for_a_topic_are_named_at_each_look(share: float, told: bool) -> None:
-    def narrow(look: Look) -> Look:
+    def narrow(look: Observation) -> Observation:
         assert look.snapshot is not None
-        work = replace(look.snapshot.operators["work"], narrow=Narrow(share, 1.5))
+        work = replace(look.snapshot.operators["work"], narrow=NarrowWork(share, 1.5))
         return replace(look, snapshot=replace(look.snapshot, operators={**look.snapshot.operators, "work": work}))
 
     _, diary = run(live(looks=dict.fromkeys(range(2, 1000), narrow)), 600)
@@ -212,11 +223,11 @@ def test_a_slow_service_is_named_and_no_parallelism_thrown_at_it() -> None:
                 latency_seconds=replace(look.snapshot.latency_seconds, mean=late_by),
             ),
         )
-        state, instructions = step(RULES, state, LookTaken(look, {"payments": service}), look.at)
+        state, instructions = step(RULES, state, ObservationTaken(look, {"payments": service}), look.at)
         asked += instructions
-    codes = {reason.code for each in asked if isinstance(each, Entry) for reason in each.reasons}
+    codes = {reason.code for each in asked if isinstance(each, DecisionEntry) for reason in each.reasons}
     assert "hold-external" in codes
-    assert not [each for each in asked if isinstance(each, Rescale)]
+    assert not [each for each in asked if isinstance(each, RescaleJob)]
 
 
 # --- faults of the job ------------------------------------------------------------------------------------------------
@@ -249,7 +260,7 @@ def test_a_rescale_that_fails_half_way_leaves_the_job_and_is_tried_again_later()
 
 
 def test_a_rescale_that_brings_the_job_down_starts_it_again() -> None:
-    def down(rescaled: Rescaled) -> Rescaled:
+    def down(rescaled: RescaleResult) -> RescaleResult:
         job.kill()
         return replace(rescaled, done=False, running=None, detail="lost")
 
@@ -262,8 +273,8 @@ def test_a_rescale_that_brings_the_job_down_starts_it_again() -> None:
 def test_an_engine_that_cannot_be_reached_is_waited_for() -> None:
     job = live(
         lambda t: 300.0 if t >= 900 else 100.0,
-        looks={10: unreachable(), 11: unreachable()},
-        rescales={1: unreachable()},
+        looks={10: unreachable_error(), 11: unreachable_error()},
+        rescales={1: unreachable_error()},
     )
     _, diary = run(job, 2400)
     assert "hold-unbelievable" in diary.codes
@@ -273,19 +284,19 @@ def test_an_engine_that_cannot_be_reached_is_waited_for() -> None:
 
 def test_an_engine_that_never_starts_the_job_again_ends_the_loop() -> None:
     class Broken(ScriptedLive):
-        def start(self, parallelism: Mapping[str, int]) -> Look:
+        def start(self, parallelism: Mapping[str, int]) -> Observation:
             if self.started:
-                raise unreachable()
+                raise unreachable_error()
             return super().start(parallelism)
 
     job = Broken(TOPOLOGY, {"source": 1000.0, "work": 50.0})
     loop, diary = run(job, 300)  # type: ignore[arg-type]
     job.kill()
-    for _ in range(HOPELESS - 1):
+    for _ in range(MAX_FAILED_STARTS - 1):
         loop.turn()
     with pytest.raises(EngineError):
         loop.turn()
-    assert [entry.action for entry in diary.entries].count("start") == HOPELESS
+    assert [entry.action for entry in diary.entries].count("start") == MAX_FAILED_STARTS
 
 
 def test_a_rescale_by_somebody_else_is_noticed() -> None:
@@ -305,7 +316,8 @@ def random_days(seed: int) -> tuple[list[tuple[Event, float]], list[list[Instruc
     rng = random.Random(seed)
     levels = [rng.choice([60.0, 100.0, 200.0, 350.0]) for _ in range(20)]
     faults = {
-        rng.randrange(300): rng.choice([blind, late(500.0), clock_off(-100.0), clock_off(9000.0)]) for _ in range(20)
+        rng.randrange(300): rng.choice([drop_metrics, stale_metrics(500.0), shift_clock(-100.0), shift_clock(9000.0)])
+        for _ in range(20)
     }
     job = live(
         lambda t: levels[min(19, int(t // 600))], looks=faults, rescales={rng.randrange(1, 6): "failed on purpose"}
@@ -340,21 +352,21 @@ def test_the_same_events_give_the_same_answers_and_the_same_state(seed: int) -> 
 def test_every_step_leaves_one_entry_with_a_reason_and_a_hold_changes_nothing(seed: int) -> None:
     _, answers, _ = random_days(seed)
     for instructions in answers:
-        [entry] = [each for each in instructions if isinstance(each, Entry)]
+        [entry] = [each for each in instructions if isinstance(each, DecisionEntry)]
         assert entry.reasons
-        others = [each for each in instructions if not isinstance(each, Entry)]
+        others = [each for each in instructions if not isinstance(each, DecisionEntry)]
         if entry.hold:
             assert others == []
             assert any(reason.code.startswith("hold") for reason in entry.reasons)
         if entry.action == "stay":
             assert entry.wanted == entry.running
             assert others == []
-        assert all(isinstance(each, Rescale | Start | Keep) for each in others)
+        assert all(isinstance(each, RescaleJob | StartJob | KeepModel) for each in others)
 
 
 def test_a_changed_event_without_a_question_is_survived() -> None:
-    state, [entry] = step(RULES, State(), RescaleEnded(Rescaled(10.0, True, START, 1.0)), 10.0)
-    assert isinstance(entry, Entry)
+    state, [entry] = step(RULES, State(), RescaleEnded(RescaleResult(10.0, True, START, 1.0)), 10.0)
+    assert isinstance(entry, DecisionEntry)
     assert state.observed == START
 
 
@@ -362,11 +374,11 @@ def test_an_operator_whose_engine_decides_is_asked_once_and_then_left() -> None:
     """A source such as Kafka has partitions of its own, whatever it is asked to run on."""
 
     class OwnPartitions(ScriptedLive):
-        def rescale(self, parallelism: Mapping[str, int]) -> Rescaled:
+        def rescale(self, parallelism: Mapping[str, int]) -> RescaleResult:
             done = super().rescale({**parallelism, "source": 3})
             return replace(done, running=dict(self.running or {}))
 
-    entries: list[Entry] = []
+    entries: list[DecisionEntry] = []
     kafka = OwnPartitions(
         TOPOLOGY, {"source": 50.0, "work": 50.0}, lambda t: 100.0 if t < 1500 else 400.0, queue
     )  # two sources' worth of work at first, eight later

@@ -9,21 +9,21 @@ import pytest
 
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
-from autotrascale.execute.simulator.live import SimulatedLive
-from autotrascale.execute.simulator.presets import SPARK_STALLED
-from autotrascale.execute.simulator.schedules import Steps
-from autotrascale.knowledge.decisions.journal import Decisions, Opening
-from autotrascale.knowledge.decisions.replay import replay
+from autotrascale.execute.simulator.live_job import SimulatedLiveJob
+from autotrascale.execute.simulator.rate_functions import SteppedRate
+from autotrascale.knowledge.decision_journal.journal import DecisionJournal, SessionHeader
+from autotrascale.knowledge.decision_journal.replay import replay
 from autotrascale.loop import Loop
-from autotrascale.plan.control.autoscaling.prediction import Settings
-from autotrascale.plan.control.loop_state import Entry, Rules, State
+from autotrascale.plan.control.autoscaling.prediction import AutoscalingSettings
+from autotrascale.plan.control.loop_state import DecisionEntry, Rules, State
 from autotrascale.plan.control.step import Event, Instruction
 from autotrascale.plan.policies import OURS, create, known
+from benchmarks.workloads.presets import SPARK_STALLED
 from tests.loop.scripts import KNOBS
 
 CASE = SPARK_STALLED
 TARGET = Target(CASE.latency_target)
-OPENING = Opening.of(
+OPENING = SessionHeader.of(
     Job("steps", CASE.topology, CASE.p_max, CASE.source_rates, TARGET), "simulator", simulated=True, advise=False
 )
 
@@ -35,20 +35,23 @@ class Killed(Exception):  # noqa: N818 - a signal, not an error
 class Mortal(Loop):
     def _do(self, instruction: Instruction, event: Event) -> None:
         super()._do(instruction, event)
-        if isinstance(instruction, Entry) and instruction.number == 25:
+        if isinstance(instruction, DecisionEntry) and instruction.number == 25:
             raise Killed
 
 
-def job() -> SimulatedLive:
+def job() -> SimulatedLiveJob:
     """Up and down again, so that every one has something to do."""
-    schedule = Steps((0.0, 600.0, 2400.0), (0.3 * CASE.rate, 0.9 * CASE.rate, 0.3 * CASE.rate))
-    return SimulatedLive(CASE.job, CASE.topology, CASE.source_rates, schedule, p_max=CASE.p_max, seed=1)
+    schedule = SteppedRate((0.0, 600.0, 2400.0), (0.3 * CASE.rate, 0.9 * CASE.rate, 0.3 * CASE.rate))
+    return SimulatedLiveJob(CASE.job, CASE.topology, CASE.source_rates, schedule, p_max=CASE.p_max, seed=1)
 
 
 def rules(name: str, **options: int) -> Rules:
     knobs = replace(KNOBS, interval_seconds=30.0, running_seconds=30.0, scale_down_delay_seconds=60.0)
     return Rules(
-        Settings(TARGET, noise=CASE.job.noise), knobs, policy=create(name, TARGET, options), policy_options=options
+        AutoscalingSettings(TARGET, noise=CASE.job.noise),
+        knobs,
+        policy=create(name, TARGET, options),
+        policy_options=options,
     )
 
 
@@ -56,7 +59,7 @@ def rules(name: str, **options: int) -> Rules:
 def test_a_policy_that_was_killed_goes_on_and_is_decided_again_the_same(name: str, tmp_path: Path) -> None:
     options = {"slots": 30}
     initial, running = CASE.topology.named(CASE.floor), job()
-    decisions = Decisions(tmp_path / "decisions.db")
+    decisions = DecisionJournal(tmp_path / "decisions.db")
     first = decisions.open_session(OPENING)
     with pytest.raises(Killed):
         Mortal(running, rules(name, **options), initial=initial, state=first.state, journal=first).run(3600)
@@ -74,7 +77,7 @@ def test_a_policy_that_was_killed_goes_on_and_is_decided_again_the_same(name: st
 
 
 def test_what_dhalion_remembers_outlives_its_process_and_says_nothing_to_others() -> None:
-    def after(state: State | None, name: str, seconds: float, on: SimulatedLive) -> State:
+    def after(state: State | None, name: str, seconds: float, on: SimulatedLiveJob) -> State:
         loop = Loop(on, rules(name), initial=CASE.topology.named(CASE.floor), state=state)
         loop.run(seconds)
         return loop.state

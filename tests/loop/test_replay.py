@@ -12,23 +12,33 @@ import pytest
 from autotrascale.domain.errors import DecisionJournalError
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
-from autotrascale.execute.simulator.live import SimulatedLive
-from autotrascale.execute.simulator.presets import SPARK_STALLED
-from autotrascale.execute.simulator.schedules import day
-from autotrascale.knowledge.decisions import journal as journal
-from autotrascale.knowledge.decisions.forms import event_from_json, event_to_json, rules_from_json, rules_to_json
-from autotrascale.knowledge.decisions.journal import DAY, PART, Decisions, Opening
-from autotrascale.knowledge.decisions.replay import replay
+from autotrascale.execute.simulator.live_job import SimulatedLiveJob
+from autotrascale.execute.simulator.rate_functions import random_day
+from autotrascale.knowledge.decision_journal import journal
+from autotrascale.knowledge.decision_journal.journal import (
+    DAY_SECONDS,
+    OBSERVATIONS_PER_PART,
+    DecisionJournal,
+    SessionHeader,
+)
+from autotrascale.knowledge.decision_journal.replay import replay
+from autotrascale.knowledge.decision_journal.serialization import (
+    event_from_json,
+    event_to_json,
+    rules_from_json,
+    rules_to_json,
+)
 from autotrascale.loop import Loop
-from autotrascale.plan.control.autoscaling.prediction import Settings
-from autotrascale.plan.control.loop_state import Entry, Rules, State
+from autotrascale.plan.control.autoscaling.prediction import AutoscalingSettings
+from autotrascale.plan.control.loop_state import DecisionEntry, Rules, State
 from autotrascale.plan.control.step import Event, Instruction
 from autotrascale.plan.policies import create
+from benchmarks.workloads.presets import SPARK_STALLED
 from tests.loop.scripts import KNOBS, RULES, START, TOPOLOGY, live
 
 CASE = SPARK_STALLED
-DAY_RULES = Rules(Settings(Target(CASE.latency_target), noise=CASE.job.noise), KNOBS)
-OPENING = Opening.of(
+DAY_RULES = Rules(AutoscalingSettings(Target(CASE.latency_target), noise=CASE.job.noise), KNOBS)
+OPENING = SessionHeader.of(
     Job("a day", CASE.topology, CASE.p_max, CASE.source_rates, Target(CASE.latency_target)),
     "simulator",
     simulated=True,
@@ -47,29 +57,29 @@ class Mortal(Loop):
 
     def _do(self, instruction: Instruction, event: Event) -> None:
         super()._do(instruction, event)
-        if isinstance(instruction, Entry) and instruction.number == self.dies_at:
+        if isinstance(instruction, DecisionEntry) and instruction.number == self.dies_at:
             raise Killed
 
 
 @pytest.fixture(scope="module")
-def a_day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Decisions, str]]:
-    decisions = Decisions(tmp_path_factory.mktemp("day") / "decisions.db")
-    schedule = day(1, 0.2 * CASE.rate, 0.85 * CASE.rate, spikes=2, sigma=0.03)
-    job = SimulatedLive(CASE.job, CASE.topology, CASE.source_rates, schedule, p_max=CASE.p_max, seed=1)
+def a_day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DecisionJournal, str]]:
+    decisions = DecisionJournal(tmp_path_factory.mktemp("day") / "decisions.db")
+    schedule = random_day(1, 0.2 * CASE.rate, 0.85 * CASE.rate, spikes=2, sigma=0.03)
+    job = SimulatedLiveJob(CASE.job, CASE.topology, CASE.source_rates, schedule, p_max=CASE.p_max, seed=1)
     initial = CASE.topology.named(CASE.floor)
     first = decisions.open_session(OPENING)
     with pytest.raises(Killed):
-        Mortal(job, DAY_RULES, initial=initial, state=first.state, journal=first).run(DAY)
+        Mortal(job, DAY_RULES, initial=initial, state=first.state, journal=first).run(DAY_SECONDS)
     first.owner.leave()
     again = decisions.open_session(OPENING)
     assert again.id == first.id
-    Loop(job, DAY_RULES, initial=initial, state=again.state, journal=again).run(DAY / 2)
+    Loop(job, DAY_RULES, initial=initial, state=again.state, journal=again).run(DAY_SECONDS / 2)
     again.end("finished")
     yield decisions, first.id
     decisions.close()
 
 
-def test_a_day_decided_again_is_the_same_day_entry_by_entry(a_day: tuple[Decisions, str]) -> None:
+def test_a_day_decided_again_is_the_same_day_entry_by_entry(a_day: tuple[DecisionJournal, str]) -> None:
     decisions, session = a_day
     steps = list(replay(decisions, session))
     assert len(steps) > 2800
@@ -79,13 +89,13 @@ def test_a_day_decided_again_is_the_same_day_entry_by_entry(a_day: tuple[Decisio
     assert any(each.written["hold"] for each in steps)
 
 
-def test_what_the_looks_lead_to_is_what_the_checkpoints_say(a_day: tuple[Decisions, str]) -> None:
+def test_what_the_looks_lead_to_is_what_the_checkpoints_say(a_day: tuple[DecisionJournal, str]) -> None:
     """The state that was written, and read back, is the one that a replay comes to, to the last bit."""
     from autotrascale.plan.control.step import step
 
     decisions, session = a_day
     checkpoints = decisions.checkpoints(session)
-    assert len(checkpoints) >= 2800 // PART
+    assert len(checkpoints) >= 2800 // OBSERVATIONS_PER_PART
     state = State()
     for checkpoint in checkpoints:
         assert state == checkpoint.state or checkpoint.number == 0
@@ -95,13 +105,13 @@ def test_what_the_looks_lead_to_is_what_the_checkpoints_say(a_day: tuple[Decisio
             state, _ = step(checkpoint.rules, state, event, event.at)
 
 
-def test_one_decision_is_found_without_what_came_after_it(a_day: tuple[Decisions, str]) -> None:
+def test_one_decision_is_found_without_what_came_after_it(a_day: tuple[DecisionJournal, str]) -> None:
     decisions, session = a_day
     *_, last = replay(decisions, session, last=1501)
     assert last.number == 1501
 
 
-def test_a_look_takes_a_few_hundred_bytes(a_day: tuple[Decisions, str]) -> None:
+def test_a_look_takes_a_few_hundred_bytes(a_day: tuple[DecisionJournal, str]) -> None:
     decisions, _ = a_day
     with sqlite3.connect(decisions.path) as file:
         [(looks, bytes_)] = file.execute("SELECT count(*), sum(length(body)) FROM look")
@@ -111,7 +121,7 @@ def test_a_look_takes_a_few_hundred_bytes(a_day: tuple[Decisions, str]) -> None:
 
 def test_looks_are_forgotten_after_some_days_and_what_is_left_can_be_decided_again(tmp_path: Path) -> None:
     now = [0.0]
-    decisions = Decisions(tmp_path / "decisions.db", clock=lambda: now[0])
+    decisions = DecisionJournal(tmp_path / "decisions.db", clock=lambda: now[0])
     session = decisions.open_session(OPENING, keep_looks_days=1.0)
     job = live(lambda t: 100.0 + t / 100)
 
@@ -123,7 +133,7 @@ def test_looks_are_forgotten_after_some_days_and_what_is_left_can_be_decided_aga
     Clocked(job, RULES, initial=START, journal=session).run(40_000.0)
     steps = list(replay(decisions, session.id))
     assert all(each.same for each in steps)
-    assert DAY / 200.0 <= len(steps) <= DAY / 200.0 + 2 * PART
+    assert DAY_SECONDS / 200.0 <= len(steps) <= DAY_SECONDS / 200.0 + 2 * OBSERVATIONS_PER_PART
     assert len(decisions.entries(session.id)) > 1300  # decisions themselves stay
 
 
@@ -143,14 +153,14 @@ def test_rules_and_events_come_back_as_they_were() -> None:
 
 
 def test_a_session_of_an_earlier_version_is_begun_anew_from_its_readings_and_says_so(tmp_path: Path) -> None:
-    decisions = Decisions(tmp_path / "decisions.db")
+    decisions = DecisionJournal(tmp_path / "decisions.db")
     session = decisions.open_session(OPENING)
     loop = Loop(live(), RULES, initial=START, journal=session)
     loop.run(1800)
     session.end("interrupted")
     import json
 
-    from autotrascale.knowledge.decisions.forms import state_to_json
+    from autotrascale.knowledge.decision_journal.serialization import state_to_json
 
     old = json.loads(state_to_json(loop.state))
     del old["version"]
@@ -161,7 +171,7 @@ def test_a_session_of_an_earlier_version_is_begun_anew_from_its_readings_and_say
         file.execute("DROP TABLE checkpoint")
         file.execute("PRAGMA user_version = 1")
     decisions.close()
-    again = Decisions(decisions.path).open_session(OPENING)
+    again = DecisionJournal(decisions.path).open_session(OPENING)
     assert "another version" in again.renewed
     assert again.state.memory.readings == loop.state.memory.readings
     assert again.state.number == loop.state.number
@@ -173,12 +183,12 @@ def test_a_session_of_an_earlier_version_is_begun_anew_from_its_readings_and_say
 
 def test_a_file_of_a_later_version_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "decisions.db"
-    Decisions(path).open_session(OPENING)
+    DecisionJournal(path).open_session(OPENING)
     with sqlite3.connect(path) as file:
         file.execute("PRAGMA user_version = 99")
     with pytest.raises(DecisionJournalError, match="later version"):
-        Decisions(path).sessions()
+        DecisionJournal(path).sessions()
 
 
 def test_parts_are_short_enough_to_be_decided_again_at_once() -> None:
-    assert journal.PART <= 1000
+    assert journal.OBSERVATIONS_PER_PART <= 1000

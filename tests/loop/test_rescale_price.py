@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from autotrascale.domain.look import Look, Rescaled, RescaleTime
-from autotrascale.knowledge.decisions.forms import (
+from autotrascale.domain.observation import Observation, RescaleResult, RescaleTime
+from autotrascale.knowledge.decision_journal.serialization import (
     event_from_json,
     event_to_json,
     rules_from_json,
@@ -24,9 +24,9 @@ from autotrascale.knowledge.decisions.forms import (
     state_to_json,
 )
 from autotrascale.loop import Event, Loop
-from autotrascale.plan.control import pricing
-from autotrascale.plan.control.autoscaling.plan import PlanningSettings
-from autotrascale.plan.control.loop_state import Entry, State
+from autotrascale.plan.control import rescale_time
+from autotrascale.plan.control.autoscaling.autoscaling_plan import PlanningSettings
+from autotrascale.plan.control.loop_state import DecisionEntry, State
 from autotrascale.plan.control.step import RescaleEnded, step
 from tests.loop.scripts import KNOBS, RULES, TOPOLOGY, live
 
@@ -42,13 +42,13 @@ STANDSTILLS = (0.0, 3.0, 30.0)
 
 
 class Told(NamedTuple):
-    entries: list[Entry]
+    entries: list[DecisionEntry]
     instances: float
     state: State
     events: list[Event]
 
     @property
-    def moves(self) -> list[Entry]:
+    def moves(self) -> list[DecisionEntry]:
         return [each for each in self.entries if each.action == "rescale"]
 
 
@@ -56,7 +56,7 @@ def kept(
     rate: Callable[[float], float], standstill: float, *, start: int = 8, hours: float = HOURS, says: bool = True
 ) -> Told:
     job = live(rate, downtime=standstill, says=RescaleTime(standstill) if says else None)
-    entries: list[Entry] = []
+    entries: list[DecisionEntry] = []
     events: list[Event] = []
 
     class Heard(Loop):
@@ -148,31 +148,36 @@ def test_each_change_says_what_it_costs_and_what_it_saves() -> None:
 
 def test_what_was_measured_counts_for_more_than_what_was_expected() -> None:
     said = RescaleTime(0.1, 5.0)
-    price = pricing.of_a_rescale(WEIGHING, State(), said)
+    price = rescale_time.price_next_rescale(WEIGHING, State(), said)
     assert price is not None
     assert price.expected == said
     state = State(observed={"source": 1, "work": 2})
     for seconds in (20.0, 22.0, 21.0):
-        state = replace(state, taken=pricing.seen(state, Rescaled(0.0, True, {"source": 1, "work": 3}, seconds)))
-    price = pricing.of_a_rescale(WEIGHING, state, said)
+        state = replace(
+            state,
+            taken=rescale_time.remember_rescale_time(
+                state, RescaleResult(0.0, True, {"source": 1, "work": 3}, seconds)
+            ),
+        )
+    price = rescale_time.price_next_rescale(WEIGHING, state, said)
     assert price is not None
     assert price.expected == RescaleTime(20.5, 0.0)
 
 
 def test_where_nobody_says_a_rescale_is_taken_to_be_in_place() -> None:
-    unknown = pricing.of_a_rescale(WEIGHING, State(), None)
+    unknown = rescale_time.price_next_rescale(WEIGHING, State(), None)
     assert unknown is not None
-    assert unknown.expected == pricing.UNKNOWN
+    assert unknown.expected == rescale_time.DEFAULT_RESCALE_TIME
     told = replace(WEIGHING, knobs=replace(WEIGHING.knobs, restart_seconds=12.0))
-    guessed = pricing.of_a_rescale(told, State(), None)
+    guessed = rescale_time.price_next_rescale(told, State(), None)
     assert guessed is not None
     assert guessed.expected.standstill_seconds == 12.0
-    assert pricing.of_a_rescale(RULES, State(), RescaleTime(0.1)) is None  # rules that weigh nothing
+    assert rescale_time.price_next_rescale(RULES, State(), RescaleTime(0.1)) is None  # rules that weigh nothing
 
 
 def test_a_rescale_that_had_nothing_to_do_teaches_nothing() -> None:
     state = State(observed={"source": 1, "work": 2})
-    assert pricing.seen(state, Rescaled(0.0, True, {"source": 1, "work": 2}, 0.0)) == ()
+    assert rescale_time.remember_rescale_time(state, RescaleResult(0.0, True, {"source": 1, "work": 2}, 0.0)) == ()
 
 
 def test_a_weighed_history_is_decided_again_from_what_is_written_down() -> None:
@@ -182,7 +187,7 @@ def test_a_weighed_history_is_decided_again_from_what_is_written_down() -> None:
     for event in told.events:
         event = event_from_json(event_to_json(event))
         state, instructions = step(rules, state, event, event.at)
-        again += [each for each in instructions if isinstance(each, Entry)]
+        again += [each for each in instructions if isinstance(each, DecisionEntry)]
         if len(again) % 40 == 0:
             state, said = state_from_json(state_to_json(state))
             assert said == ""
@@ -201,4 +206,4 @@ def test_what_an_older_version_wrote_is_read_and_weighs_nothing() -> None:
     assert state_from_json(json.dumps(written)) == (State(), "")
     look = event_from_json(json.dumps({"look": {"look": {"at": 1.0, "running": None, "snapshot": None}}}))
     assert look.at == 1.0
-    assert Look(1.0, None, None).rescale is None
+    assert Observation(1.0, None, None).rescale is None

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.knowledge.decisions.journal import Decisions, Opening, Session
+from autotrascale.knowledge.decision_journal.journal import DecisionJournal, JournalSession, SessionHeader
 from autotrascale.loop import Loop
-from autotrascale.plan.control.loop_state import Entry
+from autotrascale.plan.control.loop_state import DecisionEntry
 from tests.loop.scripts import RULES, START, live
 from tests.loop.test_loop_journal import JOB
 
@@ -22,13 +22,13 @@ class Shared:
     quota."""
 
     def __init__(self, path: Path) -> None:
-        self.decisions = Decisions(path / "decisions.db")
-        self.entries: dict[str, list[Entry]] = {"first": [], "second": []}
-        self.sessions: dict[str, Session] = {}
+        self.decisions = DecisionJournal(path / "decisions.db")
+        self.entries: dict[str, list[DecisionEntry]] = {"first": [], "second": []}
+        self.sessions: dict[str, JournalSession] = {}
         self.loops = {name: self._loop(name) for name in self.entries}
 
     def _loop(self, name: str) -> Loop:
-        opening = Opening.of(replace(JOB, name=name), "simulator", simulated=True, advise=False)
+        opening = SessionHeader.of(replace(JOB, name=name), "simulator", simulated=True, advise=False)
         self.sessions[name] = self.decisions.open_session(opening)
         return Loop(
             live(lambda t: 100.0 if t < 600 else 420.0),
@@ -76,8 +76,8 @@ def test_what_a_job_has_is_not_taken_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("advise", [True, False])
 def test_a_loop_that_ended_or_only_advises_takes_nothing_from_others(tmp_path: Path, advise: bool) -> None:
-    decisions = Decisions(tmp_path / "decisions.db")
-    opening = Opening.of(replace(JOB, name="other"), "simulator", simulated=True, advise=advise)
+    decisions = DecisionJournal(tmp_path / "decisions.db")
+    opening = SessionHeader.of(replace(JOB, name="other"), "simulator", simulated=True, advise=advise)
     session = decisions.open_session(opening)
     loop = Loop(live(), replace(RULES, advise=advise), initial=START, journal=session)
     loop.live.start(START)

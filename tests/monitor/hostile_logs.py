@@ -182,7 +182,7 @@ def _archive(folder: Path) -> dict[str, object]:
     """As one task of Spark's reads all pieces of all files."""
     from autotrascale.analyze.archive.staging import Share, prepare, read_piece
     from autotrascale.monitor.eventlog.damage import damages
-    from autotrascale.monitor.eventlog.files import find_files, pieces
+    from autotrascale.monitor.eventlog.log_files import find_files, pieces
 
     files, unread = find_files([str(folder)])
     with tempfile.TemporaryDirectory() as staged:
@@ -194,8 +194,8 @@ def _archive(folder: Path) -> dict[str, object]:
 
 
 def _live(folder: Path) -> dict[str, object]:
-    from autotrascale.analyze.live.watch import FactStream
-    from autotrascale.monitor.eventlog.following import Follower
+    from autotrascale.analyze.live.query_run import FactStream
+    from autotrascale.monitor.eventlog.follower import Follower
 
     damaged = {}
     for each in sorted(path.parent for path in folder.glob("**/eventlog_v2_app")):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from autotrascale.monitor.eventlog import events
-from autotrascale.monitor.eventlog.decoding import decoded, event_of, task_of
+from autotrascale.monitor.eventlog.decoding import decode_brief_task, decode_line, decode_rare_event
 from autotrascale.monitor.eventlog.events import (
     UNKNOWN,
     Environment,
@@ -19,8 +19,8 @@ from autotrascale.monitor.eventlog.events import (
     StageExecutorMetrics,
     TaskEnd,
 )
-from autotrascale.monitor.eventlog.files import find_files, pieces
 from autotrascale.monitor.eventlog.lines import Text, blocks
+from autotrascale.monitor.eventlog.log_files import find_files, pieces
 
 LOGS = Path(__file__).parents[1] / "analyze" / "logs"
 TASK = {"Event": "SparkListenerTaskEnd", "Stage ID": 3, "Task End Reason": {"Reason": "x"}, "Task Info": {"Index": 1}}
@@ -45,7 +45,7 @@ def test_every_event_of_a_real_log_is_read_or_passed_over() -> None:
     for piece in pieces(find_files([str(LOGS)])[0]):
         for line in chain.from_iterable(blocks(Text(piece), piece)):
             if not line.startswith(events.TASK_END):
-                seen.add(type(event_of(line)))
+                seen.add(type(decode_rare_event(line)))
     # Nothing of the machine it was recorded on is in it (`record.shear`), and memory is told of where somebody asks.
     asked_for = {StageExecutorMetrics, ExecutorMetricsUpdate}  # see tests/analyze/test_executor_use.py
     assert seen >= {*events.RARE.values()} - {ExecutorChange, Environment} - asked_for
@@ -57,9 +57,9 @@ def test_a_task_says_the_same_without_what_lies_between() -> None:
         for line in chain.from_iterable(blocks(Text(piece), piece)):
             if line.startswith(events.TASK_END):
                 tasks += b',"Accumulables":[' in line
-                lean = task_of(line)
+                lean = decode_brief_task(line)
                 assert lean == msgspec.json.decode(line, type=TaskEnd)
-                full = decoded(line)
+                full = decode_line(line)
                 assert isinstance(full, FullTaskEnd)
                 full.info.counters = []  # raw, which has no plain form; what is read of them: tests of critical paths
                 assert msgspec.convert(msgspec.to_builtins(full), TaskEnd) == lean
@@ -71,13 +71,15 @@ def test_damage_that_concerns_nobody_costs_no_task_and_other_damage_does() -> No
     info = {"Index": 1, "Accumulables": [{"ID": 1, "Name": 'an, ","Task Metrics":{ in a text'}]}
     line = json.dumps({**TASK, "Task Info": info, "Task Metrics": {"Executor Run Time": 5}}, separators=(",", ":"))
     whole = msgspec.json.decode(line, type=TaskEnd)
-    assert task_of(line.encode()) == whole
-    assert task_of(line.replace('"ID":1', '"ID":').encode()) == whole
+    assert decode_brief_task(line.encode()) == whole
+    assert decode_brief_task(line.replace('"ID":1', '"ID":').encode()) == whole
     late = {"Accumulables": [], "Index": 1}
-    assert task_of(json.dumps({**json.loads(line), "Task Info": late}, separators=(",", ":")).encode()) == whole
+    assert (
+        decode_brief_task(json.dumps({**json.loads(line), "Task Info": late}, separators=(",", ":")).encode()) == whole
+    )
     for damaged in (line.replace('"Index":1', '"Index":'), line[:-3], line.replace('"Executor Run Time":5', "5")):
         with pytest.raises(msgspec.DecodeError):
-            task_of(damaged.encode())
+            decode_brief_task(damaged.encode())
 
 
 @pytest.mark.parametrize(
@@ -95,12 +97,12 @@ def test_damage_that_concerns_nobody_costs_no_task_and_other_damage_does() -> No
 )
 def test_what_is_no_whole_event_is_refused(line: bytes) -> None:
     with pytest.raises((msgspec.DecodeError, ValueError)):
-        event_of(line)
+        decode_rare_event(line)
 
 
 def test_what_nobody_reads_is_passed_over() -> None:
-    assert event_of(b'{"Event":"Unknown","of":"a later version"}\n') is None
-    assert event_of(b" \n") is None
+    assert decode_rare_event(b'{"Event":"Unknown","of":"a later version"}\n') is None
+    assert decode_rare_event(b" \n") is None
 
 
 @pytest.mark.parametrize("number", [UNKNOWN, 2**63, 2**70, -(2**63) - 1, 2**49])
@@ -113,13 +115,13 @@ def test_numbers_beyond_all_bounds_make_a_bad_line(number: int) -> None:
         with pytest.raises(msgspec.DecodeError):
             msgspec.json.decode(line, type=TaskEnd)
     with pytest.raises(msgspec.DecodeError):
-        event_of(b'{"Event":"SparkListenerExecutorAdded","Timestamp":%d,"Executor ID":"1"}' % number)
+        decode_rare_event(b'{"Event":"SparkListenerExecutorAdded","Timestamp":%d,"Executor ID":"1"}' % number)
 
 
 def test_a_plan_deeper_than_any_makes_a_bad_line() -> None:
     deep = b'{"nodeName":"x","simpleString":"x","children":[' * 100_000
     with pytest.raises((msgspec.DecodeError, RecursionError)):
-        event_of(
+        decode_rare_event(
             b'{"Event":"org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart","executionId":1,'
             b'"sparkPlanInfo":' + deep + b"}"
         )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from autotrascale.monitor.eventlog import events
-from autotrascale.monitor.eventlog.following import Follower
+from autotrascale.monitor.eventlog.follower import Follower
 
 
 def job(number: int) -> bytes:

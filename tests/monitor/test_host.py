@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.monitor import host
+from autotrascale.monitor import host_counters
 
 STAT = "cpu  300 100 200 5000 50 30 70 400 11 12\ncpu0 1 2 3\nctxt 5\n"
 PRESSURE = "some avg10=1.00 avg60=2.00 avg300=3.00 total=2500000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
@@ -31,7 +31,7 @@ def proc(tmp_path: Path) -> Path:
 
 
 def test_the_files_as_they_are(proc: Path) -> None:
-    reading = host.read([41], proc)
+    reading = host_counters.read_host([41], proc)
     assert reading is not None
     ticks = os.sysconf("SC_CLK_TCK")
     assert reading.worked == (300 + 100 + 200 + 30 + 70) / ticks
@@ -47,7 +47,7 @@ def test_what_is_missing_or_damaged_is_not_known(proc: Path, file: str, text: st
     (proc / file).unlink()
     if text is not None:
         (proc / file).write_text(text)
-    reading = host.read([41], proc)
+    reading = host_counters.read_host([41], proc)
     assert reading is not None
     assert reading.crowded == (None if file.startswith("pressure") else 2.5)
     assert reading.swapped_mb == (0.0 if file == "vmstat" else 4.0 * os.sysconf("SC_PAGE_SIZE") / 4096)
@@ -59,11 +59,11 @@ def test_another_kernel_says_nothing(proc: Path, text: str | None) -> None:
     (proc / "stat").unlink()
     if text is not None:
         (proc / "stat").write_text(text)
-    assert host.read([41], proc) is None
+    assert host_counters.read_host([41], proc) is None
 
 
 def test_processes_that_are_gone_waited_for_nothing_that_is_known(proc: Path) -> None:
-    reading = host.read([4242], proc)
+    reading = host_counters.read_host([4242], proc)
     assert reading is not None
     assert reading.waited is None
 
@@ -80,7 +80,7 @@ def test_processes_that_share_one_core_stand_in_line() -> None:
     ]
     try:
         time.sleep(0.5)
-        reading = host.read([burner.pid for burner in burners])
+        reading = host_counters.read_host([burner.pid for burner in burners])
     finally:
         for burner in burners:
             burner.wait()

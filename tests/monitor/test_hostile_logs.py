@@ -1,6 +1,6 @@
 """Whatever an event log holds, reading it takes bounded memory, ends, and says what was left out.
 
-The benchmark reads larger ones of the same zoo: benchmarks/attack_bench.py.
+The benchmark reads larger ones of the same zoo: benchmarks/faults/attack_bench.py.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.eventlog import files, lines, local
-from autotrascale.monitor.eventlog.files import Piece, find_files, pieces
-from autotrascale.monitor.eventlog.following import Follower
+from autotrascale.monitor.eventlog import lines, local_files, log_files
+from autotrascale.monitor.eventlog.follower import Follower
 from autotrascale.monitor.eventlog.lines import OVERLONG, Text, blocks
+from autotrascale.monitor.eventlog.log_files import Piece, find_files, pieces
 from tests.monitor import hostile_logs
 
 MOST_MB = 1024
@@ -146,7 +146,7 @@ def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
 
 
 def test_more_files_than_anybody_has_logs_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_FILES", 3)
+    monkeypatch.setattr(log_files, "MOST_FILES", 3)
     for i in range(4):
         (tmp_path / str(i)).write_text("x")
     with pytest.raises(InputError, match="holds more than 3 files"):
@@ -164,7 +164,7 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pyt
             raise PermissionError(13, "Permission denied")
         return listed(path)
 
-    monkeypatch.setattr(local.os, "listdir", refuse)
+    monkeypatch.setattr(local_files.os, "listdir", refuse)
     found, (closed,) = find_files([str(tmp_path)])
     assert [file.uri for file in found] == [str(tmp_path / "app")]
     assert str(closed) == f"{tmp_path}/closed: cannot be read: Permission denied"
@@ -180,7 +180,7 @@ def test_a_growing_log_that_is_a_pipe_is_refused_and_does_not_wait(tmp_path: Pat
 def test_a_line_of_a_growing_log_that_is_too_long_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autotrascale.monitor.eventlog.following.MOST_LINE", 50)
+    monkeypatch.setattr("autotrascale.monitor.eventlog.follower.MOST_LINE", 50)
     (tmp_path / "eventlog_v2_app").mkdir()
     follower = Follower(tmp_path, "app", consume=False)
     with (tmp_path / "eventlog_v2_app" / "events_1_app").open("wb") as file:

@@ -11,23 +11,23 @@ from types import SimpleNamespace
 import pytest
 from influxd import PASSWORD, TOKEN, Influxd, started
 
-from autotrascale.domain.errors import MetricStoreAwayError, MetricStoreRefusedError
-from autotrascale.monitor.stores import flux
+from autotrascale.app.metric_recording import open_metric_recorder
+from autotrascale.cli import main
+from autotrascale.domain.errors import MetricStoreRefusedError, MetricStoreUnavailableError
+from autotrascale.monitor.stores import flux_queries
 from autotrascale.monitor.stores.influx_store import BATCH, InfluxStore
-from autotrascale.monitor.stores.points import SECOND, Point
+from autotrascale.monitor.stores.metric_store import MetricQuery
+from autotrascale.monitor.stores.points import SECOND, MetricPoint
 from autotrascale.monitor.stores.spooled_store import SpooledStore
-from autotrascale.monitor.stores.store import Query
-from autotrascale.service import cli
-from autotrascale.service.metering import metering
-from autotrascale.testing.snapshots import chain
+from autotrascale.testing.chain_snapshots import chain_snapshot
 
 T0 = 1_700_000_000 * SECOND
-EVERYTHING = Query("m", "v", T0, T0 + 10**6 * SECOND)
+EVERYTHING = MetricQuery("m", "v", T0, T0 + 10**6 * SECOND)
 NOWHERE = "http://127.0.0.1:9"  # the discard port: nobody listens
 
 
-def some(batch: int, size: int) -> list[Point]:
-    return [Point("m", {"job": str(i % 3)}, {"v": 1}, T0 + (batch * size + i) * SECOND) for i in range(size)]
+def some(batch: int, size: int) -> list[MetricPoint]:
+    return [MetricPoint("m", {"job": str(i % 3)}, {"v": 1}, T0 + (batch * size + i) * SECOND) for i in range(size)]
 
 
 def test_a_server_killed_in_mid_write_has_every_point_exactly_once(mortal_influxd: Influxd, tmp_path: Path) -> None:
@@ -41,11 +41,11 @@ def test_a_server_killed_in_mid_write_has_every_point_exactly_once(mortal_influx
         server.kill()
         for batch in range(batches // 2, batches):
             store.write(some(batch, size))
-        with pytest.raises(MetricStoreAwayError):
+        with pytest.raises(MetricStoreUnavailableError):
             store.flush()
         assert store.status().waiting >= size * batches // 2
         assert not store.status().healthy
-        with pytest.raises(MetricStoreAwayError):
+        with pytest.raises(MetricStoreUnavailableError):
             store.windows(EVERYTHING, "count")
         server.start()
         store.flush()
@@ -64,9 +64,9 @@ def test_large_writes_go_in_batches(influxd: Influxd) -> None:
 def test_wrong_credentials_are_said_without_them(influxd: Influxd, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with influxd.store("m/autogen", token="admin:a-wrong-password") as store:
-        with pytest.raises(MetricStoreAwayError, match="writing failed: 401: authorization failed") as writing:
+        with pytest.raises(MetricStoreUnavailableError, match="writing failed: 401: authorization failed") as writing:
             store.write(some(0, 1))
-        with pytest.raises(MetricStoreAwayError, match="reading failed: 401: authorization failed") as reading:
+        with pytest.raises(MetricStoreUnavailableError, match="reading failed: 401: authorization failed") as reading:
             store.check()
         for caught in (writing, reading):
             assert "\n" not in str(caught.value)
@@ -87,15 +87,15 @@ def test_a_right_token_is_not_shown_either(influxd: Influxd, tmp_path: Path, cap
 
 def test_a_secret_that_a_server_repeats_is_covered() -> None:
     with InfluxStore(NOWHERE, "m", token=TOKEN) as store:
-        error = store._complaint(MetricStoreAwayError, "writing", f"bad\n token {TOKEN} with {PASSWORD}")
+        error = store._complaint(MetricStoreUnavailableError, "writing", f"bad\n token {TOKEN} with {PASSWORD}")
     assert str(error) == f"{NOWHERE} bucket m: writing failed: bad token *** with ***"
 
 
 def test_a_missing_bucket_may_come_right(influxd: Influxd) -> None:
     with influxd.store("nowhere/autogen") as store:
-        with pytest.raises(MetricStoreAwayError, match="404: database not found"):
+        with pytest.raises(MetricStoreUnavailableError, match="404: database not found"):
             store.write(some(0, 1))
-        with pytest.raises(MetricStoreAwayError, match="no database"):
+        with pytest.raises(MetricStoreUnavailableError, match="no database"):
             store.check()
 
 
@@ -107,22 +107,24 @@ def test_points_of_another_type_are_refused_for_good(influxd: Influxd, tmp_path:
         inner.write(some(0, 1))
     with SpooledStore(inner, tmp_path / "spool.db", bound=100) as store:
         store.write(some(0, 1))
-        store.write([Point("other", {}, {"v": 1}, 3)])
+        store.write([MetricPoint("other", {}, {"v": 1}, 3)])
         store.flush()
         assert (store.status().waiting, store.status().refused) == (0, 1)
-        assert store.last(Query("other", "v", 0, 10))[0].time == 3
+        assert store.last(MetricQuery("other", "v", 0, 10))[0].time == 3
 
 
 def test_nobody_there_is_one_clear_line() -> None:
     with InfluxStore(NOWHERE, "m/autogen", token=TOKEN) as store:
-        with pytest.raises(MetricStoreAwayError, match=r"bucket m/autogen: writing failed: .*refused") as caught:
+        with pytest.raises(MetricStoreUnavailableError, match=r"bucket m/autogen: writing failed: .*refused") as caught:
             store.write(some(0, 1))
         assert "\n" not in str(caught.value)
         assert store.status().problem == str(caught.value)
 
 
 def test_texts_cannot_break_out_of_a_query() -> None:
-    text = flux.last("b", Query("m", "v", 0, 1, {"job": 'x" or true) |> drop() // ${r}'}), exact=True)
+    text = flux_queries.build_last_query(
+        "b", MetricQuery("m", "v", 0, 1, {"job": 'x" or true) |> drop() // ${r}'}), exact=True
+    )
     literals = text.split('"')[1::2]
     assert r"x\x22\x20or\x20true\x29\x20\x7c\x3e\x20drop\x28\x29\x20\x2f\x2f\x20\x24\x7br\x7d" in literals
 
@@ -144,12 +146,16 @@ def test_a_real_job_is_metered_through_a_file_that_names_the_server(
     told = {"kind": "influxdb", "url": influxd.url, "bucket": influxd.bucket(), "token_env": "SECRET_OF_INFLUX"}
     file = tmp_path / "metrics.yaml"
     file.write_text(json.dumps({"store": {**told, "spool_path": "spool.db"}}))
-    with metering(str(file)) as meter:
+    with open_metric_recorder(str(file)) as meter:
         keep = meter.of(SimpleNamespace(simulated=False))
         for k in (2, 3):
-            keep(chain({"source": 1, "work": k}, {"source": 100.0, "work": 60.0}, 80.0, job="shop", throughput=79.5))
+            keep(
+                chain_snapshot(
+                    {"source": 1, "work": k}, {"source": 100.0, "work": 60.0}, 80.0, job="shop", throughput=79.5
+                )
+            )
     with pytest.raises(SystemExit) as ended:
-        cli.main(["metrics", "shop", "--metrics", str(file), "--format", "json"])
+        main.main(["metrics", "shop", "--metrics", str(file), "--format", "json"])
     out, err = capsys.readouterr()
     assert ended.value.code in (None, 0), err
     series = json.loads(out)

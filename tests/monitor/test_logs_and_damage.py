@@ -8,10 +8,10 @@ import pytest
 import zstandard
 
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.eventlog import files
+from autotrascale.monitor.eventlog import log_files
 from autotrascale.monitor.eventlog.damage import Damage, Report, damages
-from autotrascale.monitor.eventlog.files import Piece
 from autotrascale.monitor.eventlog.lines import Text, blocks
+from autotrascale.monitor.eventlog.log_files import Piece
 
 LINES = [f'{{"Event":"{n * n}"}}\n'.encode() for n in range(20_000)]
 
@@ -27,14 +27,14 @@ def read(*pieces: Piece) -> tuple[list[bytes], str]:
 
 def test_a_path_that_does_not_exist_is_refused_before_any_spark(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
-        files.check_paths([str(tmp_path), str(tmp_path / "nothing")])
+        log_files.check_paths([str(tmp_path), str(tmp_path / "nothing")])
     with pytest.raises(InputError, match="is not named"):
-        files.check_paths([])
+        log_files.check_paths([])
     with pytest.raises(InputError, match="does not exist"):
-        files.find_files([(tmp_path / "nothing").as_uri()])
+        log_files.find_files([(tmp_path / "nothing").as_uri()])
     with pytest.raises(InputError, match="cannot be read"):
-        files.find_files(["ftp://far/away"])
-    files.check_paths([str(tmp_path), "hdfs://far/away"])
+        log_files.find_files(["ftp://far/away"])
+    log_files.check_paths([str(tmp_path), "hdfs://far/away"])
 
 
 def test_files_are_found_once_and_what_is_nobodys_is_left_alone(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_files_are_found_once_and_what_is_nobodys_is_left_alone(tmp_path: Path) 
     for name in ("events_1_app", "appstatus_app", ".events_1_app.crc", "_SUCCESS"):
         (folder / name).write_text("x")
     (tmp_path / "old.lz4.inprogress").write_text("x")
-    found, unread = files.find_files([str(tmp_path), tmp_path.as_uri(), str(folder / "events_1_app")])
+    found, unread = log_files.find_files([str(tmp_path), tmp_path.as_uri(), str(folder / "events_1_app")])
     assert [(file.uri, file.size) for file in found] == [(str(folder / "events_1_app"), 1)]
     assert "compressed with lz4, which only Spark itself can read" in str(unread[0])
 
@@ -51,14 +51,14 @@ def test_files_are_found_once_and_what_is_nobodys_is_left_alone(tmp_path: Path) 
 def test_parts_of_a_rolling_log_are_one_log_in_their_order() -> None:
     folder = "s3://logs/eventlog_v2_app-1"
     uris = [f"{folder}/events_{n}_app-1.zstd" for n in (10, 2, 1)] + ["s3://logs/app-2.zstd.inprogress"]
-    found = files.number_files(dict.fromkeys(uris, 0))
+    found = log_files.number_files(dict.fromkeys(uris, 0))
     assert [(file.part, file.log, file.log_name) for file in found] == [
         (0, 0, "app-2"),
         (1, 1, "app-1"),
         (2, 1, "app-1"),
         (10, 1, "app-1"),
     ]
-    assert [str(gap) for gap in files.missing_parts(found)] == [
+    assert [str(gap) for gap in log_files.find_missing_parts(found)] == [
         f"{folder}/events_10_app-1.zstd: comes after a part that is missing (part 3 to 9)"
     ]
 
@@ -68,8 +68,8 @@ def test_pieces_of_a_plain_file_hold_every_line_once(tmp_path: Path, size: int) 
     path = tmp_path / "app"
     kept = LINES[:200] if size < 1000 else LINES
     path.write_bytes(b"".join(kept))
-    found, _ = files.find_files([str(path)])
-    assert read(*files.pieces(found, size)) == (kept, "")
+    found, _ = log_files.find_files([str(path)])
+    assert read(*log_files.pieces(found, size)) == (kept, "")
 
 
 @pytest.mark.parametrize("name", ["app.zstd", "app.zst", "app.gz", "app.zstd.inprogress", "events_1_app.zstd.compact"])
@@ -81,8 +81,8 @@ def test_compressed_files_are_read_whole(tmp_path: Path, name: str) -> None:
         path.write_bytes(gzip.compress(whole))
     else:  # Spark may write a frame after the other
         path.write_bytes(zstandard.compress(whole[:half]) + zstandard.compress(whole[half:]))
-    found, _ = files.find_files([str(path)])
-    assert read(*files.pieces(found, 1000)) == (LINES, "")
+    found, _ = log_files.find_files([str(path)])
+    assert read(*log_files.pieces(found, 1000)) == (LINES, "")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])

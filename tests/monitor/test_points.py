@@ -15,10 +15,17 @@ from hypothesis import strategies as st
 from influxd import Influxd
 
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.stores.points import END_OF_TIME, LONGEST_TAG, SECOND, Point, moment_of, time_of
+from autotrascale.monitor.stores.metric_store import MetricQuery, MetricStore
+from autotrascale.monitor.stores.points import (
+    END_OF_TIME,
+    LONGEST_TAG,
+    SECOND,
+    MetricPoint,
+    to_datetime,
+    to_nanoseconds,
+)
 from autotrascale.monitor.stores.spool import Spool
 from autotrascale.monitor.stores.sqlite_store import SqliteStore
-from autotrascale.monitor.stores.store import MetricStore, Query
 
 names = st.from_regex(r"[a-z][a-z0-9_.-]{0,10}", fullmatch=True).filter(lambda name: name not in {"result", "table"})
 texts = st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable() and "\\" not in text)
@@ -29,10 +36,10 @@ numbering = count()
 
 
 @st.composite
-def points(draw: st.DrawFn) -> Point:
+def points(draw: st.DrawFn) -> MetricPoint:
     keys = draw(st.lists(names.filter(lambda name: name != "time"), min_size=1, max_size=5, unique=True))
     split = draw(st.integers(0, len(keys) - 1))
-    return Point(
+    return MetricPoint(
         draw(names.filter(lambda name: name != "time")),
         {key: draw(texts) for key in keys[:split]},
         {key: draw(numbers) for key in keys[split:]},
@@ -40,13 +47,13 @@ def points(draw: st.DrawFn) -> Point:
     )
 
 
-def kept(store: MetricStore, point: Point) -> bool:
+def kept(store: MetricStore, point: MetricPoint) -> bool:
     """Each under a measurement of its own: points of one measurement would answer for each other."""
     point = replace(point, measurement=f"m{next(numbering)}")
     store.write([point])
     store.flush()
     for field, value in point.fields.items():
-        query = Query(point.measurement, field, point.time, point.time + 1, point.tags, tuple(point.tags))
+        query = MetricQuery(point.measurement, field, point.time, point.time + 1, point.tags, tuple(point.tags))
         (sample,) = store.last(query)
         assert (sample.group, sample.time, sample.value) == (point.tags, point.time, value)
     return True
@@ -73,28 +80,28 @@ def spool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spool]:
 
 @settings(deadline=None)
 @given(point=points())
-def test_sqlite_gives_back_what_it_was_given(sqlite: MetricStore, point: Point) -> None:
+def test_sqlite_gives_back_what_it_was_given(sqlite: MetricStore, point: MetricPoint) -> None:
     assert kept(sqlite, point)
 
 
 @settings(deadline=None, max_examples=40)
 @given(point=points())
-def test_influxdb_gives_back_what_it_was_given(influxdb: MetricStore, point: Point) -> None:
+def test_influxdb_gives_back_what_it_was_given(influxdb: MetricStore, point: MetricPoint) -> None:
     assert kept(influxdb, point)
 
 
 @settings(deadline=None)
 @given(given=st.lists(points(), min_size=1, max_size=5))
-def test_a_spool_gives_back_what_it_was_given(spool: Spool, given: list[Point]) -> None:
+def test_a_spool_gives_back_what_it_was_given(spool: Spool, given: list[MetricPoint]) -> None:
     spool.append(given)
     (batch,) = spool.oldest()
     assert list(batch.points) == given
     spool.delivered([batch])
 
 
-def make(**changed: object) -> Point:
+def make(**changed: object) -> MetricPoint:
     parts: dict[str, object] = {"measurement": "m", "tags": {"job": "a"}, "fields": {"v": 1}, "time": 5}
-    return Point(**(parts | changed))  # type: ignore[arg-type]
+    return MetricPoint(**(parts | changed))  # type: ignore[arg-type]
 
 
 def test_tags_are_sorted_and_numbers_become_floats() -> None:
@@ -141,22 +148,22 @@ def test_a_point_needs_a_number_and_one_name_for_one_thing() -> None:
 
 def test_a_query_must_mean_something() -> None:
     with pytest.raises(InputError, match="stop: is not after the start of 5"):
-        Query("m", "v", 5, 5)
+        MetricQuery("m", "v", 5, 5)
     with pytest.raises(InputError, match="by: names a tag twice"):
-        Query("m", "v", 5, 6, by=("job", "job"))
+        MetricQuery("m", "v", 5, 6, by=("job", "job"))
     with pytest.raises(InputError, match="field: is not a name"):
-        Query("m", "v v", 5, 6)
+        MetricQuery("m", "v v", 5, 6)
 
 
 @given(st.datetimes(datetime(1970, 1, 1), datetime(2199, 1, 1), timezones=st.just(UTC)))
 def test_moments_survive_to_the_microsecond(moment: datetime) -> None:
-    assert moment_of(time_of(moment)) == moment
+    assert to_datetime(to_nanoseconds(moment)) == moment
 
 
 def test_moments_need_a_time_zone_and_any_will_do() -> None:
     with pytest.raises(InputError, match="time: has no time zone"):
-        time_of(datetime(2020, 1, 1))
-    assert time_of(datetime(1970, 1, 1, 2, 0, 1, tzinfo=timezone(timedelta(hours=2)))) == SECOND
+        to_nanoseconds(datetime(2020, 1, 1))
+    assert to_nanoseconds(datetime(1970, 1, 1, 2, 0, 1, tzinfo=timezone(timedelta(hours=2)))) == SECOND
 
 
 def test_paths_may_be_text(tmp_path: Path) -> None:

@@ -14,19 +14,19 @@ import pytest
 
 from autotrascale.domain.errors import (
     InputError,
-    MetricStoreAwayError,
     MetricStoreRefusedError,
     MetricStoreTooLargeError,
+    MetricStoreUnavailableError,
 )
-from autotrascale.monitor.stores.points import SECOND, Point
+from autotrascale.monitor.stores.metric_store import MetricQuery
+from autotrascale.monitor.stores.points import SECOND, MetricPoint
 from autotrascale.monitor.stores.spool import BATCH, Spool
 from autotrascale.monitor.stores.spooled_store import SpooledStore
 from autotrascale.monitor.stores.sqlite_store import SqliteStore
-from autotrascale.monitor.stores.store import Query
 from autotrascale.testing.memory_store import MemoryStore
 
-AWAY = MetricStoreAwayError("memory: writing failed: nobody there")
-EVERYTHING = Query("m", "v", 0, 10**9 * SECOND)
+AWAY = MetricStoreUnavailableError("memory: writing failed: nobody there")
+EVERYTHING = MetricQuery("m", "v", 0, 10**9 * SECOND)
 
 
 class Recorder(MemoryStore):
@@ -36,7 +36,7 @@ class Recorder(MemoryStore):
         super().__init__()
         self.arrived: list[int] = []
 
-    def write(self, points: Iterable[Point]) -> None:
+    def write(self, points: Iterable[MetricPoint]) -> None:
         points = list(points)
         if any(point.fields["v"] < 0 for point in points):
             raise MetricStoreRefusedError("memory: writing failed: 400: below zero")
@@ -44,8 +44,8 @@ class Recorder(MemoryStore):
         self.arrived += [point.time for point in points]
 
 
-def point(time: int, value: float = 1.0) -> Point:
-    return Point("m", {}, {"v": value}, time)
+def point(time: int, value: float = 1.0) -> MetricPoint:
+    return MetricPoint("m", {}, {"v": value}, time)
 
 
 def eventually(true: Callable[[], bool]) -> None:
@@ -80,7 +80,7 @@ def test_what_was_written_while_away_arrives_in_order(store: Recorder, path: Pat
         assert spooled.status().waiting == 3 * BATCH
         assert spooled.status().problem == str(AWAY)
         assert not spooled.status().healthy
-        with pytest.raises(MetricStoreAwayError, match="nobody there"):
+        with pytest.raises(MetricStoreUnavailableError, match="nobody there"):
             spooled.flush()
         store.failure = None
         spooled.flush()
@@ -112,7 +112,7 @@ def test_absence_and_return_are_logged_once_each(store: Recorder, path: Path, ca
         store.failure = AWAY
         for i in range(3):
             spooled.write([point(i)])
-            with pytest.raises(MetricStoreAwayError):
+            with pytest.raises(MetricStoreUnavailableError):
                 spooled.flush()
         store.failure = None
         spooled.flush()
@@ -244,7 +244,7 @@ class Narrow(Recorder):
         self.most, self.impossible = most, impossible
         self.requests = 0
 
-    def write(self, points: Iterable[Point]) -> None:
+    def write(self, points: Iterable[MetricPoint]) -> None:
         points = list(points)
         self.requests += 1
         if len(points) > self.most or self.impossible in [point.time for point in points]:

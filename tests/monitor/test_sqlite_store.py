@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from autotrascale.domain.errors import InputError, MetricStoreError
-from autotrascale.monitor.stores.points import SECOND, Point
+from autotrascale.monitor.stores.metric_store import MetricQuery
+from autotrascale.monitor.stores.points import SECOND, MetricPoint
 from autotrascale.monitor.stores.sqlite_file import VERSION
 from autotrascale.monitor.stores.sqlite_store import SqliteStore
-from autotrascale.monitor.stores.store import Query
 
 BATCH = 2000
-EVERYTHING = Query("m", "v", 0, 10**9 * SECOND)
+EVERYTHING = MetricQuery("m", "v", 0, 10**9 * SECOND)
 
 WRITER = f"""
 import sys
@@ -47,8 +47,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "metrics.db"
 
 
-def point(time: int, value: float = 1.0) -> Point:
-    return Point("m", {}, {"v": value}, time)
+def point(time: int, value: float = 1.0) -> MetricPoint:
+    return MetricPoint("m", {}, {"v": value}, time)
 
 
 def count(path: Path) -> float:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from influxd import Influxd
 
+from autotrascale.monitor.stores.metric_store import MetricStore
 from autotrascale.monitor.stores.spooled_store import SpooledStore
 from autotrascale.monitor.stores.sqlite_store import SqliteStore
-from autotrascale.monitor.stores.store import MetricStore
 from autotrascale.testing.memory_store import MemoryStore
 from autotrascale.testing.metric_store_contract import MetricStoreContract
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.monitor.eventlog.decoding import task_of
+from autotrascale.monitor.eventlog.decoding import decode_brief_task
 from autotrascale.monitor.eventlog.events import TASK_END, TaskEnd
 
 plain = msgspec.json.Decoder(TaskEnd).decode
@@ -75,7 +75,7 @@ def read(decode: Any, line: bytes) -> TaskEnd | None:
 
 @given(st.one_of(as_spark_writes, in_any_order).map(line_of))
 def test_a_whole_line_has_the_same_numbers_or_none(line: bytes) -> None:
-    assert read(task_of, line) == read(plain, line)
+    assert read(decode_brief_task, line) == read(plain, line)
 
 
 @given(as_spark_writes.map(line_of), st.data())
@@ -100,12 +100,12 @@ WHOLE = line_of(
 def test_damage_to_any_byte_costs_the_line_or_nothing(byte: bytes) -> None:
     for at in range(len(TASK_END), len(WHOLE)):
         _check(WHOLE, WHOLE[:at] + byte + WHOLE[at + 1 :], at)
-    assert read(task_of, WHOLE) == plain(WHOLE)
+    assert read(decode_brief_task, WHOLE) == plain(WHOLE)
 
 
 def _check(whole: bytes, damaged: bytes, at: int) -> None:
     """Where nobody looks, damage is not seen: then the numbers are those of the line as it was."""
-    found, expected = read(task_of, damaged), read(plain, damaged)
+    found, expected = read(decode_brief_task, damaged), read(plain, damaged)
     if found != expected:
         assert whole.index(b"[") < at < whole.rindex(b',"Task Metrics":{')
         assert found == read(plain, whole)

@@ -17,8 +17,8 @@ from autotrascale.domain.snapshot import Latency, Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.plan.policies import create
 from autotrascale.plan.sizing.demand import measure_demand
-from autotrascale.plan.sizing.floor import throughput_floor
-from autotrascale.testing.snapshots import chain
+from autotrascale.plan.sizing.floor import compute_floor
+from autotrascale.testing.chain_snapshots import chain_snapshot
 from autotrascale.testing.strategies import snapshots
 
 
@@ -35,7 +35,7 @@ CAPACITY = {"source": 1000.0, "map": 10.0, "sink": 25.0}  # 60/s want map 6 and 
 
 def running(k: int = 7, sink: int = 3, latency: float | None = 0.3, **fields: Any) -> Snapshot:
     given_ = {"throughput": 60.0, "p_max": 12, "latency_seconds": Latency(mean=latency), **fields}
-    return chain({"source": 1, "map": k, "sink": sink}, CAPACITY, 60.0, **given_)
+    return chain_snapshot({"source": 1, "map": k, "sink": sink}, CAPACITY, 60.0, **given_)
 
 
 @cache
@@ -139,7 +139,7 @@ def test_a_latency_of_zero_is_a_short_one() -> None:
 
 
 def test_unknown_rates_are_held() -> None:
-    blind = chain({"source": 1, "map": 2}, {"source": 1000.0}, 60.0)
+    blind = chain_snapshot({"source": 1, "map": 2}, {"source": 1000.0}, 60.0)
     assert decide(blind).hold
 
 
@@ -157,7 +157,9 @@ def test_a_model_that_is_none_is_refused(wrong: Any) -> None:
 
 def test_a_model_of_another_job_is_refused() -> None:
     with pytest.raises(InputError, match="source: is a model of 3 operators"):
-        decide(chain({"source": 1, "map": 7}, CAPACITY, 60.0, latency_seconds=Latency(mean=0.9)), model=model())
+        decide(
+            chain_snapshot({"source": 1, "map": 7}, CAPACITY, 60.0, latency_seconds=Latency(mean=0.9)), model=model()
+        )
 
 
 @settings(max_examples=25)
@@ -169,7 +171,7 @@ def test_whatever_was_measured_the_answer_lies_within_the_bounds(
     least, most = zip(*((m.minimum, m.maximum or m.parallelism + 99) for m in measured.operators.values()), strict=True)
     assume(measured.execution != "shared" or max(least) <= min(most))  # else no number of workers is allowed to all
     if within:  # a job at its floor, where the search begins
-        floor = throughput_floor(measure_demand(measured), measured)
+        floor = compute_floor(measure_demand(measured), measured)
         summed = {n: replace(m, parallelism=floor.parallelism[n], instances=()) for n, m in measured.operators.items()}
         measured = replace(measured, operators=summed)
     decision = decide(measured)

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.stages import StageTime
-from autotrascale.plan.sizing.batch_time import Setup, StageWork, Workload, batch_time, stage_seconds, workload
+from autotrascale.plan.sizing.batch_time import (
+    QuerySetup,
+    QueryWorkload,
+    StageWork,
+    build_workload,
+    predict_batch_time,
+    predict_stage_seconds,
+)
 from autotrascale.plan.sizing.sizing import Sizing
 
 counts = st.integers(1, 40)
@@ -36,15 +43,15 @@ def tasks_of(work: float, tasks: int, undivided: float, chance: random.Random | 
 
 @given(counts, counts, shares)
 def test_a_stage_lasts_as_its_tasks_do_when_they_are_dealt_out(tasks: int, slots: int, undivided: float) -> None:
-    found = stage_seconds(StageWork("s", 1.0, tasks, undivided), tasks, slots)
+    found = predict_stage_seconds(StageWork("s", 1.0, tasks, undivided), tasks, slots)
     assert found == pytest.approx(stage_of(tasks_of(1.0, tasks, undivided), slots))
 
 
 @given(counts, counts, counts, shares)
 def test_more_slots_never_make_a_stage_longer(tasks: int, slots: int, more: int, undivided: float) -> None:
     stage = StageWork("s", 1.0, tasks, undivided)
-    assert stage_seconds(stage, tasks, slots + more) <= stage_seconds(stage, tasks, slots) + 1e-12
-    assert stage_seconds(stage, tasks, slots) >= max(undivided, 1 / slots if undivided == 0 else 0) - 1e-12
+    assert predict_stage_seconds(stage, tasks, slots + more) <= predict_stage_seconds(stage, tasks, slots) + 1e-12
+    assert predict_stage_seconds(stage, tasks, slots) >= max(undivided, 1 / slots if undivided == 0 else 0) - 1e-12
 
 
 @given(st.integers(0, 2**32), st.integers(1, 8), st.integers(1, 4), st.floats(0, 6))
@@ -57,8 +64,11 @@ def test_batches_that_follow_each_other_settle_where_it_says(
         StageWork(f"stage {at}", chance.uniform(0.1, 0.4), chance.choice([2, 8, 12]), chance.choice([0, 0, 0.2]))
         for at in range(chance.randint(1, 3))
     )
-    of, setup = Workload(chance.uniform(0.1, 1.0), stages, 100.0), Setup(executors, cores, trigger_seconds=trigger)
-    found = batch_time(of, setup)
+    of, setup = (
+        QueryWorkload(chance.uniform(0.1, 1.0), stages, 100.0),
+        QuerySetup(executors, cores, trigger_seconds=trigger),
+    )
+    found = predict_batch_time(of, setup)
     if found.busy > 0.8:  # there each percent of a task is many of a batch
         return
     batches, covered = [], 1.0
@@ -73,12 +83,12 @@ def test_batches_that_follow_each_other_settle_where_it_says(
 
 
 def test_the_middle_of_three_cases() -> None:
-    of = Workload(0.5, (StageWork("s", 1.0, 4),), 10.0)
-    waits = batch_time(of, Setup(2, 2, trigger_seconds=4.0))
+    of = QueryWorkload(0.5, (StageWork("s", 1.0, 4),), 10.0)
+    waits = predict_batch_time(of, QuerySetup(2, 2, trigger_seconds=4.0))
     assert (waits.seconds, waits.covered, waits.latency("mean")) == (1.5, 4.0, 3.5)
-    follows = batch_time(of, Setup(2, 2))
+    follows = predict_batch_time(of, QuerySetup(2, 2))
     assert follows.seconds == pytest.approx(0.5 / 0.75) == follows.covered
-    behind = batch_time(of, Setup(1, 1, trigger_seconds=4.0))
+    behind = predict_batch_time(of, QuerySetup(1, 1, trigger_seconds=4.0))
     assert (behind.seconds, behind.keeps_up, behind.latency("p95")) == (math.inf, False, math.inf)
 
 
@@ -98,25 +108,25 @@ def times(work: float | None = 3.0) -> tuple[StageTime, ...]:
 
 
 def test_the_work_of_stages_adds_up_to_the_load() -> None:
-    found = workload(sizing(1.5, 0.4), times(), 2.0)
+    found = build_workload(sizing(1.5, 0.4), times(), 2.0)
     assert found is not None
     assert found.work == pytest.approx(1.5 * 2.0)
     read, count, last = found.stages
     assert (read.work, count.work) == (pytest.approx(0.75), pytest.approx(2.25))
     assert (count.undivided, last.single) == (pytest.approx(0.2), True)
-    assert Setup(4, 2, partitions=16).tasks(last) == 1
+    assert QuerySetup(4, 2, partitions=16).tasks(last) == 1
     assert found.stateful
     assert found.at_rate(200.0).work == pytest.approx(6.0)
 
 
 def test_of_what_was_not_measured_nothing_is_predicted() -> None:
-    assert workload(sizing(None, 0.4), times(), 2.0) is None
-    assert workload(sizing(1.5, None), times(), 2.0) is None
-    assert workload(sizing(1.5, 0.4), times(None), 2.0) is None
-    assert workload(sizing(1.5, 0.4), (), 2.0) is None
+    assert build_workload(sizing(None, 0.4), times(), 2.0) is None
+    assert build_workload(sizing(1.5, None), times(), 2.0) is None
+    assert build_workload(sizing(1.5, 0.4), times(None), 2.0) is None
+    assert build_workload(sizing(1.5, 0.4), (), 2.0) is None
 
 
 @pytest.mark.parametrize("wrong", [{"executors": 0}, {"cores": 0}, {"partitions": 0}, {"trigger_seconds": -1.0}])
 def test_a_setup_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
-        Setup(**{"executors": 1, "cores": 1, **wrong})  # type: ignore[arg-type]
+        QuerySetup(**{"executors": 1, "cores": 1, **wrong})  # type: ignore[arg-type]

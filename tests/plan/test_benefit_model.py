@@ -17,8 +17,8 @@ from threadpoolctl import threadpool_limits
 from autotrascale import BenefitModel, Study
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.search import surrogate
-from autotrascale.plan.search.benefit_model import ANCESTORS, Sample, readings_of
-from autotrascale.plan.search.study import SearchSettings
+from autotrascale.plan.search.ask_tell import SearchSettings
+from autotrascale.plan.search.benefit_model import ANCESTORS, ModelSample, build_readings
 from autotrascale.plan.sizing.sizing import Sizing
 
 
@@ -92,7 +92,9 @@ def test_a_model_answers_as_the_study_it_came_from(kind: str) -> None:
 
 def test_a_latency_model_is_the_posterior_of_its_study() -> None:
     samples = model("latency").samples
-    fitted = surrogate.fit(readings_of(samples, TARGET, Sizing.of_loads(FLOOR, (9, 9))), noise=model("latency").noise)
+    fitted = surrogate.fit(
+        build_readings(samples, TARGET, Sizing.of_loads(FLOOR, (9, 9))), noise=model("latency").noise
+    )
     assert np.array_equal(model("latency").log_ratio(SOME)[0], fitted.log_ratio(SOME)[0])
 
 
@@ -105,7 +107,7 @@ def test_samples_carry_latency_score_and_windows() -> None:
     assert (twice.k, twice.windows) == ((2, 4), 2)
     assert twice.latency == pytest.approx(0.4)
     assert twice.score == pytest.approx(float(study.benefit.score((2, 4), 0.4)))
-    assert failed == Sample((3, 3), None, float(study.benefit.score((3, 3), math.inf)))
+    assert failed == ModelSample((3, 3), None, float(study.benefit.score((3, 3), math.inf)))
 
 
 def noise_of(model: BenefitModel) -> float:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot, Work
 from autotrascale.plan.sizing.demand import Demand, measure_demand
-from autotrascale.testing.snapshots import chain
+from autotrascale.testing.chain_snapshots import chain_snapshot
 from autotrascale.testing.strategies import snapshots
 
 
@@ -23,7 +23,7 @@ def with_metrics(snapshot: Snapshot, name: str, **fields: object) -> Snapshot:
 
 def word_count(rate: float = 100.0) -> Snapshot:
     k, capacity = {"source": 1, "flatmap": 2, "count": 3}, {"source": 80.0, "flatmap": 10.0, "count": 50.0}
-    return chain(k, capacity, rate, selectivity={"flatmap": 20.0})
+    return chain_snapshot(k, capacity, rate, selectivity={"flatmap": 20.0})
 
 
 def missing(demand: Demand) -> dict[str, str]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.plan.sizing.descent import Descended, next_lower
+from autotrascale.plan.sizing.descent import Descended, propose_lower
 
 LEAST = {"a": 1, "b": 1}
 
@@ -27,7 +27,7 @@ def down(start: Mapping[str, int], needed: Mapping[str, int], slope: float) -> l
     now: Mapping[str, int] | None = start
     while now is not None:
         runs.append((now, recommended(now, needed, slope)))
-        now = next_lower(runs, LEAST)
+        now = propose_lower(runs, LEAST)
     return runs
 
 
@@ -53,16 +53,16 @@ def test_a_few_runs_are_enough(needed: dict[str, int], slope: float) -> None:
 
 def test_nothing_is_tried_where_as_much_is_recommended_as_runs() -> None:
     for floor in ({"a": 4, "b": 4}, {"a": 3, "b": 6}):
-        assert next_lower([({"a": 4, "b": 4}, floor)], LEAST) is None
+        assert propose_lower([({"a": 4, "b": 4}, floor)], LEAST) is None
 
 
 def test_a_little_less_is_worth_no_third_run() -> None:
     runs: list[Descended] = [({"a": 30, "b": 30}, {"a": 16, "b": 15}), ({"a": 16, "b": 15}, {"a": 16, "b": 14})]
-    assert next_lower(runs, LEAST) is None
+    assert propose_lower(runs, LEAST) is None
     runs[-1] = ({"a": 16, "b": 15}, {"a": 15, "b": 14})
-    assert next_lower(runs, LEAST) is not None
+    assert propose_lower(runs, LEAST) is not None
 
 
 def test_a_line_through_two_runs_is_not_followed_below_half() -> None:
     runs: list[Descended] = [({"a": 20, "b": 1}, {"a": 11, "b": 1}), ({"a": 11, "b": 1}, {"a": 6, "b": 1})]
-    assert next_lower(runs, LEAST) == {"a": 3, "b": 1}
+    assert propose_lower(runs, LEAST) == {"a": 3, "b": 1}

@@ -11,28 +11,28 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from autotrascale.domain.errors import InputError
-from autotrascale.plan.sizing.executors import (
+from autotrascale.plan.sizing.executor_plan import (
     LEAST_USE,
     MANY_WAVES,
     MOST_WAVES,
     NEW_WAVES,
-    Application,
-    Bounds,
     ExecutorPlan,
+    ExecutorRange,
+    ExecutorStep,
     GrowExecutors,
     MovePartitions,
-    Query,
+    QueryNeed,
+    RunningApplication,
     ShrinkExecutors,
-    Step,
-    core_seconds,
-    executor_seconds,
-    executors_for,
-    fits,
-    partitions_for,
+    choose_partitions,
+    compute_core_seconds,
+    compute_price,
+    compute_slot_usage,
+    count_executors,
+    partitions_fit,
     plan_executors,
-    price_of,
-    slots_needed,
-    use,
+    sum_executor_seconds,
+    sum_slots,
 )
 
 counts = st.integers(1, 60)
@@ -40,22 +40,22 @@ cores = st.integers(1, 16)
 
 
 @st.composite
-def bounds(draw: DrawFn) -> Bounds:
+def bounds(draw: DrawFn) -> ExecutorRange:
     least = draw(counts)
-    return Bounds(least, draw(st.integers(least, 120)))
+    return ExecutorRange(least, draw(st.integers(least, 120)))
 
 
 @st.composite
-def applications(draw: DrawFn) -> Application:
+def applications(draw: DrawFn) -> RunningApplication:
     partitions, stages = st.one_of(st.none(), st.integers(1, 400)), st.sampled_from(["enrich", "clean"])
     queries = tuple(
-        Query(f"q{i}", draw(counts), draw(partitions), draw(st.dictionaries(stages, st.integers(1, 400))))
+        QueryNeed(f"q{i}", draw(counts), draw(partitions), draw(st.dictionaries(stages, st.integers(1, 400))))
         for i in range(draw(st.integers(1, 4)))
     )
-    return Application(draw(st.integers(0, 120)), draw(cores), queries)
+    return RunningApplication(draw(st.integers(0, 120)), draw(cores), queries)
 
 
-def after(application: Application, step: Step) -> Application:
+def after(application: RunningApplication, step: ExecutorStep) -> RunningApplication:
     match step:
         case GrowExecutors(total) | ShrinkExecutors(total):
             return replace(application, executors=total)
@@ -67,14 +67,16 @@ def after(application: Application, step: Step) -> Application:
             return replace(application, queries=tuple(moved))
 
 
-def done(application: Application, plan: ExecutorPlan) -> Application:
+def done(application: RunningApplication, plan: ExecutorPlan) -> RunningApplication:
     for step in plan.steps:
         application = after(application, step)
     return application
 
 
 @given(applications(), bounds())
-def test_it_asks_for_the_sum_over_the_queries_within_the_bounds(application: Application, bounds: Bounds) -> None:
+def test_it_asks_for_the_sum_over_the_queries_within_the_bounds(
+    application: RunningApplication, bounds: ExecutorRange
+) -> None:
     plan = plan_executors(application, bounds)
     need = sum(query.needed for query in application.queries)
     assert plan.executors == bounds.hold(need)
@@ -86,20 +88,20 @@ def test_it_asks_for_the_sum_over_the_queries_within_the_bounds(application: App
 
 
 @given(applications(), bounds())
-def test_no_slot_waits_for_want_of_partitions(application: Application, bounds: Bounds) -> None:
+def test_no_slot_waits_for_want_of_partitions(application: RunningApplication, bounds: ExecutorRange) -> None:
     plan = plan_executors(application, bounds)
     end = done(application, plan)
     for query in end.queries:
         if query.partitions is not None:
             wanted_at_most = NEW_WAVES * bounds.most * application.cores
             for number in (query.partitions, *query.stages.values()):
-                assert fits(number, plan.shares[query.name] * application.cores, wanted_at_most)
+                assert partitions_fit(number, plan.shares[query.name] * application.cores, wanted_at_most)
     if all(query.partitions for query in end.queries):
         assert sum(query.partitions or 0 for query in end.queries) >= plan.executors * application.cores
 
 
 @given(applications(), bounds())
-def test_up_executors_come_first_and_down_they_go_last(application: Application, bounds: Bounds) -> None:
+def test_up_executors_come_first_and_down_they_go_last(application: RunningApplication, bounds: ExecutorRange) -> None:
     plan = plan_executors(application, bounds)
     kinds = [type(step) for step in plan.steps]
     assert GrowExecutors not in kinds[1:]
@@ -115,7 +117,7 @@ def test_up_executors_come_first_and_down_they_go_last(application: Application,
 
 
 @given(applications(), bounds())
-def test_a_plan_that_is_done_plans_nothing_more(application: Application, bounds: Bounds) -> None:
+def test_a_plan_that_is_done_plans_nothing_more(application: RunningApplication, bounds: ExecutorRange) -> None:
     plan = plan_executors(application, bounds)
     again = plan_executors(done(application, plan), bounds)
     assert again.steps == ()
@@ -123,28 +125,30 @@ def test_a_plan_that_is_done_plans_nothing_more(application: Application, bounds
 
 
 @given(applications(), bounds(), st.integers(1, 120))
-def test_what_the_cluster_granted_is_planned_with(application: Application, bounds: Bounds, granted: int) -> None:
+def test_what_the_cluster_granted_is_planned_with(
+    application: RunningApplication, bounds: ExecutorRange, granted: int
+) -> None:
     """Whoever asked in vain plans with what there is: partitions then fit that."""
     granted = min(granted, bounds.most)
-    plan = plan_executors(replace(application, executors=granted), Bounds(min(bounds.least, granted), granted))
+    plan = plan_executors(replace(application, executors=granted), ExecutorRange(min(bounds.least, granted), granted))
     assert not any(isinstance(step, GrowExecutors) for step in plan.steps)
 
 
 @given(st.integers(1, 2000), cores, st.integers(1, 10_000), st.one_of(st.none(), bounds()))
 def test_partitions_stay_where_they_fit_and_fit_where_they_go(
-    executors: int, cores: int, now: int, bounds: Bounds | None
+    executors: int, cores: int, now: int, bounds: ExecutorRange | None
 ) -> None:
-    wanted, reason = partitions_for(executors, cores, now, bounds)
+    wanted, reason = choose_partitions(executors, cores, now, bounds)
     slots = executors * cores
     wanted_at_most = NEW_WAVES * bounds.most * cores if bounds else 0
-    assert fits(wanted, slots, wanted_at_most)
-    assert (wanted == now) == fits(now, slots, wanted_at_most)
+    assert partitions_fit(wanted, slots, wanted_at_most)
+    assert (wanted == now) == partitions_fit(now, slots, wanted_at_most)
     assert reason.code == ("partitions-fit" if wanted == now else "partitions-move")
     if wanted != now:
         assert slots <= wanted <= NEW_WAVES * slots
-        assert use(wanted, slots) >= 0.75
-    assert not fits(slots - 1, slots) if slots > 1 else True
-    assert not fits(MOST_WAVES * slots + 1, slots)
+        assert compute_slot_usage(wanted, slots) >= 0.75
+    assert not partitions_fit(slots - 1, slots) if slots > 1 else True
+    assert not partitions_fit(MOST_WAVES * slots + 1, slots)
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=30), cores, st.integers(1, 40))
@@ -152,7 +156,7 @@ def test_between_one_and_three_executors_state_moves_twice_at_most(course: list[
     """… however often executors come and go."""
     moves = 0
     for executors in course:
-        wanted = partitions_for(executors, cores, now, Bounds(1, 3))[0]
+        wanted = choose_partitions(executors, cores, now, ExecutorRange(1, 3))[0]
         moves, now = moves + (wanted != now), wanted
     assert moves <= 2
 
@@ -162,22 +166,22 @@ def test_partitions_for_the_most_executors_are_kept_for_few(data: st.DataObject,
     """Until the tasks' own cost is too much, or a slot in six has nothing to do."""
     executors, now = data.draw(st.integers(1, most)), NEW_WAVES * most * cores
     waves = math.ceil(now / (executors * cores))
-    stays = partitions_for(executors, cores, now, Bounds(1, most))[0] == now
-    assert stays == (waves <= MANY_WAVES and use(now, executors * cores) >= LEAST_USE)
+    stays = choose_partitions(executors, cores, now, ExecutorRange(1, most))[0] == now
+    assert stays == (waves <= MANY_WAVES and compute_slot_usage(now, executors * cores) >= LEAST_USE)
 
 
 def test_why_partitions_move_is_said() -> None:
-    assert partitions_for(4, 1, 3)[1].text == "1 of 4 slots get no task of 3 partitions: 12 are better"
-    assert "keep 62% of 4 slots busy" in partitions_for(4, 1, 5)[1].text
-    assert "take 9 waves on 4 slots" in partitions_for(4, 1, 36)[1].text
+    assert choose_partitions(4, 1, 3)[1].text == "1 of 4 slots get no task of 3 partitions: 12 are better"
+    assert "keep 62% of 4 slots busy" in choose_partitions(4, 1, 5)[1].text
+    assert "take 9 waves on 4 slots" in choose_partitions(4, 1, 36)[1].text
 
 
 @given(st.dictionaries(st.text(min_size=1), st.lists(st.integers(0, 90), max_size=5), max_size=4), cores)
 def test_stages_take_turns_and_queries_do_not(stages: dict[str, list[int]], cores: int) -> None:
-    needed = slots_needed(stages)
-    assert needed == sum(slots_needed({name: each}) for name, each in stages.items())
+    needed = sum_slots(stages)
+    assert needed == sum(sum_slots({name: each}) for name, each in stages.items())
     assert all(needed >= n for each in stages.values() for n in each)
-    executors = executors_for(needed, cores)
+    executors = count_executors(needed, cores)
     assert executors * cores >= needed
     assert executors == 1 or (executors - 1) * cores < needed
 
@@ -188,18 +192,18 @@ def test_executor_seconds_add_up(spans: list[tuple[float, int]], price: float) -
     for seconds, count in spans:
         changes.append((at, count))
         at, total = at + seconds, total + seconds * count
-    assert executor_seconds(changes, at) == pytest.approx(total)
-    assert executor_seconds(changes, at / 2) <= total + 1e-9
-    assert price_of(2.0, 1800.0, price) == pytest.approx(price)
-    assert core_seconds(3, 2, 10.0) == 60.0
+    assert sum_executor_seconds(changes, at) == pytest.approx(total)
+    assert sum_executor_seconds(changes, at / 2) <= total + 1e-9
+    assert compute_price(2.0, 1800.0, price) == pytest.approx(price)
+    assert compute_core_seconds(3, 2, 10.0) == 60.0
 
 
 @pytest.mark.parametrize(("least", "most"), [(0, 3), (3, 2), (1, True)])
 def test_bounds_that_are_none_are_refused(least: int, most: int) -> None:
     with pytest.raises(InputError):
-        Bounds(least, most)
+        ExecutorRange(least, most)
 
 
 def test_two_queries_of_one_name_are_refused() -> None:
     with pytest.raises(InputError, match="same name"):
-        plan_executors(Application(1, 1, (Query("a", 1, 1), Query("a", 1, 1))), Bounds(1, 2))
+        plan_executors(RunningApplication(1, 1, (QueryNeed("a", 1, 1), QueryNeed("a", 1, 1))), ExecutorRange(1, 2))

@@ -13,24 +13,32 @@ from hypothesis.strategies import DrawFn
 
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.executor_window import MEMORY, RESOURCES, ExecutorWindow, Lost, Resource, Sizes
-from autotrascale.plan.control.looks.signals import Services
-from autotrascale.plan.executor_size import policies
-from autotrascale.plan.executor_size.actions import Action, guilty
-from autotrascale.plan.executor_size.evidence import Evidence, Peaks, Rules
-from autotrascale.plan.executor_size.fitting import Limits, fitted
-from autotrascale.plan.executor_size.policies import ORDER, judge
-from autotrascale.plan.executor_size.steps import DAY, Quota, State, recalled, seeing, step, went_back
-from autotrascale.views.sizes import change
+from autotrascale.domain.executor_window import MEMORY, RESOURCES, ExecutorSizes, ExecutorWindow, LostExecutor, Resource
+from autotrascale.plan.control.observations.slow_services import ServiceLatencyHistory
+from autotrascale.plan.executor_size import sage_policies
+from autotrascale.plan.executor_size.clamp_to_cluster import ClusterLimits, fit_to_cluster
+from autotrascale.plan.executor_size.sage_policies import ORDER, judge_sizes
+from autotrascale.plan.executor_size.size_changes import SizeChange, find_harmful_parts
+from autotrascale.plan.executor_size.size_evidence import ExecutorSizeRules, SizeEvidence, WindowPeaks
+from autotrascale.plan.executor_size.size_step import (
+    DAY_SECONDS,
+    ExecutorSizeState,
+    SizeChangeQuota,
+    add_windows,
+    judge_window,
+    record_failed_relaunch,
+    restore_state,
+)
+from autotrascale.views.executor_size_text import format_size_change
 
 SECONDS = 600.0
-RULES = Rules(evidence_seconds=6 * SECONDS)
-SIZES = Sizes(2000, 1000, 2, 4)
+RULES = ExecutorSizeRules(evidence_seconds=6 * SECONDS)
+SIZES = ExecutorSizes(2000, 1000, 2, 4)
 
-_SIZES = st.builds(Sizes, st.integers(512, 8000), st.integers(384, 8000), st.integers(1, 8), st.integers(1, 12))
+_SIZES = st.builds(ExecutorSizes, st.integers(512, 8000), st.integers(384, 8000), st.integers(1, 8), st.integers(1, 12))
 
 
-def a_window(sizes: Sizes = SIZES, at: float = 0.0, **said: Any) -> ExecutorWindow:
+def a_window(sizes: ExecutorSizes = SIZES, at: float = 0.0, **said: Any) -> ExecutorWindow:
     """One in which nothing is short, and a good part of everything is used."""
     busy, gc, cpu = said.pop("busy", 0.75), said.pop("gc_share", 0.05), said.pop("cpu_share", 0.8)
     run = busy * SECONDS * sizes.slots
@@ -42,7 +50,7 @@ def a_window(sizes: Sizes = SIZES, at: float = 0.0, **said: Any) -> ExecutorWind
         "heap_used_mb": 0.9 * sizes.heap_mb,
         "heap_least_mb": 0.5 * sizes.heap_mb,
         "heap_touched_mb": 0.93 * sizes.heap_mb,
-        "outside_mb": 0.93 * sizes.beside_mb,
+        "outside_mb": 0.93 * sizes.overhead_mb,
         "memory_mb": 0.93 * sizes.memory_mb,
         "rate": 100.0,
         "done": 100.0,
@@ -51,24 +59,24 @@ def a_window(sizes: Sizes = SIZES, at: float = 0.0, **said: Any) -> ExecutorWind
     return ExecutorWindow("orders", SECONDS * at, SECONDS, sizes, batches=2, tasks=10, **{**usual, **said})
 
 
-def evidence(*windows: ExecutorWindow, services: Services | None = None, raised: int = 0) -> Evidence:
-    return Evidence(windows, Peaks.of(windows), services or Services(), raised)
+def evidence(*windows: ExecutorWindow, services: ServiceLatencyHistory | None = None, raised: int = 0) -> SizeEvidence:
+    return SizeEvidence(windows, WindowPeaks.of(windows), services or ServiceLatencyHistory(), raised)
 
 
-def repeated(count: int = 6, **said: Any) -> Evidence:
+def repeated(count: int = 6, **said: Any) -> SizeEvidence:
     return evidence(*(a_window(at=at, **said) for at in range(count)))
 
 
-def falling_behind(count: int = 6, **said: Any) -> Evidence:
+def falling_behind(count: int = 6, **said: Any) -> SizeEvidence:
     return evidence(*(a_window(at=at, behind=(100.0 * 1.5**at,), **said) for at in range(count)))
 
 
-CASES: list[tuple[str, Evidence, str, Resource | None]] = [
+CASES: list[tuple[str, SizeEvidence, str, Resource | None]] = [
     ("heap", repeated(gc_share=0.3), "P1", "heap"),
     ("heap", repeated(out_of_heap=1), "P1", "heap"),
-    ("heap", repeated(lost=(Lost("1", "heap"),)), "P1", "heap"),
+    ("heap", repeated(lost=(LostExecutor("1", "heap"),)), "P1", "heap"),
     ("memory", repeated(outside_mb=1400.0, memory_mb=3300.0), "P2", "beside"),
-    ("memory", repeated(lost=(Lost("1", "memory"),)), "P2", "beside"),
+    ("memory", repeated(lost=(LostExecutor("1", "memory"),)), "P2", "beside"),
     ("cpu", falling_behind(busy=0.97, heap_touched_mb=600.0, outside_mb=300.0), "P3", "cores"),
     ("cpu", falling_behind(busy=0.97), "P3", "executors"),  # their memory is full: no room for more tasks
     ("parallelism", falling_behind(busy=0.97, cpu_share=0.3), "P4", "executors"),
@@ -78,15 +86,15 @@ CASES: list[tuple[str, Evidence, str, Resource | None]] = [
     ("too-much", repeated(outside_mb=500.0), "P7", "beside"),
     ("too-much", evidence(*(a_window(replace(SIZES, executors=1), at, busy=0.3) for at in range(6))), "P8", "cores"),
     ("none", repeated(), "", None),
-    ("none", repeated(lost=(Lost("1", "released"), Lost("2", "unknown"))), "", None),
+    ("none", repeated(lost=(LostExecutor("1", "released"), LostExecutor("2", "unknown"))), "", None),
     ("idle-slots", falling_behind(busy=0.3, cpu_share=0.3), "", None),
     ("service", falling_behind(busy=0.97, cpu_share=0.02), "", None),
 ]
 
 
 @pytest.mark.parametrize(("fault", "seen", "policy", "resource"), CASES)
-def test_each_fault_is_named(fault: str, seen: Evidence, policy: str, resource: Resource | None) -> None:
-    found = judge(RULES, seen)
+def test_each_fault_is_named(fault: str, seen: SizeEvidence, policy: str, resource: Resource | None) -> None:
+    found = judge_sizes(RULES, seen)
     assert (found.fault, found.policy, found.resource) == (fault, policy, resource)
     assert found.reason.text
 
@@ -96,57 +104,66 @@ def test_a_job_that_buffers_for_want_of_cpu_is_given_cores() -> None:
         a_window(at=at, behind=(100.0 * 1.5**at,), busy=0.97, outside_mb=1000.0 + 50 * at, memory_mb=2950.0 + 50 * at)
         for at in range(6)
     ]
-    assert judge(RULES, evidence(*windows)).policy == "P3"
-    dead = [*windows[:-1], replace(windows[-1], lost=(Lost("1", "memory"),))]
-    assert judge(RULES, evidence(*dead)).policy == "P2"  # whoever dies of it cannot wait
+    assert judge_sizes(RULES, evidence(*windows)).policy == "P3"
+    dead = [*windows[:-1], replace(windows[-1], lost=(LostExecutor("1", "memory"),))]
+    assert judge_sizes(RULES, evidence(*dead)).policy == "P2"  # whoever dies of it cannot wait
 
 
 def test_a_job_short_of_heap_that_burns_cpu_is_given_heap() -> None:
-    assert judge(RULES, falling_behind(busy=0.97, cpu_share=0.9, gc_share=0.4)).policy == "P1"
+    assert judge_sizes(RULES, falling_behind(busy=0.97, cpu_share=0.9, gc_share=0.4)).policy == "P1"
 
 
 def test_a_backlog_that_follows_a_service_is_not_answered_whatever_else_is_seen() -> None:
     slow = (0.01,) * 8 + (0.1,) * 4
-    services = Services((100.0,) * 8 + (200.0, 300.0, 400.0, 500.0), {"prices": slow})
+    services = ServiceLatencyHistory((100.0,) * 8 + (200.0, 300.0, 400.0, 500.0), {"prices": slow})
     for seen in (falling_behind(busy=0.97), repeated(gc_share=0.3), repeated(outside_mb=1400.0, memory_mb=3300.0)):
-        found = judge(RULES, replace(seen, services=services))
+        found = judge_sizes(RULES, replace(seen, services=services))
         assert (found.fault, found.resource) == ("service", None)
         assert "prices" in found.reason.text
 
 
 def test_a_backlog_that_grows_while_a_service_is_slow_waits_for_it_before_they_correlate() -> None:
     latency = (0.01,) * 10 + (0.02,) * 3
-    noisy = Services((*(50.0 + 850 * (at % 2) for at in range(10)), 60.0, 120.0, 250.0), {"prices": latency})
+    noisy = ServiceLatencyHistory(
+        (*(50.0 + 850 * (at % 2) for at in range(10)), 60.0, 120.0, 250.0), {"prices": latency}
+    )
     assert noisy.slow() is None
     growing = replace(falling_behind(busy=0.97), services=noisy)
-    assert judge(RULES, growing).fault == "service"
-    assert judge(RULES, replace(growing, services=Services(noisy.backlog, {"prices": (0.02,) * 13}))).fault == "cpu"
-    assert judge(RULES, replace(repeated(gc_share=0.3), services=noisy)).policy == "P1"  # nothing waits for it
+    assert judge_sizes(RULES, growing).fault == "service"
+    assert (
+        judge_sizes(
+            RULES, replace(growing, services=ServiceLatencyHistory(noisy.backlog, {"prices": (0.02,) * 13}))
+        ).fault
+        == "cpu"
+    )
+    assert judge_sizes(RULES, replace(repeated(gc_share=0.3), services=noisy)).policy == "P1"  # nothing waits for it
 
 
 def test_a_leak_is_named_and_raised_twice_at_the_most() -> None:
     growing = [a_window(at=at, full_collections=1, heap_least_mb=900.0 + 40 * at) for at in range(6)]
-    found = judge(RULES, evidence(*growing))
+    found = judge_sizes(RULES, evidence(*growing))
     assert (found.fault, found.resource) == ("leak", None)
     pressing = [replace(window, gc_seconds=0.3 * (window.run_seconds or 0.0)) for window in growing]
-    assert judge(RULES, evidence(*pressing, raised=1)).policy == "P1"
-    assert judge(RULES, evidence(*pressing, raised=2)).resource is None
+    assert judge_sizes(RULES, evidence(*pressing, raised=1)).policy == "P1"
+    assert judge_sizes(RULES, evidence(*pressing, raised=2)).resource is None
     python = [a_window(at=at, python_mb=200.0 + 40 * at) for at in range(6)]
-    assert judge(RULES, evidence(*python)).fault == "leak"
+    assert judge_sizes(RULES, evidence(*python)).fault == "leak"
 
 
 @given(st.lists(st.integers(6, 20), min_size=1, max_size=12))
 def test_a_leak_that_ends_its_executors_is_raised_twice_at_the_most(lives: list[int]) -> None:
     """Each window after an end it is small again, and nothing of the window of the end says that it grew."""
-    state, sizes, done = State(), SIZES, list[Action]()
+    state, sizes, done = ExecutorSizeState(), SIZES, list[SizeChange]()
     at = 0
     for life in lives:
         for number in range(life):
             ends = number == life - 1
-            python = 200.0 if ends else 200.0 + 0.06 * sizes.beside_mb * number
-            lost = (Lost("1", "memory"),) if ends else ()
+            python = 200.0 if ends else 200.0 + 0.06 * sizes.overhead_mb * number
+            lost = (LostExecutor("1", "memory"),) if ends else ()
             window = a_window(sizes, at, python_mb=python, lost=lost)
-            state, verdict, actions = step(Rules(), Limits(), Quota(a_day=100), state, window)
+            state, verdict, actions = judge_window(
+                ExecutorSizeRules(), ClusterLimits(), SizeChangeQuota(a_day=100), state, window
+            )
             assert verdict is None or number < 7 or verdict.fault == "leak"
             done += actions
             at += 1
@@ -177,11 +194,11 @@ def test_growth_that_has_a_reason_is_no_leak(said: dict[str, Any]) -> None:
         )
         for at in range(6)
     ]
-    assert judge(RULES, evidence(*growing)).fault != "leak"
+    assert judge_sizes(RULES, evidence(*growing)).fault != "leak"
 
 
 @st.composite
-def windows_of(draw: DrawFn, sizes: Sizes, least: int = 1, most: int = 8) -> list[ExecutorWindow]:
+def windows_of(draw: DrawFn, sizes: ExecutorSizes, least: int = 1, most: int = 8) -> list[ExecutorWindow]:
     share, mb = st.floats(0.0, 1.0), st.none() | st.floats(0.0, 9000.0)
     reasons = st.sampled_from(["heap", "memory", "released", "unknown"])
     found = []
@@ -203,24 +220,24 @@ def windows_of(draw: DrawFn, sizes: Sizes, least: int = 1, most: int = 8) -> lis
                 rate=draw(st.floats(1.0, 1000.0)),
                 done=draw(st.floats(1.0, 1000.0)),
                 behind=tuple(draw(st.lists(st.floats(0.0, 1e6), max_size=3))),
-                lost=tuple(Lost("1", why) for why in draw(st.lists(reasons, max_size=1))),
+                lost=tuple(LostExecutor("1", why) for why in draw(st.lists(reasons, max_size=1))),
             )
         )
     return found
 
 
 @st.composite
-def evidences(draw: DrawFn) -> Evidence:
+def evidences(draw: DrawFn) -> SizeEvidence:
     return evidence(*draw(windows_of(draw(_SIZES))))
 
 
 @given(evidences())
-def test_who_answers_is_the_first_that_has_an_answer(seen: Evidence) -> None:
-    found = judge(RULES, seen)
+def test_who_answers_is_the_first_that_has_an_answer(seen: SizeEvidence) -> None:
+    found = judge_sizes(RULES, seen)
     if found.fault in ("service", "leak"):
         return
     answers = [answer for policy in ORDER if (answer := policy(RULES, seen)) is not None]
-    if not policies.buffering(RULES, seen):
+    if not sage_policies.buffering(RULES, seen):
         assert found == (answers[0] if answers else found)
         assert bool(answers) or found.fault == "none"
     else:
@@ -231,17 +248,17 @@ def test_who_answers_is_the_first_that_has_an_answer(seen: Evidence) -> None:
 @given(st.floats(0.0, 0.6), st.floats(0.0, 0.4))
 def test_a_heap_that_is_collected_often_is_given_back_as_far_as_it_is_not_full(touched: float, gc: float) -> None:
     seen = repeated(heap_touched_mb=touched * SIZES.heap_mb, heap_used_mb=touched * SIZES.heap_mb, gc_share=gc)
-    found = judge(RULES, seen)
+    found = judge_sizes(RULES, seen)
     assert (found.fault, found.policy) == ("too-much", "P6")
     after = replace(SIZES, heap_mb=max(found.wanted, 512))
     again = [replace(window, sizes=after) for window in seen.windows]
-    assert judge(RULES, evidence(*again)).policy != "P1"
+    assert judge_sizes(RULES, evidence(*again)).policy != "P1"
 
 
 @given(st.lists(st.floats(0.0, 0.9), min_size=6, max_size=12))
 def test_collections_are_as_they_were_for_three_windows(shares: list[float]) -> None:
     """As P1 looks at three, and what was given back is judged by as many."""
-    peaks = Peaks.of(a_window(at=at, gc_share=share) for at, share in enumerate(shares))
+    peaks = WindowPeaks.of(a_window(at=at, gc_share=share) for at, share in enumerate(shares))
     means = [sum(shares[at : at + 3]) / 3 for at in range(len(shares) - 2)]
     assert peaks.gc_share == pytest.approx(max(means))
 
@@ -249,17 +266,17 @@ def test_collections_are_as_they_were_for_three_windows(shares: list[float]) -> 
 @given(st.integers(0, 5), st.floats(0.0, 0.2))
 def test_one_window_of_collections_keeps_no_heap(at: int, share: float) -> None:
     windows = [a_window(at=n, heap_touched_mb=600.0, gc_share=share if n == at else 0.01) for n in range(6)]
-    assert judge(RULES, evidence(*windows)).wanted == 630
+    assert judge_sizes(RULES, evidence(*windows)).wanted == 630
 
 
 @given(st.floats(0.0, 900.0), st.integers(1000, 4000), st.floats(0.101, 0.9), st.integers(500, 4500))
 def test_a_heap_is_raised_until_collections_should_take_little(alive: float, now: int, share: float, then: int) -> None:
     """Their time falls as what is free rises. By one step at most; by the least where a raise has brought them near."""
     assume(abs(share - 0.2) > 1e-6)
-    rules = Rules()
+    rules = ExecutorSizeRules()
     seen = evidence(*(a_window(replace(SIZES, heap_mb=now), n, gc_share=share, heap_least_mb=alive) for n in range(9)))
     was = tuple(a_window(replace(SIZES, heap_mb=then), n, gc_share=0.95, heap_least_mb=alive) for n in range(9))
-    alone, found = judge(rules, seen).wanted, judge(rules, replace(seen, before=was)).wanted
+    alone, found = judge_sizes(rules, seen).wanted, judge_sizes(rules, replace(seen, before=was)).wanted
     assert 1.1 * now <= found <= alone <= math.ceil(1.5 * now)
     assert found == (math.ceil(1.1 * now) if then < now and share < 0.2 else alone)
     if 1.1 * now + 1 < alone < 1.5 * now:
@@ -277,19 +294,19 @@ def test_a_heap_that_was_raised_in_vain_is_not_raised_again(share: float, r: flo
         a_window(replace(SIZES, heap_mb=then), n, gc_share=was / (1 + was), heap_least_mb=400.0) for n in range(9)
     ]
     is_now = [a_window(at=n, gc_share=share, heap_least_mb=400.0 * lives) for n in range(9)]
-    found = judge(RULES, replace(evidence(*is_now), before=tuple(before)))
+    found = judge_sizes(RULES, replace(evidence(*is_now), before=tuple(before)))
     in_vain = then < SIZES.heap_mb and 0.9 <= r <= 1.25 and 0.8 <= lives <= 1.25 and share < 0.2
     assert found.policy == ("" if in_vain else "P1")
     assert ("as before the heap was raised" in found.reason.text) == in_vain
     dead = replace(is_now[-1], out_of_heap=1)
-    assert judge(RULES, replace(evidence(*is_now[:-1], dead), before=tuple(before))).policy == "P1"
+    assert judge_sizes(RULES, replace(evidence(*is_now[:-1], dead), before=tuple(before))).policy == "P1"
 
 
 @given(st.integers(384, 4000), st.integers(0, 5), st.sets(st.integers(0, 8)))
 def test_memory_is_raised_by_two_steps_where_one_was_too_little_at_once(beside: int, raised: int, at: set[int]) -> None:
-    sizes, lost = replace(SIZES, beside_mb=beside), (Lost("1", "memory"),)
+    sizes, lost = replace(SIZES, overhead_mb=beside), (LostExecutor("1", "memory"),)
     killed = [a_window(sizes, n, outside_mb=0.5 * beside, lost=lost if n in {*at, 8} else ()) for n in range(9)]
-    found = judge(RULES, evidence(*killed, raised=raised))
+    found = judge_sizes(RULES, evidence(*killed, raised=raised))
     twice = raised and at & {0, 1, 2}
     assert found.wanted == (-(-9 * beside // 4) if twice else -(-3 * beside // 2))
 
@@ -298,14 +315,14 @@ def test_memory_is_raised_by_two_steps_where_one_was_too_little_at_once(beside: 
 def test_what_a_start_costs_is_no_peak(starts: list[tuple[float, float]]) -> None:
     windows = [a_window(at=at, busy=busy, gc_share=gc) for at, (busy, gc) in enumerate(starts)]
     calm = [a_window(at=at, busy=0.2) for at in range(3, 9)]
-    peaks = seeing(State(), [*windows, *calm]).peaks
+    peaks = add_windows(ExecutorSizeState(), [*windows, *calm]).peaks
     assert (peaks.busy, peaks.gc_share) == (calm[0].busy, calm[0].gc_share)
-    assert peaks.heap_touched_mb == Peaks.of(windows + calm).heap_touched_mb
+    assert peaks.heap_touched_mb == WindowPeaks.of(windows + calm).heap_touched_mb
 
 
 @given(evidences())
-def test_nothing_is_given_back_below_what_was_used(seen: Evidence) -> None:
-    found, sizes = judge(RULES, seen), seen.sizes
+def test_nothing_is_given_back_below_what_was_used(seen: SizeEvidence) -> None:
+    found, sizes = judge_sizes(RULES, seen), seen.sizes
     if found.resource is None:
         return
     now = sizes.of(found.resource)
@@ -318,7 +335,7 @@ def test_nothing_is_given_back_below_what_was_used(seen: Evidence) -> None:
         window.lost and any(each.why in ("heap", "memory") for each in window.lost) for window in seen.windows
     )
     assert found.policy != "P6" or after.heap_mb >= RULES.margin * most["heap_touched_mb"]
-    assert found.policy != "P7" or after.beside_mb >= RULES.margin * most["outside_mb"]
+    assert found.policy != "P7" or after.overhead_mb >= RULES.margin * most["outside_mb"]
     if found.policy in ("P6", "P7") and most["memory_mb"] <= most["heap_touched_mb"] + most["outside_mb"]:
         more_touched_than_there_is = found.policy == "P7" and sizes.heap_mb < most["heap_touched_mb"]
         assert after.memory_mb >= most["memory_mb"] or more_touched_than_there_is
@@ -331,7 +348,7 @@ def test_nothing_is_given_back_below_what_was_used(seen: Evidence) -> None:
     resource=st.sampled_from(RESOURCES),
     wanted=st.integers(1, 40_000),
     limits=st.builds(
-        Limits,
+        ClusterLimits,
         host_memory_mb=st.none() | st.integers(1000, 32_000),
         host_cores=st.none() | st.integers(1, 16),
         most_executors=st.none() | st.integers(1, 30),
@@ -339,9 +356,11 @@ def test_nothing_is_given_back_below_what_was_used(seen: Evidence) -> None:
         memory_step_mb=st.sampled_from([1, 256, 1024]),
     ),
 )
-def test_what_is_asked_for_can_be_had(now: Sizes, resource: Resource, wanted: int, limits: Limits) -> None:
+def test_what_is_asked_for_can_be_had(
+    now: ExecutorSizes, resource: Resource, wanted: int, limits: ClusterLimits
+) -> None:
     assume(wanted != now.of(resource) and limits.allow(now))
-    found = fitted(now, resource, wanted, limits)
+    found = fit_to_cluster(now, resource, wanted, limits)
     if isinstance(found, Reason):
         assert found.text
         return
@@ -356,16 +375,16 @@ def test_what_is_asked_for_can_be_had(now: Sizes, resource: Resource, wanted: in
 
 def test_memory_that_fits_no_host_is_spread() -> None:
     """As the paper's resizer maps 100 GB to 25 containers of 4 GB."""
-    found = fitted(Sizes(6000, 1000, 4, 2), "heap", 12_000, Limits(host_memory_mb=8192))
-    assert found == Sizes(6000, 1000, 2, 4)  # half the tasks in each: twice the heap for each of them
-    stuck = fitted(Sizes(6000, 1000, 1, 2), "heap", 12_000, Limits(host_memory_mb=7000))
+    found = fit_to_cluster(ExecutorSizes(6000, 1000, 4, 2), "heap", 12_000, ClusterLimits(host_memory_mb=8192))
+    assert found == ExecutorSizes(6000, 1000, 2, 4)  # half the tasks in each: twice the heap for each of them
+    stuck = fit_to_cluster(ExecutorSizes(6000, 1000, 1, 2), "heap", 12_000, ClusterLimits(host_memory_mb=7000))
     assert isinstance(stuck, Reason)
     assert "largest host has 7,000 MB" in stuck.text
 
 
 def test_a_host_that_is_smaller_than_any_executor_is_refused() -> None:
     with pytest.raises(InputError, match=r"host_memory_mb: is less than the smallest executor takes"):
-        Limits(host_memory_mb=600)
+        ClusterLimits(host_memory_mb=600)
 
 
 @st.composite
@@ -379,8 +398,8 @@ def histories(draw: DrawFn) -> list[tuple[dict[str, Any], int]]:
             {"grows": 1.4, "busy": 0.97},
             {"busy": 0.1, "touched": 0.2},
             {"touched": 0.2, "outside": 0.3},
-            {"lost": (Lost("1", "memory"),)},
-            {"lost": (Lost("1", "heap"),)},
+            {"lost": (LostExecutor("1", "memory"),)},
+            {"lost": (LostExecutor("1", "heap"),)},
             {"grows": 1.4, "busy": 0.97, "cpu_share": 0.3},
             {"rate": 300.0},
         ]
@@ -388,9 +407,9 @@ def histories(draw: DrawFn) -> list[tuple[dict[str, Any], int]]:
     return draw(st.lists(st.tuples(kinds, st.integers(1, 20)), min_size=1, max_size=8))
 
 
-def lived(history: list[tuple[dict[str, Any], int]], quota: Quota, limits: Limits) -> list[Action]:
+def lived(history: list[tuple[dict[str, Any], int]], quota: SizeChangeQuota, limits: ClusterLimits) -> list[SizeChange]:
     """Everything that was done, with a step for each window; an action is carried out two windows later."""
-    state, sizes, done, at, wait = State(), SIZES, list[Action](), 0, 0
+    state, sizes, done, at, wait = ExecutorSizeState(), SIZES, list[SizeChange](), 0, 0
     for kind, count in history:
         for number in range(count):
             said = dict(kind)
@@ -400,13 +419,13 @@ def lived(history: list[tuple[dict[str, Any], int]], quota: Quota, limits: Limit
                 sizes,
                 at,
                 heap_touched_mb=touched * sizes.heap_mb,
-                outside_mb=outside * sizes.beside_mb,
-                memory_mb=touched * sizes.heap_mb + outside * sizes.beside_mb,
+                outside_mb=outside * sizes.overhead_mb,
+                memory_mb=touched * sizes.heap_mb + outside * sizes.overhead_mb,
                 behind=(100 * growth**number,),
                 **said,
             )
             before = state
-            state, verdict, actions = step(RULES, limits, quota, state, window)
+            state, verdict, actions = judge_window(RULES, limits, quota, state, window)
             assert (verdict is None) == (before.in_flight is not None)
             asked = [action for action in actions if action.what == "asked"]
             assert len(asked) <= 1
@@ -423,13 +442,13 @@ def lived(history: list[tuple[dict[str, Any], int]], quota: Quota, limits: Limit
 @settings(max_examples=40)
 @given(histories(), st.integers(1, 6))
 def test_quotas_bounds_and_one_action_at_a_time(history: list[tuple[dict[str, Any], int]], a_day: int) -> None:
-    quota, limits = Quota(a_day=a_day), Limits(host_memory_mb=6000, host_cores=4, most_executors=6)
+    quota, limits = SizeChangeQuota(a_day=a_day), ClusterLimits(host_memory_mb=6000, host_cores=4, most_executors=6)
     done = lived(history, quota, limits)
     asked = [action for action in done if action.what == "asked"]
     for action in asked:
         assert limits.allow(action.after)
         # A change is taken back whatever the quota: it is the end of one that was counted.
-        mine = [each for each in asked if 0 <= action.at - each.at < DAY and each.policy != "back"]
+        mine = [each for each in asked if 0 <= action.at - each.at < DAY_SECONDS and each.policy != "back"]
         assert len(mine) <= a_day
     assert [action.number for action in asked] == list(range(1, len(asked) + 1))
 
@@ -437,7 +456,9 @@ def test_quotas_bounds_and_one_action_at_a_time(history: list[tuple[dict[str, An
 @settings(max_examples=40)
 @given(histories())
 def test_what_was_too_small_or_taken_back_is_not_tried_again(history: list[tuple[dict[str, Any], int]]) -> None:
-    done = lived([(said, count) for said, count in history if "rate" not in said], Quota(a_day=100), Limits())
+    done = lived(
+        [(said, count) for said, count in history if "rate" not in said], SizeChangeQuota(a_day=100), ClusterLimits()
+    )
     asked = [action for action in done if action.what == "asked" and action.policy != "back"]
     for at, action in enumerate(asked):
         for before in asked[:at]:
@@ -448,7 +469,7 @@ def test_what_was_too_small_or_taken_back_is_not_tried_again(history: list[tuple
     backs = {action.number: action for action in done if action.what == "taken-back"}
     for number, back in backs.items():
         later = [each for each in asked if each.number > number]
-        for part in guilty(back):
+        for part in find_harmful_parts(back):
             for each in (each for each in later if part in each.parts):
                 if each.before.executors == back.before.executors and each.before.cores == back.before.cores:
                     assert each.after.of(part) != back.after.of(part)
@@ -458,26 +479,26 @@ def test_what_was_too_small_or_taken_back_is_not_tried_again(history: list[tuple
 @given(histories())
 def test_the_action_log_is_the_memory(history: list[tuple[dict[str, Any], int]]) -> None:
     """Whoever reads the log knows what whoever wrote it knew."""
-    done = lived(history, Quota(), Limits())
-    again = recalled(done)
+    done = lived(history, SizeChangeQuota(), ClusterLimits())
+    again = restore_state(done)
     flying = done[-1] if done and done[-1].what in ("asked", "seen") else None
     assert again.in_flight == flying
     assert again.number == max((action.number for action in done), default=0)
 
 
 def test_an_end_after_giving_back_is_taken_back_at_once_and_kept_from_then_on() -> None:
-    state, done = State(), list[Action]()
+    state, done = ExecutorSizeState(), list[SizeChange]()
 
     def turn(window: ExecutorWindow) -> None:
         nonlocal state
-        state, _, actions = step(RULES, Limits(), Quota(), state, window)
+        state, _, actions = judge_window(RULES, ClusterLimits(), SizeChangeQuota(), state, window)
         done.extend(actions)
 
     for at in range(6):
         turn(a_window(at=at, heap_touched_mb=900.0))
     assert [(action.what, action.policy) for action in done] == [("asked", "P6")]
     small = done[0].after
-    turn(a_window(small, 6, lost=(Lost("1", "heap"),)))
+    turn(a_window(small, 6, lost=(LostExecutor("1", "heap"),)))
     assert [action.what for action in done[1:]] == ["seen", "taken-back", "asked"]
     assert done[-1].after == SIZES
     for at in range(7, 40):
@@ -489,16 +510,18 @@ def test_an_end_after_giving_back_is_taken_back_at_once_and_kept_from_then_on() 
 @given(st.sampled_from(["heap", "beside"]), st.integers(1, 12), st.floats(1.0, 20.0))
 def test_more_memory_is_not_taken_back_for_what_a_record_takes(which: str, most: int, times: float) -> None:
     """A state fills the heap, or what is caught up comes in large batches: before it a record may have been cheap."""
-    state, done = State(), list[Action]()
+    state, done = ExecutorSizeState(), list[SizeChange]()
 
-    def turn(sizes: Sizes, at: int, busy: float, **said: Any) -> None:
+    def turn(sizes: ExecutorSizes, at: int, busy: float, **said: Any) -> None:
         nonlocal state
-        state, _, actions = step(Rules(), Limits(), Quota(), state, a_window(sizes, at, busy=busy, **said))
+        state, _, actions = judge_window(
+            ExecutorSizeRules(), ClusterLimits(), SizeChangeQuota(), state, a_window(sizes, at, busy=busy, **said)
+        )
         done.extend(actions)
 
     for at in range(most):
         turn(SIZES, at, 0.05)
-    turn(SIZES, most, 0.05, lost=(Lost("1", "heap" if which == "heap" else "memory"),))
+    turn(SIZES, most, 0.05, lost=(LostExecutor("1", "heap" if which == "heap" else "memory"),))
     assert [(action.what, action.resource) for action in done] == [("asked", which)]
     for at in range(most + 1, most + 6):
         turn(done[0].after, at, 0.05 * times)
@@ -508,10 +531,10 @@ def test_more_memory_is_not_taken_back_for_what_a_record_takes(which: str, most:
 @given(st.integers(512, 560), st.integers(100, 500), st.floats(0.0, 0.39))
 def test_what_cannot_be_given_back_keeps_nothing_else(heap: int, touched: int, busy: float) -> None:
     """A heap that is the least there can be, touched or not: its other core goes all the same."""
-    sizes, state, done = Sizes(heap, 1000, 2, 1), State(), list[Action]()
+    sizes, state, done = ExecutorSizes(heap, 1000, 2, 1), ExecutorSizeState(), list[SizeChange]()
     for at in range(7):
         window = a_window(sizes, at, busy=busy, heap_touched_mb=float(touched), heap_used_mb=float(touched))
-        state, _, actions = step(RULES, Limits(), Quota(), state, window)
+        state, _, actions = judge_window(RULES, ClusterLimits(), SizeChangeQuota(), state, window)
         done.extend(actions)
     worth = 0.95 * heap >= 512 and touched * 1.05 <= 0.95 * heap
     assert [(action.what, action.policy) for action in done] == [("asked", "P6" if worth else "P8")]
@@ -520,11 +543,11 @@ def test_what_cannot_be_given_back_keeps_nothing_else(heap: int, touched: int, b
 
 @given(st.lists(st.floats(0.0, 0.3), min_size=6, max_size=6), st.floats(0.0, 0.3))
 def test_what_was_given_back_is_not_taken_back_for_what_was_so_before(before: list[float], then: float) -> None:
-    state, done, sizes = State(), list[Action](), SIZES
+    state, done, sizes = ExecutorSizeState(), list[SizeChange](), SIZES
     assume(abs(then - sum(before[-3:]) / 3) > 1e-6)
     for at, share in enumerate([*before, *[then] * 6]):
         window = a_window(sizes, at, gc_share=share, heap_touched_mb=900.0, heap_used_mb=600.0)
-        state, _, actions = step(RULES, Limits(), Quota(), state, window)
+        state, _, actions = judge_window(RULES, ClusterLimits(), SizeChangeQuota(), state, window)
         done.extend(actions)
         sizes = done[0].after if done else sizes
     assert [action.what for action in done[:2]] == ["asked", "seen"]
@@ -534,12 +557,12 @@ def test_what_was_given_back_is_not_taken_back_for_what_was_so_before(before: li
 
 @given(st.lists(st.floats(0.0, 0.9), min_size=3, max_size=3), st.floats(0.0, 0.2))
 def test_what_was_given_back_is_judged_when_its_start_is_over(starting: list[float], then: float) -> None:
-    state, done, small = State(), list[Action](), replace(SIZES, heap_mb=945)
+    state, done, small = ExecutorSizeState(), list[SizeChange](), replace(SIZES, heap_mb=945)
     shares = [0.01] * 6 + starting + [then] * 3
     for at, share in enumerate(shares):
         sizes = SIZES if at < 6 else small
-        state, _, actions = step(
-            RULES, Limits(), Quota(), state, a_window(sizes, at, gc_share=share, heap_touched_mb=900.0)
+        state, _, actions = judge_window(
+            RULES, ClusterLimits(), SizeChangeQuota(), state, a_window(sizes, at, gc_share=share, heap_touched_mb=900.0)
         )
         done.extend(actions)
     assert [action.what for action in done[:2]] == ["asked", "seen"]
@@ -548,7 +571,7 @@ def test_what_was_given_back_is_judged_when_its_start_is_over(starting: list[flo
 
 
 @st.composite
-def spare(draw: DrawFn) -> tuple[Sizes, list[ExecutorWindow]]:
+def spare(draw: DrawFn) -> tuple[ExecutorSizes, list[ExecutorWindow]]:
     """Sizes, and windows in which some of their memory is used."""
     sizes = draw(_SIZES)
     heap, beside = (draw(st.floats(0.0, 0.95)) * sizes.of(each) for each in MEMORY)
@@ -558,17 +581,22 @@ def spare(draw: DrawFn) -> tuple[Sizes, list[ExecutorWindow]]:
     ]
 
 
-def asked_of(windows: list[ExecutorWindow], state: State | None = None, limits: Limits | None = None) -> list[Action]:
+def asked_of(
+    windows: list[ExecutorWindow], state: ExecutorSizeState | None = None, limits: ClusterLimits | None = None
+) -> list[SizeChange]:
     """What is asked for after the last of them, of the memory of an executor alone."""
-    state = seeing(replace(state or State(), elastic=True), windows[:-1])
-    return list(step(RULES, limits or Limits(), Quota(a_day=100), state, windows[-1])[2])
+    state = add_windows(replace(state or ExecutorSizeState(), elastic=True), windows[:-1])
+    return list(judge_window(RULES, limits or ClusterLimits(), SizeChangeQuota(a_day=100), state, windows[-1])[2])
 
 
 @given(spare())
-def test_memory_of_both_kinds_is_given_back_at_once(case: tuple[Sizes, list[ExecutorWindow]]) -> None:
+def test_memory_of_both_kinds_is_given_back_at_once(case: tuple[ExecutorSizes, list[ExecutorWindow]]) -> None:
     """As much of each as alone, by one action with both reasons."""
     sizes, seen = case
-    alone = {"heap": policies.heap_down(RULES, evidence(*seen)), "beside": policies.memory_down(RULES, evidence(*seen))}
+    alone = {
+        "heap": sage_policies.heap_down(RULES, evidence(*seen)),
+        "beside": sage_policies.memory_down(RULES, evidence(*seen)),
+    }
     least = {"heap": 512, "beside": 384}
     wanted = {name: max(least[name], found.wanted) for name, found in alone.items() if found is not None}
     worth = {name: value for name, value in wanted.items() if value <= 0.95 * sizes.of(name)}
@@ -578,18 +606,20 @@ def test_memory_of_both_kinds_is_given_back_at_once(case: tuple[Sizes, list[Exec
         assert action.parts == tuple(worth)
         assert {name: action.after.of(name) for name in worth} == worth
         assert all(found.reason.text in action.reason.text for name, found in alone.items() if found and name in worth)
-        assert change(action).count("→") == len(worth)
+        assert format_size_change(action).count("→") == len(worth)
 
 
 @given(spare(), st.sampled_from([64, 256, 1024]))
-def test_what_is_given_back_is_never_more_in_whole_units(case: tuple[Sizes, list[ExecutorWindow]], unit: int) -> None:
+def test_what_is_given_back_is_never_more_in_whole_units(
+    case: tuple[ExecutorSizes, list[ExecutorWindow]], unit: int
+) -> None:
     sizes, seen = case
-    for action in asked_of(seen, limits=Limits(memory_step_mb=unit)):
-        after, peaks = action.after, Peaks.of(seen)
+    for action in asked_of(seen, limits=ClusterLimits(memory_step_mb=unit)):
+        after, peaks = action.after, WindowPeaks.of(seen)
         assert after.memory_mb % unit == 0
         assert after.memory_mb < sizes.memory_mb + unit
         assert after.heap_mb >= RULES.margin * peaks.heap_touched_mb or after.heap_mb == sizes.heap_mb
-        assert after.beside_mb >= min(RULES.margin * peaks.outside_mb, sizes.beside_mb)
+        assert after.overhead_mb >= min(RULES.margin * peaks.outside_mb, sizes.overhead_mb)
         assert all(after.of(part) < sizes.of(part) for part in action.parts)
 
 
@@ -607,44 +637,44 @@ HARM: dict[str, tuple[Resource, ...]] = {
 def test_what_went_wrong_together_is_taken_back_whole_and_the_rest_goes_alone(
     touched: float, outside: float, harm: str
 ) -> None:
-    state, sizes, done = State(), SIZES, list[Action]()
-    heap, beside = touched * SIZES.heap_mb, outside * SIZES.beside_mb
+    state, sizes, done = ExecutorSizeState(), SIZES, list[SizeChange]()
+    heap, beside = touched * SIZES.heap_mb, outside * SIZES.overhead_mb
     harms: dict[str, dict[str, Any]] = {
-        "killed": {"lost": (Lost("1", "memory"),)},
-        "ended": {"lost": (Lost("1", "heap"),)},
-        "both": {"lost": (Lost("1", "memory"), Lost("2", "heap"))},
+        "killed": {"lost": (LostExecutor("1", "memory"),)},
+        "ended": {"lost": (LostExecutor("1", "heap"),)},
+        "both": {"lost": (LostExecutor("1", "memory"), LostExecutor("2", "heap"))},
         "collections": {"gc_share": 0.3},
         "work": {"busy": 1.2},
         "start": {},
     }
-    first: Action | None = None
+    first: SizeChange | None = None
     for at in range(90):
         harmed = harms[harm] if first is not None and sizes == first.after else {}
         window = a_window(
             sizes, at, heap_touched_mb=heap, outside_mb=beside, memory_mb=heap + beside, heap_used_mb=heap, **harmed
         )
-        state, _, actions = step(RULES, Limits(), Quota(a_day=100), state, window)
+        state, _, actions = judge_window(RULES, ClusterLimits(), SizeChangeQuota(a_day=100), state, window)
         first = first or next(iter(actions), None)
         done += actions
         flying = state.in_flight
         if harm == "start" and first is not None and flying == first:
-            state, actions = went_back(state, 3, "no batch was done within 300 s", SECONDS * at)
+            state, actions = record_failed_relaunch(state, 3, "no batch was done within 300 s", SECONDS * at)
             done += actions
         elif flying is not None and flying.what == "asked":
             sizes = flying.after
     assert first is not None
     assert (first.policy, first.parts) == ("P6+P7", MEMORY)
     taken = next(action for action in done if action.what == "taken-back")
-    assert (taken.number, guilty(taken)) == (1, HARM[harm])
+    assert (taken.number, find_harmful_parts(taken)) == (1, HARM[harm])
     back = [action for action in done if action.policy == "back" and action.what == "asked"]
     assert [(action.after, action.parts) for action in back] == ([] if harm == "start" else [(SIZES, MEMORY)])
     later = [action for action in done if action.what == "asked" and action.number > 1 and action.policy != "back"]
     assert all(len(action.parts) == 1 and not action.up for action in later)
     assert sizes.heap_mb < SIZES.heap_mb  # what did no harm goes, and of the guilty what is above what was too small
-    assert sizes.beside_mb < SIZES.beside_mb
+    assert sizes.overhead_mb < SIZES.overhead_mb
     for part in MEMORY:
         assert (sizes.of(part) == first.after.of(part)) == (part not in HARM[harm])
-    assert recalled(done).bounds == state.bounds
+    assert restore_state(done).bounds == state.bounds
 
 
 @pytest.mark.parametrize(
@@ -663,7 +693,7 @@ def test_time_that_others_have_the_core_is_no_work(
     cores: int, cpu_share: float, python: float | None, then: str
 ) -> None:
     """A record takes twice the time by the clock, after heap was given back or the second core."""
-    large, state, done = Sizes(2000, 1000, cores, 1), State(), list[Action]()
+    large, state, done = ExecutorSizes(2000, 1000, cores, 1), ExecutorSizeState(), list[SizeChange]()
     small = replace(large, heap_mb=945) if cores == 1 else replace(large, cores=1)
     touched = 900.0 if cores == 1 else 1900.0
     for at in range(12):
@@ -678,7 +708,7 @@ def test_time_that_others_have_the_core_is_no_work(
             outside_mb=930.0,
             memory_mb=930.0 + touched,
         )
-        state, _, actions = step(RULES, Limits(), Quota(), state, window)
+        state, _, actions = judge_window(RULES, ClusterLimits(), SizeChangeQuota(), state, window)
         done.extend(actions)
     assert [action.what for action in done[:3]] == ["asked", "seen", then]
     assert done[0].after == small
@@ -686,20 +716,20 @@ def test_time_that_others_have_the_core_is_no_work(
 
 def test_windows_that_were_judged_are_evidence() -> None:
     windows = [a_window(at=at, heap_touched_mb=900.0) for at in range(6)]
-    state = seeing(State(), windows[:5])
-    _, verdict, actions = step(RULES, Limits(), Quota(), state, windows[5])
+    state = add_windows(ExecutorSizeState(), windows[:5])
+    _, verdict, actions = judge_window(RULES, ClusterLimits(), SizeChangeQuota(), state, windows[5])
     assert verdict is not None
     assert verdict.policy == "P6"
     assert len(actions) == 1
 
 
 def test_other_jobs_of_a_controller_count_too() -> None:
-    state = State()
+    state = ExecutorSizeState()
     for at in range(6):
-        state, verdict, actions = step(
+        state, verdict, actions = judge_window(
             RULES,
-            Limits(),
-            Quota(of_all_an_hour=3),
+            ClusterLimits(),
+            SizeChangeQuota(of_all_an_hour=3),
             state,
             a_window(at=at, heap_touched_mb=900.0),
             others=(10.0, 20.0, 600.0),
@@ -712,7 +742,7 @@ def test_other_jobs_of_a_controller_count_too() -> None:
 @pytest.mark.parametrize("field", ["factor", "margin"])
 def test_rules_that_cannot_be(field: str) -> None:
     with pytest.raises(InputError, match="must be above 1"):
-        Rules(**{field: 1.0})
+        ExecutorSizeRules(**{field: 1.0})
 
 
 @pytest.mark.parametrize(
@@ -720,5 +750,5 @@ def test_rules_that_cannot_be(field: str) -> None:
     [((None, None), ""), ((0, None), ""), ((None, 3), ""), ((2, 1), " (9 collections)"), ((0, 0), " (0 collections)")],
 )
 def test_collections_that_nobody_counted_are_not_called_none(counted: tuple[int | None, int | None], said: str) -> None:
-    found = judge(RULES, repeated(gc_share=0.3, young_collections=counted[0], full_collections=counted[1]))
+    found = judge_sizes(RULES, repeated(gc_share=0.3, young_collections=counted[0], full_collections=counted[1]))
     assert f"while garbage is collected{said}, in a heap" in found.reason.text

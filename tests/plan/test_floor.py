@@ -13,36 +13,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.snapshot import Narrow, Snapshot
+from autotrascale.domain.snapshot import NarrowWork, Snapshot
 from autotrascale.plan.sizing import floor as module
 from autotrascale.plan.sizing.demand import measure_demand
 from autotrascale.plan.sizing.floor import (
     Floor,
-    batch_latency,
-    batch_seconds,
-    busy_share,
-    micro_batch,
-    pipelined,
-    shared,
-    stage_seconds,
-    throughput_floor,
+    compute_batch_latency,
+    compute_batch_seconds,
+    compute_busy_share,
+    compute_floor,
+    compute_stage_seconds,
+    floor_micro_batch,
+    floor_pipelined,
+    floor_shared,
 )
-from autotrascale.reading import validate
-from autotrascale.testing.snapshots import chain
+from autotrascale.testing.chain_snapshots import chain_snapshot
 from autotrascale.testing.strategies import P_MAX, loads, snapshots
+from autotrascale.validation import validate
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def floor_of(snapshot: Snapshot) -> Floor:
-    return throughput_floor(measure_demand(snapshot), snapshot)
+    return compute_floor(measure_demand(snapshot), snapshot)
 
 
 def holds(snapshot: Snapshot, parallelism: dict[str, int]) -> bool:
     """The job keeps up by the model's own inequality, with room for roundings."""
     load = [value or 0.0 for value in measure_demand(snapshot).load.values()]
     k = list(parallelism.values())
-    return busy_share(snapshot.execution, snapshot.overhead_share or 0.0, load, k, hot_shares(snapshot)) <= 1 + 2e-9
+    return (
+        compute_busy_share(snapshot.execution, snapshot.overhead_share or 0.0, load, k, hot_shares(snapshot))
+        <= 1 + 2e-9
+    )
 
 
 def hot_shares(snapshot: Snapshot) -> list[float]:
@@ -61,7 +64,7 @@ def test_golden_batch_shares() -> None:
     for case in golden["cases"]:
         stages = sum(load / k for load, k in zip(golden["loads"], case["k"], strict=True))
         assert stages == pytest.approx(case["busy"])
-        assert math.isfinite(batch_seconds(0.5, golden["loads"], case["k"])) == case["keeps_up"]
+        assert math.isfinite(compute_batch_seconds(0.5, golden["loads"], case["k"])) == case["keeps_up"]
 
 
 @given(snapshots())
@@ -89,7 +92,10 @@ def test_one_instance_less_does_not_hold_it(snapshot: Snapshot) -> None:
 def _holds_strictly(snapshot: Snapshot, parallelism: dict[str, int]) -> bool:
     load = [value or 0.0 for value in measure_demand(snapshot).load.values()]
     k = list(parallelism.values())
-    return busy_share(snapshot.execution, snapshot.overhead_share or 0.0, load, k, hot_shares(snapshot)) <= 1 - 2e-9
+    return (
+        compute_busy_share(snapshot.execution, snapshot.overhead_share or 0.0, load, k, hot_shares(snapshot))
+        <= 1 - 2e-9
+    )
 
 
 @given(snapshots(), st.floats(1.0, 10.0))
@@ -129,11 +135,11 @@ def test_greedy_is_as_good_as_trying_everything(loads: list[float], overhead: fl
     lower = [data.draw(st.integers(1, 2)) for _ in loads]
     upper = [data.draw(st.integers(least, 6)) for least in lower]
     hot = [data.draw(st.sampled_from((0.0, 0.1, 0.9))) for _ in loads]
-    found = micro_batch(loads, lower, upper, overhead, hot)
+    found = floor_micro_batch(loads, lower, upper, overhead, hot)
     everything = product(*(range(least, most + 1) for least, most in zip(lower, upper, strict=True)))
 
     def busy(k: Sequence[int]) -> float:
-        return busy_share("micro-batch", overhead, loads, k, hot)
+        return compute_busy_share("micro-batch", overhead, loads, k, hot)
 
     enough = [sum(k) for k in everything if busy(k) <= 1 + 1e-9]
     if any(abs(busy(found) - 1 - 1e-9) < 1e-12 for _ in enough):
@@ -151,33 +157,33 @@ def test_a_stage_lasts_as_long_as_the_instance_that_took_in_most(snapshot: Snaps
     k, hot = list(snapshot.parallelism.values()), hot_shares(snapshot)
     skews = [metrics.skew for metrics in snapshot.operators.values()]
     hottest = [load * skew / own for load, skew, own in zip(loads, skews, k, strict=True)]
-    assert stage_seconds(loads, k, hot) == pytest.approx(hottest)
+    assert compute_stage_seconds(loads, k, hot) == pytest.approx(hottest)
     alone = [load * s for load, s in zip(loads, hot, strict=True)]
     for more in (k, [2 * own for own in k], [10**6] * len(k)):
-        assert all(t >= least for t, least in zip(stage_seconds(loads, more, hot), alone, strict=True))
+        assert all(t >= least for t, least in zip(compute_stage_seconds(loads, more, hot), alone, strict=True))
 
 
 def test_a_key_that_one_instance_holds_is_not_divided() -> None:
     """Of a load of 0.5, one of four instances takes in 95 %: the stage lasts 0.475 s of each second, on any number."""
-    assert stage_seconds([0.5], [4], [0.95 - 0.05 / 3]) == pytest.approx([0.475])
+    assert compute_stage_seconds([0.5], [4], [0.95 - 0.05 / 3]) == pytest.approx([0.475])
     even, hot = ([1.0, 4.0], [1, 1], [40, 40], 0.1), [0.0, 0.5]
-    assert micro_batch(*even) == [4, 7]
-    assert micro_batch([0.2, 1.0], [1, 1], [40, 40], 0.1, hot) == [2, 2]  # 0.1 + 0.1 + 0.75
-    assert micro_batch([0.2, 2.0], [1, 1], [40, 40], 0.1, hot) == [40, 40]  # 1 s of each second, whatever k is
+    assert floor_micro_batch(*even) == [4, 7]
+    assert floor_micro_batch([0.2, 1.0], [1, 1], [40, 40], 0.1, hot) == [2, 2]  # 0.1 + 0.1 + 0.75
+    assert floor_micro_batch([0.2, 2.0], [1, 1], [40, 40], 0.1, hot) == [40, 40]  # 1 s of each second, whatever k is
 
 
-narrows = st.builds(Narrow, st.sampled_from((0.0, 0.2, 0.7, 1.0)), st.sampled_from((0.5, 1.0, 2.5, 4.0)))
+narrows = st.builds(NarrowWork, st.sampled_from((0.0, 0.2, 0.7, 1.0)), st.sampled_from((0.5, 1.0, 2.5, 4.0)))
 
 
 @given(st.floats(0.01, 6.0), st.floats(0.0, 0.9), st.sampled_from((0.0, 0.1, 0.9)), narrows, st.integers(1, 8))
 def test_what_is_narrow_is_floored_as_trying_everything_would(
-    load: float, overhead: float, hot: float, part: Narrow, most: int
+    load: float, overhead: float, hot: float, part: NarrowWork, most: int
 ) -> None:
     """Of one operator, as a program's query is one: the least that is enough, else all that helps."""
-    (found,) = micro_batch([load], [1], [most], overhead, [hot], [part])
+    (found,) = floor_micro_batch([load], [1], [most], overhead, [hot], [part])
 
     def busy(k: int) -> float:
-        return busy_share("micro-batch", overhead, [load], [k], [hot], [part])
+        return compute_busy_share("micro-batch", overhead, [load], [k], [hot], [part])
 
     enough = [k for k in range(1, most + 1) if busy(k) <= 1 + 1e-9]
     if any(abs(busy(k) - 1 - 1e-9) < 1e-12 for k in range(1, most + 1)):
@@ -193,25 +199,25 @@ def test_what_is_narrow_takes_no_less_and_holds_where_anything_does(
 ) -> None:
     lower, upper = [1] * len(loads), [data.draw(st.integers(1, 6)) for _ in loads]
     narrow = [data.draw(st.none() | narrows) for _ in loads]
-    found = micro_batch(loads, lower, upper, overhead, narrow=narrow)
+    found = floor_micro_batch(loads, lower, upper, overhead, narrow=narrow)
     assert all(least <= k <= most for least, k, most in zip(lower, found, upper, strict=True))
-    assert (busy_share("micro-batch", overhead, loads, found, (), narrow) <= 1 + 2e-9) or (
-        busy_share("micro-batch", overhead, loads, upper, (), narrow) > 1
+    assert (compute_busy_share("micro-batch", overhead, loads, found, (), narrow) <= 1 + 2e-9) or (
+        compute_busy_share("micro-batch", overhead, loads, upper, (), narrow) > 1
     )
     wide = [None if part is None else replace(part, width=100.0) for part in narrow]
-    assert micro_batch(loads, lower, upper, overhead, narrow=[None] * len(loads)) == micro_batch(
+    assert floor_micro_batch(loads, lower, upper, overhead, narrow=[None] * len(loads)) == floor_micro_batch(
         loads, lower, upper, overhead
     )
-    wider = micro_batch(loads, lower, upper, overhead, narrow=wide)
-    if busy_share("micro-batch", overhead, loads, found, (), narrow) <= 1:
+    wider = floor_micro_batch(loads, lower, upper, overhead, narrow=wide)
+    if compute_busy_share("micro-batch", overhead, loads, found, (), narrow) <= 1:
         assert sum(wider) <= sum(found)
 
 
 @given(loads, st.integers(1, 40), narrows)
 def test_a_stage_is_as_long_as_its_narrow_part_and_no_shorter_for_more(
-    loads: list[float], k: int, part: Narrow
+    loads: list[float], k: int, part: NarrowWork
 ) -> None:
-    now, more = (stage_seconds(loads, [own] * len(loads), (), [part] * len(loads)) for own in (k, k + 1))
+    now, more = (compute_stage_seconds(loads, [own] * len(loads), (), [part] * len(loads)) for own in (k, k + 1))
     for load, t, then in zip(loads, now, more, strict=True):
         assert t >= then * (1 - 1e-12)
         assert t * (1 + 1e-9) >= max(load / k, load * part.share / part.width)
@@ -220,12 +226,12 @@ def test_a_stage_is_as_long_as_its_narrow_part_and_no_shorter_for_more(
 
 
 @given(snapshots(execution="micro-batch", max_operators=1), narrows, st.floats(0.0, 0.4))
-def test_a_floor_that_scales_badly_counts_what_is_narrow_too(snapshot: Snapshot, part: Narrow, loss: float) -> None:
+def test_a_floor_that_scales_badly_counts_what_is_narrow_too(snapshot: Snapshot, part: NarrowWork, loss: float) -> None:
     operators = {name: replace(metrics, narrow=part) for name, metrics in snapshot.operators.items()}
     narrow, demand = replace(snapshot, operators=operators), measure_demand(snapshot)
     (name,) = operators
-    plain = throughput_floor(demand, snapshot, {name: loss})
-    found = throughput_floor(demand, narrow, {name: loss})
+    plain = compute_floor(demand, snapshot, {name: loss})
+    found = compute_floor(demand, narrow, {name: loss})
     assert found.reach <= plain.reach * (1 + 1e-9)
     if found.reachable and plain.reachable:
         assert found.parallelism[name] >= plain.parallelism[name]
@@ -237,7 +243,7 @@ def test_the_jump_ends_where_plain_greedy_does(loads: list[float], overhead: flo
     budget = 1 - overhead + 1e-9
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_FEW_STEPS", 0)
-        jumped = micro_batch(loads, lower, upper, overhead)
+        jumped = floor_micro_batch(loads, lower, upper, overhead)
     if sum(load / most for load in loads) <= budget:
         assert jumped == module._greedy(loads, lower, upper, budget)
 
@@ -245,12 +251,12 @@ def test_the_jump_ends_where_plain_greedy_does(loads: list[float], overhead: flo
 @pytest.mark.parametrize("loads", [[7.0] * 150, [0.001] * 500, [1e-3, 90.0, 5.0] * 20, [12.5] * 100 + [0.0] * 100])
 def test_the_jump_ends_where_plain_greedy_does_on_large_and_equal_loads(loads: list[float]) -> None:
     lower, upper = [1] * len(loads), [50_000] * len(loads)
-    assert micro_batch(loads, lower, upper, 0.2) == module._greedy(loads, lower, upper, 0.8 + 1e-9)
+    assert floor_micro_batch(loads, lower, upper, 0.2) == module._greedy(loads, lower, upper, 0.8 + 1e-9)
 
 
 @given(loads)
 def test_pipelined_is_the_least_that_suffices(loads: list[float]) -> None:
-    k = pipelined(loads, [1] * len(loads), [10**6] * len(loads))
+    k = floor_pipelined(loads, [1] * len(loads), [10**6] * len(loads))
     for load, instances in zip(loads, k, strict=True):
         assert load <= instances * (1 + 1e-8)
         assert instances == 1 or load > (instances - 1) * (1 - 1e-8)
@@ -258,24 +264,24 @@ def test_pipelined_is_the_least_that_suffices(loads: list[float]) -> None:
 
 def test_a_rounding_is_no_reason_for_an_instance() -> None:
     for load in (10.000000000001, 9.999999999999, 0.1 * 3 / 0.3 * 10):
-        assert pipelined([load], [1], [40]) == [10]
-        assert shared([load / 2, load / 2], [1, 1], [40, 40]) == [10, 10]
-    assert pipelined([10.0001], [1], [40]) == [11]
-    assert micro_batch([0.1, 0.2, 0.7], [1, 1, 1], [9, 9, 9]) == [1, 1, 1]
+        assert floor_pipelined([load], [1], [40]) == [10]
+        assert floor_shared([load / 2, load / 2], [1, 1], [40, 40]) == [10, 10]
+    assert floor_pipelined([10.0001], [1], [40]) == [11]
+    assert floor_micro_batch([0.1, 0.2, 0.7], [1, 1, 1], [9, 9, 9]) == [1, 1, 1]
 
 
 def test_a_load_beyond_counting_ends_at_the_bound() -> None:
-    assert pipelined([1e300], [1], [40]) == [40]
-    assert micro_batch([1e300, 1.0], [1, 1], [40, 40]) == [40, 40]
+    assert floor_pipelined([1e300], [1], [40]) == [40]
+    assert floor_micro_batch([1e300, 1.0], [1, 1], [40, 40]) == [40, 40]
 
 
 def test_minimums_that_are_more_than_enough_stay() -> None:
-    assert micro_batch([100.0] * 10, [2000] * 10, [4000] * 10) == [2000] * 10
-    assert micro_batch([100.0] * 10, [2000] * 9 + [1], [4000] * 10)[-1] == 182  # 100/k ≤ 1 − 9 · 100/2000
+    assert floor_micro_batch([100.0] * 10, [2000] * 10, [4000] * 10) == [2000] * 10
+    assert floor_micro_batch([100.0] * 10, [2000] * 9 + [1], [4000] * 10)[-1] == 182  # 100/k ≤ 1 − 9 · 100/2000
 
 
 def test_out_of_reach_says_by_how_much() -> None:
-    snapshot = chain({"source": 1, "map": 1}, {"map": 1.0}, 100.0, p_max=40)
+    snapshot = chain_snapshot({"source": 1, "map": 1}, {"map": 1.0}, 100.0, p_max=40)
     floor = floor_of(snapshot)
     assert (dict(floor.parallelism), floor.reachable, floor.reach) == ({"source": 1, "map": 40}, False, 0.4)
     batches = floor_of(replace(snapshot, execution="micro-batch", overhead_share=0.5))
@@ -284,25 +290,27 @@ def test_out_of_reach_says_by_how_much() -> None:
 
 
 def test_a_source_of_unknown_capacity_is_kept_within_its_bounds() -> None:
-    snapshot = chain({"source": 7, "map": 1}, {"map": 10.0}, 35.0, operators={"source": {"maximum": 5}})
+    snapshot = chain_snapshot({"source": 7, "map": 1}, {"map": 10.0}, 35.0, operators={"source": {"maximum": 5}})
     assert floor_of(snapshot).parallelism == {"source": 5, "map": 4}
     assert floor_of(replace(snapshot, execution="micro-batch")).parallelism == {"source": 5, "map": 4}
     assert floor_of(replace(snapshot, execution="shared")).parallelism == {"source": 4, "map": 4}
 
 
 def test_no_demand_needs_the_minimum() -> None:
-    snapshot = chain({"source": 7, "map": 9}, {"source": 1.0, "map": 10.0}, 0.0, operators={"map": {"minimum": 2}})
+    snapshot = chain_snapshot(
+        {"source": 7, "map": 9}, {"source": 1.0, "map": 10.0}, 0.0, operators={"map": {"minimum": 2}}
+    )
     assert floor_of(snapshot).parallelism == {"source": 1, "map": 2}
     assert floor_of(snapshot).reach == math.inf
 
 
 def test_gaps_have_no_floor() -> None:
-    snapshot = chain({"source": 1, "map": 1}, {}, 10.0)
+    snapshot = chain_snapshot({"source": 1, "map": 1}, {}, 10.0)
     with pytest.raises(InputError, match="map does not say how long it was useful"):
         floor_of(snapshot)
 
 
 def test_batch_time_and_latency() -> None:
-    assert batch_seconds(0.5, [3, 3], [8, 8]) == pytest.approx(2.0)
-    assert batch_latency(2.0) == 3.0
-    assert batch_seconds(0.5, [3, 3], [6, 6]) == math.inf
+    assert compute_batch_seconds(0.5, [3, 3], [8, 8]) == pytest.approx(2.0)
+    assert compute_batch_latency(2.0) == 3.0
+    assert compute_batch_seconds(0.5, [3, 3], [6, 6]) == math.inf

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.plan.sizing.learned_target import MARGIN, BatchLatency, learned_target
+from autotrascale.plan.sizing.learned_target import MARGIN, BatchLatency, learn_target
 
 latencies = st.lists(st.floats(1.0, 1.9), min_size=120, max_size=360)
 
@@ -17,7 +17,7 @@ def every_ten_seconds(held: list[float], since: float = 0.0) -> list[BatchLatenc
 @given(latencies)
 def test_the_target_is_held_for_nearly_all_of_the_hour_with_a_margin(held: list[float]) -> None:
     batches = every_ten_seconds(held)
-    target = learned_target(batches, batches[-1].at + 10.0)
+    target = learn_target(batches, batches[-1].at + 10.0)
     within = sum(latency * (1 + MARGIN) <= target.latency_seconds * (1 + 1e-9) for latency in held)
     assert within >= 0.95 * len(held) - 1
     assert target.latency_seconds <= max(held) * (1 + MARGIN) * 1.1
@@ -29,24 +29,24 @@ def test_slower_batches_give_a_target_that_is_as_much_higher(held: list[float], 
     slow = every_ten_seconds([latency * factor for latency in held])
     fast = every_ten_seconds(held)
     now = fast[-1].at + 10.0
-    ratio = learned_target(slow, now).latency_seconds / learned_target(fast, now).latency_seconds
+    ratio = learn_target(slow, now).latency_seconds / learn_target(fast, now).latency_seconds
     assert ratio == pytest.approx(factor, rel=0.12), "but for rounding to two digits"
 
 
 def test_a_restart_is_no_measure_and_a_long_spell_is_one() -> None:
     usual = [2.0] * 350
-    assert learned_target(every_ten_seconds([*usual[:-5], *[40.0] * 5, 2.0, 2.0]), 3520.0).latency_seconds == 2.4
-    assert learned_target(every_ten_seconds([*usual[:150], *[40.0] * 30, *usual[180:]]), 3500.0).latency_seconds == 48.0
+    assert learn_target(every_ten_seconds([*usual[:-5], *[40.0] * 5, 2.0, 2.0]), 3520.0).latency_seconds == 2.4
+    assert learn_target(every_ten_seconds([*usual[:150], *[40.0] * 30, *usual[180:]]), 3500.0).latency_seconds == 48.0
 
 
 def test_one_long_batch_counts_for_as_long_as_it_stood() -> None:
     batches = [*every_ten_seconds([2.0] * 100), BatchLatency(1000.0, 90.0), *every_ten_seconds([2.0] * 30, 1100.0)]
-    assert learned_target(batches, 1400.0).latency_seconds > 90.0
+    assert learn_target(batches, 1400.0).latency_seconds > 90.0
 
 
 def test_only_the_last_hour_counts() -> None:
     batches = every_ten_seconds([50.0] * 400 + [2.0] * 370)
-    assert learned_target(batches, 7700.0).latency_seconds == 2.4
+    assert learn_target(batches, 7700.0).latency_seconds == 2.4
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_only_the_last_hour_counts() -> None:
 )
 def test_too_little_is_refused_in_one_line(batches: list[BatchLatency], now: float, says: str) -> None:
     with pytest.raises(InputError) as caught:
-        learned_target(batches, now)
+        learn_target(batches, now)
     assert says in str(caught.value)
     assert "--target" in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -8,27 +8,27 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import autotrascale.plan.control.manager.manager as manager_module
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import autotrascale.plan.control.manager.manager as manager_module
 from autotrascale.domain.decision import Decision
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
-from autotrascale.plan.control.manager.lessons import FORGOTTEN
-from autotrascale.plan.control.manager.manager import Knobs, State, step, stood_still
+from autotrascale.plan.control.manager.rescale_feedback import FORGET_SECONDS
+from autotrascale.plan.control.manager.scaling_manager import Knobs, ManagerState, manage, record_standstill
 from autotrascale.plan.policies import Policy, create
-from autotrascale.reading import validate
-from autotrascale.testing.snapshots import ScriptedPolicy, chain
+from autotrascale.testing.chain_snapshots import ScriptedPolicy, chain_snapshot
 from autotrascale.testing.strategies import P_MAX, snapshots
+from autotrascale.validation import validate
 
 CAPACITY = {"source": 1000.0, "map": 10.0}
 
 
 def job(k: int = 4, rate: float = 60.0, **fields: Any) -> Snapshot:
     """A source with capacity to spare and a map of ten records a second for each instance."""
-    return chain({"source": 1, "map": k}, CAPACITY, rate, **fields)
+    return chain_snapshot({"source": 1, "map": k}, CAPACITY, rate, **fields)
 
 
 def codes(decision: Decision) -> list[str]:
@@ -43,10 +43,10 @@ class Driver:
     """Steps through snapshots a minute apart, as a loop would, keeping the state."""
 
     def __init__(self, policy: Policy, **knobs: Any) -> None:
-        self.knobs, self.policy, self.state, self.now = Knobs(**knobs), policy, State(), 0.0
+        self.knobs, self.policy, self.state, self.now = Knobs(**knobs), policy, ManagerState(), 0.0
 
     def see(self, snapshot: Snapshot, after: float = 60.0) -> Decision:
-        self.state, decision, _ = step(self.knobs, self.policy, self.state, snapshot, self.now)
+        self.state, decision, _ = manage(self.knobs, self.policy, self.state, snapshot, self.now)
         self.now += after
         return decision
 
@@ -146,7 +146,7 @@ def test_a_bad_spell_is_unlearned_after_a_while_and_more_slowly_where_that_was_w
 
 
 def test_target_rate_ratio_says_nothing_about_operators_that_say_nothing() -> None:
-    blind = chain({"source": 1, "map": 6}, {}, 60.0, throughput=30.0)
+    blind = chain_snapshot({"source": 1, "map": 6}, {}, 60.0, throughput=30.0)
     assert codes(wants(7, target_rate_ratio=0.95).see(blind)) == ["scripted"]
 
 
@@ -231,10 +231,10 @@ def test_a_long_restart_asks_for_twice_the_rate_at_most() -> None:
 def test_the_restart_time_is_learned_from_what_was_seen() -> None:
     driver = ds2(restart_seconds=180.0, catch_up_seconds=180.0)
     for seconds in (20.0, 18.0, 400.0, 19.0):
-        driver.state = stood_still(driver.state, seconds)
+        driver.state = record_standstill(driver.state, seconds)
     decision = driver.see(job(backlog_records=0))
     assert decision.parallelism["map"] == 7  # 60/s · 20 s / 180 s more
-    driver.state = replace(driver.state, downtimes=())
+    driver.state = replace(driver.state, standstills=())
     assert ds2(catch_up_seconds=180.0).see(job(backlog_records=0)).parallelism["map"] == 6
 
 
@@ -295,7 +295,7 @@ def test_what_was_rejected_may_be_tried_again_after_some_hours() -> None:
     rescaled(driver, job(4, throughput=40.0), job(6, throughput=0.0))
     driver.see(job(6, throughput=0.0))
     assert driver.see(job(4, throughput=40.0)).parallelism["map"] == 4
-    driver.now += FORGOTTEN
+    driver.now += FORGET_SECONDS
     assert driver.see(job(4, throughput=40.0)).parallelism["map"] == 6
 
 
@@ -342,7 +342,7 @@ def test_what_counts_as_small_is_a_knob_and_a_large_gain_starts_the_count_anew()
 
 
 def slower(k: int, capacity: float) -> Snapshot:
-    return chain({"source": 1, "map": k}, {**CAPACITY, "map": capacity}, 100.0)
+    return chain_snapshot({"source": 1, "map": k}, {**CAPACITY, "map": capacity}, 100.0)
 
 
 def test_ineffective_scaling_is_shown_with_numbers_and_not_repeated() -> None:
@@ -365,7 +365,7 @@ def test_a_job_that_comes_back_with_other_operators_starts_anew() -> None:
     driver = wants(8, 12, 12, min_effectiveness=0.3, activation_intervals=1, rollback_loss=0.1)
     rescaled(driver, slower(4, 10.0), slower(8, 5.5))
     driver.policy = create("ds2")
-    other = chain({"source": 1, "flatmap": 2}, {"source": 1000.0, "flatmap": 10.0}, 60.0)
+    other = chain_snapshot({"source": 1, "flatmap": 2}, {"source": 1000.0, "flatmap": 10.0}, 60.0)
     assert driver.see(other).parallelism == {"source": 1, "flatmap": 6}
 
 
@@ -385,7 +385,7 @@ def test_dead_band() -> None:
 
 @pytest.mark.parametrize("execution", ["shared", "micro-batch"])
 def test_the_dead_band_looks_at_the_whole_job_where_operators_share(execution: Any) -> None:
-    snapshot = chain({"source": 8, "map": 8}, CAPACITY, 60.0, execution=execution, overhead_share=0.0)
+    snapshot = chain_snapshot({"source": 8, "map": 8}, CAPACITY, 60.0, execution=execution, overhead_share=0.0)
     assert not ds2(dead_band=0.3).see(snapshot).changed
     assert ds2(dead_band=0.1).see(snapshot).changed
 
@@ -473,19 +473,19 @@ def test_pinned_operators_get_their_number_and_keep_it() -> None:
 
 
 def test_a_quota_cuts_above_the_need_and_says_so() -> None:
-    snapshot = chain({"source": 1, "map": 4}, CAPACITY, 60.0)
+    snapshot = chain_snapshot({"source": 1, "map": 4}, CAPACITY, 60.0)
     driver = Driver(ScriptedPolicy([{"source": 4, "map": 10}]), quota=10)
     decision = driver.see(snapshot)
     assert sum(decision.parallelism.values()) == 10
     assert decision.parallelism["map"] >= 6
     assert {"quota", "below-need"} <= set(codes(decision))
     assert ds2(quota=5).see(snapshot).parallelism == {"source": 1, "map": 4}
-    stages = chain({"source": 4, "map": 4}, CAPACITY, 60.0, execution="micro-batch")
+    stages = chain_snapshot({"source": 4, "map": 4}, CAPACITY, 60.0, execution="micro-batch")
     assert max(ds2(quota=5).see(stages).parallelism.values()) <= 5
 
 
 def test_shared_workers_are_not_torn_apart() -> None:
-    snapshot = chain({"source": 4, "map": 4}, CAPACITY, 60.0, execution="shared")
+    snapshot = chain_snapshot({"source": 4, "map": 4}, CAPACITY, 60.0, execution="shared")
     assert ds2().see(snapshot).parallelism == {"source": 7, "map": 7}
     decision = ds2(pinned={"map": 9}).see(snapshot)
     assert (decision.changed, codes(decision)[-2:]) == (False, ["shared-workers", "below-need"])
@@ -616,11 +616,11 @@ def running(snapshot: Snapshot, parallelism: Mapping[str, int]) -> Snapshot:
 @given(stories(), st.booleans())
 def test_whatever_happens_bounds_hold_and_holds_hold(story: tuple[Knobs, list[Snapshot]], obeyed: bool) -> None:
     knobs, looks = story
-    state, policy = State(), create("ds2")
+    state, policy = ManagerState(), create("ds2")
     decision: Decision | None = None
     for i, look in enumerate(looks):
         snapshot = running(look, decision.parallelism) if decision and obeyed else look
-        state, decision, _ = step(knobs, policy, state, snapshot, i * 60.0)
+        state, decision, _ = manage(knobs, policy, state, snapshot, i * 60.0)
         assert decision.changed == (decision.parallelism != snapshot.parallelism)
         if any(code.startswith("hold") for code in codes(decision)):
             assert not decision.changed
@@ -635,10 +635,10 @@ def test_whatever_happens_bounds_hold_and_holds_hold(story: tuple[Knobs, list[Sn
 @given(stories())
 def test_the_same_step_twice_says_the_same(story: tuple[Knobs, list[Snapshot]]) -> None:
     knobs, looks = story
-    policy, state = create("ds2"), State()
+    policy, state = create("ds2"), ManagerState()
     for i, look in enumerate(looks):
-        first = step(knobs, policy, state, look, i * 60.0)
-        assert step(knobs, policy, state, look, i * 60.0) == first
+        first = manage(knobs, policy, state, look, i * 60.0)
+        assert manage(knobs, policy, state, look, i * 60.0) == first
         state = first[0]
 
 
@@ -646,9 +646,9 @@ def test_the_same_step_twice_says_the_same(story: tuple[Knobs, list[Snapshot]]) 
 def test_pinned_stays_pinned(story: tuple[Knobs, list[Snapshot]], pin: int) -> None:
     knobs, looks = story
     pinned = replace(knobs, pinned={"op0": pin}, minimum={}, maximum={}, warm_up_intervals=0)
-    state = State()
+    state = ManagerState()
     for i, look in enumerate(looks):
-        state, decision, _ = step(pinned, create("ds2"), state, look, i * 60.0)
+        state, decision, _ = manage(pinned, create("ds2"), state, look, i * 60.0)
         if decision.changed:
             assert decision.parallelism["op0"] == pin
 
@@ -661,7 +661,7 @@ def test_what_ds2_wants_it_wants_again_when_it_runs(snapshot: Snapshot) -> None:
     assert again.parallelism == once.parallelism
 
 
-@pytest.mark.parametrize(("downtimes", "stands"), [((), True), ((0.0, 0.0, 6.0), False), ((4.0, 0.0, 6.0), True)])
-def test_whether_rescales_stop_the_job_is_what_was_seen(downtimes: tuple[float, ...], stands: bool) -> None:
+@pytest.mark.parametrize(("standstills", "stands"), [((), True), ((0.0, 0.0, 6.0), False), ((4.0, 0.0, 6.0), True)])
+def test_whether_rescales_stop_the_job_is_what_was_seen(standstills: tuple[float, ...], stands: bool) -> None:
     """Of a job that keeps running a part of a scale-down is better than none."""
-    assert State(downtimes=downtimes).stands_still == stands
+    assert ManagerState(standstills=standstills).stands_still == stands

@@ -14,13 +14,21 @@ from hypothesis import strategies as st
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.search import surrogate
+from autotrascale.plan.search.ask_tell import AskTellStudy
 from autotrascale.plan.search.benefit_model import BenefitModel
-from autotrascale.plan.search.data import Readings, gathered
-from autotrascale.plan.search.expectation import Expectation
-from autotrascale.plan.search.measured_loads import ERROR, FINEST, SPREAD, MeasuredLoads, Row, at, grid_to
-from autotrascale.plan.search.physics import Physics
-from autotrascale.plan.search.runs import Measured, Run
-from autotrascale.plan.search.study import Study
+from autotrascale.plan.search.latency_model import LatencyModel
+from autotrascale.plan.search.mean_function import MeanFunction
+from autotrascale.plan.search.measured_loads import (
+    ERROR,
+    FINEST,
+    SPREAD,
+    LoadRow,
+    MeasuredLoads,
+    look_up,
+    parallelism_grid,
+)
+from autotrascale.plan.search.study_runs import Run, WindowMeasurement
+from autotrascale.plan.search.training_data import SessionReadings, build_training_data
 from autotrascale.plan.sizing.sizing import Sizing
 
 FLOORS = st.lists(st.integers(1, 9), min_size=1, max_size=5)
@@ -37,16 +45,16 @@ def _sizing(floor: list[int], execution: Execution, slots: int | None = None, ti
     )
 
 
-def _readings(sizing: Sizing, rng: np.random.Generator, runs: int, rate: float = 1.0) -> Readings:
+def _readings(sizing: Sizing, rng: np.random.Generator, runs: int, rate: float = 1.0) -> SessionReadings:
     floor = np.asarray(sizing.floor)
     ks = np.unique(np.minimum(40, np.rint(floor * rng.uniform(1.0, 3.0, (runs, len(floor))))).astype(int), axis=0)
     said = [
-        Measured(tuple((np.asarray(sizing.hottest) * rng.uniform(0.7, 1.6, len(floor))).tolist()), float(cost))
+        WindowMeasurement(tuple((np.asarray(sizing.hottest) * rng.uniform(0.7, 1.6, len(floor))).tolist()), float(cost))
         for cost in rng.uniform(0.1, 0.3, len(ks))
     ]
     points = tuple(tuple(int(x) for x in k) for k in ks)
     y = tuple(rng.normal(0, 0.3, len(ks)).tolist())
-    return Readings(sizing, points, y, (1.0,) * len(ks), rates=(100.0 * rate,) * len(ks), measured=tuple(said))
+    return SessionReadings(sizing, points, y, (1.0,) * len(ks), rates=(100.0 * rate,) * len(ks), measured=tuple(said))
 
 
 @settings(max_examples=40, deadline=None)
@@ -55,9 +63,9 @@ def test_latency_changes_with_the_numbers_as_its_slope_says_what_follows_for_mea
     floor: list[int], execution: Execution, seed: int, slots: int | None, timed: bool
 ) -> None:
     rng, sizing = np.random.default_rng(seed), _sizing(floor, execution, slots, timed)
-    physics = Physics.of(sizing)
+    physics = LatencyModel.of(sizing)
     there = _readings(sizing, rng, 3, rate=0.5)
-    expectation = Expectation(physics, gathered(physics, [_readings(sizing, rng, 4), there], [0.0, 0.0]))
+    expectation = MeanFunction(physics, build_training_data(physics, [_readings(sizing, rng, 4), there], [0.0, 0.0]))
     spread = expectation.spread
     beta = expectation.centre + 0.3 * spread * rng.standard_normal(len(spread))
     ks = np.rint(np.asarray(floor) * rng.uniform(1.0, 3.0, (5, len(floor))))
@@ -76,7 +84,7 @@ def test_latency_changes_with_the_numbers_as_its_slope_says_what_follows_for_mea
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(1, 40), st.floats(-0.5, 0.5)), min_size=1, max_size=8, unique_by=lambda r: r[0]))
 def test_what_was_measured_is_believed_where_it_was_measured_and_fades_beside_it(rows: list[tuple[int, float]]) -> None:
-    loads = MeasuredLoads([Row((k,), 0.0, (math.exp(beyond),)) for k, beyond in rows], 1, beyond=True)
+    loads = MeasuredLoads([LoadRow((k,), 0.0, (math.exp(beyond),)) for k, beyond in rows], 1, beyond=True)
     table = loads.beyond(200, np.zeros((len(rows), 1)), np.zeros((len(rows), 1, 2)))
     assert (table.variance >= 0).all()
     assert (table.variance <= SPREAD**2 + 1e-12).all()
@@ -92,8 +100,8 @@ def test_what_was_measured_is_believed_where_it_was_measured_and_fades_beside_it
 @given(st.integers(1, 10**6), st.data())
 def test_a_table_is_read_at_the_parallelism_or_close_to_it_and_stays_small(most: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(1, most))
-    grid = grid_to(most)
-    found = float(at(grid[None, :], np.array([[float(k)]]), most)[0, 0])
+    grid = parallelism_grid(most)
+    found = float(look_up(grid[None, :], np.array([[float(k)]]), most)[0, 0])
     assert found == k if most <= FINEST else abs(math.log(found / k)) < 0.1 * math.log(most) / math.log(FINEST)
     assert len(grid) <= max(FINEST, 1)
 
@@ -108,7 +116,7 @@ def test_who_has_the_very_same_window_is_the_same_job_whatever_that_said_of_cost
     """A model keeps a sizing in short: what its own window contradicts counts against both, or none."""
     sizing = replace(_sizing(floor, execution, None, timed), fixed_seconds=fixed)
     made = _readings(sizing, np.random.default_rng(seed), runs)
-    moved = surrogate.fit(Readings(sizing), [replace(made, sizing=sizing.in_short(sizing.rate))])
+    moved = surrogate.fit(SessionReadings(sizing), [replace(made, sizing=sizing.summarize(sizing.rate))])
     assert moved.doubts == (0.0,)
     ks = np.asarray(floor) + np.arange(4)[:, None]
     for one, other in zip(surrogate.fit(made).log_ratio(ks), moved.log_ratio(ks), strict=True):
@@ -118,7 +126,9 @@ def test_who_has_the_very_same_window_is_the_same_job_whatever_that_said_of_cost
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_where_no_run_was_measured_loads_beyond_the_physics_say_nothing(execution: Execution) -> None:
     sizing = _sizing([3, 5], execution)
-    expectation = Expectation(Physics.of(sizing), gathered(Physics.of(sizing), [Readings(sizing)], [0.0]))
+    expectation = MeanFunction(
+        LatencyModel.of(sizing), build_training_data(LatencyModel.of(sizing), [SessionReadings(sizing)], [0.0])
+    )
     assert expectation.beyond(40, expectation.centre) is None
 
 
@@ -126,8 +136,8 @@ def test_a_load_that_falls_from_some_parallelism_on_is_known_beside_it_once_it_w
     """As where a state begins to fit: a smooth law would make it up for all of its neighbours."""
     sizing = _sizing([4, 4], "micro-batch")
     whole = sizing.hottest[0]
-    said = tuple(Measured((load, whole), 0.2) for load in (whole, 0.6 * whole))
-    told = Readings(sizing, ((5, 4), (6, 4)), (0.1, 0.0), (1.0, 1.0), measured=said)
+    said = tuple(WindowMeasurement((load, whole), 0.2) for load in (whole, 0.6 * whole))
+    told = SessionReadings(sizing, ((5, 4), (6, 4)), (0.1, 0.0), (1.0, 1.0), measured=said)
     posterior = surrogate.fit(told)
     beside = np.array([[4.0, 4.0], [7.0, 4.0]])
     delta, _, _ = posterior.expectation.beyond(40, posterior.beta).at(beside)
@@ -140,7 +150,9 @@ def test_a_load_that_falls_from_some_parallelism_on_is_known_beside_it_once_it_w
 @given(st.integers(0, 1000))
 def test_a_window_told_twice_over_is_one_run_with_the_mean_of_what_it_measured(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    first, second = (Measured(tuple(rng.uniform(0.5, 2.0, 3).tolist()), float(rng.uniform(0.1, 1))) for _ in range(2))
+    first, second = (
+        WindowMeasurement(tuple(rng.uniform(0.5, 2.0, 3).tolist()), float(rng.uniform(0.1, 1))) for _ in range(2)
+    )
     run = Run((1, 2, 3), 1.0, measured=first).again(Run((1, 2, 3), 4.0, measured=second))
     assert run.windows == 2
     assert run.latency == pytest.approx(2.0)
@@ -155,10 +167,12 @@ def test_a_window_told_twice_over_is_one_run_with_the_mean_of_what_it_measured(s
 def test_the_mean_of_two_windows_says_what_the_two_say(seed: int, execution: Execution) -> None:
     """So that a study from a model, which has one of them from its source, is the study that has both."""
     rng, sizing = np.random.default_rng(seed), _sizing([3, 5], execution)
-    first, second = (Measured(tuple(rng.uniform(0.5, 2.0, 2).tolist()), float(rng.uniform(0.1, 0.3))) for _ in range(2))
+    first, second = (
+        WindowMeasurement(tuple(rng.uniform(0.5, 2.0, 2).tolist()), float(rng.uniform(0.1, 0.3))) for _ in range(2)
+    )
     y = rng.normal(0, 0.1, 2)
-    apart = Readings(sizing, ((4, 6), (4, 6)), tuple(y.tolist()), (1.0, 1.0), measured=(first, second))
-    mean = Readings(sizing, ((4, 6),), (float(y.mean()),), (0.5,), measured=(first.again(second, 1),))
+    apart = SessionReadings(sizing, ((4, 6), (4, 6)), tuple(y.tolist()), (1.0, 1.0), measured=(first, second))
+    mean = SessionReadings(sizing, ((4, 6),), (float(y.mean()),), (0.5,), measured=(first.again(second, 1),))
     ks = [(4, 6), (5, 6), (8, 9)]
     one, two = (np.array(surrogate.fit(told).log_ratio(ks)) for told in (apart, mean))
     assert np.allclose(one, two, rtol=0.02, atol=0.01)
@@ -166,14 +180,14 @@ def test_the_mean_of_two_windows_says_what_the_two_say(seed: int, execution: Exe
 
 def test_a_model_keeps_what_was_measured_and_older_programs_can_read_the_rest() -> None:
     sizing = _sizing([3, 5], "micro-batch", slots=8, timed=True)
-    study = Study((3, 5), 40, 1.0, sizing=sizing)
+    study = AskTellStudy((3, 5), 40, 1.0, sizing=sizing)
     study.tell((4, 6), latency=0.9, sizing=Sizing.of_loads((3, 5), (40, 40), [1.1, 1.9], execution="micro-batch"))
     study.tell((5, 6), latency=0.8)
     model = study.model(100.0)
     assert BenefitModel.from_json(model.to_json()) == model
     assert model.sizing.upstream == ((), (0,))
     assert model.sizing.demand == (100.0, 200.0)
-    assert model.samples[0].measured == Measured((1.1, 1.9))
+    assert model.samples[0].measured == WindowMeasurement((1.1, 1.9))
     assert model.samples[1].measured is None
     older = json.loads(model.as_older().to_json())
     assert set(older) == {
@@ -198,7 +212,7 @@ def test_a_model_keeps_what_was_measured_and_older_programs_can_read_the_rest() 
 
 
 def test_what_was_measured_of_another_job_is_refused_in_one_line_and_changes_nothing() -> None:
-    study = Study((3, 5), 40, 1.0)
+    study = AskTellStudy((3, 5), 40, 1.0)
     with pytest.raises(InputError, match="is of 1 operators"):
         study.tell((4, 6), latency=0.9, sizing=Sizing.of_loads((3,), (40,), [1.1]))
     assert study.runs == ()
@@ -215,7 +229,7 @@ def test_an_operator_that_hardly_works_or_sees_hardly_a_record_breaks_nothing(
 ) -> None:
     floor, demand = [3] * len(loads), rates[: len(loads)]
     sizing = Sizing.of_loads(floor, [9] * len(floor), loads, rate=100.0, execution=execution, demand=demand)
-    study = Study(floor, 9, 1.0, sizing=sizing)
+    study = AskTellStudy(floor, 9, 1.0, sizing=sizing)
     with np.errstate(divide="raise", invalid="raise"):
         for _ in range(3):
             study.tell(study.ask(), latency=0.9, sizing=sizing)

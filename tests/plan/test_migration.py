@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.plan.migration.bins import Move, moves, rebalanced, spread
-from autotrascale.plan.migration.choice import ORDINARY_KEYS, Rescale, Situation, chosen
-from autotrascale.plan.migration.costs import Costs, Line, line
-from autotrascale.plan.migration.cutting import InFlight, Part, is_worth_cutting, share
-from autotrascale.plan.migration.plans import Plan, all_at_once, batched, fluid, least_steps
-from autotrascale.plan.migration.simulator import Machine, Shape, simulated
+from autotrascale.plan.migration.batch_interruption import OpenBatch, StageDuration, repeated_share, should_interrupt
+from autotrascale.plan.migration.rescale_costs import LinearCost, RescaleCosts, fit_line
+from autotrascale.plan.migration.rescale_mode import ORDINARY_KEYS, RescaleConditions, RescaleMode, choose_rescale_mode
+from experiments.state_migration.bins import Move, list_moves, rebalance, spread_bins
+from experiments.state_migration.plans import MovePlan, count_least_steps, plan_all_at_once, plan_batched, plan_fluid
+from experiments.state_migration.simulator import MigratingWorkers, MigrationShape, simulate
 
 workers = st.integers(1, 9)
 migrations = st.lists(
@@ -24,50 +24,52 @@ migrations = st.lists(
 
 @given(st.integers(1, 200), workers, workers)
 def test_fewest_bins_move_and_shares_are_even(bins: int, before: int, after: int) -> None:
-    old = spread(bins, before)
-    new = rebalanced(old, after)
+    old = spread_bins(bins, before)
+    new = rebalance(old, after)
     shares = Counter(new)
     assert set(new) <= set(range(after))
     assert max(shares.values()) - min(shares[w] for w in range(after)) <= 1
-    moved = moves(old, new, [1.0] * bins)
+    moved = list_moves(old, new, [1.0] * bins)
     # No even configuration keeps more of each worker's bins than its share.
     least, larger = divmod(bins, after)
     had = sorted((Counter(old)[w] for w in range(after)), reverse=True)
     assert bins - len(moved) == sum(min(count, least + (at < larger)) for at, count in enumerate(had))
-    assert rebalanced(new, after) == new
+    assert rebalance(new, after) == new
 
 
 @given(migrations)
 def test_a_batched_plan_has_no_conflict_and_the_fewest_steps(wanted: list[Move]) -> None:
-    plan = batched(wanted)
+    plan = plan_batched(wanted)
     assert Counter(move for step in plan for move in step) == Counter(wanted)
     for step in plan:
         assert len({move.giver for move in step}) == len({move.taker for move in step}) == len(step)
-    assert len(plan) == least_steps(wanted)
+    assert len(plan) == count_least_steps(wanted)
 
 
 @given(migrations, st.floats(0, 0.9))
 def test_strategies_keep_their_order(wanted: list[Move], utilisation: float) -> None:
     """Less at a time never waits longer, nor is it sooner done, nor is more under way."""
-    machine = Machine(0.01, 10.0, utilisation)
-    once, some, one = (simulated(make(wanted), machine) for make in (all_at_once, batched, fluid))
+    machine = MigratingWorkers(0.01, 10.0, utilisation)
+    once, some, one = (simulate(make(wanted), machine) for make in (plan_all_at_once, plan_batched, plan_fluid))
     assert once.duration <= some.duration + 1e-9
     assert some.duration <= one.duration + 1e-9
     assert once.in_flight >= some.in_flight >= one.in_flight
     if not wanted:
-        assert once == some == one == Shape()
+        assert once == some == one == MigrationShape()
 
 
 def half_moves(bins: int, state: float) -> list[Move]:
     """As in the thesis: half of the workers give half of what they have."""
-    before = spread(bins, 4)
+    before = spread_bins(bins, 4)
     after = tuple(owner + 2 if owner < 2 and b % 8 < 4 else owner for b, owner in enumerate(before))
-    return list(moves(before, after, [state / bins] * bins))
+    return list(list_moves(before, after, [state / bins] * bins))
 
 
-def shapes(bins: int, state: float) -> dict[str, Shape]:
-    plans: dict[str, Plan] = {make.__name__: make(half_moves(bins, state)) for make in (all_at_once, batched, fluid)}
-    return {name: simulated(plan, Machine()) for name, plan in plans.items()}
+def shapes(bins: int, state: float) -> dict[str, MigrationShape]:
+    plans: dict[str, MovePlan] = {
+        make.__name__: make(half_moves(bins, state)) for make in (plan_all_at_once, plan_batched, plan_fluid)
+    }
+    return {name: simulate(plan, MigratingWorkers()) for name, plan in plans.items()}
 
 
 def test_more_bins_shorten_the_waiting_of_all_but_all_at_once() -> None:
@@ -104,20 +106,20 @@ def test_with_as_much_state_a_bin_only_all_at_once_waits_longer() -> None:
 
 @given(st.floats(0, 20), st.floats(0, 1e-3), st.lists(st.integers(1, 10**7), min_size=2, max_size=6, unique=True))
 def test_a_line_is_found_again(seconds: float, per_key: float, keys: list[int]) -> None:
-    truth = Line(seconds, per_key)
-    fitted = line([(n, truth.at(n)) for n in keys])
+    truth = LinearCost(seconds, per_key)
+    fitted = fit_line([(n, truth.at(n)) for n in keys])
     for n in keys:
         assert fitted.at(n) == pytest.approx(truth.at(n), rel=1e-3, abs=1e-3)
 
 
 def test_a_line_never_falls() -> None:
-    fitted = line([(10, 5.0), (1000, 1.0)])
+    fitted = fit_line([(10, 5.0), (1000, 1.0)])
     assert fitted.per_key == 0
     assert 1.0 <= fitted.seconds <= 5.0
 
 
-FREE = Situation(fenced=True, slots=8, needed=8, keys=1e5)
-COSTS = Costs(in_place=Line(1.5, 1e-5), hand_over=Line(1.0), preparing=Line(3.0, 2e-5))
+FREE = RescaleConditions(fenced=True, slots=8, needed=8, keys=1e5)
+COSTS = RescaleCosts(in_place=LinearCost(1.5, 1e-5), hand_over=LinearCost(1.0), preparing=LinearCost(3.0, 2e-5))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ COSTS = Costs(in_place=Line(1.5, 1e-5), hand_over=Line(1.0), preparing=Line(3.0,
 )
 def test_what_forbids_an_overlap_is_said(changes: dict[str, object], why: str) -> None:
     for asked in ("overlap", "auto"):
-        choice = chosen(asked, replace(FREE, **changes))  # type: ignore[arg-type]
+        choice = choose_rescale_mode(asked, replace(FREE, **changes))  # type: ignore[arg-type]
         assert not choice.overlap
         assert choice.why.startswith("in place: ")
         assert why in choice.why
@@ -143,72 +145,74 @@ def test_what_forbids_an_overlap_is_said(changes: dict[str, object], why: str) -
 
 def test_what_goes_by_batches_is_led_through_them_which_takes_longer() -> None:
     led = replace(FREE, by_batches="a watermark", can_follow=True)
-    one, other = (chosen("overlap", found, COSTS) for found in (led, FREE))
+    one, other = (choose_rescale_mode("overlap", found, COSTS) for found in (led, FREE))
     assert (one.overlap, one.one_by_one, other.one_by_one) == (True, True, False)
-    assert one.takes.both_seconds > other.takes.both_seconds
+    assert one.takes.overlap_seconds > other.takes.overlap_seconds
     assert one.takes.standstill_seconds == other.takes.standstill_seconds
-    assert not chosen("in-place", led, COSTS).one_by_one
+    assert not choose_rescale_mode("in-place", led, COSTS).one_by_one
 
 
 def test_nothing_is_overlapped_that_nobody_asked_for() -> None:
-    assert not chosen("in-place", FREE).overlap
-    assert chosen("overlap", FREE).overlap
+    assert not choose_rescale_mode("in-place", FREE).overlap
+    assert choose_rescale_mode("overlap", FREE).overlap
 
 
 @given(st.floats(0, 1e7), st.floats(0, 1e7))
 def test_more_state_is_a_reason_to_overlap_and_never_one_against_it(fewer: float, more: float) -> None:
     fewer, more = sorted((fewer, more))
-    small, large = (chosen("auto", replace(FREE, keys=keys), COSTS) for keys in (fewer, more))
+    small, large = (choose_rescale_mode("auto", replace(FREE, keys=keys), COSTS) for keys in (fewer, more))
     assert large.overlap >= small.overlap
     assert "overlapped" in large.why
 
 
 def test_auto_weighs_the_standstill_against_running_twice() -> None:
-    assert chosen("auto", FREE, COSTS).overlap
-    assert not chosen("auto", replace(FREE, keys=None), COSTS).overlap  # half a second for nothing
-    dear = replace(COSTS, preparing=Line(300.0))
-    assert not chosen("auto", FREE, dear).overlap
+    assert choose_rescale_mode("auto", FREE, COSTS).overlap
+    assert not choose_rescale_mode("auto", replace(FREE, keys=None), COSTS).overlap  # half a second for nothing
+    dear = replace(COSTS, preparing=LinearCost(300.0))
+    assert not choose_rescale_mode("auto", FREE, dear).overlap
 
 
 @given(st.sampled_from(["overlap", "in-place", "auto"]), st.booleans(), st.none() | st.floats(0, 1e7))
-def test_what_is_chosen_says_what_it_will_take(asked: Rescale, fenced: bool, keys: float | None) -> None:
-    choice = chosen(asked, replace(FREE, fenced=fenced, keys=keys), COSTS)
+def test_what_is_chosen_says_what_it_will_take(asked: RescaleMode, fenced: bool, keys: float | None) -> None:
+    choice = choose_rescale_mode(asked, replace(FREE, fenced=fenced, keys=keys), COSTS)
     known = ORDINARY_KEYS if keys is None else keys
     assert choice.takes.standstill_seconds == (COSTS.hand_over if choice.overlap else COSTS.in_place).at(known)
-    assert choice.takes.both_seconds == (COSTS.preparing.at(known) if choice.overlap else 0.0)
+    assert choice.takes.overlap_seconds == (COSTS.preparing.at(known) if choice.overlap else 0.0)
 
 
 seconds = st.floats(0, 1000)
-parts = st.lists(st.builds(Part, st.sampled_from("abc"), st.integers(1, 9), seconds), max_size=5)
+parts = st.lists(st.builds(StageDuration, st.sampled_from("abc"), st.integers(1, 9), seconds), max_size=5)
 parallelisms = st.dictionaries(st.sampled_from("abc"), st.integers(1, 9))
-batches = st.builds(InFlight, seconds, seconds, seconds, seconds, parts)
+batches = st.builds(OpenBatch, seconds, seconds, seconds, seconds, parts)
 
 
 @given(batches, parallelisms, seconds)
-def test_a_batch_is_cut_short_only_where_that_is_sooner_done(batch: InFlight, k: dict[str, int], most: float) -> None:
-    again = share(batch.before_seconds, batch.before, k)
+def test_a_batch_is_cut_short_only_where_that_is_sooner_done(batch: OpenBatch, k: dict[str, int], most: float) -> None:
+    again = repeated_share(batch.before_seconds, batch.before, k)
     assert again >= 0
-    if is_worth_cutting(batch, k, most):
+    if should_interrupt(batch, k, most):
         assert again < 1
         assert batch.seconds + max(1, most) < batch.before_seconds  # nobody cuts what should be over by then
         assert again * batch.before_seconds < batch.before_seconds - batch.seconds
         earlier = replace(batch, seconds=batch.seconds / 2)
-        assert is_worth_cutting(earlier, k, most)
-        assert is_worth_cutting(batch, k, most / 2)
-        assert is_worth_cutting(batch, {name: k.get(name, 9) * 2 for name in "abc"}, most)  # more helps no less
+        assert should_interrupt(earlier, k, most)
+        assert should_interrupt(batch, k, most / 2)
+        assert should_interrupt(batch, {name: k.get(name, 9) * 2 for name in "abc"}, most)  # more helps no less
 
 
 @given(batches, parallelisms)
-def test_nothing_is_cut_short_for_less_parallelism_or_as_much(batch: InFlight, less: dict[str, int]) -> None:
+def test_nothing_is_cut_short_for_less_parallelism_or_as_much(batch: OpenBatch, less: dict[str, int]) -> None:
     least = {name: min((p.tasks for p in batch.before if p.operator == name), default=9) for name in "abc"}
     k = {name: min(least[name], count) for name, count in less.items()}
-    assert not is_worth_cutting(batch, k, 0.0)
+    assert not should_interrupt(batch, k, 0.0)
 
 
 @given(st.floats(0.1, 100), st.integers(1, 9), st.integers(1, 9))
 def test_a_stage_takes_its_share_of_tasks(whole: float, tasks: int, then: int) -> None:
-    assert share(whole, [Part("a", tasks, whole)], {"a": then}) == pytest.approx(tasks / then)
-    assert share(whole, [Part("a", tasks, whole / 2)], {"a": then}) == pytest.approx((1 + tasks / then) / 2)
-    side_by_side = [Part("a", tasks, whole), Part("b", tasks, whole)]
-    assert share(whole, side_by_side, {"a": then, "b": then}) == pytest.approx(tasks / then)
-    assert share(0.0, [], {}) == 1
+    assert repeated_share(whole, [StageDuration("a", tasks, whole)], {"a": then}) == pytest.approx(tasks / then)
+    assert repeated_share(whole, [StageDuration("a", tasks, whole / 2)], {"a": then}) == pytest.approx(
+        (1 + tasks / then) / 2
+    )
+    side_by_side = [StageDuration("a", tasks, whole), StageDuration("b", tasks, whole)]
+    assert repeated_share(whole, side_by_side, {"a": then, "b": then}) == pytest.approx(tasks / then)
+    assert repeated_share(0.0, [], {}) == 1

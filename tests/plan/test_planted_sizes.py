@@ -1,4 +1,4 @@
-"""Windows of real executors with a wrong size each, as `benchmarks/planted_sizes.py` measured them, judged again."""
+"""Windows of real executors with a wrong size each, as `benchmarks/quality/planted_sizes.py` measured them, judged again."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from autotrascale.domain.executor_window import ExecutorWindow
-from autotrascale.reading import validate
-from benchmarks.planted_sizes import Found, judged
+from autotrascale.validation import validate
+from benchmarks.quality.planted_sizes import Found, judged
 
 PLANTED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "planted_sizes.json").read_text())
 FAULTS = {"heap", "memory", "cpu", "leak", "too-much", "service"}

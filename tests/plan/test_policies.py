@@ -18,15 +18,21 @@ from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.plan import policies
 from autotrascale.plan.policies import Policy, create, known
-from autotrascale.plan.policies.dhalion import grown
-from autotrascale.plan.policies.drs import as_observed, erlang_b, erlang_c, sojourn
-from autotrascale.plan.policies.queueing import fewest, must_wait, paths, response, waiting
+from autotrascale.plan.policies.dhalion import grow_by_backpressure
+from autotrascale.plan.policies.drs import erlang_b, erlang_c, sojourn_seconds, use_elapsed_time
+from autotrascale.plan.policies.queueing import (
+    compute_waiting_probability,
+    estimate_response,
+    estimate_waiting,
+    find_fewest,
+    list_paths,
+)
 from autotrascale.plan.policies.stations import Station
 from autotrascale.plan.sizing.demand import measure_demand
-from autotrascale.plan.sizing.floor import throughput_floor
-from autotrascale.reading import validate
-from autotrascale.testing.snapshots import ScriptedPolicy, chain
+from autotrascale.plan.sizing.floor import compute_floor
+from autotrascale.testing.chain_snapshots import ScriptedPolicy, chain_snapshot
 from autotrascale.testing.strategies import P_MAX, snapshots
+from autotrascale.validation import validate
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TARGET = Target(0.5)
@@ -42,7 +48,7 @@ def texts(decision: Decision) -> list[str]:
 
 
 def job(k: int = 4, rate: float = 60.0, **fields: Any) -> Snapshot:
-    return chain({"source": 1, "map": k}, {"source": 1000.0, "map": 10.0}, rate, **fields)
+    return chain_snapshot({"source": 1, "map": k}, {"source": 1000.0, "map": 10.0}, rate, **fields)
 
 
 # --- The registry
@@ -139,7 +145,7 @@ def test_with_shared_execution_all_operators_get_the_same_workers(snapshot: Snap
 @pytest.mark.parametrize("name", RIVALS)
 @pytest.mark.parametrize("execution", ["pipelined", "shared", "micro-batch"])
 def test_nothing_measured_changes_nothing(name: str, execution: Execution) -> None:
-    blind = chain({"source": 3, "map": 4}, {}, 60.0, execution=execution)
+    blind = chain_snapshot({"source": 3, "map": 4}, {}, 60.0, execution=execution)
     decision = create(name, TARGET).decide(blind)
     assert decision.hold
     assert decision.parallelism == {"source": 3, "map": 4}
@@ -152,7 +158,7 @@ def test_nothing_measured_changes_nothing(name: str, execution: Execution) -> No
 
 @given(snapshots())
 def test_ds2_is_the_floor(snapshot: Snapshot) -> None:
-    floor = throughput_floor(measure_demand(snapshot), snapshot)
+    floor = compute_floor(measure_demand(snapshot), snapshot)
     decision = create("ds2").decide(snapshot)
     assert decision.parallelism == floor.parallelism
     assert ("out-of-reach" in codes(decision)) != floor.reachable
@@ -215,13 +221,13 @@ def test_erlang_is_stable_for_many_servers_and_saturation() -> None:
     assert 0 < erlang_c(100_000, 99_900.0) < 1
     assert erlang_c(5000, 100.0) == 0.0
     assert erlang_c(3, 3.0) == erlang_c(3, 9.0) == 1.0
-    assert sojourn(30.0, 10.0, 3) == math.inf
-    assert sojourn(5.0, 10.0, 1) == pytest.approx(0.2)  # M/M/1: 1/(μ − λ)
+    assert sojourn_seconds(30.0, 10.0, 3) == math.inf
+    assert sojourn_seconds(5.0, 10.0, 1) == pytest.approx(0.2)  # M/M/1: 1/(μ − λ)
 
 
 @given(st.floats(0.1, 50.0), st.integers(1, 60))
 def test_another_instance_always_helps_and_always_less(load: float, k: int) -> None:
-    now, one, two = (sojourn(load, 1.0, k + i) for i in range(3))
+    now, one, two = (sojourn_seconds(load, 1.0, k + i) for i in range(3))
     if math.isfinite(now):
         assert now >= one >= two >= 1.0
         assert now - one >= (one - two) * (1 - 1e-9) - 1e-12
@@ -230,14 +236,16 @@ def test_another_instance_always_helps_and_always_less(load: float, k: int) -> N
 def total(snapshot: Snapshot, parallelism: dict[str, int]) -> float:
     demand = measure_demand(snapshot)
     return sum(
-        (demand.rate[name] or 0) / snapshot.target_rate * sojourn(demand.rate[name] or 0, demand.capacity[name] or 1, k)
+        (demand.rate[name] or 0)
+        / snapshot.target_rate
+        * sojourn_seconds(demand.rate[name] or 0, demand.capacity[name] or 1, k)
         for name, k in parallelism.items()
         if demand.rate[name]
     )
 
 
 def test_drs_ends_at_the_fewest_instances_within_the_target() -> None:
-    snapshot = chain(
+    snapshot = chain_snapshot(
         {"source": 1, "a": 1, "b": 1}, {"source": 200.0, "a": 30.0, "b": 25.0}, 100.0, selectivity={"a": 2.0}
     )
     for seconds in (0.4, 0.2, 0.15, 0.125):
@@ -272,7 +280,7 @@ def test_drs_with_observed_rates_takes_waiting_for_work() -> None:
     waiting_half = replace(snapshot, operators={**snapshot.operators, "map": half})
     assert create("drs-true", Target(1.0)).decide(waiting_half).parallelism["map"] == 7
     assert create("drs-observed", Target(1.0)).decide(waiting_half).parallelism["map"] == 13
-    observed = measure_demand(as_observed(waiting_half))
+    observed = measure_demand(use_elapsed_time(waiting_half))
     assert observed.capacity["map"] == pytest.approx(5.0)
 
 
@@ -289,7 +297,7 @@ def test_drs_without_demand_needs_the_minimum_and_goes_past_operators_at_their_b
     assert idle.parallelism == {"source": 1, "map": 2}
     assert codes(idle) == ["no-demand", "no-demand", "latency"]
     k, capacity = {"source": 1, "a": 1, "b": 1}, {"source": 500.0, "a": 10.0, "b": 12.0}
-    capped = chain(k, capacity, 60.0, operators={"a": {"maximum": 8}})
+    capped = chain_snapshot(k, capacity, 60.0, operators={"a": {"maximum": 8}})
     decision = create("drs-true", Target(0.21)).decide(capped)
     assert decision.parallelism["a"] == 8
     assert codes(decision)[-1] == "latency"
@@ -310,7 +318,7 @@ def test_dhalions_path_on_the_word_count() -> None:
     for stage in golden["steps"]:
         k = {"source": 1, "flatmap": stage["flatmap"], "count": stage["count"]}
         pressure = {name: {"backpressure": share} for name, share in stage["backpressure"].items()}
-        decision = policy.decide(chain(k, {}, golden["rate"], p_max=golden["p_max"], operators=pressure))
+        decision = policy.decide(chain_snapshot(k, {}, golden["rate"], p_max=golden["p_max"], operators=pressure))
         assert decision.parallelism == {"source": 1, **stage["wanted"]}
         assert codes(decision)[-1] == ("backpressure" if decision.changed else "no-backpressure")
 
@@ -319,7 +327,7 @@ def test_dhalions_path_on_the_word_count() -> None:
     ("n", "s", "new"), [(1, 900, 5), (5, 500, 10), (4, 200, 5), (3, 0, 3), (2, 5000, 10), (1, 1, 2)]
 )
 def test_dhalions_growth(n: int, s: float, new: int) -> None:
-    assert grown(n, s) == new
+    assert grow_by_backpressure(n, s) == new
 
 
 def pressed(k: int, share: float, rate: float = 60.0) -> Snapshot:
@@ -391,34 +399,34 @@ def test_threshold_ends_at_its_cap_and_at_the_minimum() -> None:
 
 @pytest.mark.parametrize("case", json.loads((GOLDEN / "queueing.json").read_text())["must_wait"])
 def test_golden_probability_of_waiting(case: dict[str, float]) -> None:
-    assert must_wait(case["rho"], int(case["k"])) == pytest.approx(case["waits"])
+    assert compute_waiting_probability(case["rho"], int(case["k"])) == pytest.approx(case["waits"])
 
 
 @given(st.floats(0.7, 0.99))
 def test_one_server_without_variability_of_its_own_is_m_m_1(rho: float) -> None:
-    assert waiting(rho, 1.0, 1) == pytest.approx(rho / (1 - rho))
+    assert estimate_waiting(rho, 1.0, 1) == pytest.approx(rho / (1 - rho))
 
 
 def test_variability_scales_the_waiting_time() -> None:
-    assert waiting(8.0, 10.0, 1, 4.0) == pytest.approx(2 * waiting(8.0, 10.0, 1, 2.0))
-    assert waiting(8.0, 10.0, 1, 0.0) == 0.0
-    assert waiting(10.0, 10.0, 1) == math.inf
+    assert estimate_waiting(8.0, 10.0, 1, 4.0) == pytest.approx(2 * estimate_waiting(8.0, 10.0, 1, 2.0))
+    assert estimate_waiting(8.0, 10.0, 1, 0.0) == 0.0
+    assert estimate_waiting(10.0, 10.0, 1) == math.inf
 
 
 @given(st.floats(0.1, 200.0), st.floats(0.5, 20.0), st.floats(0.06, 3.0), st.integers(1, 30))
 def test_fewest_is_the_first_that_is_within(arrivals: float, service: float, limit: float, least: int) -> None:
     station = Station(arrivals, service, least=least, most=60)
-    k = fewest(station, limit)
+    k = find_fewest(station, limit)
     assert least <= k <= 60
     if k < 60:
-        assert response(station, k) <= limit
+        assert estimate_response(station, k) <= limit
     if 1 / service <= limit:
-        assert all(response(station, fewer) > limit for fewer in range(least, k))
+        assert all(estimate_response(station, fewer) > limit for fewer in range(least, k))
 
 
 def test_queueing_sizes_every_function_and_names_what_it_assumed() -> None:
     decision = create("queueing", Target(0.12)).decide(job(4, operators={"map": {"service_cv2": 0.5}}))
-    assert decision.parallelism["map"] == fewest(Station(60.0, 10.0, 1.5, most=64), 0.12)
+    assert decision.parallelism["map"] == find_fewest(Station(60.0, 10.0, 1.5, most=64), 0.12)
     assert codes(decision)[-1] == "assumed-variability"
     assert decision.reasons[-1].numbers == {"operators": "source, map", "assumed_cv2": 1.0}
     measured = {name: {"arrival_cv2": 1.0, "service_cv2": 1.0} for name in ("source", "map")}
@@ -450,11 +458,11 @@ def test_paths_of_a_diamond() -> None:
             "t": OperatorMetrics(parallelism=1, upstream=("a", "b")),
         },
     )
-    assert paths(diamond.topology) == [("s", "a", "t"), ("s", "b", "t")]
+    assert list_paths(diamond.topology) == [("s", "a", "t"), ("s", "b", "t")]
 
 
 def test_a_job_of_very_many_paths_is_refused_and_a_long_chain_is_not() -> None:
-    assert len(paths(Topology.chain(*(f"op{i}" for i in range(2000))))[0]) == 2000
+    assert len(list_paths(Topology.chain(*(f"op{i}" for i in range(2000))))[0]) == 2000
     layers: dict[str, OperatorMetrics] = {"s": OperatorMetrics(parallelism=1)}
     above: tuple[str, ...] = ("s",)
     for layer in range(14):
@@ -463,7 +471,7 @@ def test_a_job_of_very_many_paths_is_refused_and_a_long_chain_is_not() -> None:
         above = names
     wide = Snapshot(job="w", window_seconds=1, p_max=4, source_rates={"s": 1.0}, operators=layers)
     with pytest.raises(InputError, match="more than 10,000"):
-        paths(wide.topology)
+        list_paths(wide.topology)
 
 
 def branches(fast: int, slow: int) -> Snapshot:
@@ -493,7 +501,7 @@ def test_queueing_by_path_moves_one_instance_on_each_path() -> None:
 def test_queueing_by_path_gives_nothing_back_that_another_path_needs() -> None:
     """The source, on the quick path, could do with one instance; the slow path through it could not."""
     slow = Station(60.0, 10.0)
-    both = response(slow, 8) + response(Station(60.0, 1000.0), 2)
+    both = estimate_response(slow, 8) + estimate_response(Station(60.0, 1000.0), 2)
     decision = create("queueing-path", Target(both * (1 + 1e-6))).decide(branches(fast=1, slow=8))
     assert decision.parallelism == {"source": 2, "fast": 1, "slow": 8}
     roomy = create("queueing-path", Target(both * 1.5)).decide(branches(fast=1, slow=8))
@@ -504,7 +512,7 @@ def test_queueing_by_path_gives_nothing_back_that_another_path_needs() -> None:
 
 @pytest.mark.parametrize("name", ["ds2", "drs-true", "queueing", "queueing-path"])
 def test_every_operator_is_explained_the_kept_source_too(name: str) -> None:
-    blind_source = chain({"source": 3, "map": 4}, {"map": 10.0}, 60.0)
+    blind_source = chain_snapshot({"source": 3, "map": 4}, {"map": 10.0}, 60.0)
     decision = create(name, TARGET).decide(blind_source)
     assert texts(decision)[0] == "source: its own true rate is not known, kept at 3"
     assert {reason.numbers.get("operator") for reason in decision.reasons} >= {"source", "map"}

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from autotrascale.app.job_file import JobFile
 from autotrascale.domain.decision import Decision
-from autotrascale.domain.snapshot import Latency, Narrow, OperatorMetrics, Snapshot, Work
+from autotrascale.domain.snapshot import Latency, NarrowWork, OperatorMetrics, Snapshot, Work
 from autotrascale.domain.target import Target
 from autotrascale.plan.policies import create, known
+from autotrascale.plan.sizing.floor_search import ThroughputSearch
 from autotrascale.plan.sizing.sizing import Sizing, size
-from autotrascale.plan.sizing.throughput import ThroughputSearch
-from autotrascale.reading import read_file
-from autotrascale.service.jobfile import JobFile
-from autotrascale.testing.snapshots import chain
+from autotrascale.testing.chain_snapshots import chain_snapshot
 from autotrascale.testing.strategies import whole_snapshots
+from autotrascale.validation import read_file
 
 ALL = known()
 SIZING = ("autrascale", "ds2", "drs-true", "drs-observed", "queueing", "queueing-path")  # what claims to satisfy
@@ -129,7 +129,7 @@ def test_the_first_answer_of_drs_on_the_stalled_word_count_carries_its_rate() ->
 
 def test_workers_that_run_every_operator_are_one_station() -> None:
     """Two operators of load 3: four workers would be enough for each, and are not for both."""
-    both = chain({"source": 4, "map": 4}, {"source": 20.0, "map": 20.0}, 60.0, execution="shared")
+    both = chain_snapshot({"source": 4, "map": 4}, {"source": 20.0, "map": 20.0}, 60.0, execution="shared")
     for name in ("drs-true", "queueing"):
         decision = create(name, Target(1.0)).decide(both)
         assert set(decision.parallelism.values()) == {7}
@@ -143,7 +143,7 @@ def test_workers_that_run_every_operator_are_one_station() -> None:
     ("name", "execution"), [("drs-observed", "shared"), ("drs-observed", "micro-batch"), ("queueing", "micro-batch")]
 )
 def test_a_formula_without_a_counterpart_is_not_used(name: str, execution: Any) -> None:
-    snapshot = chain({"source": 4, "map": 4}, {"source": 20.0, "map": 20.0}, 60.0, execution=execution)
+    snapshot = chain_snapshot({"source": 4, "map": 4}, {"source": 20.0, "map": 20.0}, 60.0, execution=execution)
     decision = create(name, Target(1.0)).decide(snapshot)
     assert decision.hold
     assert codes(decision) == {"hold-no-counterpart"}
@@ -225,7 +225,7 @@ def test_whatever_is_missing_there_is_an_answer_within_bounds(
 
 @pytest.mark.parametrize(("name", "field"), [("dhalion", "backpressure"), ("threshold", "backlog_records")])
 def test_a_signal_that_no_engine_gave_is_named_with_its_operators(name: str, field: str) -> None:
-    decision = create(name).decide(chain({"source": 1, "map": 4, "sink": 2}, {}, 60.0))
+    decision = create(name).decide(chain_snapshot({"source": 1, "map": 4, "sink": 2}, {}, 60.0))
     (reason,) = decision.reasons
     assert decision.hold
     assert reason.code.startswith("hold-unknown-")
@@ -237,7 +237,9 @@ def test_a_signal_that_no_engine_gave_is_named_with_its_operators(name: str, fie
 
 def batches(**given_: Any) -> Snapshot:
     fields_ = {"overhead_share": 0.1, "batch_seconds": 1.0, "throughput": 60.0, **given_}
-    return chain({"source": 4, "map": 20}, {"source": 1000.0, "map": 10.0}, 60.0, execution="micro-batch", **fields_)
+    return chain_snapshot(
+        {"source": 4, "map": 20}, {"source": 1000.0, "map": 10.0}, 60.0, execution="micro-batch", **fields_
+    )
 
 
 @pytest.mark.parametrize("name", ["ds2", "drs-true", "queueing-path", "autrascale"])
@@ -252,18 +254,18 @@ def test_batches_of_unknown_overhead_give_nothing_back(name: str, missing: str) 
 
 def test_one_unknown_backlog_keeps_that_operator() -> None:
     operators = {"source": {"backlog_records": 0.0}, "map": {}}
-    decision = create("threshold").decide(chain({"source": 3, "map": 4}, {}, 60.0, operators=operators))
+    decision = create("threshold").decide(chain_snapshot({"source": 3, "map": 4}, {}, 60.0, operators=operators))
     assert decision.parallelism == {"source": 2, "map": 4}
 
 
 def test_within_a_batch_nothing_waits_so_the_backlog_of_the_job_is_everybodys() -> None:
     """No queue in front of `map` says nothing of `map`."""
     operators = {"source": {"backlog_records": 900.0}, "map": {"backlog_records": 0.0}}
-    late = chain({"source": 3, "map": 4}, {}, 60.0, operators=operators, execution="micro-batch")
+    late = chain_snapshot({"source": 3, "map": 4}, {}, 60.0, operators=operators, execution="micro-batch")
     assert create("threshold").decide(late).parallelism == {"source": 4, "map": 5}
     assert create("threshold").decide(replace(late, backlog_records=0.0)).parallelism == {"source": 2, "map": 3}
     unsaid = {"source": {}, "map": {"backlog_records": 0.0}}
-    blind = chain({"source": 3, "map": 4}, {}, 60.0, operators=unsaid, execution="micro-batch")
+    blind = chain_snapshot({"source": 3, "map": 4}, {}, 60.0, operators=unsaid, execution="micro-batch")
     decision = create("threshold").decide(blind)
     assert decision.hold
     assert decision.reasons[0].numbers == {"operators": "source", "field": "backlog_records"}
@@ -344,14 +346,14 @@ def test_every_way_to_the_floor_gives_the_same(snapshot: Snapshot, target: Targe
 def test_executors_that_wait_for_a_topic_are_spoken_of_by_whoever_sizes(name: str) -> None:
     """Half of the work is reading, which two partitions let one executor do."""
     for share, told in ((0.5, True), (0.0, False)):
-        snapshot = chain(
+        snapshot = chain_snapshot(
             {"executors": 4},
             {"executors": 10.0},
             18.0,
             execution="micro-batch",
             overhead_share=0.01,
             batch_seconds=1.0,
-            operators={"executors": {"narrow": Narrow(share, 1.0)}},
+            operators={"executors": {"narrow": NarrowWork(share, 1.0)}},
         )
         decision = create(name, Target(1.0)).decide(snapshot)
         if codes(decision) == {"hold-no-counterpart"}:

@@ -17,10 +17,10 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot, Work
 from autotrascale.domain.target import Target
 from autotrascale.plan.policies import Policy, create, known, memory_of, with_memory
-from autotrascale.plan.policies.drs import sojourn
-from autotrascale.plan.policies.walk import Walk
-from autotrascale.plan.sizing.sizing import slots
-from autotrascale.testing.snapshots import ScriptedPolicy, chain
+from autotrascale.plan.policies.drs import sojourn_seconds
+from autotrascale.plan.policies.policy_walk import PolicyWalk
+from autotrascale.plan.sizing.sizing import count_slots
+from autotrascale.testing.chain_snapshots import ScriptedPolicy, chain_snapshot
 from autotrascale.testing.strategies import whole_snapshots
 
 TARGET = Target(0.5)
@@ -104,11 +104,11 @@ def test_no_answer_leaves_the_bounds_or_the_slots(seen: list[tuple[Snapshot, boo
                 for each, k in decision.parallelism.items():
                     assert least[each] <= k <= (snapshot.operators[each].maximum or snapshot.p_max)
             if limit is not None:
-                minima = slots(
+                minima = count_slots(
                     snapshot.execution,
                     dict.fromkeys(least, max(least.values())) if snapshot.execution == "shared" else least,
                 )
-                assert slots(snapshot.execution, decision.parallelism) <= max(limit, minima)
+                assert count_slots(snapshot.execution, decision.parallelism) <= max(limit, minima)
 
 
 @settings(max_examples=30)
@@ -133,7 +133,7 @@ START = {"source": 1, "map": 4}
 
 
 def ran(k: dict[str, int]) -> Snapshot:
-    return chain(k, {"source": 1000.0, "map": 10.0}, 60.0, operators={"source": {"backpressure": 0.0}})
+    return chain_snapshot(k, {"source": 1000.0, "map": 10.0}, 60.0, operators={"source": {"backpressure": 0.0}})
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def ran(k: dict[str, int]) -> Snapshot:
 def test_a_walk_ends_where_the_policy_goes_no_further(
     script: list[dict[str, int] | None], ended: str, circle: list[int]
 ) -> None:
-    walk = Walk(ScriptedPolicy(script), START)
+    walk = PolicyWalk(ScriptedPolicy(script), START)
     while walk.next is not None:
         walk.tell(ran(walk.next))
     assert walk.ended == ended
@@ -158,11 +158,11 @@ def test_a_walk_ends_where_the_policy_goes_no_further(
 
 def test_a_policy_that_waits_is_asked_again() -> None:
     policy = create("dhalion", options={"wait_windows": 2})
-    walk = Walk(policy, START)
+    walk = PolicyWalk(policy, START)
     pressed = [0.5, 0.5, 0.5, 0.0]  # carried out at the second look, waited for twice, then judged
     for share in pressed:
         assert walk.next is not None
-        walk.tell(replace(chain(walk.next, {}, 60.0, operators={"source": {"backpressure": share}})))
+        walk.tell(replace(chain_snapshot(walk.next, {}, 60.0, operators={"source": {"backpressure": share}})))
     assert [decision.hold for decision in walk.decisions] == [False, True, True, False]
     assert walk.ended == "settled"
 
@@ -175,7 +175,7 @@ def look(k: int, held: float = 0.0, waiting: float | None = 0.0, rate: float = 6
         "source": {"backpressure": held, "backlog_records": 0.0},
         "map": {"backlog_records": waiting},
     }
-    return chain({"source": 2, "map": k}, {}, rate, operators=operators)
+    return chain_snapshot({"source": 2, "map": k}, {}, rate, operators=operators)
 
 
 def codes(decision: Decision) -> list[str]:
@@ -214,7 +214,7 @@ def test_dhalion_gives_nothing_back_that_it_has_just_asked_for_or_that_records_w
 
 def test_dhalion_takes_a_source_that_records_wait_for_as_the_cause() -> None:
     """Nobody stands before it who could be held up."""
-    behind = chain(
+    behind = chain_snapshot(
         {"source": 2, "map": 4},
         {"source": 10.0},
         60.0,
@@ -262,13 +262,17 @@ def test_dhalion_refuses_what_it_did_not_write() -> None:
 def test_drs_spends_its_slots_as_well_as_can_be(most: int, seconds: float) -> None:
     """Against every other way to spend them."""
     k, capacity = {"source": 1, "a": 1, "b": 1}, {"source": 200.0, "a": 30.0, "b": 25.0}
-    snapshot = chain(k, capacity, 100.0, selectivity={"a": 2.0})
+    snapshot = chain_snapshot(k, capacity, 100.0, selectivity={"a": 2.0})
     found = create("drs-true", Target(seconds), {"slots": most}).decide(snapshot).parallelism
     total = sum(found.values())
     assert total <= max(most, 3)
 
     def latency(source: int, a: int, b: int) -> float:
-        return sojourn(100.0, 200.0, source) + sojourn(100.0, 30.0, a) + 2 * sojourn(200.0, 25.0, b)
+        return (
+            sojourn_seconds(100.0, 200.0, source)
+            + sojourn_seconds(100.0, 30.0, a)
+            + 2 * sojourn_seconds(200.0, 25.0, b)
+        )
 
     ours = latency(found["source"], found["a"], found["b"])
     for source in range(1, total - 1):
@@ -279,7 +283,7 @@ def test_drs_spends_its_slots_as_well_as_can_be(most: int, seconds: float) -> No
 
 
 def test_drs_with_too_few_slots_for_stable_queues_spreads_the_work() -> None:
-    snapshot = chain({"source": 1, "a": 1, "b": 1}, {"source": 200.0, "a": 10.0, "b": 5.0}, 100.0)
+    snapshot = chain_snapshot({"source": 1, "a": 1, "b": 1}, {"source": 200.0, "a": 10.0, "b": 5.0}, 100.0)
     decision = create("drs-true", TARGET, {"slots": 16}).decide(snapshot)
     assert decision.parallelism == {"source": 1, "a": 5, "b": 10}  # 10 and 20 would be needed
     assert "out-of-reach" in codes(decision)

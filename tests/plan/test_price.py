@@ -9,15 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.look import RescaleTime
-from autotrascale.plan.control.autoscaling.memory import Memory
-from autotrascale.plan.control.autoscaling.price import MOST_SURE, Price, Saving, instance_time
+from autotrascale.domain.observation import RescaleTime
+from autotrascale.plan.control.autoscaling.autoscaling_memory import AutoscalingMemory
+from autotrascale.plan.control.autoscaling.rescale_price import (
+    MAX_CONFIDENCE,
+    RescalePrice,
+    Saving,
+    format_instance_time,
+)
 
 SECONDS = st.floats(0.0, 1000.0)
 TIMES = st.builds(RescaleTime, SECONDS, SECONDS)
 WORTH = st.floats(0.0, 600.0)
 BUSY = st.floats(0.0, 1.2)
-PRICES = st.builds(Price, TIMES, WORTH, BUSY)
+PRICES = st.builds(RescalePrice, TIMES, WORTH, BUSY)
 INSTANCES = st.integers(1, 500)
 
 
@@ -33,17 +38,17 @@ def savings(draw: st.DrawFn) -> tuple[Saving, list[int]]:
 
 @given(PRICES, BUSY, BUSY)
 def test_the_price_grows_with_how_busy_the_job_is_left_and_is_never_less_than_the_standstill(
-    price: Price, one: float, other: float
+    price: RescalePrice, one: float, other: float
 ) -> None:
     idle, busy = (price.at(each) for each in sorted((one, other)))
     taken = price.expected
     assert taken.standstill_seconds <= idle.late_seconds <= busy.late_seconds
-    least = price.late_worth * taken.standstill_seconds + taken.both_seconds
+    least = price.late_worth * taken.standstill_seconds + taken.overlap_seconds
     assert least <= idle.job_seconds <= busy.job_seconds
 
 
 @given(PRICES, SECONDS, SECONDS)
-def test_less_costs_what_records_were_late_after_it_too(price: Price, one: float, other: float) -> None:
+def test_less_costs_what_records_were_late_after_it_too(price: RescalePrice, one: float, other: float) -> None:
     seldom, often = (price.of_less(each) for each in sorted((one, other)))
     assert price.job_seconds == price.of_less(0.0).job_seconds <= seldom.job_seconds <= often.job_seconds
     added = often.job_seconds - price.job_seconds
@@ -53,7 +58,7 @@ def test_less_costs_what_records_were_late_after_it_too(price: Price, one: float
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(0.0, 3600.0))))
 def test_what_followed_scale_downs_is_remembered_and_fades(history: list[tuple[bool, float]]) -> None:
-    memory, most = Memory(), 0.0
+    memory, most = AutoscalingMemory(), 0.0
     for down, late in history:
         memory = replace(memory, late=memory.late + late)
         most, before = max(most, memory.late), memory
@@ -68,7 +73,7 @@ def test_what_followed_scale_downs_is_remembered_and_fades(history: list[tuple[b
 
 @given(st.floats(0.0, 100.0), st.floats(0.0, 0.98), st.floats(1.0, 1e4))
 def test_late_is_until_what_came_in_meanwhile_is_worked_off(stop: float, busy: float, capacity: float) -> None:
-    rate, late = busy * capacity, Price(RescaleTime(stop), 1.0, busy).late_seconds
+    rate, late = busy * capacity, RescalePrice(RescaleTime(stop), 1.0, busy).late_seconds
     assert rate * late == pytest.approx(capacity * (late - stop))  # what came until then, and what was carried
 
 
@@ -103,7 +108,7 @@ def test_what_is_given_back_for_a_dear_change_is_given_back_for_a_cheaper(
 ) -> None:
     saving, given_back = case
     taken, price = saving.price.expected, saving.price
-    less = RescaleTime(part * taken.standstill_seconds, part * taken.both_seconds)
+    less = RescaleTime(part * taken.standstill_seconds, part * taken.overlap_seconds)
     cheaper = replace(saving, price=replace(price, expected=less))
     assert cheaper.pays(given_back) or not saving.pays(given_back)
 
@@ -118,42 +123,44 @@ def test_what_gives_nothing_back_saves_nothing(case: tuple[Saving, list[int]]) -
 
 @given(PRICES, SECONDS, SECONDS, INSTANCES, st.floats(0.0, 1e7), st.floats(1e-9, 1e-2))
 def test_a_dearer_rescale_is_never_worth_it_where_a_cheaper_is_not(
-    price: Price, stop: float, both: float, running: int, saved: float, growth: float
+    price: RescalePrice, stop: float, both: float, running: int, saved: float, growth: float
 ) -> None:
     taken = price.expected
-    dearer = replace(price, expected=RescaleTime(taken.standstill_seconds + stop, taken.both_seconds + both))
+    dearer = replace(price, expected=RescaleTime(taken.standstill_seconds + stop, taken.overlap_seconds + both))
     assert price.pays(saved, running) or not dearer.pays(saved, running)
     assert price.horizon(growth, 300.0, 3600.0) <= dearer.horizon(growth, 300.0, 3600.0)
 
 
 @given(PRICES, PRICES, st.floats(0.0, 1.0))
-def test_the_cheaper_a_rescale_is_the_surer_it_must_be(one: Price, other: Price, asked: float) -> None:
+def test_the_cheaper_a_rescale_is_the_surer_it_must_be(one: RescalePrice, other: RescalePrice, asked: float) -> None:
     cheap, dear = sorted((one, other), key=lambda price: price.job_seconds)
-    assert asked <= dear.confidence(asked) <= cheap.confidence(asked) <= max(asked, MOST_SURE)
+    assert asked <= dear.confidence(asked) <= cheap.confidence(asked) <= max(asked, MAX_CONFIDENCE)
 
 
 def test_what_was_asked_for_holds_for_ten_seconds_in_place() -> None:
-    assert Price(RescaleTime(10.0), 20.0).confidence(0.75) == pytest.approx(0.75)
-    assert Price(RescaleTime(0.2, 10.0), 20.0).confidence(0.75) == 0.95
+    assert RescalePrice(RescaleTime(10.0), 20.0).confidence(0.75) == pytest.approx(0.75)
+    assert RescalePrice(RescaleTime(0.2, 10.0), 20.0).confidence(0.75) == 0.95
 
 
 @given(WORTH, INSTANCES, st.floats(1e-6, 1e7), st.floats(-1e-2, 1e-2))
 def test_a_free_rescale_follows_the_load(worth: float, running: int, saved: float, growth: float) -> None:
-    free = Price(RescaleTime(0.0), worth)
+    free = RescalePrice(RescaleTime(0.0), worth)
     assert free.pays(saved, running)
     assert not free.pays(0.0, running)  # what saves nothing is no reason to touch a job
     assert free.horizon(growth, 300.0, 3600.0) == 300.0
 
 
 @given(PRICES, INSTANCES, st.floats(0.0, 1e6), st.floats(1.0, 10.0))
-def test_what_is_worth_it_stays_so_when_it_saves_more(price: Price, running: int, saved: float, more: float) -> None:
+def test_what_is_worth_it_stays_so_when_it_saves_more(
+    price: RescalePrice, running: int, saved: float, more: float
+) -> None:
     assert price.pays(saved * more, running) or not price.pays(saved, running)
 
 
 @given(st.floats(0.1, 100.0), st.floats(1e-6, 1e-3), st.floats(0.1, 10.0))
 def test_the_horizon_is_the_cheapest_there_is(stop: float, growth: float, other: float) -> None:
     """p/H for the changes, and g·H/2 for what stands idle until the rate is there."""
-    price = Price(RescaleTime(stop), 60.0)
+    price = RescalePrice(RescaleTime(stop), 60.0)
 
     def costs(horizon: float) -> float:
         return price.job_seconds / horizon + growth * horizon / 2
@@ -163,7 +170,7 @@ def test_the_horizon_is_the_cheapest_there_is(stop: float, growth: float, other:
 
 
 def test_what_a_change_costs_is_told_in_words() -> None:
-    price = Price(RescaleTime(0.2, 10.0), 60.0)
+    price = RescalePrice(RescaleTime(0.2, 10.0), 60.0)
     assert price.job_seconds == pytest.approx(46.0)  # 0.6 s late, at a minute of the job each, and 10 s
     saving = Saving(price, 10, ((2400.0, 1200.0),))
     assert saving.weighed((2,)).text == (
@@ -178,12 +185,12 @@ def test_what_a_change_costs_is_told_in_words() -> None:
 
 @pytest.mark.parametrize(("seconds", "says"), [(60.0, "1 instance-minutes"), (9000.0, "2.5 instance-hours")])
 def test_instance_times_are_read_at_a_glance(seconds: float, says: str) -> None:
-    assert instance_time(seconds) == says
+    assert format_instance_time(seconds) == says
 
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
 def test_times_that_cannot_be_are_refused(wrong: float) -> None:
     with pytest.raises(InputError, match="standstill_seconds"):
         RescaleTime(wrong)
-    with pytest.raises(InputError, match="both_seconds"):
+    with pytest.raises(InputError, match="overlap_seconds"):
         RescaleTime(1.0, wrong)

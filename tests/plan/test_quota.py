@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.plan.control.manager.quota import within_quota
-from autotrascale.plan.sizing.sizing import slots
+from autotrascale.plan.sizing.quota import apply_quota
+from autotrascale.plan.sizing.sizing import count_slots
 
 asked = st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1)
 
@@ -15,7 +15,7 @@ asked = st.dictionaries(st.sampled_from("abcdef"), st.tuples(st.integers(1, 60),
 def test_the_quota_holds_the_need_is_met_and_cuts_are_named(who: dict[str, tuple[int, int]], quota: int) -> None:
     wanted = {name: max(pair) for name, pair in who.items()}
     need = {name: min(pair) for name, pair in who.items()}
-    shares = within_quota(wanted, need, quota)
+    shares = apply_quota(wanted, need, quota)
     given_, total = shares.given, sum(shares.given.values())
     assert total <= max(quota, len(wanted))  # one slot for each is the least there is
     assert all(1 <= given_[name] <= wanted[name] for name in wanted)
@@ -30,11 +30,15 @@ def test_the_quota_holds_the_need_is_met_and_cuts_are_named(who: dict[str, tuple
 def test_a_larger_quota_gives_no_less_in_all(who: dict[str, tuple[int, int]], quota: int, more: int) -> None:
     wanted = {name: max(pair) for name, pair in who.items()}
     need = {name: min(pair) for name, pair in who.items()}
-    less, enough = (within_quota(wanted, need, each).given for each in (quota, quota + more))
+    less, enough = (apply_quota(wanted, need, each).given for each in (quota, quota + more))
     assert sum(less.values()) <= sum(enough.values())
 
 
 def test_stages_that_take_turns_take_the_same_slots() -> None:
     k = {"a": 3, "b": 5}
-    assert slots(None, k) == 8
-    assert (slots("pipelined", k), slots("micro-batch", k), slots("shared", {"a": 4, "b": 4})) == (8, 5, 4)
+    assert count_slots(None, k) == 8
+    assert (count_slots("pipelined", k), count_slots("micro-batch", k), count_slots("shared", {"a": 4, "b": 4})) == (
+        8,
+        5,
+        4,
+    )

@@ -6,11 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.plan.control.autoscaling.rates import KEPT, Rates, nearest_rate, sizing_rate
+from autotrascale.plan.control.autoscaling.rate_history import (
+    MAX_WINDOWS,
+    RateHistory,
+    round_rate_to_grid,
+    round_rate_up,
+)
 
 
-def heard(rates: list[float], every: float = 60.0) -> Rates:
-    known = Rates()
+def heard(rates: list[float], every: float = 60.0) -> RateHistory:
+    known = RateHistory()
     for i, rate in enumerate(rates):
         known = known.adding((i + 1) * every, every, rate)
     return known
@@ -35,7 +40,7 @@ def test_a_falling_rate_needs_what_it_is_now() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_is_no_trend(seed: int) -> None:
     rng = random.Random(seed)
-    known, now = Rates(), 0.0
+    known, now = RateHistory(), 0.0
     for _ in range(300):
         now += 30.0
         known = known.adding(now, 30.0, 100.0 * rng.lognormvariate(0, 0.03))
@@ -60,16 +65,16 @@ def test_a_spike_that_is_over_counts_for_a_while() -> None:
 
 def test_short_looks_become_windows_and_no_more_are_kept_than_needed() -> None:
     known = heard([100.0] * 2000, every=10.0)
-    assert len(known.windows) <= KEPT
+    assert len(known.windows) <= MAX_WINDOWS
     assert known.windows[-1].seconds > 10.0
 
 
 @given(st.floats(1e-3, 1e9), st.floats(1.01, 2.0))
 def test_the_grid_of_rates_covers_every_rate_by_less_than_a_step(rate: float, step: float) -> None:
-    above = sizing_rate(rate, step)
+    above = round_rate_up(rate, step)
     assert rate * (1 - 1e-6) <= above <= rate * step * (1 + 1e-6)
-    assert sizing_rate(above, step) == pytest.approx(above)
-    assert abs(nearest_rate(rate, step) / rate - 1) <= step - 1 + 1e-9
+    assert round_rate_up(above, step) == pytest.approx(above)
+    assert abs(round_rate_to_grid(rate, step) / rate - 1) <= step - 1 + 1e-9
 
 
 SHORT = 20.0  # seconds of a horizon
@@ -78,7 +83,7 @@ SHORT = 20.0  # seconds of a horizon
 @given(seed=st.integers(0, 1000), up=st.booleans())
 def test_a_short_horizon_sees_a_ramp_within_seconds(seed: int, up: bool) -> None:
     rng = random.Random(seed)
-    known, now = Rates(), 0.0
+    known, now = RateHistory(), 0.0
     for number in range(20):
         now += 4.0
         rate = 20.0 + 2.0 * number if up else 60.0 - 2.0 * number
@@ -92,7 +97,7 @@ def test_a_short_horizon_sees_a_ramp_within_seconds(seed: int, up: bool) -> None
 @given(seed=st.integers(0, 1000))
 def test_a_step_is_a_jump_for_a_short_horizon_too(seed: int) -> None:
     rng = random.Random(seed)
-    known, now = Rates(), 0.0
+    known, now = RateHistory(), 0.0
     for rate in [20.0] * 12 + [40.0]:
         now += 4.0
         known = known.adding(now, 4.0, rate * (1 + 0.01 * rng.gauss(0, 1)), SHORT)

@@ -8,34 +8,50 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotrascale.analyze.executor_sizes import Conf
+from autotrascale.analyze.executor_conf import ExecutorConf
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.executor_window import ExecutorWindow, Lost, Sizes
+from autotrascale.domain.executor_window import ExecutorSizes, ExecutorWindow, LostExecutor
 from autotrascale.plan.executor_size import relaunch
-from autotrascale.plan.executor_size.actions import Action
-from autotrascale.plan.executor_size.evidence import Rules
-from autotrascale.plan.executor_size.fitting import Limits
-from autotrascale.plan.executor_size.relaunch import Between, Now, why_not_now
-from autotrascale.plan.executor_size.steps import DAY, Quota, State, recalled, relaunched, step, went_back
+from autotrascale.plan.executor_size.clamp_to_cluster import ClusterLimits
+from autotrascale.plan.executor_size.relaunch import DailyWindow, RelaunchMoment, explain_wait
+from autotrascale.plan.executor_size.size_changes import SizeChange
+from autotrascale.plan.executor_size.size_evidence import ExecutorSizeRules
+from autotrascale.plan.executor_size.size_step import (
+    DAY_SECONDS,
+    ExecutorSizeState,
+    SizeChangeQuota,
+    judge_window,
+    record_failed_relaunch,
+    record_relaunch,
+    restore_state,
+)
 
 SECONDS = 60.0
-RULES = Rules(evidence_seconds=6 * SECONDS)
-SIZES = st.builds(Sizes, st.integers(512, 8000), st.integers(384, 8000), st.integers(1, 8), st.integers(1, 12))
+RULES = ExecutorSizeRules(evidence_seconds=6 * SECONDS)
+SIZES = st.builds(ExecutorSizes, st.integers(512, 8000), st.integers(384, 8000), st.integers(1, 8), st.integers(1, 12))
 MINUTES = st.integers(0, 24 * 60 - 1)
-ORDER = Action(
-    7, "asked", 0.0, "P6", "heap", Sizes(2000, 500, 1, 1), Sizes(1000, 500, 1, 1), Reason("P6-heap", "too much"), 10.0
+ORDER = SizeChange(
+    7,
+    "asked",
+    0.0,
+    "P6",
+    "heap",
+    ExecutorSizes(2000, 500, 1, 1),
+    ExecutorSizes(1000, 500, 1, 1),
+    Reason("P6-heap", "too much"),
+    10.0,
 )
 
 
-def action(what: Any, at: float = 0.0, policy: str = "P6") -> Action:
-    return Action(7, what, at, policy, "heap", ORDER.before, ORDER.after, ORDER.reason)
+def action(what: Any, at: float = 0.0, policy: str = "P6") -> SizeChange:
+    return SizeChange(7, what, at, policy, "heap", ORDER.before, ORDER.after, ORDER.reason)
 
 
 @given(MINUTES, MINUTES, MINUTES)
 def test_two_parts_of_a_day_make_the_day(begin: int, end: int, minute: int) -> None:
-    part, rest = Between(begin, end), Between(end, begin)
-    assert Between.read(str(part)) == part
+    part, rest = DailyWindow(begin, end), DailyWindow(end, begin)
+    assert DailyWindow.read(str(part)) == part
     if begin == end:
         assert part.holds(minute)
     else:
@@ -47,46 +63,50 @@ def test_two_parts_of_a_day_make_the_day(begin: int, end: int, minute: int) -> N
 @pytest.mark.parametrize("text", ["", "2-4", "02:00", "24:00-01:00", "02:60-03:00", "02:00-04:00 UTC"])
 def test_what_is_no_part_of_a_day_is_one_line(text: str) -> None:
     with pytest.raises(InputError, match=r"between: is no part of a day.*write 02:00-04:00"):
-        Between.read(text)
+        DailyWindow.read(text)
 
 
 @given(
     st.none()
     | st.builds(action, st.sampled_from(["asked", "relaunched", "seen"]), policy=st.sampled_from(["P6", "back"])),
-    st.none() | st.builds(Between, MINUTES, MINUTES),
+    st.none() | st.builds(DailyWindow, MINUTES, MINUTES),
     st.integers(1, 4),
-    st.lists(st.builds(action, st.sampled_from(["asked", "relaunched", "kept"]), st.floats(0, 3 * DAY)), max_size=8),
-    st.builds(Now, st.floats(0, 3 * DAY), MINUTES, st.booleans(), st.booleans()),
+    st.lists(
+        st.builds(action, st.sampled_from(["asked", "relaunched", "kept"]), st.floats(0, 3 * DAY_SECONDS)), max_size=8
+    ),
+    st.builds(RelaunchMoment, st.floats(0, 3 * DAY_SECONDS), MINUTES, st.booleans(), st.booleans()),
 )
 def test_one_at_a_time_so_many_a_day_and_only_then(
-    order: Action | None, between: Between | None, a_day: int, done: list[Action], now: Now
+    order: SizeChange | None, between: DailyWindow | None, a_day: int, done: list[SizeChange], now: RelaunchMoment
 ) -> None:
-    why = why_not_now(order, between, a_day, done, now)
+    why = explain_wait(order, between, a_day, done, now)
     if order is None or order.what != "asked" or now.under_way:
         assert why
     elif order.policy == "back":  # what did worse goes at once
         assert not why
     else:
-        today = [each for each in done if each.what == "relaunched" and now.at - each.at < DAY]
+        today = [each for each in done if each.what == "relaunched" and now.at - each.at < DAY_SECONDS]
         fits = between is None or between.holds(now.minute) or now.just_moved
         assert (not why) == (len(today) < a_day and fits)
 
 
 @given(SIZES, SIZES, st.sampled_from([0, 100, 384]), st.sampled_from(["spark://h:7077", "yarn", "k8s://h"]))
-def test_what_is_set_makes_the_sizes_that_were_asked_for(before: Sizes, after: Sizes, apart: int, master: str) -> None:
+def test_what_is_set_makes_the_sizes_that_were_asked_for(
+    before: ExecutorSizes, after: ExecutorSizes, apart: int, master: str
+) -> None:
     """As Spark and we read them again; memory that has settings of its own is not counted twice."""
     began = {
         "spark.master": master,
         "spark.executor.memory": f"{before.heap_mb}m",
         "spark.executor.cores": str(before.cores),
-        "spark.executor.memoryOverhead": f"{before.beside_mb - apart}m",
+        "spark.executor.memoryOverhead": f"{before.overhead_mb - apart}m",
         "spark.executor.pyspark.memory": f"{apart}m",
     }
-    conf = Conf(began)
+    conf = ExecutorConf(began)
     assert conf.apart_mb == apart
-    changed = relaunch.settings(before, after, master, conf.apart_mb)
+    changed = relaunch.choose_settings(before, after, master, conf.apart_mb)
     life = {**began, **changed}
-    assert Conf(life).sizes(int(life["spark.executor.cores"]), after.executors) == after
+    assert ExecutorConf(life).sizes(int(life["spark.executor.cores"]), after.executors) == after
     assert bool(changed) == (before != after)
     if master == "spark://h:7077":
         assert changed.get("spark.cores.max", str(before.slots)) == str(after.slots)
@@ -94,7 +114,7 @@ def test_what_is_set_makes_the_sizes_that_were_asked_for(before: Sizes, after: S
         assert changed.get("spark.executor.instances", str(before.executors)) == str(after.executors)
 
 
-def a_window(sizes: Sizes, at: int, **said: Any) -> ExecutorWindow:
+def a_window(sizes: ExecutorSizes, at: int, **said: Any) -> ExecutorWindow:
     run = 0.75 * SECONDS * sizes.slots
     usual: dict[str, Any] = {
         "run_seconds": run,
@@ -103,8 +123,8 @@ def a_window(sizes: Sizes, at: int, **said: Any) -> ExecutorWindow:
         "cpu_seconds": 0.8 * run,
         "heap_used_mb": 0.9 * sizes.heap_mb,
         "heap_touched_mb": 500.0,
-        "outside_mb": 0.93 * sizes.beside_mb,
-        "memory_mb": 500.0 + 0.93 * sizes.beside_mb,
+        "outside_mb": 0.93 * sizes.overhead_mb,
+        "memory_mb": 500.0 + 0.93 * sizes.overhead_mb,
         "rate": 100.0,
         "done": 100.0,
         "behind": (100.0, 100.0),
@@ -112,44 +132,44 @@ def a_window(sizes: Sizes, at: int, **said: Any) -> ExecutorWindow:
     return ExecutorWindow("orders", SECONDS * at, SECONDS, sizes, batches=2, tasks=10, **{**usual, **said})
 
 
-def asked_to_give_back(sizes: Sizes, *, elastic: bool = False) -> tuple[State, list[Action]]:
-    state, done = State(elastic=elastic), list[Action]()
+def asked_to_give_back(sizes: ExecutorSizes, *, elastic: bool = False) -> tuple[ExecutorSizeState, list[SizeChange]]:
+    state, done = ExecutorSizeState(elastic=elastic), list[SizeChange]()
     for at in range(8):
-        state, _, actions = step(RULES, Limits(), Quota(), state, a_window(sizes, at))
+        state, _, actions = judge_window(RULES, ClusterLimits(), SizeChangeQuota(), state, a_window(sizes, at))
         done += actions
     assert [(each.what, each.resource) for each in done] == [("asked", "heap")]
     return state, done
 
 
 def test_a_relaunch_is_in_the_log_once_and_the_sizes_are_then_judged() -> None:
-    state, done = asked_to_give_back(Sizes(2000, 500, 1, 1))
-    state, said = relaunched(state, 2, 12.0, 500.0)
+    state, done = asked_to_give_back(ExecutorSizes(2000, 500, 1, 1))
+    state, said = record_relaunch(state, 2, 12.0, 500.0)
     done += said
     assert [(each.what, each.number, each.reason.numbers["life"]) for each in said] == [("relaunched", 1, 2)]
-    assert relaunched(state, 2, 12.0, 501.0) == (state, ())
-    assert recalled(done).in_flight == state.in_flight
+    assert record_relaunch(state, 2, 12.0, 501.0) == (state, ())
+    assert restore_state(done).in_flight == state.in_flight
     for at in range(9, 15):
-        state, _, actions = step(RULES, Limits(), Quota(), state, a_window(done[0].after, at))
+        state, _, actions = judge_window(RULES, ClusterLimits(), SizeChangeQuota(), state, a_window(done[0].after, at))
         done += actions
     assert [each.what for each in done] == ["asked", "relaunched", "seen", "kept"]
 
 
 @given(st.sampled_from(["asked", "relaunched"]))
 def test_sizes_with_which_it_did_not_come_up_are_not_tried_again(what: str) -> None:
-    now = Sizes(2000, 500, 1, 1)
+    now = ExecutorSizes(2000, 500, 1, 1)
     state, done = asked_to_give_back(now)
     if what == "relaunched":
-        state, said = relaunched(state, 2, 12.0, 500.0)
+        state, said = record_relaunch(state, 2, 12.0, 500.0)
         done += said
-    state, said = went_back(state, 3, "no batch was done within 300 s", 510.0)
+    state, said = record_failed_relaunch(state, 3, "no batch was done within 300 s", 510.0)
     done += said
     assert [each.what for each in said] == ["taken-back"]
     assert "no batch was done within 300 s: started again with the sizes of before, as life 3" in said[0].reason.text
-    assert went_back(state, 3, "", 511.0) == (state, ())
-    assert recalled(done).bounds == state.bounds
-    assert recalled(done).in_flight is None
+    assert record_failed_relaunch(state, 3, "", 511.0) == (state, ())
+    assert restore_state(done).bounds == state.bounds
+    assert restore_state(done).in_flight is None
     for at in range(20, 60):
-        state, _, actions = step(RULES, Limits(), Quota(), state, a_window(now, at))
+        state, _, actions = judge_window(RULES, ClusterLimits(), SizeChangeQuota(), state, a_window(now, at))
         assert all(each.after.heap_mb > done[0].after.heap_mb for each in actions)
 
 
@@ -164,7 +184,7 @@ def test_sizes_with_which_it_did_not_come_up_are_not_tried_again(what: str) -> N
                     {"rate": 10.0, "run_seconds": 1.0},
                     {"behind": (100.0,)},
                     {"behind": (1e6,)},
-                    {"lost": (Lost("1", "heap"),)},
+                    {"lost": (LostExecutor("1", "heap"),)},
                     {"gc_seconds": 1e3},
                 ]
             ),
@@ -175,16 +195,18 @@ def test_sizes_with_which_it_did_not_come_up_are_not_tried_again(what: str) -> N
 )
 def test_slots_are_left_to_whoever_lets_executors_come_and_go(history: list[tuple[int, dict[str, Any]]]) -> None:
     """More or fewer of the same size is no change: what is on trial stays there."""
-    state, sizes = State(elastic=True), Sizes(2000, 500, 2, 2)
+    state, sizes = ExecutorSizeState(elastic=True), ExecutorSizes(2000, 500, 2, 2)
     for at, (executors, said) in enumerate(history):
-        window = a_window(Sizes(sizes.heap_mb, sizes.beside_mb, sizes.cores, executors), at, **said)
-        state, _, actions = step(RULES, Limits(host_memory_mb=4000), Quota(a_day=100), state, window)
+        window = a_window(ExecutorSizes(sizes.heap_mb, sizes.overhead_mb, sizes.cores, executors), at, **said)
+        state, _, actions = judge_window(
+            RULES, ClusterLimits(host_memory_mb=4000), SizeChangeQuota(a_day=100), state, window
+        )
         for each in actions:
             assert each.resource in ("heap", "beside")
             assert each.after.cores == each.before.cores
             assert each.what != "given-up"
         if state.in_flight is not None and state.in_flight.what == "asked":
-            state, _ = relaunched(state, at, 1.0, SECONDS * at)
+            state, _ = record_relaunch(state, at, 1.0, SECONDS * at)
             assert state.in_flight is not None
             sizes = state.in_flight.after
 
@@ -192,8 +214,10 @@ def test_slots_are_left_to_whoever_lets_executors_come_and_go(history: list[tupl
 def test_memory_is_given_back_while_slots_idle_that_somebody_else_plans() -> None:
     idle = {"run_seconds": 1.0, "gc_seconds": 0.0, "cpu_seconds": 1.0, "outside_mb": 100.0, "memory_mb": 600.0}
     for elastic, policy in ((False, "P5"), (True, "P6+P7")):
-        state, done = State(elastic=elastic), list[Action]()
+        state, done = ExecutorSizeState(elastic=elastic), list[SizeChange]()
         for at in range(8):
-            state, _, actions = step(RULES, Limits(), Quota(), state, a_window(Sizes(2000, 500, 1, 4), at, **idle))
+            state, _, actions = judge_window(
+                RULES, ClusterLimits(), SizeChangeQuota(), state, a_window(ExecutorSizes(2000, 500, 1, 4), at, **idle)
+            )
             done += actions
         assert done[0].policy == policy

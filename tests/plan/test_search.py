@@ -9,9 +9,9 @@ from threadpoolctl import threadpool_limits
 
 from autotrascale.plan.search.benefit_model import ANCESTORS, BenefitModel
 from autotrascale.plan.search.lattice import Lattice, Point
-from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.search.search import Search
+from autotrascale.plan.search.study_runs import Run
 from autotrascale.plan.sizing.sizing import Sizing
 
 

@@ -4,20 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.plan.sizing.slowdown import Slowdowns
-from autotrascale.testing.snapshots import chain
+from autotrascale.plan.sizing.slowdown import SlowdownDetector
+from autotrascale.testing.chain_snapshots import chain_snapshot
 
 NAMES = ("source", "map", "sink")
 
 
-def look(slowdowns: Slowdowns, instances: int, capacity: float) -> None:
+def look(slowdowns: SlowdownDetector, instances: int, capacity: float) -> None:
     rate = 0.5 * capacity
-    slowdowns.look(chain(dict.fromkeys(NAMES, instances), dict.fromkeys(NAMES, capacity), rate, p_max=99))
+    slowdowns.look(chain_snapshot(dict.fromkeys(NAMES, instances), dict.fromkeys(NAMES, capacity), rate, p_max=99))
 
 
 @given(st.floats(1.0, 10.0), st.integers(1, 5), st.integers(6, 30))
 def test_it_is_the_factor_by_which_instances_got_slower(factor: float, few: int, many: int) -> None:
-    slowdowns = Slowdowns()
+    slowdowns = SlowdownDetector()
     look(slowdowns, few, 100.0)
     look(slowdowns, many, 100.0 / factor)
     found = slowdowns.found
@@ -30,12 +30,12 @@ def test_it_is_the_factor_by_which_instances_got_slower(factor: float, few: int,
 
 
 def test_nothing_is_said_of_what_was_not_measured() -> None:
-    slowdowns = Slowdowns()
+    slowdowns = SlowdownDetector()
     assert slowdowns.found is None
     look(slowdowns, 3, 100.0)
     look(slowdowns, 3, 10.0)
     assert slowdowns.found is None
-    blind = Slowdowns()
+    blind = SlowdownDetector()
     for k in (1, 9):
-        blind.look(chain(dict.fromkeys(NAMES, k), {}, 100.0, p_max=99))
+        blind.look(chain_snapshot(dict.fromkeys(NAMES, k), {}, 100.0, p_max=99))
     assert blind.found is None

@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 
 from autotrascale import BenefitModel, Study
 from autotrascale.domain.errors import InputError, StudyError
+from autotrascale.plan.search.ask_tell import SearchSettings
 from autotrascale.plan.search.lattice import Point
-from autotrascale.plan.search.study import SearchSettings
 from autotrascale.plan.sizing.sizing import Sizing
 from autotrascale.testing.strategies import boxes, latencies, points_within
 
@@ -60,7 +60,7 @@ def test_the_lines_of_the_design_run_as_they_stand() -> None:
 
 
 def test_the_module_says_how_to_use_it_and_that_works() -> None:
-    from autotrascale.plan.search import study as module
+    from autotrascale.plan.search import ask_tell as module
 
     block = re.search(r"\n\n((?:    .*\n)+)", module.__doc__ or "")
     assert block is not None

@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.acquisition import probability_accepted, probability_met
-from autotrascale.plan.search.benefit_model import Sample, readings_of
+from autotrascale.plan.search.benefit_model import ModelSample, build_readings
 from autotrascale.plan.search.lattice import Lattice
-from autotrascale.plan.search.surrogate import Posterior, Readings
+from autotrascale.plan.search.surrogate import Posterior, SessionReadings
 from autotrascale.plan.sizing.sizing import Sizing
 
 
@@ -46,15 +46,15 @@ def ratio(ks: object) -> np.ndarray:
     return np.asarray(np.log(0.2 + 1.2 / k[..., 0] + 1.5 / k[..., 1]))
 
 
-def readings(ks: object = FEW, noise: float = 0.0, seed: int = 0, **changes: object) -> Readings:
+def readings(ks: object = FEW, noise: float = 0.0, seed: int = 0, **changes: object) -> SessionReadings:
     points = tuple(map(tuple, ks))  # type: ignore[call-overload]
     errors = noise * np.random.default_rng(seed).standard_normal(len(points))
-    given_ = Readings(of(FLOOR), points, tuple((ratio(points) + errors).tolist()), (1.0,) * len(points))
+    given_ = SessionReadings(of(FLOOR), points, tuple((ratio(points) + errors).tolist()), (1.0,) * len(points))
     return replace(given_, **changes)  # type: ignore[arg-type]
 
 
 def test_before_any_run_the_latency_is_anybodys_guess_and_falls_with_resources() -> None:
-    posterior = surrogate.fit(Readings(of(FLOOR)))
+    posterior = surrogate.fit(SessionReadings(of(FLOOR)))
     mean, std = posterior.log_ratio([FLOOR, (8, 9)])
     assert (std > 1.5).all()
     assert mean[0] > mean[1]
@@ -92,20 +92,20 @@ def test_another_run_leaves_less_doubt_where_it_was_made_and_elsewhere_mostly() 
 @settings(max_examples=5)
 @given(st.permutations(range(len(FEW))), st.booleans())
 def test_the_order_of_the_runs_says_nothing(order: list[int], failed: bool) -> None:
-    samples = [Sample(k, 0.2 * float(np.exp(ratio(k))), 0.5) for k in FEW]
-    samples[1] = Sample(FEW[1], None, 0.2) if failed else samples[1]
+    samples = [ModelSample(k, 0.2 * float(np.exp(ratio(k))), 0.5) for k in FEW]
+    samples[1] = ModelSample(FEW[1], None, 0.2) if failed else samples[1]
 
-    def posterior(these: list[Sample]) -> tuple[np.ndarray, np.ndarray]:
-        return surrogate.fit(readings_of(these, 0.2, PIPELINED)).log_ratio(ALL)
+    def posterior(these: list[ModelSample]) -> tuple[np.ndarray, np.ndarray]:
+        return surrogate.fit(build_readings(these, 0.2, PIPELINED)).log_ratio(ALL)
 
     for one, other in zip(posterior(samples), posterior([samples[i] for i in order]), strict=True):
         assert np.allclose(one, other, atol=1e-9)
 
 
 def test_a_failed_run_pushes_away_and_less_so_from_afar() -> None:
-    samples = [Sample(k, 0.2 * float(np.exp(ratio(k))), 0.5) for k in FEW[:3]]
-    fine = surrogate.fit(readings_of(samples, 0.2, PIPELINED))
-    pushed = surrogate.fit(readings_of([*samples, Sample((2, 4), None, 0.4)], 0.2, PIPELINED))
+    samples = [ModelSample(k, 0.2 * float(np.exp(ratio(k))), 0.5) for k in FEW[:3]]
+    fine = surrogate.fit(build_readings(samples, 0.2, PIPELINED))
+    pushed = surrogate.fit(build_readings([*samples, ModelSample((2, 4), None, 0.4)], 0.2, PIPELINED))
     rise = pushed.log_ratio(ALL)[0] - fine.log_ratio(ALL)[0]
     at = {tuple(k): value for k, value in zip(ALL.tolist(), rise.tolist(), strict=True)}
     assert at[2, 4] > 0
@@ -116,8 +116,8 @@ def test_a_failed_run_pushes_away_and_less_so_from_afar() -> None:
 def test_a_failed_run_says_so_much_or_more() -> None:
     """Where the physics expects worse than what a failure stands for, it is no evidence that things are better."""
     sizing = of((3, 3), loads=[3.4, 2.9], execution="pipelined")  # the first can never keep up at three
-    failed = readings_of([Sample((3, 3), None, 0.4)], 0.2, sizing)
-    told, untold = surrogate.fit(failed), surrogate.fit(Readings(sizing))
+    failed = build_readings([ModelSample((3, 3), None, 0.4)], 0.2, sizing)
+    told, untold = surrogate.fit(failed), surrogate.fit(SessionReadings(sizing))
     assert told.log_ratio([(3, 4)])[0] >= untold.log_ratio([(3, 4)])[0] - 1e-9
     assert told.log_ratio([(3, 4)])[1] < untold.log_ratio([(3, 4)])[1]
 
@@ -139,7 +139,7 @@ def test_the_runs_of_another_session_count_as_ones_own(
     """The same job, rate and target: a study that starts from the runs knows what the one knew that made them."""
     sizing = of(FLOOR, rate=100.0, loads=[1.1, 1.3], execution=execution)
     made = readings(ks[:runs], noise=0.05, sizing=sizing)
-    own, moved = surrogate.fit(made), surrogate.fit(Readings(sizing), [made])
+    own, moved = surrogate.fit(made), surrogate.fit(SessionReadings(sizing), [made])
     assert moved.doubts == (0.0,)
     for one, other in zip(own.log_ratio(ALL), moved.log_ratio(ALL), strict=True):
         assert np.allclose(one, other, atol=1e-6)
@@ -154,27 +154,27 @@ def test_the_noise_is_that_of_all_windows_at_one_configuration_whichever_session
     first = min(first, len(y) - 1)
     sized = of(FLOOR, rate=100.0, loads=[1.1, 1.3])
 
-    def session(some: list[float]) -> Readings:
+    def session(some: list[float]) -> SessionReadings:
         apart, mean = sum((each - sum(some) / len(some)) ** 2 for each in some), sum(some) / len(some)
-        return Readings(sized, ((5, 6),), (mean,), (1 / len(some),), repeated=len(some) - 1, scatter=apart)
+        return SessionReadings(sized, ((5, 6),), (mean,), (1 / len(some),), repeated=len(some) - 1, scatter=apart)
 
-    whole, parts = surrogate.learned_noise(0.05, [session(y)]), [session(y[first:]), session(y[:first])]
-    assert surrogate.learned_noise(0.05, parts) == pytest.approx(whole)
+    whole, parts = surrogate.learn_noise(0.05, [session(y)]), [session(y[first:]), session(y[:first])]
+    assert surrogate.learn_noise(0.05, parts) == pytest.approx(whole)
     elsewhere = [parts[0], replace(parts[1], sizing=of(FLOOR, rate=120.0, loads=[1.3, 1.5]))]
     known = math.sqrt((2 * 0.05**2 + parts[0].scatter + parts[1].scatter) / len(y))
-    assert surrogate.learned_noise(0.05, elsewhere) == pytest.approx(min(max(known, 0.025), 0.1))
+    assert surrogate.learn_noise(0.05, elsewhere) == pytest.approx(min(max(known, 0.025), 0.1))
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.8, 1.25, 2.0])
 def test_distance_in_rate_adds_doubt(factor: float) -> None:
-    near = surrogate.fit(Readings(of(FLOOR, rate=100.0)), [readings(sizing=of(FLOOR, rate=100.0))])
-    far = surrogate.fit(Readings(of(FLOOR, rate=100.0)), [readings(sizing=of(FLOOR, rate=100.0 * factor))])
+    near = surrogate.fit(SessionReadings(of(FLOOR, rate=100.0)), [readings(sizing=of(FLOOR, rate=100.0))])
+    far = surrogate.fit(SessionReadings(of(FLOOR, rate=100.0)), [readings(sizing=of(FLOOR, rate=100.0 * factor))])
     assert far.log_ratio(FEW)[1].mean() > near.log_ratio(FEW)[1].mean()
 
 
 def test_a_higher_rate_is_later_at_the_same_parallelism() -> None:
     sizing = of((4, 5), rate=100.0, loads=[3.3, 4.2], execution="pipelined")
-    posterior = surrogate.fit(Readings(sizing, ((5, 6), (8, 9)), (0.1, -0.3), (1.0, 1.0)))
+    posterior = surrogate.fit(SessionReadings(sizing, ((5, 6), (8, 9)), (0.1, -0.3), (1.0, 1.0)))
     means = [float(posterior.log_ratio([(6, 7)], math.log(rate / 100))[0][0]) for rate in (50, 80, 100, 120, 140)]
     assert means == sorted(means)
 
@@ -185,8 +185,8 @@ def test_a_source_of_other_capacities_is_recognised_before_the_first_run() -> No
     turned = of((9, 6, 2), rate=100.0, loads=[8.2, 5.3, 1.4], execution="pipelined")
     same = of((8, 3, 12), rate=140.0, loads=[7.4, 2.0, 11.5], execution="pipelined")
     for source, doubt in ((turned, None), (same, 0.0)):
-        made = Readings(source, (source.floor, tuple(k + 2 for k in source.floor)), (0.4, -0.1), (1.0, 1.0))
-        assert surrogate.fit(Readings(sizing), [made]).doubts == (doubt,)
+        made = SessionReadings(source, (source.floor, tuple(k + 2 for k in source.floor)), (0.4, -0.1), (1.0, 1.0))
+        assert surrogate.fit(SessionReadings(sizing), [made]).doubts == (doubt,)
 
 
 def test_runs_that_agree_with_the_source_keep_it() -> None:
@@ -220,7 +220,7 @@ def test_many_windows_of_one_run_leave_a_variance() -> None:
 
 
 def test_a_job_of_one_operator() -> None:
-    one = Readings(of((2,)), ((3,), (5,)), (0.4, -0.3), (1.0, 1.0))
+    one = SessionReadings(of((2,)), ((3,), (5,)), (0.4, -0.3), (1.0, 1.0))
     mean, std = surrogate.fit(one).log_ratio([[3], [4], [5]])
     assert mean[0] > mean[1] > mean[2]
     assert math.isfinite(std.max())
@@ -242,7 +242,7 @@ def test_an_operator_with_time_to_spare_is_expected_to_change_little(
 ) -> None:
     """After one run, as much more of it is likelier to be in vain than as much more of the busy one."""
     sizing = of((3, 3), loads=[3 * idle, 3 * busy], execution=execution)
-    posterior = surrogate.fit(Readings(sizing, ((3, 3),), (1.0,), (1.0,)))
+    posterior = surrogate.fit(SessionReadings(sizing, ((3, 3),), (1.0,), (1.0,)))
     mean, std = posterior.log_ratio([(3, 3), (3 * factor, 3), (3, 3 * factor)])
     promise = probability_met(mean - mean[0] + 0.3, std)  # of a quarter less latency
     assert promise[1] <= promise[2] + 1e-9
@@ -253,7 +253,7 @@ def test_runs_can_say_that_an_operator_with_time_to_spare_matters() -> None:
     sizing = of((3, 3), loads=[0.3, 2.9], execution="pipelined")
     ks = ((3, 3), (6, 3), (12, 3), (24, 3), (3, 6), (3, 12))
     y = (1.0, 0.4, -0.2, -0.8, 0.9, 0.9)
-    posterior = surrogate.fit(Readings(sizing, ks, y, (1.0,) * len(ks)))
+    posterior = surrogate.fit(SessionReadings(sizing, ks, y, (1.0,) * len(ks)))
     mean, _ = posterior.log_ratio([(3, 3), (18, 3)])
     assert mean[1] < mean[0] - 0.8
 
@@ -262,7 +262,7 @@ def test_runs_can_say_that_an_operator_with_time_to_spare_matters() -> None:
 @given(st.floats(0.01, 500), st.sampled_from(["pipelined", "micro-batch", None]))
 def test_a_job_that_cannot_keep_up_is_late_by_a_number(overload: float, execution: Execution | None) -> None:
     sizing = of((3, 3), rate=100.0, loads=[3 * overload, overload], execution=execution)
-    posterior = surrogate.fit(Readings(sizing, ((3, 3), (6, 6)), (0.4, -0.1), (1.0, 1.0)))
+    posterior = surrogate.fit(SessionReadings(sizing, ((3, 3), (6, 6)), (0.4, -0.1), (1.0, 1.0)))
     for log_q in (0.0, 3.0):
         mean, std = posterior.log_ratio([(3, 3), (9, 3)], log_q)
         assert np.isfinite(np.exp(mean)).all()
@@ -287,7 +287,7 @@ def test_leaving_an_operator_at_its_limit_is_never_the_more_hopeful(
     if execution == "micro-batch":  # whose operators share the time
         shares = [0.9 * share / sum(shares) for share in shares]
     loads = [share * k for share, k in zip(shares, floors, strict=True)]
-    posterior = surrogate.fit(Readings(of(floors, loads=loads, execution=execution), (floors,), (late,), (1.0,)))
+    posterior = surrogate.fit(SessionReadings(of(floors, loads=loads, execution=execution), (floors,), (late,), (1.0,)))
     rest = [40 if more else k for k, _, more in others]
     mean, std = posterior.log_ratio([(floor, *rest), (2 * floor, *rest)])
     left, given_more = probability_accepted(mean, std, posterior.noise, confidence=0.97)
@@ -301,7 +301,9 @@ def test_doubt_that_is_no_hope_changes_nothing_within_the_target(ks: list[list[i
     """What is accepted depends on how much later it may be than expected, and that is not cut."""
     points = tuple(map(tuple, ks))
     sizing = of(FLOOR, loads=[1.9, 2.9], execution="pipelined")
-    posterior = surrogate.fit(Readings(sizing, points, tuple((ratio(points) + shift).tolist()), (1.0,) * len(points)))
+    posterior = surrogate.fit(
+        SessionReadings(sizing, points, tuple((ratio(points) + shift).tolist()), (1.0,) * len(points))
+    )
     mean, std = posterior.log_ratio(ALL)
     with mock.patch.object(Posterior, "_overstated", return_value=np.zeros(len(posterior.beta))):
         same, whole = posterior.log_ratio(ALL)

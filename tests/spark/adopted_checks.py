@@ -28,14 +28,14 @@ from pyspark.sql.functions import col, count
 import autotrascale
 from autotrascale import mark
 from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.execute.spark.adopted.client import Client
-from autotrascale.execute.spark.adopted.messages import Rescale, Rescaled
-from autotrascale.execute.spark.host.checkpoints import CheckpointFolder
-from autotrascale.execute.spark.host.fence import Fence, put
-from autotrascale.execute.spark.host.fenced_sinks import write_ourselves
-from autotrascale.execute.spark.host.sources import gives_all, source_options
-from autotrascale.execute.spark.query.generation import Visible
-from autotrascale.monitor.marks import naming_names
+from autotrascale.execute.spark.common.checkpoint_generations import VisibleBatches
+from autotrascale.execute.spark.controller.agent_client import AgentClient
+from autotrascale.execute.spark.driver_agent.checkpoint_folder import CheckpointFolder
+from autotrascale.execute.spark.driver_agent.fence import Fence, attach_fence
+from autotrascale.execute.spark.driver_agent.fenceable_sinks import make_sink_fenceable
+from autotrascale.execute.spark.driver_agent.sources import read_source_options, reads_all_available
+from autotrascale.execute.spark.protocol.agent_messages import QueryRescaled, RescaleQuery
+from autotrascale.monitor.marks import find_naming_names
 
 CHECKS: dict[str, Callable[[], None]] = {}
 FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
@@ -77,8 +77,8 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def rescaled(query: Any, partitions: int) -> Rescaled:
-    return client.rescale(Rescale(query.id, partitions, 120.0, 120.0))
+def rescaled(query: Any, partitions: int) -> QueryRescaled:
+    return client.rescale(RescaleQuery(query.id, partitions, 120.0, 120.0))
 
 
 @check
@@ -136,11 +136,11 @@ def a_handle_goes_on_and_an_end_of_ours_wakes_nobody() -> None:
 @check
 def the_session_keeps_its_number_and_queries_that_start_at_once_their_own() -> None:
     moved = [started(f"own_{number}") for number in range(2)]
-    answers: dict[int, Rescaled] = {}
+    answers: dict[int, QueryRescaled] = {}
 
     def move(at: int) -> None:
-        with Client(attached.folder) as mine:
-            answers[at] = mine.rescale(Rescale(moved[at].id, 3 + at, 120.0, 120.0))
+        with AgentClient(attached.folder) as mine:
+            answers[at] = mine.rescale(RescaleQuery(moved[at].id, 3 + at, 120.0, 120.0))
 
     threads = [threading.Thread(target=move, args=[at]) for at in range(2)]
     for thread in threads:
@@ -174,7 +174,7 @@ def marks_change_no_result_and_keep_their_names_when_it_is_moved() -> None:
         assert (answer.done, answer.partitions) == (True, partitions), answer
         seen = len(batches)
         until(lambda seen=seen: len(batches) > seen + 1)
-        assert set(naming_names(query._jsq.explainInternal(False))) == {"sevenths", "totals"}
+        assert set(find_naming_names(query._jsq.explainInternal(False))) == {"sevenths", "totals"}
     query.stop()
     bare = started("marked", numbers().groupBy((col("value") % 7).alias("k")).count(), upsert)  # the same checkpoint
     seen = len(batches)
@@ -212,7 +212,7 @@ def a_marked_stage_of_its_own_number_is_given_another() -> None:
         (3, {"even": 4, "by_key": 6}, {"RoundRobinPartitioning(4)", "hashpartitioning(k, 6)"}),
         (5, {"by_key": 2}, {"RoundRobinPartitioning(4)", "hashpartitioning(k, 6)"}),  # which it takes back
     ):
-        answer = client.rescale(Rescale(query.id, partitions, stages=stages))
+        answer = client.rescale(RescaleQuery(query.id, partitions, stages=stages))
         before = before if partitions == 5 else partitions
         assert (answer.done, answer.partitions) == (partitions != 5, before), answer
         seen = len(batches)
@@ -221,7 +221,7 @@ def a_marked_stage_of_its_own_number_is_given_another() -> None:
         assert all(f"Exchange {each}" in plan for each in ran), plan
     assert {each.id: each for each in client.queries()}[query.id].stages == {"even": 4, "by_key": 6}
     with pytest.raises(EngineError, match=r"stages: has no mark with a parallelism of that name \(seen: 'odd'\)"):
-        client.rescale(Rescale(query.id, 3, stages={"odd": 2}))
+        client.rescale(RescaleQuery(query.id, 3, stages={"odd": 2}))
     query.stop()
     values = [value % 7 for value in range(sum(found.values()))]
     assert found == dict(Counter(values))
@@ -348,7 +348,7 @@ def which_sources_give_all_that_there_is() -> None:
         (texts.union(limited), False),
         (numbers(), False),
     ):
-        assert gives_all(df.writeStream) == all_of_it, df.columns
+        assert reads_all_available(df.writeStream) == all_of_it, df.columns
     slow = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).option("minPartitions", 3).load()
     for df, told in (
         (texts, {}),
@@ -358,7 +358,7 @@ def which_sources_give_all_that_there_is() -> None:
         (texts.union(rates), None),
         (limited.join(still, "value"), {"maxfilespertrigger": "3"}),
     ):
-        assert source_options(df.writeStream) == told, df.columns
+        assert read_source_options(df.writeStream) == told, df.columns
 
 
 @check
@@ -397,19 +397,19 @@ def which_sinks_can_be_fenced_and_files_go_on_as_spark_writes_them() -> None:
     able = {"json": True, "parquet": True, "kafka": True, "console": False, "noop": False, "memory": False}
     for kind, can in able.items():
         writer = numbers().writeStream.format(kind).option("path", str(FOLDER / "unwritten"))
-        write_ourselves(spark, writer)
-        assert put(Fence(Visible(), -1), writer) is can, kind
+        make_sink_fenceable(spark, writer)
+        assert attach_fence(Fence(VisibleBatches(), -1), writer) is can, kind
     each_row = numbers().writeStream.foreach(print)
-    write_ourselves(spark, each_row)
-    assert not put(Fence(Visible(), -1), each_row)
+    make_sink_fenceable(spark, each_row)
+    assert not attach_fence(Fence(VisibleBatches(), -1), each_row)
     with pytest.raises(Py4JJavaError, match="output mode is not supported"):
-        write_ourselves(spark, counted().writeStream.outputMode("update").format("json").option("path", "nowhere"))
+        make_sink_fenceable(spark, counted().writeStream.outputMode("update").format("json").option("path", "nowhere"))
     to = FOLDER / "fenced"
     # The second time as after a death between the log beside the files and the commit.
     for number, (raised, rows) in enumerate(((0, 5), (0, 5), (1, 10))):
         writer = numbers().select("value", by).writeStream.partitionBy("k").format("json").option("path", str(to))
-        write_ourselves(spark, writer.option("checkpointLocation", str(FOLDER / f"fenced-{number}")))
-        assert put(Fence(Visible(-1, raised), -1), writer)
+        make_sink_fenceable(spark, writer.option("checkpointLocation", str(FOLDER / f"fenced-{number}")))
+        assert attach_fence(Fence(VisibleBatches(-1, raised), -1), writer)
         writer.trigger(once=True).start().awaitTermination()
         assert {path.name for path in (to / "_spark_metadata").glob("[0-9]*")} == {
             str(each) for each in range(raised + 1)
@@ -545,7 +545,7 @@ if __name__ == "__main__":
     before = numbers().writeStream.format("noop").queryName("before").start()
     attached = autotrascale.attach(FOLDER / "program", rescale="overlap")
     attached.adoption.rescale = "in-place"  # but for those that ask
-    client = Client(attached.folder, patience=SECONDS)
+    client = AgentClient(attached.folder, patience=SECONDS)
     for name, function in CHECKS.items():
         if sys.argv[2:] and name not in sys.argv[2:]:
             continue

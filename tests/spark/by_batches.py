@@ -17,7 +17,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.spark.query.flow import Flow, Query
+from autotrascale.execute.spark.jobs.flow import Flow, Query
 
 KEYS, WINDOW, LATE = 5, 10, 20
 

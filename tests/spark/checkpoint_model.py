@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from autotrascale.execute.spark.query.checkpoint import (
-    Checkpoint,
-    Forget,
-    MoveState,
-    Planned,
-    RunOpenBatch,
-    Step,
-    Store,
-    next_step,
+from autotrascale.execute.spark.common.checkpoint_facts import (
+    CheckpointFacts,
+    ForgetEntriesStep,
+    MoveStateStep,
+    PlannedBatch,
+    PreparationStep,
+    RunOpenBatchStep,
+    StateStoreFacts,
+    next_preparation_step,
 )
-from autotrascale.execute.spark.query.generation import Visible
+from autotrascale.execute.spark.common.checkpoint_generations import VisibleBatches
 
 NAMES = ("0", "1")  # two stateful operators
 
@@ -38,7 +38,7 @@ class Disk:
         self.commits: dict[int, bool] = {}
         self.state: dict[tuple[str, int, int], int] = {}  # store, partition, version → the end of the input in it
         self.sink: dict[int, tuple[int, int]] = {}
-        self.visible = Visible()
+        self.visible = VisibleBatches()
         self.writes_left: int | None = None
         self.power = self  # the disk that counts the writes left
 
@@ -110,29 +110,29 @@ class Disk:
 
     # -- what we do ---------------------------------------------------------------------------------------------------
 
-    def found(self) -> Checkpoint:
+    def found(self) -> CheckpointFacts:
         versions: dict[tuple[str, int], list[int]] = {}
         for name, part, version in self.state:
             versions.setdefault((name, part), []).append(version)
-        return Checkpoint(
-            tuple(Planned(batch, partitions, str(end)) for batch, (end, partitions) in self.offsets.items()),
+        return CheckpointFacts(
+            tuple(PlannedBatch(batch, partitions, str(end)) for batch, (end, partitions) in self.offsets.items()),
             tuple(self.commits),
-            tuple(Store(name, part, tuple(found)) for (name, part), found in versions.items()),
+            tuple(StateStoreFacts(name, part, tuple(found)) for (name, part), found in versions.items()),
         )
 
-    def prepare(self, wanted: int) -> list[Step]:
+    def prepare(self, wanted: int) -> list[PreparationStep]:
         """Step after step, as `Changes.prepare` does them."""
-        steps: list[Step] = []
-        while (step := next_step(self.found(), wanted)) is not None:
+        steps: list[PreparationStep] = []
+        while (step := next_preparation_step(self.found(), wanted)) is not None:
             steps.append(step)
             assert len(steps) <= 5, steps
             match step:
-                case RunOpenBatch(batch):
+                case RunOpenBatchStep(batch):
                     assert self.newest()[0] == batch
                     self.batch(-1)
-                case MoveState(partitions):
+                case MoveStateStep(partitions):
                     self.move(partitions)
-                case Forget(entries):
+                case ForgetEntriesStep(entries):
                     for entry in entries:
                         self._remove(self.commits if entry.folder == "commits" else self.offsets, entry.batch)
         return steps

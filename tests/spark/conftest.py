@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from autotrascale.analyze.stability import Rules
+from autotrascale.analyze.stability import StabilityRules
 from autotrascale.domain.trial import Trial
-from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.execute.spark.settings import Patience, SparkSettings
+from autotrascale.execute.spark.common.spark_settings import SparkSettings, SparkTimeouts
+from autotrascale.execute.spark.controller.trial_engine import SparkEngine
 
 HERE = Path(__file__).parent
-QUICK = Rules(window_seconds=3.0, min_batches=4, tolerance=0.25, max_seconds=40.0)
+QUICK = StabilityRules(window_seconds=3.0, min_batches=4, tolerance=0.25, max_seconds=40.0)
 # Short-lived JVMs on few cores: compiling everything thoroughly would take longer than the tests do.
 BRISK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-PATIENCE = Patience(start=90.0, command=60.0, first_batch=60.0, finish_batch=20.0)
+PATIENCE = SparkTimeouts(start=90.0, command=60.0, first_batch=60.0, finish_batch=20.0)
 
 
 def pytest_configure(config: pytest.Config) -> None:

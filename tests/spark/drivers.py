@@ -18,8 +18,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
-from autotrascale.execute.spark.executors.scheduler import Executors
-from autotrascale.testing.standalone import JAVA
+from autotrascale.execute.spark.clusters.executor_control import ApplicationExecutors
+from autotrascale.testing.standalone_cluster import JAVA
 
 ROWS, KEYS = 600, 101  # rows of each batch, and how many keys they have
 _SECONDS = 240.0
@@ -120,12 +120,12 @@ def _serve(pipe: Connection, master: str, conf: Mapping[str, str], folder: Path)
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     try:
-        _answer(pipe, Executors(spark), _Query(spark, folder))
+        _answer(pipe, ApplicationExecutors(spark), _Query(spark, folder))
     finally:
         spark.stop()
 
 
-def _answer(pipe: Connection, executors: Executors, query: _Query) -> None:
+def _answer(pipe: Connection, executors: ApplicationExecutors, query: _Query) -> None:
     with contextlib.suppress(EOFError, OSError):
         while True:
             name, arguments = pipe.recv()

@@ -9,7 +9,7 @@ from typing import ClassVar
 from pyspark.sql import functions as fn
 
 from autotrascale.domain.topology import Operator, Topology
-from autotrascale.execute.spark.query.flow import Flow, Query
+from autotrascale.execute.spark.jobs.flow import Flow, Query
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from autotrascale import reading
+from autotrascale import validation
 from autotrascale.domain.topology import Topology
-from autotrascale.execute.spark.query.flow import Flow, Query
-from autotrascale.jobs.wordcount import WordCount
+from autotrascale.execute.spark.jobs.flow import Flow, Query
+from autotrascale.execute.spark.jobs.wordcount import WordCount
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Flavoured:
     topology: ClassVar[Topology] = WordCount.topology
 
     def build(self, flow: Flow) -> Query:
-        flavour = reading.validate(json.loads(Path(self.flavour).read_text()), Flavour, place="flavour")
+        flavour = validation.validate(json.loads(Path(self.flavour).read_text()), Flavour, place="flavour")
         if flavour.fills_heap:
             gateway = flow.spark.sparkContext._gateway
             assert gateway is not None

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from autotrascale.execute.spark.query.flow import Flow, Query
-from autotrascale.jobs.yahoo import Yahoo
+from autotrascale.execute.spark.jobs.flow import Flow, Query
+from examples.jobs.yahoo import Yahoo
 
 Counts = dict[tuple[str, int], int]
 

@@ -1,4 +1,4 @@
-"""A program that is killed while its state moves, and started again by the same command. `benchmarks/adopted_kills.py`
+"""A program that is killed while its state moves, and started again by the same command. `benchmarks/faults/adopted_kills.py`
 does it for longer."""
 
 from __future__ import annotations
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.adopted_kills import lives
-from benchmarks.gallery import Balances, Readings
+from benchmarks.faults.adopted_kills import lives
+from benchmarks.workloads.gallery import Balances, Readings
 from tests.spark.conftest import BRISK
 
 

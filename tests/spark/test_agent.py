@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import EngineError
-from autotrascale.execute.spark.adopted.address import SOCKET, connect
-from autotrascale.execute.spark.adopted.agent import Agent
-from autotrascale.execute.spark.adopted.client import AgentAwayError, Client
-from autotrascale.execute.spark.adopted.hooks import Adoption
-from autotrascale.execute.spark.adopted.messages import CODEC, Answer, Question, Rescale
-from autotrascale.execute.spark.executors import executor
+from autotrascale.execute.spark.clusters import registered_executors
+from autotrascale.execute.spark.controller.agent_client import AgentAwayError, AgentClient
+from autotrascale.execute.spark.driver_agent.agent import Agent
+from autotrascale.execute.spark.driver_agent.hooks import AdoptedProgram
+from autotrascale.execute.spark.protocol.agent_address import SOCKET_NAME, connect
+from autotrascale.execute.spark.protocol.agent_messages import CODEC, Answer, Question, RescaleQuery
 
 
 @dataclass
@@ -31,14 +31,16 @@ class Scheduler:
     def why_not(self) -> str:
         return ""
 
-    def standing(self) -> executor.Standing:
+    def standing(self) -> registered_executors.ExecutorSet:
         there = [
-            executor.Executor(str(number), "here", 2, 2, 0, since=0.0, leaving_since=None if number else 1.0)
+            registered_executors.RegisteredExecutor(
+                str(number), "here", 2, 2, 0, since=0.0, leaving_since=None if number else 1.0
+            )
             for number in range(4)
         ]
-        return executor.Standing(tuple(there), self.asked[-1] if self.asked else None, 61.0, 70.0)
+        return registered_executors.ExecutorSet(tuple(there), self.asked[-1] if self.asked else None, 61.0, 70.0)
 
-    def bring_to(self, total: int) -> None:
+    def scale_to(self, total: int) -> None:
         checks.count("executors", total)
         if total > 8:
             raise EngineError("the cluster has room for 8")
@@ -50,7 +52,7 @@ class Context:
     _jsc: object | None = object()  # None once it is closed
 
 
-class Opened(Adoption):
+class Opened(AdoptedProgram):
     """A program whose Spark is open."""
 
     context = Context()  # type: ignore[assignment]
@@ -70,26 +72,26 @@ def agent(tmp_path: Path, scheduler: Scheduler) -> Iterator[Path]:
 
 
 def test_executors_are_the_schedulers_to_change(agent: Path, scheduler: Scheduler) -> None:
-    with Client(agent) as client:
+    with AgentClient(agent) as client:
         standing = client.standing()
         assert (standing.staying, standing.leaving, standing.cores, standing.why_not) == (3, 1, 2, "")
         assert standing.trouble.startswith("executor 0 was released over 60.00 s ago")
-        assert "2 of 5 executors have not come in 61.00 s" in client.bring_to(5).trouble
+        assert "2 of 5 executors have not come in 61.00 s" in client.scale_to(5).trouble
         with pytest.raises(EngineError, match="room for 8"):
-            client.bring_to(9)
+            client.scale_to(9)
         with pytest.raises(EngineError, match="executors"):
-            client.bring_to(0)
-        client.bring_to(1)  # it goes on after each of them
+            client.scale_to(0)
+        client.scale_to(1)  # it goes on after each of them
     assert scheduler.asked == [5, 1]
 
 
 def test_a_query_of_another_program_is_refused(agent: Path) -> None:
-    with Client(agent) as client:
+    with AgentClient(agent) as client:
         assert client.queries() == ()
         with pytest.raises(EngineError, match=r"is not one of this program's \(seen: 'x'\); take one of: none"):
-            client.rescale(Rescale("x", 3))
+            client.rescale(RescaleQuery("x", 3))
         with pytest.raises(EngineError, match="partitions"):
-            client.rescale(Rescale("x", 0))
+            client.rescale(RescaleQuery("x", 0))
 
 
 def test_controllers_come_and_go_and_talk_nonsense(agent: Path) -> None:
@@ -104,7 +106,7 @@ def test_controllers_come_and_go_and_talk_nonsense(agent: Path) -> None:
         end = connect(agent)
         end.sendall(nonsense)
         end.close()
-    clients = [Client(agent) for _ in range(8)]
+    clients = [AgentClient(agent) for _ in range(8)]
     threads = [threading.Thread(target=client.queries) for client in clients]
     for thread in threads:
         thread.start()
@@ -132,10 +134,10 @@ def test_only_its_owner_may_ask(agent: Path) -> None:
 def test_where_nobody_is_nobody_answers(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(AgentAwayError, match="no program answers"):
-            Client(folder).queries()
-    (tmp_path / SOCKET).touch()
+            AgentClient(folder).queries()
+    (tmp_path / SOCKET_NAME).touch()
     with pytest.raises(AgentAwayError):
-        Client(tmp_path).queries()
+        AgentClient(tmp_path).queries()
 
 
 @given(data=st.data(), kind=st.sampled_from([*get_args(Question), *get_args(Answer)]))

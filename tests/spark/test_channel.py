@@ -9,29 +9,32 @@ import pytest
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator
-from autotrascale.execute.spark.connection.channel import Channel, ChannelClosedError, ChannelTimeoutError
-from autotrascale.execute.spark.connection.messages import (
+from autotrascale.execute.spark.common.checkpoint_facts import CheckpointFacts, LogEntry, PlannedBatch, StateStoreFacts
+from autotrascale.execute.spark.common.checkpoint_generations import VisibleBatches
+from autotrascale.execute.spark.common.source_settings import KafkaTopic, SourceSettings, TopicContents
+from autotrascale.execute.spark.protocol.channel import Channel, ChannelClosedError, ChannelTimeoutError
+from autotrascale.execute.spark.protocol.own_job_messages import (
     CODEC,
+    BatchPlanned,
     Boot,
     BuildQuery,
     CatchUp,
     CaughtUp,
+    CheckpointCopied,
     CheckpointRead,
-    Copied,
     CopyCheckpoint,
-    Describe,
-    Described,
+    DescribeQuery,
     Done,
+    DropCopy,
     Failed,
-    Forget,
-    GiveBatch,
-    Given,
+    ForgetEntries,
     HandedOver,
     HandOver,
     IsWaiting,
-    LeaveBehind,
     LetWrite,
     Message,
+    PlanBatch,
+    QueryDescription,
     ReadCheckpoint,
     Ready,
     Repartition,
@@ -40,13 +43,10 @@ from autotrascale.execute.spark.connection.messages import (
     Started,
     StartQuery,
     StopQuery,
-    Waiting,
+    WaitingState,
     decode,
     encode,
 )
-from autotrascale.execute.spark.load.topic import KafkaTopic, SourceSettings, TopicHolds
-from autotrascale.execute.spark.query.checkpoint import Checkpoint, Entry, Planned, Store
-from autotrascale.execute.spark.query.generation import Visible
 
 MESSAGES: list[Message] = [
     Boot("jobs:job", {"stall": 0.5, "words": [1, 2]}, {"spark.master": "local[2]"}, "/tmp/work", 30.0),
@@ -60,32 +60,34 @@ MESSAGES: list[Message] = [
         "/tmp/work/copies",
     ),
     StartQuery({"source": 1, "sink": 2}, "/tmp/checkpoint", "/tmp/load.json"),
-    StartQuery({"source": 1, "sink": 2}, "/tmp/checkpoint-1", "/tmp/load.json", visible=Visible(12, 28)),
+    StartQuery({"source": 1, "sink": 2}, "/tmp/checkpoint-1", "/tmp/load.json", visible=VisibleBatches(12, 28)),
     BuildQuery({"source": 1, "sink": 2}, "/tmp/load.json"),
     StopQuery(),
     Repartition("/tmp/checkpoint", 8),
     ReadCheckpoint("/tmp/checkpoint"),
     RunOpenBatch(7, {"source": 1, "sink": 2}, "/tmp/checkpoint", "/tmp/load.json"),
-    Forget("/tmp/checkpoint", (Entry("commits", 7), Entry("offsets", 7))),
+    ForgetEntries("/tmp/checkpoint", (LogEntry("commits", 7), LogEntry("offsets", 7))),
     IsWaiting(),
-    Describe(),
+    DescribeQuery(),
     CopyCheckpoint("/tmp/checkpoint", "/tmp/checkpoint-1"),
-    GiveBatch("/tmp/checkpoint", "/tmp/checkpoint-1", 7),
+    PlanBatch("/tmp/checkpoint", "/tmp/checkpoint-1", 7),
     CatchUp({"source": 1, "sink": 2}, "/tmp/checkpoint-1", "/tmp/load.json", since=41, within=60.0),
-    LeaveBehind(),
+    DropCopy(),
     HandOver({"source": 1, "sink": 2}, "/tmp/checkpoint-1", "/tmp/load.json", 45.0),
     LetWrite(),
     Shutdown(),
     Ready("local-1", "4.3.0", 8, "job", {"source": Operator(), "count": Operator(("source",), stateful=True)}),
-    Ready("local-1", "4.3.0", 8, "job", {"source": Operator()}, {"source": TopicHolds(3, 1200)}),
+    Ready("local-1", "4.3.0", 8, "job", {"source": Operator()}, {"source": TopicContents(3, 1200)}),
     Started("run", ("source",), ("socket",), 0.25),
-    CheckpointRead(Checkpoint((Planned(7, 2), Planned(8, 3)), (6, 7), (Store("0/left", 1, (7, 8)),))),
-    Waiting(True),
-    Described("foreachbatch", True, "a watermark", False, True, 1e5),
-    Given(9),
-    Copied(41),
+    CheckpointRead(
+        CheckpointFacts((PlannedBatch(7, 2), PlannedBatch(8, 3)), (6, 7), (StateStoreFacts("0/left", 1, (7, 8)),))
+    ),
+    WaitingState(True),
+    QueryDescription("foreachbatch", True, "a watermark", False, True, 1e5),
+    BatchPlanned(9),
+    CheckpointCopied(41),
     CaughtUp(0.5, 3, came=2, behind=2),
-    HandedOver("run", Visible(12, 28), 1.7e9, 0.5),
+    HandedOver("run", VisibleBatches(12, 28), 1.7e9, 0.5),
     Done(1.5),
     Failed("ValueError: ä\nsecond line"),
 ]

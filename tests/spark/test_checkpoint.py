@@ -11,18 +11,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import EngineError
-from autotrascale.execute.spark.host.checkpoints import planned_of
-from autotrascale.execute.spark.query.checkpoint import (
-    Checkpoint,
-    Entry,
-    Forget,
-    MoveState,
-    Planned,
-    RunOpenBatch,
-    Store,
-    is_first_of_its_number,
-    next_step,
+from autotrascale.execute.spark.common.checkpoint_facts import (
+    CheckpointFacts,
+    ForgetEntriesStep,
+    LogEntry,
+    MoveStateStep,
+    PlannedBatch,
+    RunOpenBatchStep,
+    StateStoreFacts,
+    is_first_after_move,
+    next_preparation_step,
 )
+from autotrascale.execute.spark.driver_agent.checkpoint_folder import planned_of
 
 counts = st.integers(1, 4)
 cuts = st.one_of(st.none(), st.integers(0, 25))  # the writes before the power is cut
@@ -119,62 +119,69 @@ def test_what_an_earlier_version_left_behind_is_mended(
         assert all(before[1] == after[0] for before, after in pairwise([(0, 0), *disk.taken()]))
 
 
-WHOLE = (Store("0", 0, (1, 2, 3)), Store("0", 1, (1, 2, 3)))
+WHOLE = (StateStoreFacts("0", 0, (1, 2, 3)), StateStoreFacts("0", 1, (1, 2, 3)))
 
 
-def at(*planned: tuple[int, int]) -> tuple[Planned, ...]:
-    return tuple(Planned(*entry) for entry in planned)
+def at(*planned: tuple[int, int]) -> tuple[PlannedBatch, ...]:
+    return tuple(PlannedBatch(*entry) for entry in planned)
 
 
 @pytest.mark.parametrize(
     ("found", "wanted", "step"),
     [
-        (Checkpoint(), 3, None),
-        (Checkpoint(at((0, 2), (1, 2)), (0,)), 3, None),  # without state
-        (Checkpoint(at((0, 2), (1, 2), (2, 2)), (0, 1, 2), WHOLE), 2, None),
-        (Checkpoint(at((0, 2), (1, 2), (2, 2)), (0, 1, 2), WHOLE), 0, None),
-        (Checkpoint(at((0, 2), (1, 2), (2, 2)), (0, 1, 2), WHOLE), 3, MoveState(3)),
-        (Checkpoint(at((1, 2), (2, 2), (3, 2)), (1, 2), WHOLE), 2, None),
-        (Checkpoint(at((1, 2), (2, 2), (3, 2)), (1, 2), WHOLE), 3, RunOpenBatch(3)),
-        (Checkpoint(at((1, 2), (2, 2), (3, 5)), (1, 2), WHOLE), 2, MoveState(5)),
-        (Checkpoint(at((1, 2), (2, 2), (3, 5)), (1, 2), WHOLE), 0, MoveState(5)),
-        (Checkpoint(at((0, 2)), (), (Store("0", 0, (1,)),)), 2, None),  # its first batch is open
-        (Checkpoint(at((0, 2)), (), (Store("0", 0, (1,)),)), 3, RunOpenBatch(0)),
-        (Checkpoint(at((1, 0), (2, 0)), (1,), WHOLE), 3, None),  # by a Spark that does not say how many
-        (Checkpoint(at((2, 2), (3, 2)), (2, 3), WHOLE), 2, Forget((Entry("commits", 3),))),
+        (CheckpointFacts(), 3, None),
+        (CheckpointFacts(at((0, 2), (1, 2)), (0,)), 3, None),  # without state
+        (CheckpointFacts(at((0, 2), (1, 2), (2, 2)), (0, 1, 2), WHOLE), 2, None),
+        (CheckpointFacts(at((0, 2), (1, 2), (2, 2)), (0, 1, 2), WHOLE), 0, None),
+        (CheckpointFacts(at((0, 2), (1, 2), (2, 2)), (0, 1, 2), WHOLE), 3, MoveStateStep(3)),
+        (CheckpointFacts(at((1, 2), (2, 2), (3, 2)), (1, 2), WHOLE), 2, None),
+        (CheckpointFacts(at((1, 2), (2, 2), (3, 2)), (1, 2), WHOLE), 3, RunOpenBatchStep(3)),
+        (CheckpointFacts(at((1, 2), (2, 2), (3, 5)), (1, 2), WHOLE), 2, MoveStateStep(5)),
+        (CheckpointFacts(at((1, 2), (2, 2), (3, 5)), (1, 2), WHOLE), 0, MoveStateStep(5)),
+        (CheckpointFacts(at((0, 2)), (), (StateStoreFacts("0", 0, (1,)),)), 2, None),  # its first batch is open
+        (CheckpointFacts(at((0, 2)), (), (StateStoreFacts("0", 0, (1,)),)), 3, RunOpenBatchStep(0)),
+        (CheckpointFacts(at((1, 0), (2, 0)), (1,), WHOLE), 3, None),  # by a Spark that does not say how many
+        (CheckpointFacts(at((2, 2), (3, 2)), (2, 3), WHOLE), 2, ForgetEntriesStep((LogEntry("commits", 3),))),
         (
-            Checkpoint(at((2, 2), (3, 2), (4, 2), (5, 2)), (2, 3, 4), WHOLE),
+            CheckpointFacts(at((2, 2), (3, 2), (4, 2), (5, 2)), (2, 3, 4), WHOLE),
             2,
-            Forget((Entry("offsets", 5), Entry("commits", 4), Entry("offsets", 4), Entry("commits", 3))),
+            ForgetEntriesStep(
+                (LogEntry("offsets", 5), LogEntry("commits", 4), LogEntry("offsets", 4), LogEntry("commits", 3))
+            ),
         ),
     ],
 )
-def test_the_next_step_for_each_way_to_be_left(found: Checkpoint, wanted: int, step: object) -> None:
-    assert next_step(found, wanted) == step
+def test_the_next_step_for_each_way_to_be_left(found: CheckpointFacts, wanted: int, step: object) -> None:
+    assert next_preparation_step(found, wanted) == step
 
 
 @pytest.mark.parametrize(
     ("found", "problem"),
     [
         (
-            Checkpoint(at((1, 2), (2, 2)), (1, 2, 3), WHOLE),
+            CheckpointFacts(at((1, 2), (2, 2)), (1, 2, 3), WHOLE),
             "the newest batch in offsets/ is 2 and the newest in commits",
         ),
         (
-            Checkpoint(at((2, 2), (4, 2)), (2,), WHOLE),
+            CheckpointFacts(at((2, 2), (4, 2)), (2,), WHOLE),
             "the newest batch in offsets/ is 4 and the newest in commits/ is 2",
         ),
-        (Checkpoint(at((7, 2), (8, 2)), (7, 8), WHOLE), "batch 8 is committed, but files of its state are missing"),
+        (
+            CheckpointFacts(at((7, 2), (8, 2)), (7, 8), WHOLE),
+            "batch 8 is committed, but files of its state are missing",
+        ),
         # Half of the newest state, and the one before is gone: a disk that lost files.
         (
-            Checkpoint(at((2, 2), (3, 2), (4, 2)), (2, 3, 4), (Store("0", 0, (3, 5)), Store("0", 1, (3,)))),
+            CheckpointFacts(
+                at((2, 2), (3, 2), (4, 2)), (2, 3, 4), (StateStoreFacts("0", 0, (3, 5)), StateStoreFacts("0", 1, (3,)))
+            ),
             "batch 4 is committed, but files of its state are missing",
         ),
     ],
 )
-def test_what_is_not_known_to_be_mended_is_refused_in_one_line(found: Checkpoint, problem: str) -> None:
+def test_what_is_not_known_to_be_mended_is_refused_in_one_line(found: CheckpointFacts, problem: str) -> None:
     with pytest.raises(EngineError) as refused:
-        next_step(found, 2, "/data/checkpoint")
+        next_preparation_step(found, 2, "/data/checkpoint")
     line = str(refused.value)
     assert line.startswith(f"/data/checkpoint: {problem}")
     assert line.endswith("restore the folder from a copy, or give the job a new, empty one")
@@ -186,27 +193,27 @@ def test_what_is_not_known_to_be_mended_is_refused_in_one_line(found: Checkpoint
     [
         (
             'v1\n{"batchWatermarkMs":0,"conf":{"spark.sql.shuffle.partitions":"7"}}\n{"n":1}\n-',
-            Planned(3, 7, '{"n":1}\n-'),
+            PlannedBatch(3, 7, '{"n":1}\n-'),
         ),
-        ('v1\n{"batchWatermarkMs":0,"conf":{}}\n{"n":1}', Planned(3, 0, '{"n":1}')),
-        ("v1\n\n-", Planned(3, 0, "-")),
-        ("", Planned(3, 0)),
+        ('v1\n{"batchWatermarkMs":0,"conf":{}}\n{"n":1}', PlannedBatch(3, 0, '{"n":1}')),
+        ("v1\n\n-", PlannedBatch(3, 0, "-")),
+        ("", PlannedBatch(3, 0)),
     ],
 )
 def test_an_entry_of_the_offset_log_says_how_its_batch_ran_and_how_far_the_input_was(
-    text: str, planned: Planned
+    text: str, planned: PlannedBatch
 ) -> None:
     assert planned_of(3, text) == planned
 
 
 @given(numbers=st.lists(counts, min_size=1, max_size=8))
 def test_only_the_first_batch_behind_a_move_may_fail_because_of_its_number(numbers: list[int]) -> None:
-    planned: list[Planned] = []
+    planned: list[PlannedBatch] = []
     first = set()
     for was, number in pairwise([numbers[0], *numbers]):
         if was != number:
-            planned.append(Planned(len(planned), number))  # the move
+            planned.append(PlannedBatch(len(planned), number))  # the move
             first.add(len(planned))
-        planned += [Planned(len(planned), number), Planned(len(planned) + 1, number)]
-    found = Checkpoint(tuple(planned))
-    assert {each.batch for each in planned if is_first_of_its_number(found, each.batch)} == first
+        planned += [PlannedBatch(len(planned), number), PlannedBatch(len(planned) + 1, number)]
+    found = CheckpointFacts(tuple(planned))
+    assert {each.batch for each in planned if is_first_after_move(found, each.batch)} == first

@@ -11,9 +11,9 @@ import pytest
 from conftest import Bench, settings
 
 from autotrascale.domain.trial import Verdict
-from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.jobs.wordcount import WordCount, read_results
-from autotrascale.testing.standalone import conf, standalone
+from autotrascale.execute.spark.controller.trial_engine import SparkEngine
+from autotrascale.execute.spark.jobs.wordcount import WordCount, read_results
+from autotrascale.testing.standalone_cluster import conf, standalone
 
 pytestmark = pytest.mark.spark
 

@@ -12,8 +12,8 @@ from conftest import QUICK, Bench, settings
 
 from autotrascale.domain.errors import EngineError, InputError
 from autotrascale.domain.trial import Verdict
-from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.jobs.wordcount import WordCount, read_results
+from autotrascale.execute.spark.controller.trial_engine import SparkEngine
+from autotrascale.execute.spark.jobs.wordcount import WordCount, read_results
 
 pytestmark = pytest.mark.spark
 

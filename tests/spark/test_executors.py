@@ -13,10 +13,10 @@ from drivers import Driver, driver, expected
 from pyspark.sql import SparkSession
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.executors.scheduler import BACKEND, Executors
-from autotrascale.execute.spark.executors.settings import settings
-from autotrascale.execute.spark.local_session import local_session
-from autotrascale.testing.standalone import Cluster, conf, standalone
+from autotrascale.execute.spark.clusters.elasticity_settings import choose_elasticity_settings
+from autotrascale.execute.spark.clusters.executor_control import BACKEND, ApplicationExecutors
+from autotrascale.execute.spark.controller.local_session import local_session
+from autotrascale.testing.standalone_cluster import StandaloneCluster, conf, standalone
 
 pytestmark = pytest.mark.spark
 
@@ -25,15 +25,15 @@ PATIENCE = 120.0
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
     """Three workers with room for one executor each."""
     with standalone(tmp_path_factory.mktemp("cluster"), workers=3, cores=1, memory="1g") as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
-def application(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    ours = {setting.name: setting.value for setting in settings(cluster.url, (1, 5), 1)}
+def application(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    ours = {setting.name: setting.value for setting in choose_elasticity_settings(cluster.url, (1, 5), 1)}
     with driver(cluster.url, {**conf(), **ours}, tmp_path_factory.mktemp("driver")) as application:
         yield application
 
@@ -47,7 +47,7 @@ def until(what: Callable[[], bool], seconds: float = PATIENCE) -> float:
     return time.monotonic() - began
 
 
-def test_executors_come_and_go_under_a_running_query(cluster: Cluster, application: Driver) -> None:
+def test_executors_come_and_go_under_a_running_query(cluster: StandaloneCluster, application: Driver) -> None:
     """Nothing that an executor was doing is lost when it is given back. Whoever fetches from it in the moment in which
     it exits may have to do so again, once for each that goes: that is all that may fail, and no count is wrong."""
     assert application("why_not") == ""
@@ -62,13 +62,13 @@ def test_executors_come_and_go_under_a_running_query(cluster: Cluster, applicati
 
     until(lambda: number() == 3)  # a standalone cluster gives all it has at the start
     batches(2)
-    went = application("bring_to", 1)
+    went = application("scale_to", 1)
     assert len(went) == 2
     assert {each.id for each in application("running") if each.leaving} <= set(went)
     assert until(lambda: number() == 1) < RELEASED_WITHIN
     batches(1)
 
-    application("bring_to", 3)
+    application("scale_to", 3)
     until(lambda: number() == 3)
     # Each on a worker of its own, once their sizes are known.
     until(lambda: len({each.host for each in application("running") if (each.cores, each.slots) == (1, 1)}) == 3)
@@ -84,7 +84,7 @@ def test_executors_come_and_go_under_a_running_query(cluster: Cluster, applicati
     until(lambda: number() == 3)  # Spark starts another, for so many are wanted
     batches(1)
 
-    application("bring_to", 5)
+    application("scale_to", 5)
     time.sleep(2.0)
     standing = application("standing")
     assert (len(standing.staying), standing.missing) == (3, 2)
@@ -94,7 +94,7 @@ def test_executors_come_and_go_under_a_running_query(cluster: Cluster, applicati
     with pytest.raises(InputError, match="would all be released"):
         application("release", [each.id for each in standing.staying])
     before = application("progress")
-    application("bring_to", 1)
+    application("scale_to", 1)
     assert until(lambda: number() == 1) < RELEASED_WITHIN
     batches(2)
     assert number() == 1  # none came back
@@ -127,7 +127,7 @@ def test_every_cluster_is_asked_in_the_same_way(local: SparkSession, of: str) ->
 
 
 def test_a_session_without_executors_says_so(local: SparkSession) -> None:
-    executors = Executors(local)
+    executors = ApplicationExecutors(local)
     assert "runs all tasks inside the driver" in executors.why_not()
     assert executors.running() == ()
     with pytest.raises(InputError, match="there are no executors to give back"):

@@ -17,9 +17,9 @@ from conftest import HERE, Bench, settings
 
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.trial import Trial, Verdict
-from autotrascale.execute.spark.connection.processes import session_members
-from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.execute.spark.settings import Patience
+from autotrascale.execute.spark.common.processes import session_members
+from autotrascale.execute.spark.common.spark_settings import SparkTimeouts
+from autotrascale.execute.spark.controller.trial_engine import SparkEngine
 
 pytestmark = pytest.mark.spark
 
@@ -52,7 +52,7 @@ def child(leader: int, name: str) -> psutil.Process:
 def own(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """An engine of its own: its hosts are killed one after another."""
     folder = tmp_path_factory.mktemp("faults")
-    patience = Patience(start=90.0, command=30.0, first_batch=30.0)
+    patience = SparkTimeouts(start=90.0, command=30.0, first_batch=30.0)
     return Bench(SparkEngine(settings(folder, master="local[2]", patience=patience)), folder / "flavour.json")
 
 
@@ -155,7 +155,7 @@ def test_nothing_outlives_the_parent_however_it_ends(ending: str, tmp_path: Path
 
 
 def test_a_master_that_is_not_there_is_an_error_of_the_run(tmp_path: Path) -> None:
-    nowhere = settings(tmp_path, master="spark://127.0.0.1:1", patience=Patience(start=15.0))
+    nowhere = settings(tmp_path, master="spark://127.0.0.1:1", patience=SparkTimeouts(start=15.0))
     with SparkEngine(nowhere) as engine, pytest.raises(EngineError) as failed:
         engine.run(ONES, {"source": 1.0})
     assert "Boot was not answered within 15 s" in str(failed.value)

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.execute.spark.adopted.address import connect
-from autotrascale.execute.spark.adopted.client import Client
-from autotrascale.execute.spark.adopted.messages import CODEC, AdoptedQuery, Rescale
-from autotrascale.execute.spark.adopted.program import Program
-from autotrascale.execute.spark.connection.channel import Channel
-from benchmarks.gallery import EXHIBITS, PHASES, Exhibit, FirstSeen
+from autotrascale.execute.spark.controller.agent_client import AgentClient
+from autotrascale.execute.spark.controller.program_process import ProgramProcess
+from autotrascale.execute.spark.protocol.agent_address import connect
+from autotrascale.execute.spark.protocol.agent_messages import CODEC, AdoptedQuery, RescaleQuery
+from autotrascale.execute.spark.protocol.channel import Channel
+from benchmarks.workloads.gallery import EXHIBITS, PHASES, Exhibit, FirstSeen
 from tests.spark.conftest import BRISK
 
 pytestmark = pytest.mark.spark
@@ -31,8 +31,8 @@ _PATIENCE = 300.0  # for a busy machine
 @dataclass
 class Gallery:
     folder: Path
-    program: Program
-    client: Client
+    program: ProgramProcess
+    client: AgentClient
     exhibits: list[Exhibit]
     seen: set[str]
 
@@ -91,7 +91,7 @@ def test_a_program_is_rescaled_twice_and_gives_what_its_input_must_give(gallery:
             if phase == 1 and number % 2:
                 rescaled_by_one_who_dies(gallery, query, PARTITIONS[phase])
                 continue
-            answer = gallery.client.rescale(Rescale(query.id, PARTITIONS[phase]))
+            answer = gallery.client.rescale(RescaleQuery(query.id, PARTITIONS[phase]))
             assert (answer.done, answer.partitions, answer.detail) == (True, PARTITIONS[phase], "")
             assert not answer.cut_off
         exhibit.feed(phase)
@@ -105,7 +105,7 @@ def test_the_exit_code_is_the_programs_own(gallery: Gallery) -> None:
     assert gallery.program.wait(_PATIENCE) == 5
 
 
-def started_by_one_who_dies(words: list[str], folder: Path) -> Program:
+def started_by_one_who_dies(words: list[str], folder: Path) -> ProgramProcess:
     """By a controller that is killed as soon as the program runs."""
     starting = """
 import json, sys
@@ -121,13 +121,13 @@ Program.start(understood(json.loads(sys.argv[1])), Path(sys.argv[2]), apply=True
     until(lambda: (folder / "program.json").exists())
     controller.kill()
     controller.wait()
-    return Program.find(folder)
+    return ProgramProcess.find(folder)
 
 
 def rescaled_by_one_who_dies(gallery: Gallery, query: AdoptedQuery, partitions: int) -> None:
     """By a controller that is gone before it is answered."""
     channel = Channel(connect(gallery.folder / "p"), CODEC)
-    channel.send(Rescale(query.id, partitions))
+    channel.send(RescaleQuery(query.id, partitions))
     channel.close()
 
     def there() -> bool:

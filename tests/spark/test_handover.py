@@ -18,12 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import EngineError
-from autotrascale.execute.spark.host import copying_checkpoints
-from autotrascale.execute.spark.host.fence import Fence
-from autotrascale.execute.spark.host.replaying import Replay
-from autotrascale.execute.spark.query import generation
-from autotrascale.execute.spark.query.checkpoint import MoveState, in_the_way, next_step
-from autotrascale.execute.spark.query.generation import Generation, Visible
+from autotrascale.execute.spark.common import checkpoint_generations
+from autotrascale.execute.spark.common.checkpoint_facts import (
+    MoveStateStep,
+    find_open_batch_to_carry_over,
+    next_preparation_step,
+)
+from autotrascale.execute.spark.common.checkpoint_generations import Generation, VisibleBatches
+from autotrascale.execute.spark.driver_agent import copy_checkpoint
+from autotrascale.execute.spark.driver_agent.fence import Fence
+from autotrascale.execute.spark.driver_agent.follow_batches import BatchFollower
 
 # -- the disk, whenever the power goes -------------------------------------------------------------------------------
 
@@ -47,8 +51,8 @@ class Home:
         first, (after_copy, after_move, after_catching_up) = self.live, meanwhile
         second = first.copied(first.newest()[1])
         self.runs(after_copy)
-        while (step := next_step(second.found(), wanted)) is not None:
-            assert isinstance(step, MoveState)
+        while (step := next_preparation_step(second.found(), wanted)) is not None:
+            assert isinstance(step, MoveStateStep)
             second.move(step.partitions)
         self.runs(after_move)
         self._given(second, first)
@@ -64,8 +68,8 @@ class Home:
         first, copied = self.live, self.live.newest()[1]
         second = first.copied(copied)
         self._with_quiet_ones(meanwhile[0])
-        while (step := next_step(second.found(), wanted)) is not None:
-            assert isinstance(step, MoveState)
+        while (step := next_preparation_step(second.found(), wanted)) is not None:
+            assert isinstance(step, MoveStateStep)
             second.move(step.partitions)
         raised = second.newest()[1] - copied
         for more in meanwhile[1:]:
@@ -91,11 +95,11 @@ class Home:
 
     def take_along(self, wanted: int) -> None:
         first = self.live
-        if (batch := in_the_way(first.found(), wanted)) is None:
+        if (batch := find_open_batch_to_carry_over(first.found(), wanted)) is None:
             return
         second = first.copied(first.newest()[1])
-        while (step := next_step(second.found(), wanted)) is not None:
-            assert isinstance(step, MoveState)
+        while (step := next_preparation_step(second.found(), wanted)) is not None:
+            assert isinstance(step, MoveStateStep)
             second.move(step.partitions)
         given = second.give(first, batch)
         first._cut_off()
@@ -118,12 +122,12 @@ class Home:
     def _repeated(self, second: Disk, first: Disk, raised: int) -> None:
         for batch in range(second.newest()[1] - raised + 1, first.newest()[1] + 1):
             second.repeat(first, batch, batch + raised)
-            second.visible = Visible(batch + raised)
+            second.visible = VisibleBatches(batch + raised)
             second.batch(-1)
 
     def _given(self, second: Disk, first: Disk) -> int:
         muted = second.give(first, first.newest()[1])
-        second.visible = Visible(muted)
+        second.visible = VisibleBatches(muted)
         if second.newest()[1] < muted:
             second.batch(-1)
         return muted
@@ -184,12 +188,12 @@ def test_whenever_the_power_goes_every_record_is_written_once(
 def test_a_hand_over_is_one_rename_and_the_rest_is_rubbish(tmp_path: Path) -> None:
     for name in ("checkpoint", "checkpoint-1", "checkpoint-2", "checkpoint-old", "other"):
         (tmp_path / name).mkdir()
-    assert generation.read(tmp_path) == Generation()
-    first = Generation().next(Visible().handed_over(last=40, muted=12))
-    generation.make_live(tmp_path, first)
-    assert generation.read(tmp_path) == first == Generation(1, Visible(12, 28))
+    assert checkpoint_generations.read_generation(tmp_path) == Generation()
+    first = Generation().next(VisibleBatches().handed_over(last=40, muted=12))
+    checkpoint_generations.make_live(tmp_path, first)
+    assert checkpoint_generations.read_generation(tmp_path) == first == Generation(1, VisibleBatches(12, 28))
     assert first.next().name == "checkpoint-2"
-    generation.remove_others(tmp_path, first)
+    checkpoint_generations.remove_other_generations(tmp_path, first)
     assert {path.name for path in tmp_path.iterdir()} == {"checkpoint-1", "checkpoint-old", "other", "generation.json"}
 
 
@@ -219,7 +223,7 @@ def test_a_copy_has_what_its_version_of_the_state_is_made_of(
 ) -> None:
     folder = tmp_path_factory.mktemp("copy")
     original, copy = checkpoint(folder / "checkpoint", batches, snapshots), folder / "checkpoint-1"
-    batch = copying_checkpoints.copy(original, copy)
+    batch = copy_checkpoint.copy(original, copy)
     assert batch == batches - 2  # the newest one is open
     version = batch + 1
     since = max((each for each in snapshots if each <= version), default=0)
@@ -227,28 +231,28 @@ def test_a_copy_has_what_its_version_of_the_state_is_made_of(
     assert {f"{each}.changelog" for each in range(max(since, 1), version + 1)} <= files
     assert (f"{since}.zip" in files) == (since > 0)
     assert not [name for name in files if name.startswith(".") or int(name.split(".")[0]) > version]
-    assert copying_checkpoints.newest(copy, "offsets") == copying_checkpoints.newest(copy, "commits") == batch
+    assert copy_checkpoint.newest(copy, "offsets") == copy_checkpoint.newest(copy, "commits") == batch
     assert json.loads((copy / "metadata").read_text())["id"] != "a"
     assert (copy / "state/0/_metadata/metadata").exists()
     # The open batch is given to it as the next; given once more, it is there.
-    assert copying_checkpoints.give(original, copy, batch + 1) == batch + 1
+    assert copy_checkpoint.give(original, copy, batch + 1) == batch + 1
     assert json.loads((copy / f"offsets/{batch + 1}").read_text().splitlines()[2]) == {"logOffset": batch + 1}
-    assert copying_checkpoints.give(original, copy, batch + 1) == batch + 1
+    assert copy_checkpoint.give(original, copy, batch + 1) == batch + 1
     # What no input tells apart from the one before is another batch all the same.
-    copying_checkpoints.repeat(original, copy, batch + 1, batch + 2)
+    copy_checkpoint.repeat(original, copy, batch + 1, batch + 2)
     planned = (copy / f"offsets/{batch + 2}").read_text().splitlines()
     assert json.loads(planned[1])["batchTimestampMs"] == batch + 1
     assert json.loads(planned[2]) == {"logOffset": batch + 1}
     with pytest.raises(EngineError, match="not in its log"):
-        copying_checkpoints.repeat(original, copy, batches, batch + 3)
+        copy_checkpoint.repeat(original, copy, batches, batch + 3)
 
 
 def test_without_a_commit_there_is_nothing_to_copy(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="has no commit"):
-        copying_checkpoints.copy(checkpoint(tmp_path / "checkpoint", 1, set()), tmp_path / "checkpoint-1")
+        copy_checkpoint.copy(checkpoint(tmp_path / "checkpoint", 1, set()), tmp_path / "checkpoint-1")
 
 
-class Led(Replay):
+class Led(BatchFollower):
     """Of a query that does each batch at once."""
 
     def _start(self) -> None:
@@ -267,9 +271,9 @@ def test_each_batch_is_planned_as_it_was(
     original, copy = checkpoint(folder / "checkpoint", before + more + 2, set()), folder / "checkpoint-1"
     for later in range(before + 1, before + more + 1):
         (original / f"commits/{later}").unlink()
-    since = copying_checkpoints.copy(original, copy)
+    since = copy_checkpoint.copy(original, copy)
     if moved:
-        copying_checkpoints.repeat(original, copy, since, since + 1)
+        copy_checkpoint.repeat(original, copy, since, since + 1)
         (copy / f"commits/{since + 1}").write_text("v1")
     replay = Led(original, copy, since, lambda _: pytest.fail("nobody builds here"))
     for later in range(since + 1, since + more + 1):
@@ -279,8 +283,8 @@ def test_each_batch_is_planned_as_it_was(
     assert (replay.done, replay.behind) == (since + more, 0)
     last = since + more + 1  # which is open
     muted = replay.come_to(last, time.monotonic() + 60)
-    assert muted == last + moved == copying_checkpoints.newest(copy, "offsets")
-    assert copying_checkpoints.newest(copy, "commits") == muted - 1
+    assert muted == last + moved == copy_checkpoint.newest(copy, "offsets")
+    assert copy_checkpoint.newest(copy, "commits") == muted - 1
     for batch in range(since, last + 1):
         theirs, ours = (
             (each / f"offsets/{number}").read_text() for each, number in ((original, batch), (copy, batch + moved))
@@ -292,7 +296,7 @@ def test_each_batch_is_planned_as_it_was(
 def test_who_does_not_come_in_time_is_not_handed_over_to(tmp_path: Path) -> None:
     original, copy = checkpoint(tmp_path / "checkpoint", 4, set()), tmp_path / "checkpoint-1"
     (original / "commits/2").unlink()
-    replay = Led(original, copy, copying_checkpoints.copy(original, copy), lambda _: pytest.fail("nobody builds here"))
+    replay = Led(original, copy, copy_checkpoint.copy(original, copy), lambda _: pytest.fail("nobody builds here"))
     (original / "commits/2").write_text("v1")
     with pytest.raises(EngineError, match="did not come to batch 3 in time"):
         replay.come_to(3, 0)
@@ -341,14 +345,14 @@ def in_a_thread(fence: Fence, number: int, written: list[int]) -> tuple[threadin
 
 
 def test_what_another_has_written_is_worked_out_and_dropped() -> None:
-    fence, written, batch = Fence(Visible(5, 100), 5), list[int](), Batch()
+    fence, written, batch = Fence(VisibleBatches(5, 100), 5), list[int](), Batch()
     for number in (4, 5, 6, 7):
         writing(fence, number, written, batch)
     assert (written, batch.dropped) == ([106, 107], 2)
 
 
 def test_nobody_writes_after_the_batch_that_is_the_last() -> None:
-    fence, written = Fence(Visible(), -1), list[int]()
+    fence, written = Fence(VisibleBatches(), -1), list[int]()
     writing(fence, 0, written)
     assert fence.end(0) == 0
     thread, failed = in_a_thread(fence, 1, written)
@@ -361,7 +365,7 @@ def test_nobody_writes_after_the_batch_that_is_the_last() -> None:
 
 
 def test_a_query_that_is_not_handed_over_goes_on() -> None:
-    fence, written = Fence(Visible(), 3), list[int]()
+    fence, written = Fence(VisibleBatches(), 3), list[int]()
     assert fence.end(0) == 3
     thread, failed = in_a_thread(fence, 4, written)
     fence.open()
@@ -370,8 +374,8 @@ def test_a_query_that_is_not_handed_over_goes_on() -> None:
 
 
 def test_a_generation_writes_once_it_is_live() -> None:
-    fence, written = Fence(Visible(), -1, shut=True), list[int]()
-    fence.mute(Visible(7, 2))
+    fence, written = Fence(VisibleBatches(), -1, shut=True), list[int]()
+    fence.mute(VisibleBatches(7, 2))
     thread, _ = in_a_thread(fence, 8, written)
     thread.join(0.05)
     assert (thread.is_alive(), written) == (True, [])
@@ -382,7 +386,7 @@ def test_a_generation_writes_once_it_is_live() -> None:
 
 
 def test_there_is_something_to_do_until_it_comes() -> None:
-    fence, written, done = Fence(Visible(), 3), list[int](), list[int]()
+    fence, written, done = Fence(VisibleBatches(), 3), list[int](), list[int]()
 
     def meanwhile() -> None:
         done.append(fence.reached)
@@ -395,7 +399,7 @@ def test_there_is_something_to_do_until_it_comes() -> None:
 
 
 def test_the_next_batch_is_the_last_where_one_comes() -> None:
-    fence, written = Fence(Visible(), 3), list[int]()
+    fence, written = Fence(VisibleBatches(), 3), list[int]()
     ended: list[int] = []
     ending = threading.Thread(target=lambda: ended.append(fence.end(30)))
     ending.start()

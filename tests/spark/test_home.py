@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.execute.spark.host.home import installed_pyspark
+from autotrascale.execute.spark.common.spark_home import installed_pyspark
 
 
 def test_all_of_spark_but_the_zip_and_only_while_the_jvm_starts(

@@ -1,4 +1,4 @@
-"""Jobs and programs on a real broker, one for all tests. More of it: benchmarks/kafka_bench.py."""
+"""Jobs and programs on a real broker, one for all tests. More of it: benchmarks/faults/kafka_bench.py."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from conftest import settings
 from from_topic import last_counts
 
 from autotrascale.domain.trial import Verdict
-from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.execute.spark.live import LiveSpark
-from autotrascale.execute.spark.load.topic import KafkaTopic, SourceSettings
-from autotrascale.execute.spark.settings import SparkSettings
-from autotrascale.jobs.yahoo import Yahoo
-from benchmarks import topic_load
-from benchmarks.kafka_bench import broker_in, measure
-from benchmarks.kafka_broker import Broker
+from autotrascale.execute.spark.common.source_settings import KafkaTopic, SourceSettings
+from autotrascale.execute.spark.common.spark_settings import SparkSettings
+from autotrascale.execute.spark.controller.live_own_job import LiveOwnJob
+from autotrascale.execute.spark.controller.trial_engine import SparkEngine
+from benchmarks.faults.kafka_bench import broker_in, measure
+from benchmarks.workloads import topic_load
+from benchmarks.workloads.kafka_broker import Broker
+from examples.jobs.yahoo import Yahoo
 
 pytestmark = pytest.mark.spark
 
@@ -93,7 +93,7 @@ def test_a_trial_plays_the_records_of_a_topic_and_leaves_it_alone(
 
 
 def test_a_job_that_runs_reads_the_topic_itself(broker: Broker, events: list[str], tmp_path: Path) -> None:
-    with LiveSpark(reading(broker, tmp_path), {"source": 400.0}, tmp_path / "home") as live:
+    with LiveOwnJob(reading(broker, tmp_path), {"source": 400.0}, tmp_path / "home") as live:
         assert live.floors == {"source": 3}
         live.start(dict.fromkeys(live.topology, 1))
         until, expected = time.monotonic() + 60, Counter(views(events))

@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autotrascale.execute.spark.connection.processes import end_leftovers
-from benchmarks.kill_bench import all_kills, drawn
-from benchmarks.kills.jobs import JOBS, lines
-from benchmarks.kills.run import PHASES, VICTIMS, Fire, Kill, Outcome
+from autotrascale.execute.spark.common.processes import end_leftovers
+from benchmarks.faults.kill_bench import all_kills, drawn
+from benchmarks.faults.kills.jobs import JOBS, lines
+from benchmarks.faults.kills.run import PHASES, VICTIMS, Fire, Kill, Outcome
 
 KILLS = [
     Kill("two-states", "in the move", "controller"),

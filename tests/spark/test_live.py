@@ -13,13 +13,13 @@ import pytest
 from conftest import settings
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.connection.connection import QueryFailedError
-from autotrascale.execute.spark.live import LiveSpark
-from autotrascale.execute.spark.load import load
-from autotrascale.execute.spark.query.query import Query
-from autotrascale.execute.spark.query.rescaling import Changes
-from autotrascale.jobs.wordcount import WordCount, read_results
-from autotrascale.testing.live_contract import LiveContract, measured, runs
+from autotrascale.execute.spark.controller.driver_connection import QueryFailedError
+from autotrascale.execute.spark.controller.live_own_job import LiveOwnJob
+from autotrascale.execute.spark.controller.own_query import OwnQuery
+from autotrascale.execute.spark.controller.query_rescaler import QueryRescaler
+from autotrascale.execute.spark.jobs import load_file
+from autotrascale.execute.spark.jobs.wordcount import WordCount, read_results
+from autotrascale.testing.live_contract import LiveContract, running_parallelism, wait_for_snapshot
 
 pytestmark = pytest.mark.spark
 
@@ -29,16 +29,16 @@ OTHER = {"source": 1, "flatmap": 3, "count": 4, "sink": 1}
 SETTLE_SECONDS = 4.0
 
 
-def open_live(home: Path) -> LiveSpark:
+def open_live(home: Path) -> LiveOwnJob:
     results = home / "results"
     results.mkdir(parents=True, exist_ok=True)
     spark = settings(home, master="local[6]")
     (home / "flavour.json").write_text(json.dumps({"word_count": {"vocabulary": 200, "results": str(results)}}))
-    return LiveSpark(spark, {"source": 300.0}, home / "home")
+    return LiveOwnJob(spark, {"source": 300.0}, home / "home")
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSpark]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveOwnJob]:
     """One Spark for all tests that leave the job running."""
     with open_live(tmp_path_factory.mktemp("live")) as live:
         live.start(CALM)
@@ -50,15 +50,15 @@ class TestLiveSpark(LiveContract):
     other: ClassVar = OTHER
     settle_seconds = SETTLE_SECONDS
 
-    def open(self, home: Path) -> LiveSpark:
+    def open(self, home: Path) -> LiveOwnJob:
         return open_live(home)
 
     @pytest.fixture
-    def live(self, running: LiveSpark) -> LiveSpark:  # type: ignore[override]
+    def live(self, running: LiveOwnJob) -> LiveOwnJob:  # type: ignore[override]
         return running
 
 
-def counted(live: LiveSpark, home: Path) -> tuple[dict[str, int], dict[str, int]]:
+def counted(live: LiveOwnJob, home: Path) -> tuple[dict[str, int], dict[str, int]]:
     """What the job has counted when it comes to rest, and what a plain program counts of the same records."""
     records = live.come_to_rest()["source"]
     oracle = Counter(word for line in JOB.sentences(np.arange(records))[0] for word in line.split())
@@ -68,37 +68,37 @@ def counted(live: LiveSpark, home: Path) -> tuple[dict[str, int], dict[str, int]
 def test_nothing_is_lost_by_crashes_at_the_worst_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_live(tmp_path) as live:
         live.start(CALM)
-        measured(live, SETTLE_SECONDS)
+        wait_for_snapshot(live, SETTLE_SECONDS)
 
         # A second controller must keep its hands off.
         with pytest.raises(InputError, match="in use by another process"):
             open_live(tmp_path)
 
         # The state is moved, and then the rescale breaks: back to where it was.
-        whole = Changes.repartition
+        whole = QueryRescaler.repartition
         broken: list[int] = []
 
-        def half(changes: Changes, query: Query, partitions: int) -> None:
+        def half(changes: QueryRescaler, query: OwnQuery, partitions: int) -> None:
             whole(changes, query, partitions)
             if not broken:
                 broken.append(partitions)
                 raise QueryFailedError("the state was moved, and then the disk was full")
 
-        monkeypatch.setattr(Changes, "repartition", half)
+        monkeypatch.setattr(QueryRescaler, "repartition", half)
         failed = live.rescale(OTHER)
         assert broken == [4]
         assert not failed.done
-        assert runs(failed.running) == CALM
+        assert running_parallelism(failed.running) == CALM
         assert "the disk was full" in failed.detail
-        assert measured(live, SETTLE_SECONDS).parallelism == CALM
+        assert wait_for_snapshot(live, SETTLE_SECONDS).parallelism == CALM
 
         # With so many partitions no batch comes to its end: that of the new number is planned anew with the old one.
         flavour = json.loads((tmp_path / "flavour.json").read_text())
         (tmp_path / "flavour.json").write_text(json.dumps({**flavour, "most": 3}))
         failed = live.rescale(OTHER)
-        assert (failed.done, runs(failed.running)) == (False, CALM)
+        assert (failed.done, running_parallelism(failed.running)) == (False, CALM)
         assert "more than 3 partitions are too many" in failed.detail
-        assert measured(live, SETTLE_SECONDS).parallelism == CALM
+        assert wait_for_snapshot(live, SETTLE_SECONDS).parallelism == CALM
         (tmp_path / "flavour.json").write_text(json.dumps(flavour))
 
         # The host dies: down is down, and a start finds everything.
@@ -109,24 +109,24 @@ def test_nothing_is_lost_by_crashes_at_the_worst_moments(tmp_path: Path, monkeyp
         assert look.running is None
         assert look.detail
         assert not live.rescale(OTHER).done
-        assert runs(live.start(OTHER).running) == CALM
+        assert running_parallelism(live.start(OTHER).running) == CALM
 
         # The controller itself dies in the middle of a rescale, after the state was moved.
-        def fatal(changes: Changes, query: Query, partitions: int) -> None:
+        def fatal(changes: QueryRescaler, query: OwnQuery, partitions: int) -> None:
             whole(changes, query, partitions)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(Changes, "repartition", fatal)
+        monkeypatch.setattr(QueryRescaler, "repartition", fatal)
         with pytest.raises(KeyboardInterrupt):
             live.rescale(OTHER)
-        monkeypatch.setattr(Changes, "repartition", whole)
+        monkeypatch.setattr(QueryRescaler, "repartition", whole)
         live._hosting.close()
         live._lock.close()
 
     with open_live(tmp_path) as live:
-        assert runs(live.start(OTHER).running) == CALM
+        assert running_parallelism(live.start(OTHER).running) == CALM
         assert live.rescale(OTHER).done
-        measured(live, SETTLE_SECONDS)
+        wait_for_snapshot(live, SETTLE_SECONDS)
         counts, oracle = counted(live, tmp_path)
         assert len(counts) == 200
         assert counts == oracle
@@ -134,14 +134,14 @@ def test_nothing_is_lost_by_crashes_at_the_worst_moments(tmp_path: Path, monkeyp
     # As an earlier version left it: batches are planned and committed that never ran. Their input must not be skipped.
     commit_batches_that_never_ran(next((tmp_path / "home").glob("query-*")), batches=3)
     with open_live(tmp_path) as live:
-        assert runs(live.start(CALM).running) == OTHER
+        assert running_parallelism(live.start(CALM).running) == OTHER
         assert live.change.phases["mend"] > 0
         counts, oracle = counted(live, tmp_path)
         assert counts == oracle
 
 
 def commit_batches_that_never_ran(query: Path, batches: int) -> None:
-    checkpoint, source = query / "checkpoint", load.read(query / "load.json").sources["source"]
+    checkpoint, source = query / "checkpoint", load_file.read(query / "load.json").sources["source"]
     last = max(int(path.name) for path in (checkpoint / "offsets").glob("[0-9]*"))
     version, told, end = (checkpoint / "offsets" / f"{last}").read_text().splitlines()
     for number in range(1, batches + 1):

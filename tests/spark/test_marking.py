@@ -17,11 +17,11 @@ from autotrascale.monitor.marks import (
     MARK,
     NAME,
     PARTITION,
-    counted_name,
-    counting_mark,
-    counting_name,
-    naming_marks,
-    naming_names,
+    extract_counting_mark,
+    extract_naming_marks,
+    find_counting_name,
+    find_filter_name,
+    find_naming_names,
 )
 
 NO_PLAN: Any = object.__new__(DataFrame)  # names are looked at before it
@@ -59,24 +59,24 @@ def test_a_parallelism_that_is_none_is_one_line(given_: Any, what: str) -> None:
 def test_a_name_is_read_back_from_a_plan_whatever_stands_around_it(name: str, before: str, behind: str) -> None:
     """And of what is kept of it, once more."""
     said = f"Filter ({before} AND (cast(SPARK_PARTITION_ID() as string) = {MARK}{name}){behind})"
-    assert naming_names(said) == naming_names(naming_marks(said)) == [name]
-    assert counting_name(said) is None
+    assert find_naming_names(said) == find_naming_names(extract_naming_marks(said)) == [name]
+    assert find_counting_name(said) is None
 
 
 @given(st.from_regex(NAME, fullmatch=True), st.text(min_size=1, max_size=40))
 def test_a_filter_counts_for_a_mark_only_where_it_is_nothing_else(name: str, more: str) -> None:
     """What Spark made of several filters lets fewer records through than came to the mark."""
     asked = f"((SPARK_PARTITION_ID() >= 0) OR (cast(SPARK_PARTITION_ID() as string) = {COUNTING}{name}))"
-    assert counting_name(f"Filter {asked}") == counted_name(f"Filter {asked}") == name
-    assert naming_names(f"Filter {asked}") == []
-    assert counting_name(f"Filter ({asked} AND ({more}))") is None
+    assert find_counting_name(f"Filter {asked}") == find_filter_name(f"Filter {asked}") == name
+    assert find_naming_names(f"Filter {asked}") == []
+    assert find_counting_name(f"Filter ({asked} AND ({more}))") is None
     column = f"Filter {asked}".replace("cast(SPARK_PARTITION_ID()", f"cast({PARTITION}#{len(more)}")
-    assert (counted_name(column), counting_mark(column)) == (name, f"Filter {asked}")
+    assert (find_filter_name(column), extract_counting_mark(column)) == (name, f"Filter {asked}")
     observed = f"CollectMetrics {MARK}{name}, [count(1) AS n#1L]"
-    assert (counting_name(observed), counted_name(observed)) == (name, None)
+    assert (find_counting_name(observed), find_filter_name(observed)) == (name, None)
 
 
 @given(st.text())
 def test_other_text_names_nothing(text: str) -> None:
-    assert naming_names(text) == []
-    assert naming_marks(text) == ""
+    assert find_naming_names(text) == []
+    assert extract_naming_marks(text) == ""

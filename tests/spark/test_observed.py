@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from autotrascale.analyze import metrics
-from autotrascale.analyze.facts import BatchFact, Mark, StageFact, TaskFact
-from autotrascale.analyze.live.measuring import RATES_UNKNOWN, Measurer, differs
-from autotrascale.analyze.stability import Rules
+from autotrascale.analyze.facts import BatchFact, MarkFact, StageFact, TaskFact
+from autotrascale.analyze.live.measurer import RATES_UNKNOWN, JobMeasurer, describe_difference
+from autotrascale.analyze.stability import StabilityRules
 from autotrascale.domain.topology import Topology
-from autotrascale.execute.spark.live import LiveSpark
-from autotrascale.execute.spark.settings import SparkSettings
+from autotrascale.execute.spark.common.spark_settings import SparkSettings
+from autotrascale.execute.spark.controller.live_own_job import LiveOwnJob
 
 CHAIN = Topology.chain("source", "count")
 ASKED, RAN = {"source": 2, "count": 3}, {"source": 4, "count": 3}
@@ -29,7 +29,7 @@ def batch(number: int, arrivals: bool = True) -> BatchFact:
         StageFact(2 * number + 1, "count", 3, at + 300, at + 800),
     )
     tasks = tuple(TaskFact(stage.stage, i, 100, read=25, sent=25) for stage in stages for i in range(stage.tasks))
-    marks = {"source": Mark(100, *times), "count": Mark(100)}
+    marks = {"source": MarkFact(100, *times), "count": MarkFact(100)}
     return BatchFact(number, "r", at, 1.0, 100 if arrivals else None, marks=marks, stages=stages, tasks=tasks)
 
 
@@ -50,10 +50,10 @@ class Watched:
 
 
 @pytest.fixture
-def live(tmp_path: Path) -> Iterator[LiveSpark]:
+def live(tmp_path: Path) -> Iterator[LiveOwnJob]:
     """Where a host would be there is only what it told."""
     settings = SparkSettings(job="some:Job", master="local[4]", work_dir=str(tmp_path / "work"), p_max=8)
-    job = LiveSpark(settings, {"source": 100.0}, tmp_path / "home")
+    job = LiveOwnJob(settings, {"source": 100.0}, tmp_path / "home")
     watch = Watched([batch(number) for number in range(6)])
     connection: Any = SimpleNamespace(
         watch=watch,
@@ -74,7 +74,7 @@ def live(tmp_path: Path) -> Iterator[LiveSpark]:
     job.close()
 
 
-def test_a_look_says_what_ran_and_not_what_was_asked_for(live: LiveSpark) -> None:
+def test_a_look_says_what_ran_and_not_what_was_asked_for(live: LiveOwnJob) -> None:
     look = live.look()
     assert look.snapshot is not None
     assert look.running == look.snapshot.parallelism == RAN
@@ -84,14 +84,14 @@ def test_a_look_says_what_ran_and_not_what_was_asked_for(live: LiveSpark) -> Non
 
 
 @pytest.mark.parametrize("wanted", [ASKED, RAN])
-def test_a_rescale_to_what_runs_or_was_asked_for_changes_nothing(live: LiveSpark, wanted: dict[str, int]) -> None:
+def test_a_rescale_to_what_runs_or_was_asked_for_changes_nothing(live: LiveOwnJob, wanted: dict[str, int]) -> None:
     rescaled = live.rescale(wanted)
-    assert (rescaled.done, rescaled.running, rescaled.downtime_seconds) == (True, RAN, 0.0)
+    assert (rescaled.done, rescaled.running, rescaled.standstill_seconds) == (True, RAN, 0.0)
 
 
 def test_a_trial_says_where_it_ran_otherwise_than_asked() -> None:
-    assert differs(ASKED, RAN) == "source ran on 4 instances, not on the 2 asked for"
-    assert differs(ASKED, ASKED) == differs(ASKED, {}) == ""
+    assert describe_difference(ASKED, RAN) == "source ran on 4 instances, not on the 2 asked for"
+    assert describe_difference(ASKED, ASKED) == describe_difference(ASKED, {}) == ""
 
 
 def test_a_trial_is_measured_when_it_can_be_judged() -> None:
@@ -104,24 +104,24 @@ def test_a_trial_is_measured_when_it_can_be_judged() -> None:
         clock[0] = watch.batches[-1].committed_ms
 
     waits: list[int] = []
-    measured = Measurer("shop", CHAIN, 8).trial(
-        watch, Rules(3.0, 4), 999_000.0, poll=poll, now_ms=lambda: clock[0], wait=lambda: waits.append(1)
+    measured = JobMeasurer("shop", CHAIN, 8).trial(
+        watch, StabilityRules(3.0, 4), 999_000.0, poll=poll, now_ms=lambda: clock[0], wait=lambda: waits.append(1)
     )
     assert measured.steady
-    assert measured.snapshot == metrics.snapshot("shop", CHAIN, 8, {"source": 100.0}, watch.batches[-4:])
+    assert measured.snapshot == metrics.take_snapshot("shop", CHAIN, 8, {"source": 100.0}, watch.batches[-4:])
     assert len(waits) == len(watch.batches) - 1
     assert measured.window is not None
     assert measured.window.batches == 4
 
 
-def test_of_a_source_of_which_nobody_says_the_rate_there_is_no_snapshot(live: LiveSpark) -> None:
+def test_of_a_source_of_which_nobody_says_the_rate_there_is_no_snapshot(live: LiveOwnJob) -> None:
     silent = [batch(number, arrivals=False) for number in range(3)]
     live._hosting.connection.watch.batches = [_uncounted(one) for one in silent]  # type: ignore[union-attr]
     look = live.look()
     assert look.snapshot is None
     assert look.detail == RATES_UNKNOWN
     assert look.running == RAN
-    ours = Measurer("shop", CHAIN, 8, lambda _begin, _end: {"source": 50.0}).snapshot([_uncounted(silent[0])])
+    ours = JobMeasurer("shop", CHAIN, 8, lambda _begin, _end: {"source": 50.0}).snapshot([_uncounted(silent[0])])
     assert ours is not None
     assert ours.source_rates == {"source": 50.0}
 

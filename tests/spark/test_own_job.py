@@ -11,9 +11,9 @@ import yaml
 from conftest import BRISK, PATIENCE, QUICK
 
 from autotrascale.domain.trial import Verdict
-from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.execute.spark.settings import OURS, SparkSettings
-from autotrascale.reading import validate
+from autotrascale.execute.spark.common.spark_settings import ENGINE_SETTINGS, SparkSettings
+from autotrascale.execute.spark.controller.trial_engine import SparkEngine
+from autotrascale.validation import validate
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "own_job"
@@ -41,7 +41,7 @@ def test_the_page_names_every_setting_and_no_other() -> None:
 
 
 def test_the_page_names_what_conf_may_not_set() -> None:
-    assert all(f"`{name}`" in PAGE for name in OURS)
+    assert all(f"`{name}`" in PAGE for name in ENGINE_SETTINGS)
 
 
 @pytest.mark.spark

@@ -14,19 +14,19 @@ from pathlib import Path
 import pytest
 
 from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.execute.spark.adopted.command import DRIVER, understood
-from autotrascale.execute.spark.adopted.program import Program
+from autotrascale.execute.spark.controller.program_command import DRIVER, parse_command
+from autotrascale.execute.spark.controller.program_process import ProgramProcess
 
 SECONDS = 60.0
-Start = Callable[[str], Program]
+Start = Callable[[str], ProgramProcess]
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
-    def started(source: str) -> Program:
+    def started(source: str) -> ProgramProcess:
         script = tmp_path / "app.py"
         script.write_text(textwrap.dedent(source))
-        return Program.start(understood([str(script), "one", "--two"]), tmp_path / "p", apply=True)
+        return ProgramProcess.start(parse_command([str(script), "one", "--two"]), tmp_path / "p", apply=True)
 
     return started
 
@@ -45,7 +45,7 @@ def start(tmp_path: Path) -> Start:
 def test_its_exit_code_is_ours(start: Start, source: str, code: int) -> None:
     program = start(source)
     assert program.wait(SECONDS) == code
-    assert Program.find(program.folder).exit_code() == code  # whoever comes later
+    assert ProgramProcess.find(program.folder).exit_code() == code  # whoever comes later
 
 
 def test_it_sees_what_it_would_see_without_us(start: Start, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -93,13 +93,15 @@ def test_a_module_sees_what_it_would_see_without_us(
     alone = subprocess.run(
         [sys.executable, "-m", "jobs.shop", "one", "-m"], capture_output=True, text=True, check=False
     )
-    program = Program.start(understood([sys.executable, "-m", "jobs.shop", "one", "-m"]), tmp_path / "p", apply=True)
+    program = ProgramProcess.start(
+        parse_command([sys.executable, "-m", "jobs.shop", "one", "-m"]), tmp_path / "p", apply=True
+    )
     assert (program.wait(SECONDS), program.name) == (alone.returncode, "shop") == (1, "shop")
     said = capfd.readouterr()
     assert said.out == alone.stdout
     assert said.err.splitlines()[-1] == alone.stderr.splitlines()[-1] == "ValueError: its own error"
     assert str(DRIVER) not in said.err
-    missing = Program.start(understood([sys.executable, "-m", "jobs.none"]), tmp_path / "q", apply=True)
+    missing = ProgramProcess.start(parse_command([sys.executable, "-m", "jobs.none"]), tmp_path / "q", apply=True)
     assert missing.wait(SECONDS) == 1
     assert capfd.readouterr().err.endswith("No module named jobs.none\n")
 
@@ -150,7 +152,7 @@ def test_signals_are_the_programs_to_decide_on(start: Start, tmp_path: Path, num
         """
     )
     _await(tmp_path / "up")
-    with program.has_our_signals():
+    with program.forward_signals():
         os.kill(os.getpid(), number)
         assert program.wait(SECONDS) == code
 
@@ -173,7 +175,7 @@ program.wait()
     _await(tmp_path / "up")
     controller.kill()
     controller.wait()
-    program = Program.find(tmp_path / "p")
+    program = ProgramProcess.find(tmp_path / "p")
     with program.client(SECONDS) as client:
         assert client.application().pid == program.note.program
         assert client.queries() == ()
@@ -186,15 +188,15 @@ program.wait()
 
 
 def test_what_cannot_be_started_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    program = Program.start(understood([str(tmp_path / "none.py")]), tmp_path / "p", apply=True)
+    program = ProgramProcess.start(parse_command([str(tmp_path / "none.py")]), tmp_path / "p", apply=True)
     assert program.wait(SECONDS) == 2
     assert capfd.readouterr().err.count("\n") == 1
     with pytest.raises(EngineError, match="could not be started"):
-        Program.start(understood([str(tmp_path / "python3"), "app.py"]), tmp_path / "q", apply=True)
+        ProgramProcess.start(parse_command([str(tmp_path / "python3"), "app.py"]), tmp_path / "q", apply=True)
     with pytest.raises(InputError, match="another program's"):
-        Program.start(understood(["app.py"]), tmp_path / "p", apply=True)
+        ProgramProcess.start(parse_command(["app.py"]), tmp_path / "p", apply=True)
     with pytest.raises(InputError, match="has no program"):
-        Program.find(tmp_path / "r")
+        ProgramProcess.find(tmp_path / "r")
 
 
 def test_a_python_that_lacks_us_is_one_line(tmp_path: Path) -> None:
@@ -210,7 +212,7 @@ def test_an_agent_in_a_folder_with_a_long_name_is_for_its_owner_alone(tmp_path: 
     script = tmp_path / "app.py"
     script.write_text("import time; time.sleep(600)")
     folder = tmp_path / ("long" * 30)
-    program = Program.start(understood([str(script)]), folder, apply=False)
+    program = ProgramProcess.start(parse_command([str(script)]), folder, apply=False)
     with program.client(SECONDS):
         assert folder.stat().st_mode & 0o777 == 0o700
     program.kill()
@@ -233,7 +235,7 @@ def test_a_program_that_attached_us_is_found_by_its_folder(tmp_path: Path) -> No
     with subprocess.Popen([sys.executable, str(script)]) as process:
         try:
             _await(tmp_path / "up")
-            program = Program.find(tmp_path / "p")
+            program = ProgramProcess.find(tmp_path / "p")
             assert (program.exit_code(), program.name) == (None, "notebook")
             with program.client(SECONDS) as client:
                 assert client.application().pid == process.pid

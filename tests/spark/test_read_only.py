@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.live import LiveJob
-from autotrascale.execute.spark.read_only import ReadOnlySparkJob
-from autotrascale.jobs.wordcount import WordCount
+from autotrascale.execute.live_job import LiveJob
+from autotrascale.execute.spark.controller.read_only_job import ReadOnlySparkJob
+from autotrascale.execute.spark.jobs.wordcount import WordCount
 
 LINES = (
     (Path(__file__).parents[1] / "analyze" / "data" / "wordcount-events.jsonl").read_text().splitlines(keepends=True)

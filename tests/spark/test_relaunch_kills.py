@@ -1,6 +1,6 @@
 """What belongs to a program, or to a job of ours, is killed while it is relaunched with executors of another size.
 
-More of it than a test run has time for: `python -m benchmarks.relaunch_kills`.
+More of it than a test run has time for: `python -m benchmarks.faults.relaunch_kills`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.testing.standalone import conf, standalone
-from benchmarks.kills.run import RELAUNCH_PHASES
-from benchmarks.kills.run import VICTIMS as OURS
-from benchmarks.kills.run import Fire as FireOnOurs
-from benchmarks.kills.run import Kill as KillOfOurs
-from benchmarks.relaunch_kills import all_kills, drawn, kills_of_ours
-from benchmarks.relaunches.fire import PHASES, VICTIMS, Fire, Kill
-from benchmarks.relaunches.program import KEYS, ROWS, lost_and_doubled
+from autotrascale.testing.standalone_cluster import conf, standalone
+from benchmarks.faults.kills.run import RELAUNCH_PHASES
+from benchmarks.faults.kills.run import VICTIMS as OURS
+from benchmarks.faults.kills.run import Fire as FireOnOurs
+from benchmarks.faults.kills.run import Kill as KillOfOurs
+from benchmarks.faults.relaunch_kills import all_kills, drawn, kills_of_ours
+from benchmarks.faults.relaunches.fire import PHASES, VICTIMS, Fire, Kill
+from benchmarks.faults.relaunches.program import KEYS, ROWS, lost_and_doubled
 
 
 @pytest.mark.spark

@@ -12,9 +12,9 @@ import pytest
 from conftest import PATIENCE, Bench, settings
 
 from autotrascale.domain.trial import Trial, Verdict
-from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.execute.spark.query.rescaling import Changes
-from autotrascale.jobs.wordcount import WordCount, read_results
+from autotrascale.execute.spark.controller.query_rescaler import QueryRescaler
+from autotrascale.execute.spark.controller.trial_engine import SparkEngine
+from autotrascale.execute.spark.jobs.wordcount import WordCount, read_results
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +43,7 @@ def counted(living: Bench) -> tuple[dict[str, int], dict[str, int]]:
     connection, query = engine._connection, engine._query
     assert connection is not None
     assert query is not None
-    Changes(connection, engine.settings).come_to_rest(query)
+    QueryRescaler(connection, engine.settings).come_to_rest(query)
     records, results = query.loads.sources["source"].limit_count, read_results(living.flavour.parent / "results")
     query.release_load()
     oracle = Counter(word for line in JOB.sentences(np.arange(records))[0] for word in line.split())
@@ -70,7 +70,7 @@ def test_state_survives_rescales_up_and_down(living: Bench) -> None:
         assert phases == ["finish", "stop", "repartition", "start", "first_batch"]
         # Finishing is not standing still: the job stands from its last commit on.
         standing = sum(s for phase, s in living.engine.change.phases.items() if phase != "finish")
-        assert 0 < trial.downtime_seconds < standing + 10
+        assert 0 < trial.standstill_seconds < standing + 10
     counts, oracle = counted(living)
     assert len(counts) == 300
     assert counts == oracle
@@ -83,7 +83,7 @@ def test_what_is_there_already_is_left_running(living: Bench) -> None:
     k = living.engine._query.parallelism if living.engine._query else {}
     trial = living.engine.run(k, {"source": 200.0})
     assert trial.verdict is Verdict.STABLE, trial.detail
-    assert trial.downtime_seconds == 0.0
+    assert trial.standstill_seconds == 0.0
     assert connection.watch.run == run
     assert trial.snapshot is not None
     assert trial.snapshot.throughput == pytest.approx(200.0, rel=0.3)

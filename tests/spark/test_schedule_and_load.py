@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.simulator.schedules import Sine
-from autotrascale.execute.spark.load import generator, load
-from autotrascale.execute.spark.load.generator import LoadReader
-from autotrascale.execute.spark.load.load import Loads, SourceLoad
-from autotrascale.execute.spark.load.schedule import Schedule, constant, sampled
+from autotrascale.execute.simulator.rate_functions import Sine
+from autotrascale.execute.spark.jobs import load_file, load_generator
+from autotrascale.execute.spark.jobs.load_file import QueryLoad, SourceLoad
+from autotrascale.execute.spark.jobs.load_generator import LoadReader
+from autotrascale.execute.spark.jobs.rate_schedule import RateSchedule, constant, sampled
 
 rates = st.floats(0, 5000)
 schedules = st.lists(st.tuples(st.floats(0.001, 20), rates), max_size=6).map(
-    lambda pieces: Schedule(
+    lambda pieces: RateSchedule(
         tuple(
             (float(at), rate)
             for at, rate in zip(
@@ -30,7 +30,7 @@ schedules = st.lists(st.tuples(st.floats(0.001, 20), rates), max_size=6).map(
 )
 
 
-def begun(schedule: Schedule, at: int = 0) -> SourceLoad:
+def begun(schedule: RateSchedule, at: int = 0) -> SourceLoad:
     """Not primed at all."""
     return SourceLoad.priming(0.0, batches=0, least=1).begun(schedule, now_ms=at)
 
@@ -40,13 +40,13 @@ def test_a_constant_rate_gives_rate_times_time() -> None:
 
 
 def test_a_ramp_gives_the_triangle_under_it_and_holds_its_last_rate() -> None:
-    ramp = Schedule(((0.0, 0.0), (10.0, 100.0)))
+    ramp = RateSchedule(((0.0, 0.0), (10.0, 100.0)))
     assert ramp.arrived(10.0) == pytest.approx(500.0)
     assert ramp.arrived(12.0) == pytest.approx(700.0)
 
 
 def test_two_points_at_one_time_are_a_step() -> None:
-    step = Schedule(((0.0, 10.0), (5.0, 10.0), (5.0, 1000.0)))
+    step = RateSchedule(((0.0, 10.0), (5.0, 10.0), (5.0, 1000.0)))
     assert step.rate(4.999) == 10.0
     assert step.rate(5.0) == 1000.0
     assert step.arrived(6.0) == pytest.approx(1050.0)
@@ -60,14 +60,14 @@ def test_any_rate_over_time_can_be_sampled() -> None:
 
 @settings(deadline=None)
 @given(schedules, st.floats(0, 100), st.floats(0, 100))
-def test_arrivals_never_go_back(schedule: Schedule, one: float, other: float) -> None:
+def test_arrivals_never_go_back(schedule: RateSchedule, one: float, other: float) -> None:
     early, late = sorted((one, other))
     assert schedule.arrived(early) <= schedule.arrived(late) + 1e-6
 
 
 @settings(deadline=None)
 @given(schedules)
-def test_the_integral_is_that_of_the_rate(schedule: Schedule) -> None:
+def test_the_integral_is_that_of_the_rate(schedule: RateSchedule) -> None:
     end = schedule.points[-1][0] + 1.0
     grid = np.linspace(0, end, 4001)
     middle = [schedule.rate(float(t)) for t in (grid[1:] + grid[:-1]) / 2]
@@ -78,12 +78,12 @@ def test_the_integral_is_that_of_the_rate(schedule: Schedule) -> None:
 @pytest.mark.parametrize("points", [(), ((1.0, 5.0),), ((0.0, 5.0), (3.0, 1.0), (2.0, 1.0)), ((0.0, -1.0),)])
 def test_what_is_no_schedule_is_refused(points: tuple[tuple[float, float], ...]) -> None:
     with pytest.raises(InputError):
-        Schedule(points)
+        RateSchedule(points)
 
 
 @settings(deadline=None)
 @given(schedules, st.lists(st.integers(0, 20_000), min_size=2, max_size=8))
-def test_slices_of_a_load_are_exact_however_it_is_cut(schedule: Schedule, cuts: list[int]) -> None:
+def test_slices_of_a_load_are_exact_however_it_is_cut(schedule: RateSchedule, cuts: list[int]) -> None:
     source = begun(schedule)
     cuts = sorted(cuts)
     together = sum(len(source.arrivals(a, b)[1]) for a, b in pairwise(cuts))
@@ -141,13 +141,13 @@ def test_a_change_of_rate_leaves_earlier_offsets_their_meaning() -> None:
 
 
 def test_the_load_file_keeps_everything(tmp_path: Path) -> None:
-    source = begun(Schedule(((0.0, 5.0), (2.0, 7.5))), at=77).held(99)
-    load.write(Loads({"source": source}), tmp_path / "load.json")
-    assert load.read(tmp_path / "load.json") == Loads({"source": source})
+    source = begun(RateSchedule(((0.0, 5.0), (2.0, 7.5))), at=77).held(99)
+    load_file.write(QueryLoad({"source": source}), tmp_path / "load.json")
+    assert load_file.read(tmp_path / "load.json") == QueryLoad({"source": source})
 
 
 def reader(source: SourceLoad, folder: Path) -> LoadReader:
-    load.write(Loads({"source": source}), folder / "load.json")
+    load_file.write(QueryLoad({"source": source}), folder / "load.json")
     schema = StructType([StructField("n", LongType()), StructField("ts", TimestampType())])
     options = {"file": str(folder / "load.json"), "source": "source", "partitions": "2"}
     return LoadReader(options, schema, lambda numbers: [numbers])
@@ -164,7 +164,7 @@ def test_no_record_comes_from_the_future_while_priming_or_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A watermark that once stood ahead would let go of what is not over yet."""
-    monkeypatch.setattr(generator, "_now_ms", lambda: 700_000)
+    monkeypatch.setattr(load_generator, "_now_ms", lambda: 700_000)
     primes = SourceLoad.priming(100.0, batches=3, least=8)
     for start in (0, 50, 100):
         primed = stamps(primes, start, start + 50, tmp_path)

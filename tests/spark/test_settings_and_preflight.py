@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.execute.spark.causes import JVM_GONE, why, why_ended
-from autotrascale.execute.spark.configuration import configuration
-from autotrascale.execute.spark.host.loading import load_job
-from autotrascale.execute.spark.preflight import check_java, check_memory, java_version
-from autotrascale.execute.spark.settings import SparkSettings
-from autotrascale.jobs.wordcount import WordCount
-from autotrascale.reading import validate
+from autotrascale.execute.spark.clusters.session_configuration import build_configuration
+from autotrascale.execute.spark.common.error_causes import JVM_GONE, explain_error, explain_exit
+from autotrascale.execute.spark.common.spark_settings import SparkSettings
+from autotrascale.execute.spark.controller.preflight import check_java, check_memory, parse_java_version
+from autotrascale.execute.spark.jobs.job_loading import load_job
+from autotrascale.execute.spark.jobs.wordcount import WordCount
+from autotrascale.validation import validate
 
-JOB = "autotrascale.jobs.wordcount:WordCount"
+JOB = "autotrascale.execute.spark.jobs.wordcount:WordCount"
 
 
 def read(**section: Any) -> SparkSettings:
@@ -66,7 +66,9 @@ def test_a_bad_section_is_refused_in_one_line(section: dict[str, Any], says: str
 
 
 def test_a_users_conf_goes_over_defaults_and_never_over_what_the_engine_lives_by(tmp_path: Path) -> None:
-    conf = configuration(read(conf={"spark.ui.enabled": "true", "spark.driver.extraJavaOptions": "-Da=b"}), tmp_path)
+    conf = build_configuration(
+        read(conf={"spark.ui.enabled": "true", "spark.driver.extraJavaOptions": "-Da=b"}), tmp_path
+    )
     assert conf["spark.ui.enabled"] == "true"
     assert conf["spark.sql.adaptive.enabled"] == "false"
     assert conf["spark.driver.extraJavaOptions"].endswith("-Da=b")
@@ -83,7 +85,7 @@ def test_a_users_conf_goes_over_defaults_and_never_over_what_the_engine_lives_by
     ],
 )
 def test_java_tells_its_version_in_two_ways(text: str, version: int | None) -> None:
-    assert java_version(text) == version
+    assert parse_java_version(text) == version
 
 
 def fake_java(folder: Path, version: str) -> None:
@@ -133,8 +135,8 @@ def test_a_job_is_loaded_by_name_with_its_options() -> None:
     [
         ("wordcount", {}, "spark.job: is not of the form module:attribute"),
         ("no.such:job", {}, "spark.job: cannot be imported: ModuleNotFoundError"),
-        ("autotrascale.jobs.wordcount:Nothing", {}, "has no 'Nothing'"),
-        ("autotrascale.jobs.wordcount:read_results", {}, "spark.job: is no job"),
+        ("autotrascale.execute.spark.jobs.wordcount:Nothing", {}, "has no 'Nothing'"),
+        ("autotrascale.execute.spark.jobs.wordcount:read_results", {}, "spark.job: is no job"),
         (JOB, {"stall": 1}, "spark.options: stall: is not a known key"),
         (JOB, {"flatmap_stall": -1}, "spark.options: flatmap_stall: must not be negative"),
         ("flavoured:Flavoured", {}, "spark.options: flavour: is missing"),
@@ -179,13 +181,13 @@ ValueError: amount is -3
     ],
 )
 def test_pages_of_stack_trace_become_the_line_that_matters(text: str, reason: str) -> None:
-    assert why(text) == reason
+    assert explain_error(text) == reason
 
 
 def test_the_end_of_a_host_is_told_from_its_exit_code_and_its_log(tmp_path: Path) -> None:
     log = tmp_path / "host.log"
-    assert why_ended(-9, log) == "the host was killed by signal 9"
-    assert why_ended(JVM_GONE, log) == "the JVM ended by itself"
+    assert explain_exit(-9, log) == "the host was killed by signal 9"
+    assert explain_exit(JVM_GONE, log) == "the JVM ended by itself"
     log.write_text("x" * 100_000 + "\njava.lang.OutOfMemoryError: Java heap space\n" + os.linesep)
-    assert "ran out of memory" in why_ended(JVM_GONE, log)
-    assert why_ended(JVM_GONE, log, log_from=log.stat().st_size) == "the JVM ended by itself"
+    assert "ran out of memory" in explain_exit(JVM_GONE, log)
+    assert explain_exit(JVM_GONE, log, log_from=log.stat().st_size) == "the JVM ended by itself"

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from conftest import BRISK, HERE, PATIENCE
 
-from autotrascale.execute.spark.host.sources import waits
-from autotrascale.execute.spark.live import LiveSpark
-from autotrascale.execute.spark.settings import SparkSettings
+from autotrascale.execute.spark.common.spark_settings import SparkSettings
+from autotrascale.execute.spark.controller.live_own_job import LiveOwnJob
+from autotrascale.execute.spark.driver_agent.sources import is_between_batches
 
 ONE = {"lines": 1, "first": 1}
 TWO = {"lines": 1, "first": 3}
@@ -32,7 +32,7 @@ TWO = {"lines": 1, "first": 3}
     ],
 )
 def test_a_query_waits_while_no_batch_of_it_is_in_flight(status: dict[str, object], waiting: bool) -> None:
-    assert waits(status) is waiting
+    assert is_between_batches(status) is waiting
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def live(folder: Path) -> Iterator[LiveSpark]:
+def live(folder: Path) -> Iterator[LiveOwnJob]:
     settings = SparkSettings(
         job="firsts:Firsts",
         options={"folder": str(folder)},
@@ -54,12 +54,12 @@ def live(folder: Path) -> Iterator[LiveSpark]:
         patience=PATIENCE,
         work_dir=str(folder),
     )
-    with LiveSpark(settings, {"lines": 1.0}, folder / "home") as live:
+    with LiveOwnJob(settings, {"lines": 1.0}, folder / "home") as live:
         yield live
 
 
 @pytest.mark.spark
-def test_an_idle_source_is_a_running_job(live: LiveSpark) -> None:
+def test_an_idle_source_is_a_running_job(live: LiveOwnJob) -> None:
     """From its first start on: it comes up, is rescaled, and is taken up again, with never a record."""
     began = time.monotonic()
     assert live.start(ONE).running == ONE
@@ -72,14 +72,14 @@ def test_an_idle_source_is_a_running_job(live: LiveSpark) -> None:
 
 
 @pytest.mark.spark
-def test_a_topic_that_falls_silent_is_rescaled_with_its_state(live: LiveSpark, folder: Path) -> None:
+def test_a_topic_that_falls_silent_is_rescaled_with_its_state(live: LiveOwnJob, folder: Path) -> None:
     arrive(folder, "monday", "a", "b")
     wait_for(folder, live, {"a", "b"})
     live.wait(2.0)  # silence
     for number, wanted in enumerate((TWO, {"lines": 1, "first": 2}, TWO)):
         rescaled = live.rescale(wanted)
         assert rescaled.done, rescaled.detail
-        assert 0 < rescaled.downtime_seconds < PATIENCE.finish_batch
+        assert 0 < rescaled.standstill_seconds < PATIENCE.finish_batch
         arrive(folder, f"day{number}", "a", "b", f"new{number}")
         wait_for(folder, live, {"a", "b", *(f"new{n}" for n in range(number + 1))})
     # Files that Spark writes by batch numbers: nothing twice, and their log has no gap that they would trip over.
@@ -92,7 +92,7 @@ def test_a_topic_that_falls_silent_is_rescaled_with_its_state(live: LiveSpark, f
 
 
 @pytest.mark.spark
-def test_a_source_that_cannot_be_replayed_is_refused_before_anything_stops(tmp_path: Path, live: LiveSpark) -> None:
+def test_a_source_that_cannot_be_replayed_is_refused_before_anything_stops(tmp_path: Path, live: LiveOwnJob) -> None:
     live.close()  # one Spark at a time
     with Speaker() as speaker:
         settings = SparkSettings(
@@ -104,7 +104,7 @@ def test_a_source_that_cannot_be_replayed_is_refused_before_anything_stops(tmp_p
             patience=PATIENCE,
             work_dir=str(tmp_path),
         )
-        with LiveSpark(settings, {"lines": 1.0}, tmp_path / "home") as heard:
+        with LiveOwnJob(settings, {"lines": 1.0}, tmp_path / "home") as heard:
             heard.start(ONE)
             run = heard._ready().watch.run
             refused = heard.rescale(TWO)
@@ -122,7 +122,7 @@ def arrive(folder: Path, name: str, *lines: str) -> None:
     draft.rename(folder / "in" / f"{name}.txt")
 
 
-def wait_for(folder: Path, live: LiveSpark, words: set[str]) -> None:
+def wait_for(folder: Path, live: LiveOwnJob, words: set[str]) -> None:
     until = time.monotonic() + PATIENCE.first_batch
     while not words <= set(read(folder)):
         look = live.look()

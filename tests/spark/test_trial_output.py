@@ -9,7 +9,7 @@ from conftest import Bench, settings
 
 from autotrascale.analyze.starvation import MOST_WAITING
 from autotrascale.domain.trial import Verdict
-from autotrascale.execute.spark.live import LiveSpark
+from autotrascale.execute.spark.controller.live_own_job import LiveOwnJob
 
 
 @pytest.mark.spark
@@ -33,6 +33,6 @@ def test_tasks_that_compute_on_one_core_are_starved(bench: Bench) -> None:
 
 
 def test_the_control_loops_job_writes_to_its_own_sink(tmp_path: Path) -> None:
-    with LiveSpark(settings(tmp_path, sink="discard"), {"source": 100.0}, tmp_path / "home") as live:
+    with LiveOwnJob(settings(tmp_path, sink="discard"), {"source": 100.0}, tmp_path / "home") as live:
         assert live.settings.sink == "real"
         assert live._hosting.settings.sink == "real"

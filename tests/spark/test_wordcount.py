@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.jobs.wordcount import WordCount
+from autotrascale.execute.spark.jobs.wordcount import WordCount
 
 
 def sentences(job: WordCount, start: int, end: int) -> list[str]:

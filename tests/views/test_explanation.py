@@ -9,10 +9,10 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.domain.trial import Verdict
-from autotrascale.plan.words import seconds
+from autotrascale.plan.formatting import format_seconds
 from autotrascale.testing.scripted_engine import ScriptedEngine
-from autotrascale.tuning import Evaluation, Outcome, Tuning, tune
-from autotrascale.views.explanation import likely, named, probability, why
+from autotrascale.tuning import Evaluation, Outcome, TuningSettings, tune
+from autotrascale.views.explanation import explain_operators, format_parallelism, format_probability, probability_met_at
 
 CHAIN = Topology.chain("source", "work")
 JOB = Job("scripted", CHAIN, 8, {"source": 150.0}, Target(0.28))
@@ -42,11 +42,11 @@ def fewer(name: str, by: int = 1) -> dict[str, int]:
 
 
 def above_its_floor() -> str:
-    return next(w.operator for w in why(outcome()) if w.k > w.floor)
+    return next(w.operator for w in explain_operators(outcome()) if w.k > w.floor)
 
 
 def test_every_operator_is_explained_with_its_floor_and_its_load() -> None:
-    answers = why(outcome())
+    answers = explain_operators(outcome())
     assert [(w.operator, w.k, w.floor) for w in answers] == [
         (name, outcome().best.parallelism[name], outcome().floor[name]) for name in CHAIN
     ]
@@ -61,13 +61,13 @@ def test_an_operator_that_is_hardly_busy_is_told_as_such() -> None:
     sizing = outcome().sizing
     assert sizing is not None
     idle = replace(outcome(), sizing=replace(sizing, load=(0.004, 3.75)))
-    assert "its work keeps one instance busy for 0.4% of the time" in why(idle)[0].text
+    assert "its work keeps one instance busy for 0.4% of the time" in explain_operators(idle)[0].text
 
 
 def test_below_the_floor_the_load_says_why_not() -> None:
     at_the_floor = tune(replace(JOB, target=Target(2.0)), engine())
     assert dict(at_the_floor.best.parallelism) == {"source": 2, "work": 4}
-    texts = [w.text for w in why(at_the_floor)]
+    texts = [w.text for w in explain_operators(at_the_floor)]
     assert texts[0].endswith("with 1, it would fall behind: its instances would have to be busy 150% of the time")
     assert texts[1].endswith("with 3, it would fall behind: its instances would have to be busy 125% of the time")
 
@@ -75,18 +75,18 @@ def test_below_the_floor_the_load_says_why_not() -> None:
 def test_an_operator_at_its_least_is_said_to_be() -> None:
     bounded = Topology({"source": Operator(minimum=2), "work": Operator(("source",))})
     ran = ScriptedEngine(bounded, {"source": 1000.0, "work": 40.0}, lambda _: 0.1, p_max=8)
-    assert why(tune(replace(JOB, topology=bounded), ran))[0].text.endswith("it may not have fewer than 2")
+    assert explain_operators(tune(replace(JOB, topology=bounded), ran))[0].text.endswith("it may not have fewer than 2")
 
 
 def test_one_fewer_is_what_was_measured_where_it_was_run() -> None:
     name = above_its_floor()
     i, point = list(CHAIN).index(name), fewer(above_its_floor())
-    said = why(run_at(point, 0.62))[i].text
+    said = explain_operators(run_at(point, 0.62))[i].text
     assert f"with {point[name]}, it took" in said
     assert "beyond the target of 280 ms" in said
-    said = why(run_at(point, None, Verdict.CANNOT_KEEP_UP))[i].text
+    said = explain_operators(run_at(point, None, Verdict.CANNOT_KEEP_UP))[i].text
     assert said.endswith(f"with {point[name]}, it fell behind when run")
-    assert why(run_at(point, None, Verdict.FAILED))[i].text.endswith("it failed when run")
+    assert explain_operators(run_at(point, None, Verdict.FAILED))[i].text.endswith("it failed when run")
 
 
 def test_one_fewer_that_held_and_is_not_trusted_says_how_often_and_how_likely() -> None:
@@ -96,7 +96,7 @@ def test_one_fewer_that_held_and_is_not_trusted_says_how_often_and_how_likely() 
     )
     ended = tune(replace(JOB, target=Target(0.5)), ran)
     best = {**ended.best.parallelism, "work": 5, "source": 2}
-    said = why(replace(ended, best=replace(ended.best, parallelism=best)))[1].text
+    said = explain_operators(replace(ended, best=replace(ended.best, parallelism=best)))[1].text
     assert (
         "with 4, it was within the target when run (492 ms, 4 times), but is not trusted: it meets 500 ms with" in said
     )
@@ -109,16 +109,16 @@ def test_one_fewer_that_was_not_run_is_what_the_model_expects_with_its_probabili
     points = {name: {**best, name: k - 1} for name, k in best.items() if k > ended.floor[name]}
     unseen = {name: tuple(point.values()) for name, point in points.items() if point not in ran}
     assert unseen
-    for answer in [each for each in why(ended) if each.operator in unseen]:
-        chance = probability(ended, unseen[answer.operator])
+    for answer in [each for each in explain_operators(ended) if each.operator in unseen]:
+        chance = probability_met_at(ended, unseen[answer.operator])
         assert chance is not None
-        assert f"is expected (not run): within the target with {likely(chance)} probability" in answer.text
+        assert f"is expected (not run): within the target with {format_probability(chance)} probability" in answer.text
 
 
 def test_a_miss_says_what_one_more_would_do_and_who_has_all_there_is() -> None:
-    missed = tune(replace(JOB, target=Target(0.1), p_max=5), engine(), Tuning(total_trials=5))
+    missed = tune(replace(JOB, target=Target(0.1), p_max=5), engine(), TuningSettings(total_trials=5))
     assert not missed.met_target
-    for answer in why(missed):
+    for answer in explain_operators(missed):
         at_most = answer.k == 5
         assert ("5 is all that it may have (P_max)" in answer.text) == at_most
         assert at_most or f"with {answer.k + 1}, " in answer.text
@@ -126,21 +126,21 @@ def test_a_miss_says_what_one_more_would_do_and_who_has_all_there_is() -> None:
 
 
 def test_the_papers_algorithms_know_no_probabilities() -> None:
-    faithful = tune(JOB, engine(), Tuning(faithful=True))
-    assert probability(faithful, (2, 4)) is None
-    assert all(w.text for w in why(faithful))
+    faithful = tune(JOB, engine(), TuningSettings(faithful=True))
+    assert probability_met_at(faithful, (2, 4)) is None
+    assert all(w.text for w in explain_operators(faithful))
 
 
 def test_a_parallelism_is_told_by_name() -> None:
-    assert named({"source": 2, "count": 14}) == "source 2, count 14"
-    assert named({f"o{i}": i for i in range(1, 10)}, 3) == "o1 1, o2 2, o3 3 and 6 more"
+    assert format_parallelism({"source": 2, "count": 14}) == "source 2, count 14"
+    assert format_parallelism({f"o{i}": i for i in range(1, 10)}, 3) == "o1 1, o2 2, o3 3 and 6 more"
 
 
 @pytest.mark.parametrize(
     ("chance", "text"), [(0.0, "under 1%"), (0.009, "under 1%"), (0.934, "93%"), (0.991, "99%"), (0.996, "over 99%")]
 )
 def test_nobody_is_told_that_something_is_certain(chance: float, text: str) -> None:
-    assert likely(chance) == text
+    assert format_probability(chance) == text
 
 
 @pytest.mark.parametrize(
@@ -156,4 +156,4 @@ def test_nobody_is_told_that_something_is_certain(chance: float, text: str) -> N
     ],
 )
 def test_seconds_as_people_read_them(value: float, text: str) -> None:
-    assert seconds(value) == text
+    assert format_seconds(value) == text

@@ -18,8 +18,8 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.testing.scripted_engine import ScriptedEngine
-from autotrascale.tuning import Outcome, Tuning, tune
-from autotrascale.views import html, notebook
+from autotrascale.tuning import Outcome, TuningSettings, tune
+from autotrascale.views import html_fragments, notebook
 
 EMPTY = {"meta", "line", "circle", "path", "br"}
 TEXTS = st.text(max_size=30) | st.sampled_from(
@@ -68,7 +68,7 @@ def outcome(name: str = "work") -> Outcome:
         p_max=8,
         latency=lambda k: 0.05 + 0.9 / k["source"] / k[name] ** 0.4,
     )
-    return tune(Job("scripted", chain, 8, {"source": 150.0}, Target(0.5)), engine, Tuning(total_trials=4))
+    return tune(Job("scripted", chain, 8, {"source": 150.0}, Target(0.5)), engine, TuningSettings(total_trials=4))
 
 
 def test_a_tuning_run_says_why_and_shows_each_trial() -> None:
@@ -79,7 +79,7 @@ def test_a_tuning_run_says_why_and_shows_each_trial() -> None:
     assert len(outcome().evaluations) == outcome()._repr_html_().count("<circle") + outcome()._repr_html_().count(
         "<path"
     )
-    Whole(notebook.report(outcome()))
+    Whole(notebook.render_report(outcome()))
     assert "(simulated)" not in Whole(replace(outcome(), simulated=False)._repr_html_()).said
 
 
@@ -127,8 +127,8 @@ def test_whatever_a_decision_says_is_said_and_not_run(
 def test_a_chart_holds_every_point_within_its_edges(
     values: list[float | None], limit: float | None, words: str
 ) -> None:
-    points = [html.Point(i, value, words) for i, value in enumerate(values, 1)]
-    drawn = html.chart(points, limit, words, words)
+    points = [html_fragments.ChartPoint(i, value, words) for i, value in enumerate(values, 1)]
+    drawn = html_fragments.render_chart(points, limit, words, words)
     Whole(drawn)
     known = [value for value in values if value is not None]
     assert bool(drawn) == bool(points and (known or limit is not None))
@@ -136,11 +136,11 @@ def test_a_chart_holds_every_point_within_its_edges(
         assert drawn.count("<circle") == len(known)
         assert drawn.count("<path") == len(values) - len(known)
         heights = [float(part.split('"')[0]) for part in drawn.split('cy="')[1:]]
-        assert all(0 <= each <= html.HEIGHT for each in heights)
+        assert all(0 <= each <= html_fragments.HEIGHT for each in heights)
 
 
 def test_a_long_table_is_cut_and_says_so() -> None:
-    assert "… and 60 more" in Whole(html.table(("a",), [(i,) for i in range(100)])).said
+    assert "… and 60 more" in Whole(html_fragments.render_table(("a",), [(i,) for i in range(100)])).said
 
 
 def test_what_has_no_look_says_so() -> None:

@@ -12,20 +12,26 @@ from hypothesis import strategies as st
 
 from autotrascale import Study
 from autotrascale.domain.job import Job
-from autotrascale.domain.snapshot import CRITICAL_FIELDS, Critical, OperatorMetrics, Snapshot
+from autotrascale.domain.snapshot import CRITICAL_FIELDS, CriticalShares, OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.domain.trial import Verdict
-from autotrascale.plan.control.looks.elsewhere import said
-from autotrascale.plan.control.looks.signals import CORRELATED, Services
+from autotrascale.plan.control.observations.not_scalable import describe_critical_path
+from autotrascale.plan.control.observations.slow_services import MIN_CORRELATION, ServiceLatencyHistory
 from autotrascale.plan.search.score import Benefit
 from autotrascale.tuning import Evaluation
-from autotrascale.views.plots import batch, compare, critical, search, services
-from autotrascale.views.plots import run as run_plots
-from autotrascale.views.plots.job import Kept, Seen, in_order, plots, predictions
+from autotrascale.views.plots import batch_time, benefit_model, critical_paths, run_comparison, service_lag
+from autotrascale.views.plots import tuning_trials as run_plots
+from autotrascale.views.plots.loop_history import (
+    PlottedLoop,
+    PlottedObservation,
+    follow_requests,
+    plot_loop,
+    plot_predictions,
+)
 from autotrascale.views.plots.plot import Axis, Plot, Series
-from autotrascale.views.plots.plotly import figure, more
-from autotrascale.views.plots.run import Searched
+from autotrascale.views.plots.plotly import build_extension, build_figure
+from autotrascale.views.plots.tuning_trials import SearchedRun
 
 NAMES = ("source", "count")
 JOB = Job("words", Topology.chain(*NAMES), 24, {"source": 1000.0}, Target(0.2))
@@ -54,26 +60,30 @@ def entries(draw: st.DrawFn, number: int) -> dict[str, Any]:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[Seen]:
+def histories(draw: st.DrawFn) -> list[PlottedObservation]:
     numbers = range(1, draw(st.integers(0, 12)) + 1)
-    looks = (Seen(n, 1.7e9 + 60.0 * n, draw(entries(n)), draw(st.none() | amounts)) for n in numbers)
-    return list(in_order(looks))
+    looks = (PlottedObservation(n, 1.7e9 + 60.0 * n, draw(entries(n)), draw(st.none() | amounts)) for n in numbers)
+    return list(follow_requests(looks))
 
 
 @given(histories(), st.integers(0, 12), st.booleans())
-def test_what_a_look_adds_is_what_would_have_been_drawn(looks: list[Seen], cut: int, simulated: bool) -> None:
-    kept = Kept(Target(0.2), simulated)
+def test_what_a_look_adds_is_what_would_have_been_drawn(
+    looks: list[PlottedObservation], cut: int, simulated: bool
+) -> None:
+    kept = PlottedLoop(Target(0.2), simulated)
     for before, after, whole in zip(
-        plots(kept, looks[:cut]), plots(kept, looks[cut:]), plots(kept, looks), strict=True
+        plot_loop(kept, looks[:cut]), plot_loop(kept, looks[cut:]), plot_loop(kept, looks), strict=True
     ):
         assert before.followed_by(after).series == whole.series
         if after.series[0].x:
-            added = [trace["x"] for trace in more(after)]
-            assert [b["x"] + a for b, a in zip(more(before), added, strict=True)] == [w["x"] for w in more(whole)]
+            added = [trace["x"] for trace in build_extension(after)]
+            assert [b["x"] + a for b, a in zip(build_extension(before), added, strict=True)] == [
+                w["x"] for w in build_extension(whole)
+            ]
 
 
 @given(histories())
-def test_what_was_requested_stands_until_it_ran_or_failed(looks: list[Seen]) -> None:
+def test_what_was_requested_stands_until_it_ran_or_failed(looks: list[PlottedObservation]) -> None:
     for before, now in zip([None, *looks], looks, strict=False):
         action = now.entry["action"]
         if action == "rescale":
@@ -85,8 +95,8 @@ def test_what_was_requested_stands_until_it_ran_or_failed(looks: list[Seen]) -> 
 
 
 @given(histories(), st.booleans())
-def test_each_decision_is_marked_once_with_its_reason(looks: list[Seen], simulated: bool) -> None:
-    parallelism = plots(Kept(Target(0.2), simulated), looks)[1]
+def test_each_decision_is_marked_once_with_its_reason(looks: list[PlottedObservation], simulated: bool) -> None:
+    parallelism = plot_loop(PlottedLoop(Target(0.2), simulated), looks)[1]
     (marked,) = [series for series in parallelism.series if series.name == "decisions"]
     deeds = [(look.entry["action"], look.entry["wanted"]) for look in looks]
     acted = [now for before, now in zip([None, *deeds], deeds, strict=False) if now[0] != "stay" and now != before]
@@ -95,19 +105,22 @@ def test_each_decision_is_marked_once_with_its_reason(looks: list[Seen], simulat
 
 
 shares = st.floats(0.0, 1.0)
-criticals = st.none() | st.builds(Critical, shares, shares, shares, shares, st.sampled_from(["", "count"]))
+criticals = st.none() | st.builds(CriticalShares, shares, shares, shares, shares, st.sampled_from(["", "count"]))
 
 
 @given(st.lists(criticals, max_size=8))
-def test_each_look_that_tells_of_critical_paths_is_a_stack(told: list[Critical | None]) -> None:
-    looks = [Seen(n, 1.7e9 + 60.0 * n, {}, critical=each) for n, each in enumerate(told, start=1)]
-    plot, known = critical.of_looks(looks, simulated=False), [each for each in told if each is not None]
-    assert critical.of_looks(looks, simulated=True).missing
+def test_each_look_that_tells_of_critical_paths_is_a_stack(told: list[CriticalShares | None]) -> None:
+    looks = [PlottedObservation(n, 1.7e9 + 60.0 * n, {}, critical=each) for n, each in enumerate(told, start=1)]
+    plot, known = (
+        critical_paths.plot_critical_shares(looks, simulated=False),
+        [each for each in told if each is not None],
+    )
+    assert critical_paths.plot_critical_shares(looks, simulated=True).missing
     assert bool(plot.missing) is not bool(known)
     if not known:
         return
-    assert said(known[-1]) in plot.says
-    assert len(json.loads(json.dumps(figure(plot), allow_nan=False))["data"]) == len(plot.series)
+    assert describe_critical_path(known[-1]) in plot.says
+    assert len(json.loads(json.dumps(build_figure(plot), allow_nan=False))["data"]) == len(plot.series)
     for series in plot.series:
         assert series.x == tuple(look.at for look in looks if look.critical is not None)
     for each, *column in zip(known, *(series.y for series in plot.series), strict=True):
@@ -130,8 +143,8 @@ def evaluations(draw: st.DrawFn) -> tuple[Evaluation, ...]:
 @given(evaluations(), st.none() | vectors)
 def test_every_evaluation_is_drawn_or_the_plot_says_why_not(ran: tuple[Evaluation, ...], floor: Any) -> None:
     benefit = None if floor is None else Benefit(JOB.topology.vector(floor), 0.2)
-    run = Searched(JOB, ran, benefit)
-    history, latencies, instances, choices = run_plots.plots(run)
+    run = SearchedRun(JOB, ran, benefit)
+    history, latencies, instances, choices = run_plots.plot_run(run)
     scored = [score for each in ran if (score := run.score(each)) is not None]
     assert len(scored) >= sum(each.score is not None for each in ran)
     held = [each for each in ran if each.latency_seconds is not None]
@@ -160,7 +173,7 @@ def test_slices_are_what_the_model_says(runs: list[tuple[tuple[int, int], float 
     for k, latency in runs:
         study.tell(k, latency=latency, failed=latency is None)
     model, centre = study.model(1000.0), dict(zip(NAMES, runs[0][0], strict=True))
-    for i, plot in enumerate(search.slices(model, NAMES, centre)):
+    for i, plot in enumerate(benefit_model.plot_slices(model, NAMES, centre)):
         expected = plot.series[0]
         assert list(expected.x) == list(range(model.floor[i], model.p_max[i] + 1))
         ks = [[x if j == i else centre[name] for j, name in enumerate(NAMES)] for x in expected.x]
@@ -171,9 +184,9 @@ def test_slices_are_what_the_model_says(runs: list[tuple[tuple[int, int], float 
             assert sd == pytest.approx(1000 * latency * s)
         on_it = [k for k, latency in runs if latency and all(k[j] == centre[n] for j, n in enumerate(NAMES) if j != i)]
         assert sum(len(series.x) for series in plot.series[1:]) == len(on_it)
-    worth = search.acquisition(model, NAMES, centre)
+    worth = benefit_model.plot_acquisition(model, NAMES, centre)
     assert all(value is not None and value >= 0 for series in worth.series for value in series.y)
-    compared = search.predictions(model, NAMES)
+    compared = benefit_model.plot_predictions(model, NAMES)
     later = [latency for _, latency in runs[1:] if latency is not None]
     assert bool(compared.missing) is not bool(later)
     if later:
@@ -182,7 +195,7 @@ def test_slices_are_what_the_model_says(runs: list[tuple[tuple[int, int], float 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), evaluations(), min_size=1))
 def test_runs_side_by_side_leave_none_out(runs: dict[str, tuple[Evaluation, ...]]) -> None:
-    plot = compare.tried(runs, [0.2] * len(runs))
+    plot = run_comparison.plot_trials_of_runs(runs, [0.2] * len(runs))
     for name, ran in runs.items():
         held = [each for each in ran if each.latency_seconds is not None]
         drawn = [series for series in plot.series if series.name == name]
@@ -201,9 +214,13 @@ def snapshot(**changed: Any) -> Snapshot:
 @pytest.mark.parametrize("simulated", [False, True])
 def test_the_parts_of_a_batch_add_up_to_it(simulated: bool) -> None:
     """Of a job whose batches follow each other, both ways to tell of them say the same."""
-    plot = batch.of(snapshot(execution="micro-batch", batch_seconds=4.0, overhead_share=0.8), simulated=simulated)
+    plot = batch_time.plot_batch_time(
+        snapshot(execution="micro-batch", batch_seconds=4.0, overhead_share=0.8), simulated=simulated
+    )
     (series,) = plot.series
-    assert dict(zip(series.x, series.y, strict=True)) == pytest.approx({"source": 400, "count": 400, batch.REST: 3200})
+    assert dict(zip(series.x, series.y, strict=True)) == pytest.approx(
+        {"source": 400, "count": 400, batch_time.REST: 3200}
+    )
     assert "no operator" in plot.says
 
 
@@ -211,29 +228,29 @@ def test_the_parts_of_a_batch_add_up_to_it(simulated: bool) -> None:
 def test_a_batch_that_waits_for_its_trigger_is_as_long_as_it_was_measured(length: float, overhead: float) -> None:
     """A window holds more than its batches then; a simulated job's overhead is of its longest batch."""
     seen = snapshot(execution="micro-batch", batch_seconds=length, overhead_share=overhead)
-    (measured,), (simulated,) = (batch.of(seen, simulated=each).series for each in (False, True))
+    (measured,), (simulated,) = (batch_time.plot_batch_time(seen, simulated=each).series for each in (False, True))
     assert sum(y or 0.0 for y in measured.y) == pytest.approx(1000 * length)
     assert sum(y or 0.0 for y in simulated.y) == pytest.approx(1000 * length * overhead / (1 - 0.2))
 
 
 def test_a_simulated_job_that_fell_behind_has_no_batch_to_show() -> None:
     seen = replace(snapshot(execution="micro-batch", batch_seconds=4.0, overhead_share=0.2), window_seconds=9.0)
-    assert "fell behind" in batch.of(seen, simulated=True).missing
+    assert "fell behind" in batch_time.plot_batch_time(seen, simulated=True).missing
 
 
 def test_instances_that_own_their_slots_are_busy_for_a_share() -> None:
-    (series,) = batch.of(snapshot(), simulated=False).series
+    (series,) = batch_time.plot_batch_time(snapshot(), simulated=False).series
     assert dict(zip(series.x, series.y, strict=True)) == pytest.approx({"source": 10.0, "count": 10.0})
 
 
 def test_a_time_that_is_not_known_is_said() -> None:
     seen = snapshot()
     blind = {name: replace(each, useful_seconds=None) for name, each in seen.operators.items()}
-    assert "not known" in batch.of(replace(seen, operators=blind), simulated=False).missing
+    assert "not known" in batch_time.plot_batch_time(replace(seen, operators=blind), simulated=False).missing
     batches = replace(seen, execution="micro-batch", batch_seconds=4.0)
-    assert "beside its operators" in batch.of(batches, simulated=False).missing
-    assert "of source, count" in batch.of(replace(batches, operators=blind), simulated=False).missing
-    assert batch.of(None, simulated=False).missing
+    assert "beside its operators" in batch_time.plot_batch_time(batches, simulated=False).missing
+    assert "of source, count" in batch_time.plot_batch_time(replace(batches, operators=blind), simulated=False).missing
+    assert batch_time.plot_batch_time(None, simulated=False).missing
 
 
 def test_a_plot_with_values_missing_is_a_mistake() -> None:
@@ -245,17 +262,17 @@ def test_a_plot_with_values_missing_is_a_mistake() -> None:
 
 @given(histories(), evaluations(), st.booleans())
 def test_a_figure_is_plain_data_with_as_many_values_as_places(
-    looks: list[Seen], ran: tuple[Evaluation, ...], simulated: bool
+    looks: list[PlottedObservation], ran: tuple[Evaluation, ...], simulated: bool
 ) -> None:
     drawn = [
-        *plots(Kept(Target(0.2), simulated), looks),
-        *run_plots.plots(Searched(JOB, ran)),
-        predictions([(0.1, 0.01, 0.12)]),
-        predictions([]),
-        batch.of(snapshot(), simulated=False),
+        *plot_loop(PlottedLoop(Target(0.2), simulated), looks),
+        *run_plots.plot_run(SearchedRun(JOB, ran)),
+        plot_predictions([(0.1, 0.01, 0.12)]),
+        plot_predictions([]),
+        batch_time.plot_batch_time(snapshot(), simulated=False),
     ]
     for plot in drawn:
-        made = json.loads(json.dumps(figure(plot), allow_nan=False))
+        made = json.loads(json.dumps(build_figure(plot), allow_nan=False))
         for trace in made["data"]:
             assert len(trace["x"]) == len(trace["y"])
             assert len(trace.get("text", trace["x"])) == len(trace["x"])
@@ -269,7 +286,7 @@ def test_a_figure_is_plain_data_with_as_many_values_as_places(
 
 def test_a_band_is_one_deviation_wide_and_times_are_milliseconds() -> None:
     series = Series("expected", (10.0, 20.0), (5.0, 6.0), sd=(1.0, 2.0))
-    band, line = figure(Plot("a", "A", "says", Axis("", "time"), Axis("ms"), (series,)))["data"]
+    band, line = build_figure(Plot("a", "A", "says", Axis("", "time"), Axis("ms"), (series,)))["data"]
     assert band["x"] == [10_000, 20_000, 20_000, 10_000]
     assert band["y"] == [6.0, 8.0, 4.0, 4.0]
     assert line["x"] == [10_000, 20_000]
@@ -278,15 +295,15 @@ def test_a_band_is_one_deviation_wide_and_times_are_milliseconds() -> None:
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 100), st.floats(0, 100)), max_size=20))
 def test_the_correlation_with_each_service_is_drawn_at_each_lag(seen: list[tuple[float, float, float]]) -> None:
-    known = Services()
+    known = ServiceLatencyHistory()
     for backlog, prices, stock in seen:
         known = known.adding(backlog, {"prices": prices, "stock": stock})
-    plot = services.of(known)
+    plot = service_lag.plot_service_lag(known)
     if plot.missing:
         assert not plot.series
         return
-    assert figure(plot)["data"]
+    assert build_figure(plot)["data"]
     correlations = [y for series in plot.series for y in series.y if y is not None]
     assert all(-1 - 1e-9 <= each <= 1 + 1e-9 for each in correlations)
-    assert known.slow() is None or max(correlations) >= CORRELATED
+    assert known.slow() is None or max(correlations) >= MIN_CORRELATION
     assert ("follows" in plot.says) == (known.slow() is not None)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from autotrascale.views.plots.plot import Axis, Kind, Level, Plot, Series
-from autotrascale.views.plots.terminal import text
+from autotrascale.views.plots.plot import Axis, AxisKind, Level, Plot, Series
+from autotrascale.views.plots.terminal import draw_plot
 
 WIDTH, HEIGHT = 40, 8
 values = st.floats(-1e9, 1e9) | st.floats(0, 1) | st.integers(0, 100).map(float)
@@ -18,7 +18,7 @@ drawings = st.sampled_from(["line", "steps", "dashed steps", "points", "bars"])
 
 @st.composite
 def plots(draw: st.DrawFn) -> Plot:
-    kind: Kind = draw(st.sampled_from(["number", "log", "time", "names"]))
+    kind: AxisKind = draw(st.sampled_from(["number", "log", "time", "names"]))
     place = st.text(min_size=1, max_size=12) if kind == "names" else values.map(abs)
     series = []
     for n in range(draw(st.integers(1, 3))):
@@ -28,13 +28,13 @@ def plots(draw: st.DrawFn) -> Plot:
         sd = sd if draw(st.booleans()) else ()
         series.append(Series(f"series {n}", x, y, draw(drawings), sd=sd))
     levels = tuple(Level(value, "level") for value in draw(st.lists(values, max_size=2)))
-    y_kind: Kind = draw(st.sampled_from(["number", "log"]))
+    y_kind: AxisKind = draw(st.sampled_from(["number", "log"]))
     return Plot("plot", "A title", "It says so.", Axis("x", kind), Axis("y (s)", y_kind), tuple(series), levels)
 
 
 @given(plots())
 def test_rows_are_as_many_and_as_wide_as_they_should_be(plot: Plot) -> None:
-    lines = text(plot, WIDTH, HEIGHT).plain.split("\n")
+    lines = draw_plot(plot, WIDTH, HEIGHT).plain.split("\n")
     framed = [line for line in lines if "│" in line]
     if not framed:
         assert lines == ["A title", "It says so."]
@@ -51,7 +51,7 @@ def test_higher_points_stand_no_lower(ys: list[float]) -> None:
     plot = Plot(
         "p", "t", "s", Axis("x"), Axis("y"), (Series("a", tuple(map(float, range(len(ys)))), tuple(ys), "points"),)
     )
-    rows = [line.partition("│")[2] for line in text(plot, WIDTH, HEIGHT).plain.split("\n") if "│" in line]
+    rows = [line.partition("│")[2] for line in draw_plot(plot, WIDTH, HEIGHT).plain.split("\n") if "│" in line]
     marked = [(column, n) for n, row in enumerate(rows) for column, sign in enumerate(row) if sign == "●"]
     row_of = [
         dict(sorted(marked, reverse=True))[round(x * (2 * WIDTH - 1) / (len(ys) - 1)) // 2] for x in range(len(ys))
@@ -61,4 +61,6 @@ def test_higher_points_stand_no_lower(ys: list[float]) -> None:
 
 
 def test_what_is_not_to_be_had_says_why() -> None:
-    assert text(Plot.not_to_be_had("p", "A title", "Nothing was measured.")).plain == "A title\nNothing was measured."
+    assert (
+        draw_plot(Plot.unavailable("p", "A title", "Nothing was measured.")).plain == "A title\nNothing was measured."
+    )

@@ -9,14 +9,14 @@ from functools import cache
 import pytest
 
 from autotrascale.domain.job import Job
-from autotrascale.domain.snapshot import Critical
+from autotrascale.domain.snapshot import CriticalShares
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology
 from autotrascale.domain.trial import Verdict
-from autotrascale.plan.words import seconds
+from autotrascale.plan.formatting import format_seconds
 from autotrascale.testing.scripted_engine import ScriptedEngine
-from autotrascale.tuning import Evaluation, Outcome, Tuning, tune
-from autotrascale.views.verdict import over, summary
+from autotrascale.tuning import Evaluation, Outcome, TuningSettings, tune
+from autotrascale.views.verdict import format_excess, summarize_outcome
 
 CHAIN = Topology.chain("source", "work")
 JOB = Job("scripted", CHAIN, 8, {"source": 150.0}, Target(0.5))
@@ -35,12 +35,15 @@ def outcome() -> Outcome:
 
 
 def test_a_target_that_is_held() -> None:
-    text, k = summary(outcome()), outcome().best.parallelism
+    text, k = summarize_outcome(outcome()), outcome().best.parallelism
     assert text.startswith("scripted (simulated) holds 500 ms at 150 records/s with ")
-    assert f"source {k['source']}, work {k['work']}: measured {seconds(outcome().best.latency_seconds or 0)}" in text
+    assert (
+        f"source {k['source']}, work {k['work']}: measured {format_seconds(outcome().best.latency_seconds or 0)}"
+        in text
+    )
     assert "within the target with " in text
     assert f"on {sum(k.values())} slots; P_max everywhere would take 16." in text
-    assert "simulated" not in summary(replace(outcome(), simulated=False))
+    assert "simulated" not in summarize_outcome(replace(outcome(), simulated=False))
 
 
 def test_micro_batches_share_their_slots() -> None:
@@ -48,14 +51,14 @@ def test_micro_batches_share_their_slots() -> None:
     assert model is not None
     batches = replace(outcome(), model=replace(model, sizing=replace(model.sizing, execution="micro-batch")))
     k = outcome().best.parallelism
-    assert f"on {max(k.values())} slots" in summary(batches)
-    assert f"16 tasks a batch instead of {sum(k.values())}" in summary(batches)
+    assert f"on {max(k.values())} slots" in summarize_outcome(batches)
+    assert f"16 tasks a batch instead of {sum(k.values())}" in summarize_outcome(batches)
 
 
 def test_what_is_cheaper_and_likely_is_named_with_its_probability() -> None:
     readings = iter([0.48, 0.49, *[0.485] * 9])
     ran = engine(latency=lambda k: next(readings) if k["work"] == 4 else 0.3)
-    text = summary(tune(JOB, ran, Tuning(total_trials=4)))
+    text = summarize_outcome(tune(JOB, ran, TuningSettings(total_trials=4)))
     assert (
         "Cheaper and likely, but not confirmed: source 2, work 4 took 485 ms 2 times, within the target with " in text
     )
@@ -63,9 +66,9 @@ def test_what_is_cheaper_and_likely_is_named_with_its_probability() -> None:
 
 
 def test_more_than_the_over_allocation_allows_is_said() -> None:
-    ended = tune(replace(JOB, target=Target(0.25)), engine(), Tuning(over_allocation=0.02, total_trials=30))
+    ended = tune(replace(JOB, target=Target(0.25)), engine(), TuningSettings(over_allocation=0.02, total_trials=30))
     assert ended.stop_reason == "rule-unsatisfiable"
-    text = summary(ended)
+    text = summarize_outcome(ended)
     assert "Nothing that over_allocation 0.02 allows is likely to meet the target: " in text
     assert re.search(r": this takes \d\.\d\d\.", text)
 
@@ -101,22 +104,24 @@ def test_more_than_the_over_allocation_allows_is_said() -> None:
     ],
 )
 def test_a_miss_names_the_nearest_and_what_to_try(rate: float, target: float, trials: int, says: str) -> None:
-    ended = tune(Job("scripted", CHAIN, 8, {"source": rate}, Target(target)), engine(), Tuning(total_trials=trials))
-    text = summary(ended)
+    ended = tune(
+        Job("scripted", CHAIN, 8, {"source": rate}, Target(target)), engine(), TuningSettings(total_trials=trials)
+    )
+    text = summarize_outcome(ended)
     assert text.startswith("scripted (simulated) does not hold ")
     assert says in text
     assert " holds " not in text
 
 
 def test_the_nearest_miss_is_the_lowest_latency_and_not_the_best_score() -> None:
-    ended = tune(replace(JOB, target=Target(0.09)), engine(), Tuning(total_trials=8))
+    ended = tune(replace(JOB, target=Target(0.09)), engine(), TuningSettings(total_trials=8))
     assert not ended.met_target
     assert ended.best.latency_seconds == min(e.latency_seconds for e in ended.evaluations if e.latency_seconds)
 
 
 def test_within_the_target_and_not_trusted_is_no_success_and_no_miss_of_so_much() -> None:
-    ended = tune(JOB, engine(latency=lambda _: 0.499), Tuning(total_trials=5))
-    text = summary(ended)
+    ended = tune(JOB, engine(latency=lambda _: 0.499), TuningSettings(total_trials=5))
+    text = summarize_outcome(ended)
     assert text.startswith("scripted (simulated) is not shown to hold 500 ms at 150 records/s: source ")
     assert "was within the target (499 ms" in text
     assert "but meets it with " in text
@@ -134,7 +139,7 @@ def test_what_a_batch_costs_beside_its_records_is_the_reason_where_it_is() -> No
         best=replace(outcome().best, latency_seconds=1.6),
         sizing=replace(sizing, execution="micro-batch", load=(0.0, 0.0)),
     )
-    text = summary(batches)
+    text = summarize_outcome(batches)
     assert "took 1.60 s, 3.2 times the target, with source " in text
     assert "A batch costs 900 ms before any record, so no parallelism up to P_max gets below 1.35 s" in text
     assert "raise p_max" not in text
@@ -143,7 +148,7 @@ def test_what_a_batch_costs_beside_its_records_is_the_reason_where_it_is() -> No
 def test_no_metrics() -> None:
     blind = replace(outcome(), met_target=False, stop_reason="no-metrics")
     last = Evaluation(9, "floor", {"source": 1, "work": 1}, Verdict.CANNOT_KEEP_UP, None, None, 1.0, None, "silence")
-    text = summary(replace(blind, evaluations=(last,)))
+    text = summarize_outcome(replace(blind, evaluations=(last,)))
     assert "no trial gave metrics to size it by, the last said: silence." in text
 
 
@@ -152,18 +157,18 @@ def test_no_metrics() -> None:
     [(0.20001, "0.1% over the target"), (0.248, "24.0% over the target"), (0.5, "2.5 times the target")],
 )
 def test_how_far_beyond(latency: float, text: str) -> None:
-    assert over(latency, 0.2) == text
+    assert format_excess(latency, 0.2) == text
 
 
 def test_a_job_that_is_long_for_something_else_is_told_so_and_not_asked_for_instances() -> None:
     """Where the target is missed; where it is held nobody needs to know."""
     text = "60% of a batch's critical path is not divided by more instances: 55% is commits of state and logs; a faster"
-    missed = tune(JOB, engine(latency=lambda _: 0.9), Tuning(total_trials=4))
+    missed = tune(JOB, engine(latency=lambda _: 0.9), TuningSettings(total_trials=4))
     for one, bound, expected in (
-        (missed, Critical(driver=0.05, commits=0.55), True),
-        (missed, Critical(driver=0.05, commits=0.4), False),
-        (outcome(), Critical(driver=0.05, commits=0.55), False),
+        (missed, CriticalShares(driver=0.05, commits=0.55), True),
+        (missed, CriticalShares(driver=0.05, commits=0.4), False),
+        (outcome(), CriticalShares(driver=0.05, commits=0.55), False),
     ):
-        told = summary(replace(one, best=replace(one.best, critical=bound)))
+        told = summarize_outcome(replace(one, best=replace(one.best, critical=bound)))
         assert (text in told) is expected
         assert not (expected and "raise p_max" in told)

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from autotrascale.analyze import metrics
-from autotrascale.analyze.facts import BatchFact, Mark, StageFact, TaskFact
-from autotrascale.analyze.slots import Stay, slots
+from autotrascale.analyze.facts import BatchFact, MarkFact, StageFact, TaskFact
+from autotrascale.analyze.task_slots import ExecutorStay, count_slots
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Operator, Topology
@@ -31,11 +31,11 @@ def snapshot_of(row: Row, p_max: int | None = None) -> Snapshot | None:
     widest = max(stage.tasks for batch in batches for stage in batch.stages)
     # Tasks may outnumber slots and run in waves; a log without executors says nothing of slots at all.
     most = p_max or max(row["slots"] or 1, widest)
-    rates = metrics.source_rates(topology, batches, marked=marked)
+    rates = metrics.measure_source_rates(topology, batches, marked=marked)
     if rates is None:
         return None
     try:
-        snapshot = metrics.snapshot(row["job"], topology, most, rates, batches, marked=marked)
+        snapshot = metrics.take_snapshot(row["job"], topology, most, rates, batches, marked=marked)
     except InputError as error:
         raise error.under(f"job {row['job']}, run {row['run']}: ") from None
     if metrics.is_stream(batches):
@@ -47,7 +47,7 @@ def batches_of(row: Row) -> list[BatchFact]:
     """All tasks of the window stand in its first batch: their sums do not care."""
     in_order = sorted(row["batches"], key=lambda batch: (batch["started_ms"], batch["batch"]))
     tasks = tuple(TaskFact(**task) for task in row["tasks"] or ())
-    stays = [Stay(**stay) for stay in row["executors"] or ()]
+    stays = [ExecutorStay(**stay) for stay in row["executors"] or ()]
     cpus = _task_cpus(row)
     return [_batch(row["run"], batch, tasks if at == 0 else (), stays, cpus) for at, batch in enumerate(in_order)]
 
@@ -56,7 +56,7 @@ def _task_cpus(row: Row) -> int:
     return row["task_cpus"] or 1
 
 
-def _batch(run: str, row: Row, tasks: tuple[TaskFact, ...], stays: Sequence[Stay], task_cpus: int) -> BatchFact:
+def _batch(run: str, row: Row, tasks: tuple[TaskFact, ...], stays: Sequence[ExecutorStay], task_cpus: int) -> BatchFact:
     plain = ("batch", "started_ms", "seconds", "input_records", "offered_seconds", "behind")
     return BatchFact(
         run=run,
@@ -64,9 +64,9 @@ def _batch(run: str, row: Row, tasks: tuple[TaskFact, ...], stays: Sequence[Stay
         marks={mark["key"]: _mark(mark["value"]) for mark in row["marks"] or ()},
         stages=tuple(StageFact(**stage) for stage in sorted(row["stages"], key=lambda stage: stage["stage"])),
         tasks=tasks,
-        slots=slots(stays, row["started_ms"], row["started_ms"] + row["seconds"] * 1000, task_cpus),
+        slots=count_slots(stays, row["started_ms"], row["started_ms"] + row["seconds"] * 1000, task_cpus),
     )
 
 
-def _mark(row: Row) -> Mark:
-    return Mark(row["n"], row["first"], row["mean"], row["last"])
+def _mark(row: Row) -> MarkFact:
+    return MarkFact(row["n"], row["first"], row["mean"], row["last"])

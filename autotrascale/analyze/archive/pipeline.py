@@ -29,7 +29,7 @@ from autotrascale.analyze.archive import windows as windows_
 from autotrascale.analyze.archive.columns import record_batch
 from autotrascale.analyze.archive.summing import summed
 from autotrascale.monitor.eventlog.damage import Damage, damages
-from autotrascale.monitor.eventlog.files import find_files
+from autotrascale.monitor.eventlog.log_files import find_files
 
 
 @dataclass(frozen=True)

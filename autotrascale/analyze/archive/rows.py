@@ -22,12 +22,12 @@ from __future__ import annotations
 from typing import Any
 
 from autotrascale.analyze.archive.columns import MARKS, Columns
-from autotrascale.analyze.counting import counters as counters_of
-from autotrascale.analyze.counting import passed
-from autotrascale.analyze.naming import slim
-from autotrascale.analyze.plan_tree import Stage, shuffle_of
-from autotrascale.analyze.progress import batch_of, report
-from autotrascale.analyze.slots import task_cpus
+from autotrascale.analyze.mark_counts import find_counters as counters_of
+from autotrascale.analyze.mark_counts import read_passed_rows
+from autotrascale.analyze.naming import shorten_plan
+from autotrascale.analyze.plan_tree import Stage, find_shuffle
+from autotrascale.analyze.progress_records import find_batch, read_report
+from autotrascale.analyze.task_slots import read_task_cpus
 from autotrascale.monitor.eventlog.events import (
     ApplicationStart,
     Environment,
@@ -35,7 +35,7 @@ from autotrascale.monitor.eventlog.events import (
     ExecutorChange,
     JobStart,
     Node,
-    Progress,
+    ProgressRecord,
     StageCompleted,
 )
 
@@ -95,7 +95,7 @@ def counters(log: int, event: ExecutionStart) -> list[Row]:
 
 
 def counts(log: int, event: StageCompleted) -> list[Row]:
-    return [(log, event.info.stage, number, count) for number, count in passed(event.info.accumulables)]
+    return [(log, event.info.stage, number, count) for number, count in read_passed_rows(event.info.accumulables)]
 
 
 def executor(log: int, event: ExecutorChange) -> Row:
@@ -103,7 +103,7 @@ def executor(log: int, event: ExecutorChange) -> Row:
 
 
 def settings(log: int, event: Environment) -> Row:
-    return log, task_cpus(event.properties)
+    return log, read_task_cpus(event.properties)
 
 
 def application(log: int, event: ApplicationStart) -> Row:
@@ -112,15 +112,15 @@ def application(log: int, event: ApplicationStart) -> Row:
 
 def job(log: int, event: JobStart, pattern: str, first: tuple[int, int, int | None]) -> Row:
     known = event.properties
-    run, batch = batch_of(known) or (None, None)
+    run, batch = find_batch(known) or (None, None)
     if known is None:
         return log, event.job, run, batch, None, None, pattern, *first
     root = known.execution if known.root is None else known.root
     return log, event.job, run, batch, root, known.execution, pattern, *first
 
 
-def progress(record: Progress) -> Row:
-    batch = report(record)
+def progress(record: ProgressRecord) -> Row:
+    batch = read_report(record)
     return (
         batch.run,
         batch.batch,
@@ -162,7 +162,7 @@ def stages_pattern(event: JobStart) -> tuple[list[Any], tuple[int, int, int | No
 def plan_pattern(event: ExecutionStart) -> tuple[Node, int]:
     """The event's own tree, of which only what says who nodes are is left: names, words, marks and numbers of shuffles;
     and the first of these."""
-    slim(event.plan)
+    shorten_plan(event.plan)
     shuffles: list[tuple[Node, int]] = []
     _numbered(event.plan, shuffles)
     first = min((at for _, at in shuffles), default=0)
@@ -173,7 +173,7 @@ def plan_pattern(event: ExecutionStart) -> tuple[Node, int]:
 
 def _numbered(node: Node, shuffles: list[tuple[Node, int]]) -> None:
     """`shuffles` gets those that have a number."""
-    if (at := shuffle_of(node)) is not None:
+    if (at := find_shuffle(node)) is not None:
         shuffles.append((node, at))
     for child in node.children:
         _numbered(child, shuffles)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
-from autotrascale import reading
+from autotrascale import validation
 from autotrascale.analyze.archive.columns import Columns, ddl, record_batch
 from autotrascale.analyze.archive.measuring import snapshot_of
 from autotrascale.domain.snapshot import WORK_FIELDS, Snapshot, Work
-from autotrascale.domain.true_rates import true_rates
+from autotrascale.domain.true_rates import compute_true_rates
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -183,7 +183,7 @@ def _operators(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
             "stateful": operator.stateful,
             **_work(total),
             "source_rate": snapshot.source_rates.get(name),
-            "true_rate": true_rates(operator).processing,
+            "true_rate": compute_true_rates(operator).processing,
             "observed_rate": None if took is None else took / snapshot.window_seconds,
             "selectivity": gave / took if took and gave is not None else None,
             "skew": operator.skew,
@@ -201,4 +201,4 @@ def _work(done: Work) -> dict[str, float | None]:
 
 
 def _snapshot(row: Any) -> Snapshot:
-    return reading.validate(json.loads(row["snapshot"]), Snapshot, place=f"run {row['run']}")
+    return validation.validate(json.loads(row["snapshot"]), Snapshot, place=f"run {row['run']}")

@@ -25,7 +25,7 @@ from pyspark.sql import functions as fn
 
 from autotrascale.analyze.archive.columns import Columns, ddl, record_batch
 from autotrascale.analyze.archive.staging import Staged
-from autotrascale.analyze.roles import Job, roles, shape
+from autotrascale.analyze.stage_to_operator import SparkJob, assign_roles, hash_shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,8 +115,8 @@ def _roles_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _rows(form: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    found = roles([Job.of(job["stages_text"], job["plan_text"], _start(job)) for job in form["jobs"]])
-    query = shape(found)
+    found = assign_roles([SparkJob.of(job["stages_text"], job["plan_text"], _start(job)) for job in form["jobs"]])
+    query = hash_shape(found)
     for role in found:
         row = asdict(role)
         yield {"form": form["form"], "query": query, "place": row.pop("stage"), **row}

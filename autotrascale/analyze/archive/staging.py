@@ -30,12 +30,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from autotrascale.analyze.archive import rows
 from autotrascale.analyze.archive.columns import Columns, arrow_schema, ddl
-from autotrascale.analyze.tasks import NUMBERS, measured
+from autotrascale.analyze.task_facts import NUMBERS, measure_tasks
 from autotrascale.monitor.eventlog import events
 from autotrascale.monitor.eventlog.damage import Report
-from autotrascale.monitor.eventlog.decoding import event_of, task_of
-from autotrascale.monitor.eventlog.files import LogFile, Piece, opened, pieces
+from autotrascale.monitor.eventlog.decoding import decode_brief_task, decode_rare_event
 from autotrascale.monitor.eventlog.lines import Text, blocks
+from autotrascale.monitor.eventlog.log_files import LogFile, Piece, open_filesystem, pieces
 
 SUMMABLE = (
     *("useful_ms", "deserialise_ms", "wait_ms", "gc_ms", "read", "sent", "written"),
@@ -95,7 +95,7 @@ def stage(spark: SparkSession, files: Iterable[LogFile], folder: str) -> tuple[S
 def prepare(folder: str) -> None:
     """An empty folder for each table."""
     for name in _TABLES:
-        system, path = opened(f"{folder}/{name}")
+        system, path = open_filesystem(f"{folder}/{name}")
         system.create_dir(path)
         system.delete_dir_contents(path)
 
@@ -140,7 +140,7 @@ class Share:
 
     def write(self, table: str, batch: pa.RecordBatch) -> None:
         if table not in self._writers:
-            system, path = opened(f"{self._folder}/{table}/{self._number}.parquet")
+            system, path = open_filesystem(f"{self._folder}/{table}/{self._number}.parquet")
             writer = pq.ParquetWriter(path, _SCHEMAS[table], filesystem=system, compression="snappy")
             self._writers[table] = self._files.enter_context(writer)
         self._writers[table].write_batch(batch)
@@ -176,10 +176,10 @@ def read_piece(piece: Piece, share: Share) -> Report:
             number += 1
             try:
                 if line.startswith(events.TASK_END):
-                    task = task_of(line)
+                    task = decode_brief_task(line)
                     if task.metrics is not None and task.end.reason == "Success":
                         done += _numbers(task, task.metrics)
-                elif event := event_of(line):
+                elif event := decode_rare_event(line):
                     _add_event(piece.log, event, share)
             except (msgspec.DecodeError, ValueError, RecursionError):
                 bad, first_bad = bad + 1, first_bad or number
@@ -234,7 +234,7 @@ def _add_event(log: int, event: Struct, share: Share) -> None:
 
 def _task_batch(log: int, tasks: array[int]) -> pa.RecordBatch:
     stage, index, *numbers = np.frombuffer(tasks, dtype=np.int64).reshape(-1, _NUMBERS).T
-    did = measured(dict(zip(NUMBERS, numbers, strict=True)))
+    did = measure_tasks(dict(zip(NUMBERS, numbers, strict=True)))
     schema = _SCHEMAS["tasks"]
     arrays = [pa.array(np.full_like(stage, log), pa.int32()), pa.array(stage, pa.int32()), pa.array(index, pa.int32())]
     arrays += [pa.array(did[name], pa.int64(), mask=did[name] == events.UNKNOWN) for name in SUMMABLE]

@@ -25,7 +25,7 @@ from pyspark.sql import functions as fn
 
 from autotrascale.analyze.archive.columns import Columns, arrow_schema, ddl
 from autotrascale.analyze.archive.staging import SUMMABLE
-from autotrascale.monitor.eventlog.files import opened
+from autotrascale.monitor.eventlog.log_files import open_filesystem
 
 _WHERE = ["log", "home", "index"]
 _SUMS: Columns = {"log": "int", "home": "bigint", "index": "int", **dict.fromkeys(SUMMABLE, "bigint")}
@@ -35,7 +35,7 @@ _ROWS = 1 << 16  # tasks that are added up together
 
 def summed(spark: SparkSession, tasks: str, placed: str) -> DataFrame:
     """From the folders of staged tasks and of placed stages."""
-    system, path = opened(tasks)
+    system, path = open_filesystem(tasks)
     files = sorted(each.path for each in system.get_file_info(FileSelector(path)) if each.path.endswith(".parquet"))
     shares = min(len(files), 2 * spark.sparkContext.defaultParallelism)  # each costs more to begin than a file
     numbers = spark.range(0, len(files), 1, max(1, shares))
@@ -51,7 +51,7 @@ def _sum(name: str) -> Column:
 def _summed(
     tasks: str, files: Sequence[str], placed: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    system, _ = opened(tasks)
+    system, _ = open_filesystem(tasks)
     for number in (number for batch in batches for number in batch.column(0).to_pylist()):
         with pq.ParquetFile(files[number], filesystem=system) as file:
             stages, homes = _stages(file.metadata, placed)
@@ -66,7 +66,7 @@ def _stages(tasks: Any, placed: str) -> tuple[np.ndarray, np.ndarray]:
     for column, name in enumerate(("log", "stage")):
         known = [group.column(column).statistics for group in groups]
         within += [(name, ">=", min(each.min for each in known)), (name, "<=", max(each.max for each in known))]
-    system, path = opened(placed)
+    system, path = open_filesystem(placed)
     found = pq.read_table(path, columns=["log", "stage", "home"], filters=within, filesystem=system)
     stages = _key(found["log"], found["stage"])
     order = np.argsort(stages)

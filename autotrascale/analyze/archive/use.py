@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from autotrascale.analyze.executor_sizes import Conf
-from autotrascale.analyze.executor_use import ExecutorUse
+from autotrascale.analyze.executor_conf import ExecutorConf
+from autotrascale.analyze.executor_usage import ExecutorUsage
 from autotrascale.domain.executor_window import ExecutorWindow
 from autotrascale.monitor.eventlog.damage import Damage
-from autotrascale.monitor.eventlog.decoding import decoded
-from autotrascale.monitor.eventlog.files import LogFile, Piece, find_files
+from autotrascale.monitor.eventlog.decoding import decode_line
 from autotrascale.monitor.eventlog.lines import Text, blocks
+from autotrascale.monitor.eventlog.log_files import LogFile, Piece, find_files
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class ApplicationUse:
 
     application: str
     windows: tuple[ExecutorWindow, ...]
-    conf: Conf
+    conf: ExecutorConf
 
 
 def applications(paths: Sequence[str], seconds: float) -> tuple[list[ApplicationUse], list[Damage]]:
@@ -33,7 +33,7 @@ def applications(paths: Sequence[str], seconds: float) -> tuple[list[Application
     files, damages = find_files(paths)
     found = []
     for _, parts in groupby(files, key=lambda file: file.log):
-        use, windows = ExecutorUse(), list[ExecutorWindow]()
+        use, windows = ExecutorUsage(), list[ExecutorWindow]()
         for file in parts:
             for part in _read(file, use):
                 if isinstance(part, Damage):
@@ -48,14 +48,14 @@ def applications(paths: Sequence[str], seconds: float) -> tuple[list[Application
     return sorted(found, key=lambda each: each.windows[0].began), damages
 
 
-def _read(file: LogFile, use: ExecutorUse) -> Iterator[ExecutorUse | Damage]:
+def _read(file: LogFile, use: ExecutorUsage) -> Iterator[ExecutorUsage | Damage]:
     """After each block of lines, and what is wrong with the file."""
     piece = Piece(file.number, file.log, file.uri)
     text, bad = Text(piece), 0
     for block in blocks(text, piece):
         for line in block:
             try:
-                event = decoded(line)
+                event = decode_line(line)
                 if event is not None:
                     use.take(event)
             except (ValueError, RecursionError):

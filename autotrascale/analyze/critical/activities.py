@@ -59,6 +59,6 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Trace:
+class ActivityTrace:
     activities: tuple[Activity, ...]
     messages: tuple[Message, ...]

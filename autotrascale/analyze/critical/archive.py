@@ -25,11 +25,11 @@ from pyarrow.fs import FileSelector, FileType
 from pyspark.sql import DataFrame, SparkSession
 
 from autotrascale.analyze.archive.columns import Columns, arrow_schema, ddl
-from autotrascale.analyze.critical.edges import TICKS, cut
-from autotrascale.analyze.critical.parts import PARTS, parts_of
-from autotrascale.analyze.critical.tables import EDGES, edges_in
+from autotrascale.analyze.critical.edge_table import EDGES, table_to_edges
+from autotrascale.analyze.critical.edges import TICKS, cut_into_windows
+from autotrascale.analyze.critical.participation_table import PARTS, measure_parts
 from autotrascale.domain.errors import InputError
-from autotrascale.monitor.eventlog.files import is_address, opened
+from autotrascale.monitor.eventlog.log_files import is_address, open_filesystem
 
 WHOLE: Columns = {"application": "string", "query": "string", "day": "string", **PARTS}
 _SCHEMA = arrow_schema(WHOLE)
@@ -84,7 +84,7 @@ def _check_windows(query: str, groups: Sequence[Group], seconds: float) -> None:
 
 def groups_below(folder: str) -> dict[tuple[str, str], list[Group]]:
     """By application and query."""
-    system, top = opened(folder)
+    system, top = open_filesystem(folder)
     scheme = folder.rsplit(top, 1)[0] if is_address(folder) else ""
     found: dict[tuple[str, str], list[Group]] = defaultdict(list)
     for info in system.get_file_info(FileSelector(top, recursive=True, allow_not_found=True)):
@@ -135,11 +135,11 @@ def _analysed(work: Sequence[Block], width: int, batches: Iterable[pa.RecordBatc
 
 
 def parts_of_block(block: Block, width: int) -> pa.Table:
-    edges, names = edges_in(_read(block.groups))
+    edges, names = table_to_edges(_read(block.groups))
     low, high = block.first * width, block.last * width
     own = edges.taken((edges.start < high) & (edges.end >= low))
     within = replace(own, start=np.maximum(own.start, low), end=np.minimum(own.end, high))
-    parts = parts_of(cut(within, width), names, width)
+    parts = measure_parts(cut_into_windows(within, width), names, width)
     days = pc.strftime(parts["started_ms"].cast(pa.int64(), safe=False).cast(pa.timestamp("ms")), "%Y-%m-%d")
     said = [pa.array([name] * len(parts), pa.string()) for name in (block.application, block.query)]
     return pa.Table.from_arrays([*said, days, *parts.columns], schema=_SCHEMA)
@@ -151,6 +151,6 @@ def _read(groups: Iterable[Group]) -> pa.Table:
         by_file[group.uri].append(group.number)
     tables = []
     for uri, numbers in by_file.items():
-        system, path = opened(uri)
+        system, path = open_filesystem(uri)
         tables.append(pq.ParquetFile(path, filesystem=system).read_row_groups(numbers, columns=list(EDGES)))
     return pa.concat_tables(tables)

@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from autotrascale.analyze.critical.activities import Activity, Kind, Message, Trace
+from autotrascale.analyze.critical.activities import Activity, ActivityTrace, Kind, Message
 from autotrascale.domain.errors import InputError
 
 Numbers = NDArray[np.int64]
@@ -68,7 +68,7 @@ class Edges:
         return Edges(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(self)))
 
 
-def edges_of(trace: Trace) -> tuple[Edges, Names]:
+def make_edges(trace: ActivityTrace) -> tuple[Edges, Names]:
     """A trace in columns, all of it in window 0. Refuses what has no place in time."""
     timelines, operators = _Numbering(), _Numbering()
     rows = [_activity(each, timelines, operators) for each in trace.activities]
@@ -79,7 +79,7 @@ def edges_of(trace: Trace) -> tuple[Edges, Names]:
     return edges, Names(timelines.names(), operators.names())
 
 
-def cut(edges: Edges, width: int) -> Edges:
+def cut_into_windows(edges: Edges, width: int) -> Edges:
     """Every edge as far as it lies in each window of `width` ticks, windows counted from 1970 and times from the
     beginning of their window (Def. 10). What touches a window and has no time in it is no edge of it; a message that
     took no time is, unless it was at the very beginning, where every path begins anyway."""
@@ -136,7 +136,7 @@ def _check(place: str, start_ms: float, end_ms: float) -> None:
         raise InputError(f"timeline {place}", "ends before it begins, or at no time", seen=seen, remedy=remedy)
 
 
-def names_of(values: Iterable[str | None]) -> tuple[Numbers, tuple[str, ...]]:
+def number_names(values: Iterable[str | None]) -> tuple[Numbers, tuple[str, ...]]:
     """Their numbers, and what these stand for."""
     numbering = _Numbering()
     return np.array([NONE if one is None else numbering.of(one) for one in values], np.int64), numbering.names()

@@ -18,7 +18,7 @@ import numpy as np
 from autotrascale.analyze.critical.edges import NONE, UNKNOWN, WAITING, Edges, Numbers
 
 
-def filled(edges: Edges) -> Edges:
+def fill_gaps(edges: Edges) -> Edges:
     """One thing at a time on each timeline, what is unknown as edges, and no waits. Times are those of whole traces:
     a gap is judged by what ends it, which may come long after a window."""
     activities, messages = edges.taken(~edges.message), edges.taken(edges.message)

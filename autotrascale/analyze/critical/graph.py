@@ -62,7 +62,7 @@ class Graph:
         return self.strand_window[self.link_strand]
 
 
-def graph_of(edges: Edges, width: int) -> Graph:
+def build_graph(edges: Edges, width: int) -> Graph:
     """Of edges that were `cut` to windows of `width` ticks."""
     messages, activities = np.flatnonzero(edges.message), np.flatnonzero(~edges.message)
     strands, source, target = _strands(edges)

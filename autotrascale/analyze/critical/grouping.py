@@ -32,8 +32,8 @@ class Groups:
         return self._of
 
     def sums(self, weights: NDArray[Any]) -> Floats:
-        return sums_by(self._of, weights, len(self))
+        return sum_by_group(self._of, weights, len(self))
 
 
-def sums_by(of: Numbers, weights: NDArray[Any], many: int) -> Floats:
+def sum_by_group(of: Numbers, weights: NDArray[Any], many: int) -> Floats:
     return np.bincount(of, weights, many).astype(np.float64, copy=False)

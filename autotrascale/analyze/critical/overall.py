@@ -15,14 +15,14 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as fn
 
 from autotrascale.analyze.critical.activities import Kind
-from autotrascale.analyze.critical.parts import UNCOVERED, part_of, participations
-from autotrascale.domain.participation import SUMMARIES, Participation, WhatIf, by_worth, ordered
+from autotrascale.analyze.critical.participation_table import UNCOVERED, read_part, read_participations
+from autotrascale.domain.critical_path_report import SUMMARIES, CriticalPathReport, WhatIf, order_shares, order_what_ifs
 
 _QUERY = ("application", "query")
 _PART = ("summary", "name", "other", "instance")
 
 
-def overall(parts: DataFrame) -> list[Participation]:
+def overall(parts: DataFrame) -> list[CriticalPathReport]:
     """Of all windows of each query, as one."""
     whole = parts.where(fn.col("summary") == UNCOVERED).groupBy(*_QUERY)
     windows = whole.agg(
@@ -45,21 +45,21 @@ def overall(parts: DataFrame) -> list[Participation]:
     return sorted(found, key=lambda one: (one.application, one.query))
 
 
-def newest(parts: DataFrame, query: Participation, most: int) -> list[Participation]:
+def newest(parts: DataFrame, query: CriticalPathReport, most: int) -> list[CriticalPathReport]:
     """Its last windows, in order of time."""
     own = parts.where((fn.col("application") == query.application) & (fn.col("query") == query.query))
     times = own.where(fn.col("summary") == UNCOVERED).select("started_ms")
     last = [row["started_ms"] for row in times.orderBy(fn.desc("started_ms")).limit(most).collect()]
     rows = own.where(fn.col("started_ms") >= min(last)).collect() if last else []
-    return list(participations(row.asDict() for row in rows))
+    return list(read_participations(row.asDict() for row in rows))
 
 
-def windows(parts: DataFrame) -> Iterator[Participation]:
+def windows(parts: DataFrame) -> Iterator[CriticalPathReport]:
     """In order of time within each query. They come over one after another."""
     place = (*_QUERY, "started_ms")
     rows = (row.asDict() for row in parts.orderBy(*place).toLocalIterator())
     for _, own in groupby(rows, key=lambda row: tuple(row[name] for name in place)):
-        yield from participations(own)
+        yield from read_participations(own)
 
 
 def write(parts: DataFrame, folder: str) -> None:
@@ -69,21 +69,23 @@ def write(parts: DataFrame, folder: str) -> None:
     writer.partitionBy(*by).parquet(folder)
 
 
-def _mean(of: Row, rows: list[Row]) -> Participation:
+def _mean(of: Row, rows: list[Row]) -> CriticalPathReport:
     count = of["windows"]
     parts: dict[str, list[Any]] = defaultdict(list)
     for row in rows:
         if row["summary"] in SUMMARIES:
-            parts[row["summary"]].append(part_of({**row.asDict(), "participation": row["participation"] / count}))
+            parts[row["summary"]].append(read_part({**row.asDict(), "participation": row["participation"] / count}))
     changes = [row for row in rows if row["saved_ms"] is not None and of["path_ms"] > 0]
-    kept = {name: ordered(parts[name]) for name in SUMMARIES}
-    return Participation(
+    kept = {name: order_shares(parts[name]) for name in SUMMARIES}
+    return CriticalPathReport(
         application=of["application"],
         query=of["query"],
         started_ms=round(of["started_ms"]),
         seconds=of["seconds"],
         waiting=sum(part.participation for part in kept["kinds"] if part.name == Kind.waiting),
         uncovered=of["uncovered"],
-        what_ifs=by_worth(WhatIf(row["summary"], row["name"], 1 - row["saved_ms"] / of["path_ms"]) for row in changes),
+        what_ifs=order_what_ifs(
+            WhatIf(row["summary"], row["name"], 1 - row["saved_ms"] / of["path_ms"]) for row in changes
+        ),
         **kept,
     )

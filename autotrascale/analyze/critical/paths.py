@@ -25,7 +25,7 @@ _FAR = np.int64(2**60)  # longer than any path waits
 _NOTHING = -(2**30)  # the power of two of a count of zero
 
 
-def shares_of_paths(graph: Graph, levels: Numbers) -> Floats:
+def compute_path_shares(graph: Graph, levels: Numbers) -> Floats:
     """c₁ c₂ / N of each link (Def. 13): the share of its window's critical paths that pass it, [links]."""
     forwards = Sweep.over(graph.source, graph.target, levels)
     backwards = Sweep.over(graph.target, graph.source, -levels)
@@ -43,7 +43,7 @@ def shares_of_paths(graph: Graph, levels: Numbers) -> Floats:
     return _shares(graph, tight, ends, paths_to, paths_from)
 
 
-def levels_of(vertices: int, source: Numbers, target: Numbers) -> Numbers:
+def compute_levels(vertices: int, source: Numbers, target: Numbers) -> Numbers:
     """Of an acyclic graph: whatever a link leads to has a higher level than where it comes from."""
     order = np.argsort(source, kind="stable")
     leads_to = target[order]
@@ -71,7 +71,7 @@ def _each_once(vertices: Numbers, place: Numbers) -> Numbers:
 
 
 @dataclass(frozen=True)
-class Step:
+class SweepStep:
     """One level: the links that lead to it, by vertex, and where among them the links to each vertex begin."""
 
     links: Numbers
@@ -101,7 +101,7 @@ class Sweep:
         bounds = np.flatnonzero(np.r_[True, level[1:] != level[:-1], True]) if len(to) else np.zeros(1, np.int64)
         return cls(links, source[links], firsts, vertices, bounds)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[SweepStep]:
         until = np.r_[self.firsts, len(self.links)]
         bounds = self.bounds.tolist()
         at = until[self.bounds].tolist()
@@ -109,7 +109,7 @@ class Sweep:
         for k in range(len(bounds) - 1):
             of, among = slice(bounds[k], bounds[k + 1]), slice(at[k], at[k + 1])
             firsts = self.firsts[of] - at[k]
-            yield Step(self.links[among], self.source[among], firsts, many[of], self.vertices[of])
+            yield SweepStep(self.links[among], self.source[among], firsts, many[of], self.vertices[of])
 
 
 def _least(graph: Graph, sweep: Sweep, beginnings: Numbers) -> Numbers:
@@ -137,7 +137,7 @@ def _counts(vertices: int, sweep: Sweep, beginnings: Numbers) -> _Counts:
     return _Counts(value, power)
 
 
-def _summed(value: Floats, power: Numbers, step: Step) -> tuple[Floats, Numbers]:
+def _summed(value: Floats, power: Numbers, step: SweepStep) -> tuple[Floats, Numbers]:
     """Σ value · 2^power of the links to each vertex: as multiples of the greatest power among them."""
     greatest = np.maximum.reduceat(power, step.firsts)
     total = np.add.reduceat(np.ldexp(value, power - np.repeat(greatest, step.many)), step.firsts)
@@ -151,7 +151,7 @@ def _shares(graph: Graph, tight: NDArray[np.bool_], ends: Numbers, paths_to: _Co
     window, ends = window[order], ends[order]
     firsts = np.flatnonzero(np.r_[True, window[1:] != window[:-1]])
     many = np.diff(np.r_[firsts, len(ends)])
-    step = Step(ends, ends, firsts, many, window[firsts])
+    step = SweepStep(ends, ends, firsts, many, window[firsts])
     total, total_power = _summed(paths_to.value[ends], paths_to.power[ends], step)  # N: every window has a path
     of = graph.link_window
     value = paths_to.value[graph.source] * paths_from.value[graph.target] / total[of]

@@ -30,17 +30,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from autotrascale.analyze.critical import driver
-from autotrascale.analyze.critical.activities import Activity, Kind, Message, Trace
-from autotrascale.analyze.critical.driver import DRIVER, MOMENT, StageSpan
-from autotrascale.analyze.critical.slots import Placed, placed
-from autotrascale.analyze.critical.task_phases import phases
+from autotrascale.analyze.critical import driver_phases
+from autotrascale.analyze.critical.activities import Activity, ActivityTrace, Kind, Message
+from autotrascale.analyze.critical.driver_phases import DRIVER, MOMENT, StageSpan
+from autotrascale.analyze.critical.task_phases import split_task
+from autotrascale.analyze.critical.task_timelines import PlacedTask, place_tasks
 from autotrascale.analyze.facts import BatchFact, StageFact
-from autotrascale.analyze.live.joining import Joiner
-from autotrascale.monitor.eventlog.decoding import decoded
+from autotrascale.analyze.joiner import Joiner
+from autotrascale.monitor.eventlog.decoding import decode_line
 
 
-def trace(batches: Sequence[BatchFact]) -> Trace:
+def trace_batches(batches: Sequence[BatchFact]) -> ActivityTrace:
     """Of one query's batches, in any order. Those of different runs do not overlap."""
     ordered = sorted(batches, key=lambda batch: (batch.started_ms, batch.batch))
     activities: list[Activity] = []
@@ -50,19 +50,19 @@ def trace(batches: Sequence[BatchFact]) -> Trace:
             continue
         if before is not None and before.committed_ms < batch.started_ms:
             activities.append(Activity(DRIVER, before.committed_ms, float(batch.started_ms), Kind.waiting))
-        one = batch_trace(batch)
+        one = trace_batch(batch)
         activities += one.activities
         messages += one.messages
-    return Trace(tuple(activities), tuple(messages))
+    return ActivityTrace(tuple(activities), tuple(messages))
 
 
-def batch_trace(batch: BatchFact) -> Trace:
+def trace_batch(batch: BatchFact) -> ActivityTrace:
     """All of it lies between the batch's trigger and its commit."""
-    outline = driver.outline(batch)
-    tasks = placed(batch.tasks, *outline.jobs)
+    outline = driver_phases.outline_batch(batch)
+    tasks = place_tasks(batch.tasks, *outline.jobs)
     spans = _spans(batch, tasks)
-    doing = [*outline.before, *driver.in_jobs(batch, outline.jobs, list(spans.values())), *outline.after]
-    activities = driver.activities(doing)
+    doing = [*outline.before, *driver_phases.split_add_batch(batch, outline.jobs, list(spans.values())), *outline.after]
+    activities = driver_phases.make_activities(doing)
     operators = {stage.stage: stage.operator for stage in batch.stages}
     fetching = _Fetches.of(batch, tasks)
     messages: list[Message] = []
@@ -75,23 +75,23 @@ def batch_trace(batch: BatchFact) -> Trace:
         activities += did.activities
         messages += did.messages
         messages.append(Message(task.timeline, task.end_ms, DRIVER, task.end_ms, Kind.scheduling, operator))
-    return Trace(tuple(activities), tuple(messages))
+    return ActivityTrace(tuple(activities), tuple(messages))
 
 
-def batches_of(lines: Iterable[bytes]) -> Iterator[BatchFact]:
+def read_batches(lines: Iterable[bytes]) -> Iterator[BatchFact]:
     """The batches of one application's log, each as soon as its report is read. What is no event of use is passed over:
     who must know of damage reads with a `Follower` or from an archive."""
     joiner = Joiner(every_stage=True)
     for line in lines:
         try:
-            event = decoded(line)
+            event = decode_line(line)
             facts = [] if event is None else list(joiner.take(event))
         except (ValueError, RecursionError):
             continue
         yield from (fact for fact in facts if isinstance(fact, BatchFact))
 
 
-def _before(task: Placed, stage: StageSpan, operator: str | None) -> Trace:
+def _before(task: PlacedTask, stage: StageSpan, operator: str | None) -> ActivityTrace:
     """How it came to its slot: launched when that stood idle, or as soon as it was free."""
     idle = task.before_ms is None or task.before_ms < stage.first_ms
     gap: list[Activity] = []
@@ -99,18 +99,18 @@ def _before(task: Placed, stage: StageSpan, operator: str | None) -> Trace:
         kind = Kind.waiting if idle else Kind.scheduling
         gap = [Activity(task.timeline, task.before_ms, task.begin_ms, kind, None if idle else operator)]
     if not idle:
-        return Trace(tuple(gap), ())
+        return ActivityTrace(tuple(gap), ())
     sent = max(stage.first_ms, stage.ready_ms + MOMENT)
     launch = Message(DRIVER, sent, task.timeline, max(task.begin_ms, sent), Kind.scheduling, operator)
-    return Trace(tuple(gap), (launch,) if launch.received_ms < task.end_ms else ())
+    return ActivityTrace(tuple(gap), (launch,) if launch.received_ms < task.end_ms else ())
 
 
-def _task(task: Placed, operator: str | None, fetching: _Fetches) -> Trace:
+def _task(task: PlacedTask, operator: str | None, fetching: _Fetches) -> ActivityTrace:
     """Its phases. While it waits for blocks it does nothing; what it waits for is the message."""
     at = task.begin_ms
     activities: list[Activity] = []
     messages: list[Message] = []
-    for kind, ms in phases(task.task):
+    for kind, ms in split_task(task.task):
         end = min(at + ms, task.end_ms)
         if end <= at:
             continue
@@ -121,7 +121,7 @@ def _task(task: Placed, operator: str | None, fetching: _Fetches) -> Trace:
             messages.append(Message(source, at, task.timeline, end, kind, operator))
         activities.append(Activity(task.timeline, at, end, doing, operator, task.task.index))
         at = end
-    return Trace(tuple(activities), tuple(messages))
+    return ActivityTrace(tuple(activities), tuple(messages))
 
 
 @dataclass(frozen=True)
@@ -132,14 +132,14 @@ class _Fetches:
     ran_on: Mapping[int, frozenset[str]]  # by stage, the executors of its tasks
 
     @classmethod
-    def of(cls, batch: BatchFact, tasks: Iterable[Placed]) -> _Fetches:
+    def of(cls, batch: BatchFact, tasks: Iterable[PlacedTask]) -> _Fetches:
         ran_on: dict[int, set[str]] = defaultdict(set)
         for each in tasks:
             ran_on[each.task.stage].add(each.task.executor or "?")
         stages = {stage.stage: stage for stage in batch.stages}
         return cls(stages, {stage: frozenset(names) for stage, names in ran_on.items()})
 
-    def source(self, task: Placed) -> str:
+    def source(self, task: PlacedTask) -> str:
         """A name of its own for each slot that is sent to: tasks that wait at once do not wait for one another."""
         stage, times = self.stages.get(task.task.stage), task.task.times
         parents = stage.parents if stage else ()
@@ -155,7 +155,7 @@ class _Fetches:
         return f"shuffle of {', '.join(wrote) or '?'} to {task.timeline}"
 
 
-def _spans(batch: BatchFact, tasks: Iterable[Placed]) -> dict[int, StageSpan]:
+def _spans(batch: BatchFact, tasks: Iterable[PlacedTask]) -> dict[int, StageSpan]:
     """By stage. One that reads from others is ready when they have ended, and none is before its job is submitted."""
     stages = {stage.stage: stage for stage in batch.stages}
     first: dict[int, float] = {}

@@ -25,16 +25,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from autotrascale.analyze.critical.edges import TICKS, Edges, Names, edges_of, is_time
-from autotrascale.analyze.critical.gaps import filled
-from autotrascale.analyze.critical.spark_trace import trace
-from autotrascale.analyze.critical.tables import SCHEMA, table_of
+from autotrascale.analyze.critical.edge_table import SCHEMA, edges_to_table
+from autotrascale.analyze.critical.edges import TICKS, Edges, Names, is_time, make_edges
+from autotrascale.analyze.critical.gaps import fill_gaps
+from autotrascale.analyze.critical.spark_trace import trace_batches
 from autotrascale.analyze.facts import BatchFact
-from autotrascale.analyze.live.joining import Joiner
+from autotrascale.analyze.joiner import Joiner
 from autotrascale.monitor.eventlog.damage import Damage, Report, damages
-from autotrascale.monitor.eventlog.decoding import decoded
-from autotrascale.monitor.eventlog.files import LogFile, Piece, find_files, opened
+from autotrascale.monitor.eventlog.decoding import decode_line
 from autotrascale.monitor.eventlog.lines import Text, blocks
+from autotrascale.monitor.eventlog.log_files import LogFile, Piece, find_files, open_filesystem
 
 _TASKS = 10_000  # of a query's batches, before edges are made of them
 _ALL_TASKS = 50_000  # … of all queries of an application
@@ -85,7 +85,7 @@ def _batches(files: Sequence[LogFile], reports: list[Report]) -> Iterator[BatchF
         for line in (line for block in blocks(text, piece) for line in block):
             number += 1
             try:
-                event = decoded(line)
+                event = decode_line(line)
                 facts = [] if event is None else list(joiner.take(event))
             except (msgspec.DecodeError, ValueError, RecursionError):
                 bad, first_bad = bad + 1, first_bad or number
@@ -115,8 +115,8 @@ class Files:
             writer.close()
 
     def add(self, query: str, batches: Sequence[BatchFact]) -> None:
-        edges, names = edges_of(trace(batches))
-        self.write(query, filled(edges), names)
+        edges, names = make_edges(trace_batches(batches))
+        self.write(query, fill_gaps(edges), names)
 
     def write(self, query: str, edges: Edges, names: Names) -> None:
         """By the day on which edges begin, in UTC, and in order of time."""
@@ -124,7 +124,7 @@ class Files:
         days = edges.start // _DAY
         for day in np.unique(days).tolist():
             part = edges.taken(days == day)
-            self._file(query, day).write_table(table_of(part, names), row_group_size=ROWS)
+            self._file(query, day).write_table(edges_to_table(part, names), row_group_size=ROWS)
 
     def _file(self, query: str, number: int) -> Any:
         day = datetime.fromtimestamp(number * _DAY / TICKS / 1000, UTC).strftime("%Y-%m-%d")
@@ -135,7 +135,7 @@ class Files:
             writer.close()
         times = self._days[query, day] = self._days.get((query, day), -1) + 1
         folder = f"{self._folder}/query={in_path(query)}/day={day}"
-        system, path = opened(folder)
+        system, path = open_filesystem(folder)
         system.create_dir(path)
         writer = pq.ParquetWriter(f"{path}/{self._number}-{times}.parquet", SCHEMA, filesystem=system)
         self._open[query] = day, writer

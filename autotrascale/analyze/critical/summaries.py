@@ -21,12 +21,12 @@ import numpy as np
 
 from autotrascale.analyze.critical.edges import NONE, UNKNOWN, WAITING, Edges, Numbers
 from autotrascale.analyze.critical.graph import Graph
-from autotrascale.analyze.critical.grouping import Groups, sums_by
-from autotrascale.analyze.critical.paths import Floats, shares_of_paths
+from autotrascale.analyze.critical.grouping import Groups, sum_by_group
+from autotrascale.analyze.critical.paths import Floats, compute_path_shares
 
 
 @dataclass(frozen=True)
-class Rows:
+class SummaryRows:
     """Of one summary. `window` is a window's number; what a column has nothing to say of is -1."""
 
     window: Numbers
@@ -39,7 +39,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Measured:
+class WindowShares:
     """`of_edges`: the participation of each; the rest of each of `graph.windows`, shares of one."""
 
     graph: Graph
@@ -48,17 +48,17 @@ class Measured:
     uncovered: Floats
 
 
-def measured(edges: Edges, graph: Graph, levels: Numbers) -> Measured:
-    shares = shares_of_paths(graph, levels)
+def measure_shares(edges: Edges, graph: Graph, levels: Numbers) -> WindowShares:
+    shares = compute_path_shares(graph, levels)
     of_pieces = shares[graph.piece_link] * graph.piece_ticks / graph.width
     on_edge = graph.piece_edge != NONE
     windows = len(graph.windows)
-    waiting = sums_by(graph.link_window[graph.piece_link[~on_edge]], of_pieces[~on_edge], windows)
-    of_edges = sums_by(graph.piece_edge[on_edge], of_pieces[on_edge], len(edges))
-    return Measured(graph, of_edges, waiting, _uncovered(edges, graph))
+    waiting = sum_by_group(graph.link_window[graph.piece_link[~on_edge]], of_pieces[~on_edge], windows)
+    of_edges = sum_by_group(graph.piece_edge[on_edge], of_pieces[on_edge], len(edges))
+    return WindowShares(graph, of_edges, waiting, _uncovered(edges, graph))
 
 
-def summaries(edges: Edges, result: Measured) -> dict[str, Rows]:
+def summarise_edges(edges: Edges, result: WindowShares) -> dict[str, SummaryRows]:
     participation = result.of_edges
     own, sent = np.flatnonzero(~edges.message), np.flatnonzero(edges.message)
     operated = own[edges.operator[own] != NONE]
@@ -74,7 +74,7 @@ def summaries(edges: Edges, result: Measured) -> dict[str, Rows]:
     }
 
 
-def instances_of(edges: Edges, rows: Numbers, groups: Groups) -> Numbers:
+def count_instances(edges: Edges, rows: Numbers, groups: Groups) -> Numbers:
     """How many instances the activities of each group are of; where nobody numbered them, on how many timelines."""
     own = ~edges.message[rows]
     numbered = own & (edges.instance[rows] != NONE)
@@ -87,22 +87,24 @@ def _distinct(group: Numbers, member: Numbers, groups: int) -> Numbers:
     return np.bincount(Groups(group, member).keys[0], minlength=groups)
 
 
-def _rows(edges: Edges, participation: Floats, rows: Numbers, first: Numbers, second: Numbers, third: Numbers) -> Rows:
+def _rows(
+    edges: Edges, participation: Floats, rows: Numbers, first: Numbers, second: Numbers, third: Numbers
+) -> SummaryRows:
     groups = Groups(edges.window[rows], first[rows], second[rows], third[rows])
     ticks = edges.end[rows] - edges.start[rows]
     busy = groups.sums(ticks)
     window_, first_, second_, third_ = groups.keys
-    return Rows(
-        window_, first_, second_, third_, groups.sums(participation[rows]), busy, instances_of(edges, rows, groups)
+    return SummaryRows(
+        window_, first_, second_, third_, groups.sums(participation[rows]), busy, count_instances(edges, rows, groups)
     )
 
 
-def _with_waiting(kinds: Rows, result: Measured) -> Rows:
+def _with_waiting(kinds: SummaryRows, result: WindowShares) -> SummaryRows:
     """Waits are no edges: on a path they are of each window."""
     waits = np.flatnonzero(result.waiting > 0)
     none = np.full(len(waits), NONE)
     zeros = np.zeros(len(waits))
-    return Rows(
+    return SummaryRows(
         np.r_[kinds.window, result.graph.windows[waits]],
         np.r_[kinds.first, np.full_like(none, WAITING)],
         np.r_[kinds.second, none],
@@ -122,4 +124,4 @@ def _uncovered(edges: Edges, graph: Graph) -> Floats:
     begin, end, window = begin[order], end[order], window[order]
     before = np.maximum.accumulate(np.r_[0, end])[:-1]
     covered = np.maximum(0, end - np.maximum(begin, before))
-    return 1 - sums_by(window, covered, len(graph.windows)) / graph.width
+    return 1 - sum_by_group(window, covered, len(graph.windows)) / graph.width

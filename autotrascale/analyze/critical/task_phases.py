@@ -27,7 +27,7 @@ _KINDS = {
 }
 
 
-def phases(task: TaskFact) -> Phases:
+def split_task(task: TaskFact) -> Phases:
     """In order; they sum to the time that the task held its slot. Empty where the log does not say when that was."""
     times = task.times
     if times is None:

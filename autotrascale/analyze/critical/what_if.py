@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from autotrascale.analyze.critical.activities import Kind
 from autotrascale.analyze.critical.edges import KINDS, NONE, WAITING, Edges, Numbers
 from autotrascale.analyze.critical.graph import Graph
-from autotrascale.analyze.critical.grouping import Groups, sums_by
+from autotrascale.analyze.critical.grouping import Groups, sum_by_group
 from autotrascale.analyze.critical.paths import Floats, Sweep
-from autotrascale.analyze.critical.summaries import instances_of
-from autotrascale.domain.participation import Change
+from autotrascale.analyze.critical.summaries import count_instances
+from autotrascale.domain.critical_path_report import WhatIfChange
 
 # What a task costs whatever it is given: an instance more pays it once more.
 FIXED = frozenset({Kind.scheduling, Kind.deserialising, Kind.planning, Kind.offsets, Kind.log, Kind.commit})
@@ -37,23 +37,23 @@ _AT_ONCE = 16  # cases of one sweep: as many numbers for every vertex
 
 
 @dataclass(frozen=True)
-class Case:
+class WhatIfCase:
     """`of`: the number of an operator or of a kind; -1 where it is of all."""
 
-    change: Change
+    change: WhatIfChange
     of: int
     left: Floats  # of each edge
 
 
 @dataclass(frozen=True)
-class Answer:
-    change: Change
+class WhatIfAnswer:
+    change: WhatIfChange
     of: int
     ticks: Floats  # of each window
     said: NDArray[np.bool_]  # whether the window has anything that the case is about
 
 
-def longest(graph: Graph, levels: Numbers, lengths: Floats) -> Floats:
+def measure_longest_paths(graph: Graph, levels: Numbers, lengths: Floats) -> Floats:
     """Of every window, [windows, S]; `lengths` of each link, [links, S]."""
     so_far = np.zeros((graph.vertices, lengths.shape[1]))
     for step in Sweep.over(graph.source, graph.target, levels).steps():
@@ -64,42 +64,42 @@ def longest(graph: Graph, levels: Numbers, lengths: Floats) -> Floats:
     return most
 
 
-def answers(edges: Edges, graph: Graph, levels: Numbers) -> Iterator[Answer]:
+def answer_what_ifs(edges: Edges, graph: Graph, levels: Numbers) -> Iterator[WhatIfAnswer]:
     """The first is of what there is: nothing changed."""
-    cases = [Case("free", NONE, np.ones(len(edges))), *_cases(edges)]
+    cases = [WhatIfCase("free", NONE, np.ones(len(edges))), *_cases(edges)]
     for first in range(0, len(cases), _AT_ONCE):
         some = cases[first : first + _AT_ONCE]
-        ticks = longest(graph, levels, _lengths(graph, np.stack([case.left for case in some], axis=1)))
+        ticks = measure_longest_paths(graph, levels, _lengths(graph, np.stack([case.left for case in some], axis=1)))
         for n, case in enumerate(some):
             touched = np.zeros(len(graph.windows), bool)
             touched[np.searchsorted(graph.windows, edges.window[case.left < 1])] = True
-            yield Answer(case.change, case.of, ticks[:, n], touched)
+            yield WhatIfAnswer(case.change, case.of, ticks[:, n], touched)
 
 
 def _lengths(graph: Graph, left: Floats) -> Floats:
     on_edge = graph.piece_edge != NONE
     link, ticks = graph.piece_link[on_edge], graph.piece_ticks[on_edge]
     each = left[graph.piece_edge[on_edge]] * ticks[:, None]
-    return np.stack([sums_by(link, column, len(graph.source)) for column in each.T], axis=1)
+    return np.stack([sum_by_group(link, column, len(graph.source)) for column in each.T], axis=1)
 
 
-def _cases(edges: Edges) -> Iterator[Case]:
+def _cases(edges: Edges) -> Iterator[WhatIfCase]:
     divided = _GROWS[edges.kind] & (edges.operator != NONE) & (edges.kind != WAITING)
     rows = np.flatnonzero(divided)
     one_more, even = _one_more(edges, rows), _even(edges, rows)
     for operator in np.unique(edges.operator[rows]).tolist():
         its = edges.operator == operator
-        yield Case("one-more", operator, np.where(its, one_more, 1.0))
+        yield WhatIfCase("one-more", operator, np.where(its, one_more, 1.0))
         if (even[its] < 1).any():
-            yield Case("even", operator, np.where(its, even, 1.0))
-    yield Case("unlimited", NONE, np.where(divided, 0.0, 1.0))
+            yield WhatIfCase("even", operator, np.where(its, even, 1.0))
+    yield WhatIfCase("unlimited", NONE, np.where(divided, 0.0, 1.0))
     for kind in np.unique(edges.kind).tolist():
-        yield Case("free", kind, np.where(edges.kind == kind, 0.0, 1.0))
+        yield WhatIfCase("free", kind, np.where(edges.kind == kind, 0.0, 1.0))
 
 
 def _one_more(edges: Edges, rows: Numbers) -> Floats:
     groups = Groups(edges.window[rows], edges.operator[rows])
-    k = np.maximum(1, instances_of(edges, rows, groups))
+    k = np.maximum(1, count_instances(edges, rows, groups))
     left = np.ones(len(edges))
     left[rows] = (k / (k + 1))[groups.of]
     return left

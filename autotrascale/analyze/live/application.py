@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autotrascale.analyze.executor_use import ExecutorUse
-from autotrascale.analyze.executors import Executor
+from autotrascale.analyze.executor_usage import ExecutorUsage
 from autotrascale.analyze.facts import (
     BatchFact,
     BatchStarted,
@@ -18,11 +17,12 @@ from autotrascale.analyze.facts import (
     ExecutorCame,
     ExecutorGone,
     Fact,
-    QueryEnded,
-    QueryStarted,
+    QueryRunEnded,
+    QueryRunStarted,
 )
-from autotrascale.analyze.live.watch import FactStream, QueryRun
-from autotrascale.monitor.eventlog.following import Follower
+from autotrascale.analyze.live.query_run import FactStream, QueryRun
+from autotrascale.analyze.unmarked_query import RunningExecutor
+from autotrascale.monitor.eventlog.follower import Follower
 
 # That are kept of one run and of all, whatever a log says: the oldest go first.
 _MOST_BATCHES, _MOST_TASKS, _MOST_RUNS = 1000, 200_000, 200
@@ -62,14 +62,14 @@ class ApplicationRun(QueryRun):
         self._tasks = sum(len(batch.tasks) for batch in self.batches)
 
 
-class Application:
+class FollowedApplication:
     """`poll` reads on. Runs are in the order in which they began."""
 
     def __init__(self, follower: Follower) -> None:
-        self.use = ExecutorUse()  # of their memory and cores
+        self.use = ExecutorUsage()  # of their memory and cores
         self._stream = FactStream(follower, every_stage=True, also=self.use.take)
         self._runs: dict[str, ApplicationRun] = {}
-        self._executors: dict[str, Executor] = {}
+        self._executors: dict[str, RunningExecutor] = {}
         self._seen = 0
         self.conf: Mapping[str, str] = {}  # what it was started with, as far as it matters
 
@@ -83,7 +83,7 @@ class Application:
         return tuple(run for run in self._runs.values() if run.running)
 
     @property
-    def executors(self) -> Mapping[str, Executor]:
+    def executors(self) -> Mapping[str, RunningExecutor]:
         """Those that are there, by Spark's names. One that came before the log begins is not known."""
         return self._executors
 
@@ -101,12 +101,14 @@ class Application:
             case Configured():
                 self.conf = fact.conf
             case ExecutorCame():
-                self._executors[fact.executor] = Executor(fact.executor, fact.host, max(1, fact.cores), fact.at_ms)
+                self._executors[fact.executor] = RunningExecutor(
+                    fact.executor, fact.host, max(1, fact.cores), fact.at_ms
+                )
             case ExecutorGone():
                 self._executors.pop(fact.executor, None)
-            case QueryStarted():
+            case QueryRunStarted():
                 self._add(fact.run, fact.query, fact.name, from_its_start=True)
-            case BatchStarted() | QueryEnded():
+            case BatchStarted() | QueryRunEnded():
                 if fact.run in self._runs:
                     self._runs[fact.run].take(fact)
             case BatchFact():

@@ -1,12 +1,12 @@
 """Simulated streaming jobs, pipelined and in micro-batches: seeded, fast, and never anything but simulated."""
 
-from autotrascale.execute.simulator.case import Case, Optimum, Point, throughput_floor
-from autotrascale.execute.simulator.dynamics import FluidJob, Step
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.execute.simulator.families import DEVELOPMENT, FAMILIES, HELD_APART, draw
-from autotrascale.execute.simulator.job import SimulatedJob, SimulatedOperator, plain
-from autotrascale.execute.simulator.presets import PRESETS
-from autotrascale.execute.simulator.steady import SteadyState, steady_state
+from autotrascale.execute.simulator.fluid_job import FluidJob, FluidStep
+from autotrascale.execute.simulator.simulated_job import SimulatedJob, SimulatedOperator, to_section
+from autotrascale.execute.simulator.steady_state import SteadyState, steady_state
+from benchmarks.workloads.case import Case, Optimum, Point, throughput_floor
+from benchmarks.workloads.families import DEVELOPMENT, FAMILIES, HELD_APART, draw
+from benchmarks.workloads.presets import PRESETS
 
 __all__ = [
     "DEVELOPMENT",
@@ -15,15 +15,15 @@ __all__ = [
     "PRESETS",
     "Case",
     "FluidJob",
+    "FluidStep",
     "Optimum",
     "Point",
     "SimulatedJob",
     "SimulatedOperator",
     "SimulatorEngine",
     "SteadyState",
-    "Step",
     "draw",
-    "plain",
     "steady_state",
     "throughput_floor",
+    "to_section",
 ]

@@ -12,9 +12,9 @@ from autotrascale.domain import checks
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
 from autotrascale.domain.trial import Trial, Verdict
-from autotrascale.execute.simulator.job import SimulatedJob
-from autotrascale.execute.simulator.steady import Compiled, compile_job
-from autotrascale.execute.simulator.window import Window, latency_of, snapshot
+from autotrascale.execute.simulator.simulated_job import SimulatedJob
+from autotrascale.execute.simulator.steady_state import CompiledJob, compile_job
+from autotrascale.execute.simulator.window_snapshot import Window, make_snapshot, steady_latency
 
 Failure = Callable[[Mapping[str, int]], str | None]
 THROUGHPUT_NOISE = 0.2  # of the noise of times: a sustained rate is an average over the whole window
@@ -69,12 +69,12 @@ class SimulatorEngine:
         problem = self._fails(parallelism) if self._fails else None
         if problem is not None:
             self._running = None
-            return Trial(dict(parallelism), Verdict.FAILED, detail=problem, downtime_seconds=downtime)
+            return Trial(dict(parallelism), Verdict.FAILED, detail=problem, standstill_seconds=downtime)
         return self._measure(compile_job(self.job, self.topology, source_rates), k, source_rates, downtime, rng)
 
     def _measure(
         self,
-        compiled: Compiled,
+        compiled: CompiledJob,
         k: tuple[int, ...],
         source_rates: Mapping[str, float],
         downtime: float,
@@ -91,14 +91,14 @@ class SimulatorEngine:
             source_rates=source_rates,
             share=share,
             backlog_records=compiled.offered * (1 - share) * self._window_seconds,
-            latency_seconds=latency_of(compiled, state, float(np.exp(slow))),
+            latency_seconds=steady_latency(compiled, state, float(np.exp(slow))),
         )
         return Trial(
             parallelism=self.topology.named(k),
             verdict=Verdict.STABLE if keeps_up else Verdict.CANNOT_KEEP_UP,
-            snapshot=snapshot(self._name, self.topology, compiled, k, window, self.p_max, rng),
+            snapshot=make_snapshot(self._name, self.topology, compiled, k, window, self.p_max, rng),
             detail="" if keeps_up else f"simulated: carries {share:.1%} of the offered rate",
-            downtime_seconds=downtime,
+            standstill_seconds=downtime,
         )
 
     def _vector(self, parallelism: Mapping[str, int]) -> tuple[int, ...]:

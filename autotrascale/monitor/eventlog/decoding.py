@@ -15,14 +15,14 @@ from autotrascale.monitor.eventlog import events
 _task = msgspec.json.Decoder(events.TaskEnd).decode
 _full_task = msgspec.json.Decoder(events.FullTaskEnd).decode
 _rare = {name: msgspec.json.Decoder(kind, strict=False).decode for name, kind in events.RARE.items()}
-_progress = msgspec.json.Decoder(events.Progress).decode
+_progress = msgspec.json.Decoder(events.ProgressRecord).decode
 
 # With their commas and brackets: in a text of JSON quotes are escaped, so nothing else can look like these.
 _CUT_FROM = b',"Accumulables":['
 _CUT_TO = b',"Task Metrics":{'
 
 
-def task_of(line: bytes) -> events.TaskEnd:
+def decode_brief_task(line: bytes) -> events.TaskEnd:
     """One byte is found many times as fast as a word, so brackets show the way: the first one opens the accumulators,
     two braces after the next to close are the ends of the task's info and of what the executor's memory was at."""
     begin = line.find(b"[") + 1
@@ -39,12 +39,12 @@ def task_of(line: bytes) -> events.TaskEnd:
     return _task(line)
 
 
-def decoded(line: bytes) -> Struct | None:
+def decode_line(line: bytes) -> Struct | None:
     """Of any event, tasks with all that is known of them. None is one that nobody reads, or a blank line."""
-    return _full_task(line) if line.startswith(events.TASK_END) else event_of(line)
+    return _full_task(line) if line.startswith(events.TASK_END) else decode_rare_event(line)
 
 
-def event_of(line: bytes) -> Struct | None:
+def decode_rare_event(line: bytes) -> Struct | None:
     """Of any event but a task's end. None is one that nobody reads, or a blank line."""
     if line.startswith(events.ANY_EVENT):
         begin = len(events.ANY_EVENT)

@@ -29,11 +29,11 @@ class ShuffleWrite(Struct, gc=False):
     records: Count = field(name="Shuffle Records Written", default=UNKNOWN)
 
 
-class Input(Struct, gc=False):
+class InputMetrics(Struct, gc=False):
     records: Count = field(name="Records Read", default=UNKNOWN)
 
 
-class Output(Struct, gc=False):
+class OutputMetrics(Struct, gc=False):
     records: Count = field(name="Records Written", default=UNKNOWN)
 
 
@@ -46,8 +46,8 @@ class TaskMetrics(Struct, gc=False):
     gc_ms: Count = field(name="JVM GC Time", default=UNKNOWN)
     shuffled: ShuffleRead = field(name="Shuffle Read Metrics", default_factory=lambda: ShuffleRead(0, 0))
     sent: ShuffleWrite = field(name="Shuffle Write Metrics", default_factory=lambda: ShuffleWrite(0))
-    taken: Input = field(name="Input Metrics", default_factory=lambda: Input(0))
-    written: Output = field(name="Output Metrics", default_factory=lambda: Output(0))
+    taken: InputMetrics = field(name="Input Metrics", default_factory=lambda: InputMetrics(0))
+    written: OutputMetrics = field(name="Output Metrics", default_factory=lambda: OutputMetrics(0))
 
 
 class TaskInfo(Struct, gc=False):
@@ -67,7 +67,7 @@ class TaskEnd(Struct, gc=False):
     metrics: TaskMetrics | None = field(name="Task Metrics", default=None)
 
 
-NOTHING = Raw(b"null")
+NO_VALUE = Raw(b"null")
 
 
 class FullShuffleRead(ShuffleRead, gc=False):
@@ -96,7 +96,7 @@ class TaskCounter(Struct, gc=False):
     """What a task added to a counter; that of the plan's nodes is a number in a text."""
 
     name: str | None = field(name="Name", default=None)
-    added: Raw = field(name="Update", default=NOTHING)
+    added: Raw = field(name="Update", default=NO_VALUE)
 
 
 class FullTaskInfo(TaskInfo, gc=False):
@@ -142,7 +142,7 @@ class Accumulable(Struct, gc=False):
 
     number: Count | None = field(name="ID", default=None)
     name: str | None = field(name="Name", default=None)
-    value: Raw = field(name="Value", default=NOTHING)
+    value: Raw = field(name="Value", default=NO_VALUE)
 
 
 class StageInfo(Struct):
@@ -169,7 +169,7 @@ class Scope(Struct):
     name: str
 
 
-class Rdd(Struct):
+class RddInfo(Struct):
     rdd: Number = field(name="RDD ID")
     name: str = field(name="Name")
     scope: str | None = field(name="Scope", default=None)
@@ -180,7 +180,7 @@ class JobStage(Struct):
 
     stage: Number = field(name="Stage ID")
     name: str = field(name="Stage Name")
-    rdds: list[Rdd] = field(name="RDD Info")
+    rdds: list[RddInfo] = field(name="RDD Info")
     parents: list[Number] | None = field(name="Parent IDs", default=None)
 
 
@@ -224,12 +224,12 @@ Rate = float | str | None
 """Some versions write what is no number as a text: "NaN" before the first trigger, "Infinity"."""
 
 
-class Source(Struct):
+class SourceProgress(Struct):
     numInputRows: Count  # noqa: N815
     inputRowsPerSecond: Rate = None  # noqa: N815
-    startOffset: Raw = NOTHING  # noqa: N815 - JSON, or a text of JSON, as the source made it
-    endOffset: Raw = NOTHING  # noqa: N815
-    latestOffset: Raw = NOTHING  # noqa: N815
+    startOffset: Raw = NO_VALUE  # noqa: N815 - JSON, or a text of JSON, as the source made it
+    endOffset: Raw = NO_VALUE  # noqa: N815
+    latestOffset: Raw = NO_VALUE  # noqa: N815
     metrics: dict[str, Any] | None = None
     description: str = ""
 
@@ -247,13 +247,13 @@ class Sink(Struct):
     description: str = ""
 
 
-class Progress(Struct):
+class ProgressRecord(Struct):
     """One `StreamingQueryProgress`; outside an event log, one on each line."""
 
     runId: str  # noqa: N815
     batchId: Count  # noqa: N815
     timestamp: str
-    sources: list[Source]
+    sources: list[SourceProgress]
     id: str | None = None
     name: str | None = None
     batchDuration: Count | None = None  # noqa: N815
@@ -264,7 +264,7 @@ class Progress(Struct):
 
 
 class QueryProgress(Struct):
-    progress: Progress
+    progress: ProgressRecord
 
 
 class QueryStarted(Struct):

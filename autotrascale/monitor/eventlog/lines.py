@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from autotrascale.monitor.eventlog.files import Piece, codec_of, opened
+from autotrascale.monitor.eventlog.log_files import Piece, codec_of, open_filesystem
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -128,7 +128,7 @@ def _of_piece(block: list[bytes], at: int, end: float) -> tuple[list[bytes], int
 
 def _opened(piece: Piece) -> tuple[Any, float]:
     """The stream, and how much of it is read at most."""
-    system, path = opened(piece.uri)
+    system, path = open_filesystem(piece.uri)
     file = system.open_input_file(path)
     if codec := codec_of(piece.uri):
         most = max(LEAST_INFLATED, MOST_INFLATED * file.size())

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import get_args
 
-from autotrascale.domain.executor_window import MEASURED, RESOURCES, ExecutorWindow, Why
-from autotrascale.monitor.stores.points import SECOND, Point
+from autotrascale.domain.executor_window import MEASURED, RESOURCES, ExecutorWindow, LossReason
+from autotrascale.monitor.stores.points import SECOND, MetricPoint
 
-EXECUTORS = "autotrascale_executors"
+EXECUTORS_MEASUREMENT = "autotrascale_executors"
 
 
-def executor_points(window: ExecutorWindow) -> list[Point]:
+def executor_window_to_points(window: ExecutorWindow) -> list[MetricPoint]:
     """At the end of the window."""
     fields: dict[str, float | None] = {
         "window_seconds": window.seconds,
@@ -29,9 +29,13 @@ def executor_points(window: ExecutorWindow) -> list[Point]:
     for resource in RESOURCES:
         name = resource if resource in ("cores", "executors") else f"{resource}_given_mb"
         fields[name] = window.sizes.of(resource)
-    for why in get_args(Why):
+    for why in get_args(LossReason):
         fields[f"lost_{why}"] = sum(lost.why == why for lost in window.lost)
     for name in MEASURED:
         fields[name] = getattr(window, name)
     known = {name: float(value) for name, value in fields.items() if value is not None}
-    return [Point(EXECUTORS, {"job": window.application}, known, round((window.began + window.seconds) * SECOND))]
+    return [
+        MetricPoint(
+            EXECUTORS_MEASUREMENT, {"job": window.application}, known, round((window.began + window.seconds) * SECOND)
+        )
+    ]

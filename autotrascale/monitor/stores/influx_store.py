@@ -21,14 +21,14 @@ from influxdb_client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
 from autotrascale.domain.errors import (
-    MetricStoreAwayError,
     MetricStoreError,
     MetricStoreRefusedError,
     MetricStoreTooLargeError,
+    MetricStoreUnavailableError,
 )
-from autotrascale.monitor.stores import flux
-from autotrascale.monitor.stores.points import Point
-from autotrascale.monitor.stores.store import Aggregate, MetricStore, Query, Sample, StoreStatus
+from autotrascale.monitor.stores import flux_queries
+from autotrascale.monitor.stores.metric_store import Aggregate, MetricQuery, MetricSample, MetricStore, StoreStatus
+from autotrascale.monitor.stores.points import MetricPoint
 
 BATCH = 5000  # points for one request, as InfluxData advises
 
@@ -65,7 +65,7 @@ class InfluxStore(MetricStore):
     def __repr__(self) -> str:
         return f"InfluxStore({self._place!r})"
 
-    def write(self, points: Iterable[Point]) -> None:
+    def write(self, points: Iterable[MetricPoint]) -> None:
         """Batch by batch. After an error some are there: write them all again, it changes nothing."""
         remaining = iter(points)
         while batch := [InfluxPoint.from_dict(vars(point)) for point in islice(remaining, BATCH)]:
@@ -76,7 +76,7 @@ class InfluxStore(MetricStore):
         """Nothing to do: a write is in the answers when it returns."""
 
     def check(self) -> None:
-        self._ask(flux.probe(self._bucket))
+        self._ask(flux_queries.build_probe(self._bucket))
 
     def status(self) -> StoreStatus:
         return StoreStatus("influxdb", self._place, problem="; ".join(self._problems.values()) or None)
@@ -84,16 +84,18 @@ class InfluxStore(MetricStore):
     def close(self) -> None:
         self._client.close()  # type: ignore[no-untyped-call]
 
-    def _windows(self, query: Query, aggregate: Aggregate, every: int | None) -> Iterable[Sample]:
-        for values in self._ask(flux.windows(self._bucket, query, aggregate, every)):
+    def _windows(self, query: MetricQuery, aggregate: Aggregate, every: int | None) -> Iterable[MetricSample]:
+        for values in self._ask(flux_queries.build_windows_query(self._bucket, query, aggregate, every)):
             at = values["at"]
-            yield Sample(_group(query, values), at if every is None else at // every * every, float(values["_value"]))
+            yield MetricSample(
+                _group(query, values), at if every is None else at // every * every, float(values["_value"])
+            )
 
-    def _last(self, query: Query) -> Iterable[Sample]:
-        rows = self._ask(flux.last(self._bucket, query, exact=False))
+    def _last(self, query: MetricQuery) -> Iterable[MetricSample]:
+        rows = self._ask(flux_queries.build_last_query(self._bucket, query, exact=False))
         if any(values["at"] >= query.stop for values in rows):
-            rows = self._ask(flux.last(self._bucket, query, exact=True))
-        return [Sample(_group(query, values), values["at"], float(values["_value"])) for values in rows]
+            rows = self._ask(flux_queries.build_last_query(self._bucket, query, exact=True))
+        return [MetricSample(_group(query, values), values["at"], float(values["_value"])) for values in rows]
 
     def _ask(self, text: str) -> list[dict[str, Any]]:
         with self._said("reading"):
@@ -105,10 +107,10 @@ class InfluxStore(MetricStore):
         try:
             yield
         except ApiException as error:
-            kind = _kind(error.status) if error.status in refusals else MetricStoreAwayError
+            kind = _kind(error.status) if error.status in refusals else MetricStoreUnavailableError
             raise self._complaint(kind, doing, f"{error.status or 'no answer'}: {_server_words(error)}") from None
         except (HTTPError, InfluxDBError, OSError) as error:
-            raise self._complaint(MetricStoreAwayError, doing, str(error)) from None
+            raise self._complaint(MetricStoreUnavailableError, doing, str(error)) from None
         except (FluxQueryException, FluxCsvParserException) as error:
             raise self._complaint(MetricStoreError, doing, str(error)) from None
         self._problems.pop(doing, None)
@@ -126,7 +128,7 @@ def _kind(status: int) -> type[MetricStoreError]:
     return MetricStoreTooLargeError if status == _TOO_LARGE else MetricStoreRefusedError
 
 
-def _group(query: Query, values: dict[str, Any]) -> dict[str, str]:
+def _group(query: MetricQuery, values: dict[str, Any]) -> dict[str, str]:
     return {name: values[name] for name in query.by if values.get(name) is not None}
 
 

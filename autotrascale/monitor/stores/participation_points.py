@@ -11,16 +11,16 @@ autotrascale_critical_case  application, job, change, of          at_best
 
 from __future__ import annotations
 
-from autotrascale.domain.participation import SUMMARIES, Part, Participation
-from autotrascale.monitor.stores.points import SECOND, Point
+from autotrascale.domain.critical_path_report import SUMMARIES, CriticalPathReport, PathShare
+from autotrascale.monitor.stores.points import SECOND, MetricPoint
 
-WINDOW = "autotrascale_critical"
-PART = "autotrascale_critical_part"
-CASE = "autotrascale_critical_case"
+WINDOW_MEASUREMENT = "autotrascale_critical"
+PART_MEASUREMENT = "autotrascale_critical_part"
+CASE_MEASUREMENT = "autotrascale_critical_case"
 _EXCHANGES = "exchanges"  # a pair for every two timelines: too many series for any store
 
 
-def participation_points(window: Participation) -> list[Point]:
+def participation_to_points(window: CriticalPathReport) -> list[MetricPoint]:
     time = window.started_ms * (SECOND // 1000) + round(window.seconds * SECOND)
     tags = {"application": window.application, "job": window.query}
     whole = {
@@ -29,16 +29,22 @@ def participation_points(window: Participation) -> list[Point]:
         "uncovered": window.uncovered,
         "path_seconds": window.path_seconds,
     }
-    points = [Point(WINDOW, tags, whole, time)]
+    points = [MetricPoint(WINDOW_MEASUREMENT, tags, whole, time)]
     for summary in SUMMARIES:
         if summary != _EXCHANGES:
             points += [_point({**tags, "summary": summary}, part, time) for part in getattr(window, summary)]
     for case in window.what_ifs:
-        points.append(Point(CASE, {**tags, "change": case.change, "of": case.of}, {"at_best": case.at_best}, time))
+        points.append(
+            MetricPoint(
+                CASE_MEASUREMENT, {**tags, "change": case.change, "of": case.of}, {"at_best": case.at_best}, time
+            )
+        )
     return points
 
 
-def _point(tags: dict[str, str], part: Part, time: int) -> Point:
+def _point(tags: dict[str, str], part: PathShare, time: int) -> MetricPoint:
     own = {"name": part.name} | ({} if part.instance is None else {"instance": str(part.instance)})
     fields = {"participation": part.participation, "busy_seconds": part.busy_seconds}
-    return Point(PART, {**tags, **own}, fields | ({"instances": part.instances} if part.instances else {}), time)
+    return MetricPoint(
+        PART_MEASUREMENT, {**tags, **own}, fields | ({"instances": part.instances} if part.instances else {}), time
+    )

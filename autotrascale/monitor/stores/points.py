@@ -35,7 +35,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Point:
+class MetricPoint:
     """Numbers measured of one thing at one time.
 
     Where measurement, tags and time agree, the last write of a field stands, and fields that only one write has are
@@ -95,14 +95,14 @@ def check_time(place: str, time: int) -> None:
         raise InputError(place, "is past the year 2200", seen=time, remedy="give nanoseconds since 1970")
 
 
-def time_of(moment: datetime) -> int:
+def to_nanoseconds(moment: datetime) -> int:
     """An aware datetime → nanoseconds, with no float on the way."""
     if moment.tzinfo is None:
         raise InputError("time", "has no time zone", seen=moment.isoformat(), remedy="give it one, UTC for instance")
     return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
-def moment_of(time: int) -> datetime:
+def to_datetime(time: int) -> datetime:
     """Nanoseconds → a UTC datetime, cut to the microsecond: for people and plots, never for writing back."""
     return _EPOCH + timedelta(microseconds=time // 1000)
 

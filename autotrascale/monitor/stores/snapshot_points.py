@@ -14,25 +14,25 @@ from typing import get_args
 
 from autotrascale.domain.snapshot import WORK_FIELDS, OperatorMetrics, Snapshot, Work
 from autotrascale.domain.target import Statistic
-from autotrascale.monitor.stores.points import Point
+from autotrascale.monitor.stores.points import MetricPoint
 
 # The prefix keeps them apart from a bucket's other tenants.
-JOB = "autotrascale_job"
-SOURCE = "autotrascale_source"
-OPERATOR = "autotrascale_operator"
-INSTANCE = "autotrascale_instance"
+JOB_MEASUREMENT = "autotrascale_job"
+SOURCE_MEASUREMENT = "autotrascale_source"
+OPERATOR_MEASUREMENT = "autotrascale_operator"
+INSTANCE_MEASUREMENT = "autotrascale_instance"
 
-ALWAYS_THERE = "window_seconds"  # the one field that every snapshot of a job has
-LATENCY = {statistic: f"latency_{statistic}" for statistic in get_args(Statistic)}
+ALWAYS_PRESENT_FIELD = "window_seconds"  # the one field that every snapshot of a job has
+LATENCY_FIELDS = {statistic: f"latency_{statistic}" for statistic in get_args(Statistic)}
 
 _OPERATOR_FIELDS = ("parallelism", "backpressure", "backlog_records", "arrival_cv2", "service_cv2", "silent_instances")
 
 
-def snapshot_points(snapshot: Snapshot, time: int) -> list[Point]:
+def snapshot_to_points(snapshot: Snapshot, time: int) -> list[MetricPoint]:
     """`time` is the end of the snapshot's window, in nanoseconds."""
-    points = [Point(JOB, {"job": snapshot.job}, _known(_job_fields(snapshot)), time)]
+    points = [MetricPoint(JOB_MEASUREMENT, {"job": snapshot.job}, _known(_job_fields(snapshot)), time)]
     for name, rate in snapshot.source_rates.items():
-        points.append(Point(SOURCE, {"job": snapshot.job, "operator": name}, {"rate": rate}, time))
+        points.append(MetricPoint(SOURCE_MEASUREMENT, {"job": snapshot.job, "operator": name}, {"rate": rate}, time))
     for name, metrics in snapshot.operators.items():
         points += _operator_points({"job": snapshot.job, "operator": name}, metrics, time)
     return points
@@ -40,24 +40,24 @@ def snapshot_points(snapshot: Snapshot, time: int) -> list[Point]:
 
 def _job_fields(snapshot: Snapshot) -> dict[str, float | None]:
     return {
-        ALWAYS_THERE: snapshot.window_seconds,
+        ALWAYS_PRESENT_FIELD: snapshot.window_seconds,
         "p_max": snapshot.p_max,
         "overhead_share": snapshot.overhead_share,
         "batch_seconds": snapshot.batch_seconds,
         "target_rate": snapshot.target_rate,
         "throughput": snapshot.throughput,
         "backlog_records": snapshot.backlog_records,
-        **{name: snapshot.latency_seconds.of(statistic) for statistic, name in LATENCY.items()},
+        **{name: snapshot.latency_seconds.of(statistic) for statistic, name in LATENCY_FIELDS.items()},
     }
 
 
-def _operator_points(tags: Mapping[str, str], metrics: OperatorMetrics, time: int) -> list[Point]:
+def _operator_points(tags: Mapping[str, str], metrics: OperatorMetrics, time: int) -> list[MetricPoint]:
     own = {name: getattr(metrics, name) for name in _OPERATOR_FIELDS}
-    points = [Point(OPERATOR, tags, _known({**own, **_work(metrics.total)}), time)]
+    points = [MetricPoint(OPERATOR_MEASUREMENT, tags, _known({**own, **_work(metrics.total)}), time)]
     for number, work in enumerate(metrics.instances):
         fields = _known(_work(work))
         if fields:
-            points.append(Point(INSTANCE, {**tags, "instance": str(number)}, fields, time))
+            points.append(MetricPoint(INSTANCE_MEASUREMENT, {**tags, "instance": str(number)}, fields, time))
     return points
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 
 from autotrascale.domain.errors import InputError, MetricStoreError
-from autotrascale.monitor.stores.points import Point
+from autotrascale.monitor.stores.points import MetricPoint
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ INSERT OR IGNORE INTO fact VALUES ('waiting', 0), ('refused', 0), ('dropped', 0)
 @dataclass(frozen=True)
 class Batch:
     number: int
-    points: tuple[Point, ...]
+    points: tuple[MetricPoint, ...]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Spool:
             self._file.close()
             raise
 
-    def append(self, points: Sequence[Point]) -> int:
+    def append(self, points: Sequence[MetricPoint]) -> int:
         """Keep the points; says how many older ones had to go for them."""
         with self._transaction():
             for start in range(0, len(points), BATCH):
@@ -110,7 +110,7 @@ class Spool:
                 deleted = self._file.execute("DELETE FROM batch WHERE id = ? AND refused IS NULL", (batch.number,))
                 self._count("waiting", -len(batch.points) * deleted.rowcount)
 
-    def refuse(self, batch: Batch, reason: str, points: Sequence[Point] | None = None) -> None:
+    def refuse(self, batch: Batch, reason: str, points: Sequence[MetricPoint] | None = None) -> None:
         """Set the batch aside: the line moves on, and the points stay to be looked at. `points`: only these of it, the
         store has the others."""
         kept = batch.points if points is None else points
@@ -200,9 +200,9 @@ class Spool:
         return InputError(str(self._path), "cannot be opened as a spool", seen=str(error), remedy=remedy)
 
 
-def _text(points: Sequence[Point]) -> str:
+def _text(points: Sequence[MetricPoint]) -> str:
     return json.dumps([[point.measurement, point.tags, point.fields, point.time] for point in points])
 
 
-def _points(text: str) -> tuple[Point, ...]:
-    return tuple(Point(*parts) for parts in json.loads(text))
+def _points(text: str) -> tuple[MetricPoint, ...]:
+    return tuple(MetricPoint(*parts) for parts in json.loads(text))

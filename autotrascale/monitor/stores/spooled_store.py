@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Event, Lock, Thread
 
+from autotrascale.atomic_files import FileLock
 from autotrascale.domain.errors import MetricStoreError, MetricStoreRefusedError, MetricStoreTooLargeError
-from autotrascale.files import FileLock
-from autotrascale.monitor.stores.points import Point
+from autotrascale.monitor.stores.metric_store import Aggregate, MetricQuery, MetricSample, MetricStore, StoreStatus
+from autotrascale.monitor.stores.points import MetricPoint
 from autotrascale.monitor.stores.spool import Batch, Spool
-from autotrascale.monitor.stores.store import Aggregate, MetricStore, Query, Sample, StoreStatus
 
 FIRST_PAUSE = 0.5  # seconds before the second attempt; doubled after each that fails
 LONGEST_PAUSE = 30.0
@@ -44,7 +44,7 @@ class SpooledStore(MetricStore):
     def __repr__(self) -> str:
         return f"SpooledStore({self._store!r}, {str(self._path)!r})"
 
-    def write(self, points: Iterable[Point]) -> None:
+    def write(self, points: Iterable[MetricPoint]) -> None:
         """On the disk when this returns, in the store soon after, whether it is there now or not."""
         kept = list(points)
         if not kept:
@@ -86,10 +86,10 @@ class SpooledStore(MetricStore):
         self._turn.close()
         self._store.close()
 
-    def _windows(self, query: Query, aggregate: Aggregate, every: int | None) -> Iterable[Sample]:
+    def _windows(self, query: MetricQuery, aggregate: Aggregate, every: int | None) -> Iterable[MetricSample]:
         return self._store.windows(query, aggregate, every)
 
-    def _last(self, query: Query) -> Iterable[Sample]:
+    def _last(self, query: MetricQuery) -> Iterable[MetricSample]:
         return self._store.last(query)
 
     def _send_for_ever(self) -> None:
@@ -137,7 +137,7 @@ class SpooledStore(MetricStore):
 
     def _deliver_in_parts(self, batch: Batch, error: MetricStoreRefusedError) -> None:
         """Halves of halves, as small as the store wants them. What is written twice after a crash changes nothing."""
-        todo, refused = [batch.points], list[Point]()
+        todo, refused = [batch.points], list[MetricPoint]()
         while todo:
             part = todo.pop()
             try:
@@ -156,7 +156,7 @@ class SpooledStore(MetricStore):
         else:
             self._spool.delivered([batch])
 
-    def _set_aside(self, batch: Batch, error: MetricStoreRefusedError, points: Sequence[Point]) -> None:
+    def _set_aside(self, batch: Batch, error: MetricStoreRefusedError, points: Sequence[MetricPoint]) -> None:
         self._spool.refuse(batch, str(error), points)
         log.error("%d points are set aside in %s: %s", len(points), self._path, error)
 

@@ -12,9 +12,16 @@ from pathlib import Path
 from threading import Lock
 
 from autotrascale.domain.errors import MetricStoreError
-from autotrascale.monitor.stores.points import Point
+from autotrascale.monitor.stores.metric_store import (
+    PERCENTILES,
+    Aggregate,
+    MetricQuery,
+    MetricSample,
+    MetricStore,
+    StoreStatus,
+)
+from autotrascale.monitor.stores.points import MetricPoint
 from autotrascale.monitor.stores.sqlite_file import open_file
-from autotrascale.monitor.stores.store import PERCENTILES, Aggregate, MetricStore, Query, Sample, StoreStatus
 
 _Owner = tuple[str, tuple[tuple[str, str], ...]]  # measurement, tags: what the fields of a point belong to
 
@@ -65,7 +72,7 @@ class SqliteStore(MetricStore):
     def __repr__(self) -> str:
         return f"SqliteStore({str(self._path)!r})"
 
-    def write(self, points: Iterable[Point]) -> None:
+    def write(self, points: Iterable[MetricPoint]) -> None:
         """All of the points or, when this fails, none of them."""
         with self._writing, self._said("writing"):
             self._writer.execute("BEGIN IMMEDIATE")
@@ -97,7 +104,7 @@ class SqliteStore(MetricStore):
             self._reader.close()
             self._writer.close()
 
-    def _windows(self, query: Query, aggregate: Aggregate, every: int | None) -> Iterable[Sample]:
+    def _windows(self, query: MetricQuery, aggregate: Aggregate, every: int | None) -> Iterable[MetricSample]:
         if aggregate in _FUNCTIONS:
             sql = _SUMMED.format(function=_FUNCTIONS[aggregate])
         elif aggregate == "last":
@@ -116,9 +123,9 @@ class SqliteStore(MetricStore):
                     "q": PERCENTILES.get(aggregate),
                 },
             ).fetchall()
-        return [Sample(groups[number], window, float(value)) for number, window, value in rows]
+        return [MetricSample(groups[number], window, float(value)) for number, window, value in rows]
 
-    def _last(self, query: Query) -> Iterable[Sample]:
+    def _last(self, query: MetricQuery) -> Iterable[MetricSample]:
         latest: dict[int, tuple[int, float]] = {}
         with self._reading, self._said("reading"):
             groups, wanted = self._wanted(query)
@@ -126,9 +133,9 @@ class SqliteStore(MetricStore):
                 row = self._reader.execute(_LATEST, (series, query.start, query.stop)).fetchone()
                 if row is not None:
                     latest[number] = max(row, latest.get(number, row))
-        return [Sample(groups[number], *row) for number, row in latest.items()]
+        return [MetricSample(groups[number], *row) for number, row in latest.items()]
 
-    def _wanted(self, query: Query) -> tuple[list[dict[str, str]], list[tuple[int, int]]]:
+    def _wanted(self, query: MetricQuery) -> tuple[list[dict[str, str]], list[tuple[int, int]]]:
         """The groups, and each series asked for with its group's number."""
         numbers: dict[tuple[tuple[str, str], ...], int] = {}
         wanted = []
@@ -138,7 +145,7 @@ class SqliteStore(MetricStore):
                 wanted.append((series, numbers.setdefault(tuple(group.items()), len(numbers))))
         return [dict(group) for group in numbers], wanted
 
-    def _rows(self, points: Iterable[Point]) -> Iterator[tuple[int, int, float]]:
+    def _rows(self, points: Iterable[MetricPoint]) -> Iterator[tuple[int, int, float]]:
         for point in points:
             owner = (point.measurement, tuple(point.tags.items()))  # a Point keeps its tags sorted
             known = self._series.get(owner) or self._series.setdefault(owner, {})
@@ -148,7 +155,7 @@ class SqliteStore(MetricStore):
                     series = known[name] = self._series_id(point, name)
                 yield series, point.time, value
 
-    def _series_id(self, point: Point, name: str) -> int:
+    def _series_id(self, point: MetricPoint, name: str) -> int:
         row = (point.measurement, name, json.dumps(point.tags, ensure_ascii=False))
         self._writer.execute("INSERT OR IGNORE INTO series (measurement, field, tags) VALUES (?, ?, ?)", row)
         found = self._writer.execute(_FIND_SERIES + " AND tags = ?", row).fetchone()

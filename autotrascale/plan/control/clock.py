@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from autotrascale.domain.decision import Reason
-from autotrascale.plan.words import amount
+from autotrascale.plan.formatting import format_amount
 
 LEAP = 10.0  # intervals beyond which a gap between two looks is no ordinary wait
 SHORTEST_LEAP = 600.0  # … and at least so many seconds
@@ -32,10 +32,10 @@ class Clock:
             return replace(self, read=at), None
         gone = at - self.read
         if gone < 0:
-            text = f"the job's clock went back by {amount(-gone)} s: time is taken to have stood still"
+            text = f"the job's clock went back by {format_amount(-gone)} s: time is taken to have stood still"
             return replace(self, read=at), Reason("clock", text, {"seconds": gone})
         passed = self.passed + min(gone, LONGEST)
         if gone > max(LEAP * interval, SHORTEST_LEAP):
-            text = f"the job's clock leapt by {amount(gone)} s: taken as one interval"
+            text = f"the job's clock leapt by {format_amount(gone)} s: taken as one interval"
             return Clock(self.now + interval, passed, at), Reason("clock", text, {"seconds": gone})
         return Clock(self.now + gone, passed, at), None

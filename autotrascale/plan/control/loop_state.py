@@ -15,30 +15,30 @@ from typing import Any, Literal
 
 from autotrascale.domain import checks
 from autotrascale.domain.decision import Reason
-from autotrascale.domain.look import RescaleTime
+from autotrascale.domain.observation import RescaleTime
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.control.autoscaling.memory import MISSES, Memory
-from autotrascale.plan.control.autoscaling.plan import PlanningSettings
-from autotrascale.plan.control.autoscaling.prediction import Prediction, Settings
+from autotrascale.plan.control.autoscaling.autoscaling_memory import CONFIRMING_OBSERVATIONS, AutoscalingMemory
+from autotrascale.plan.control.autoscaling.autoscaling_plan import PlanningSettings
+from autotrascale.plan.control.autoscaling.prediction import AutoscalingSettings, LatencyPrediction
 from autotrascale.plan.control.clock import Clock
-from autotrascale.plan.control.looks.evidence import Beliefs
-from autotrascale.plan.control.looks.signals import Services
-from autotrascale.plan.control.manager import manager
+from autotrascale.plan.control.commands import CommandsInForce
+from autotrascale.plan.control.manager import scaling_manager
 from autotrascale.plan.control.manager.knobs import Knobs
-from autotrascale.plan.control.orders import Orders
+from autotrascale.plan.control.observations.observation_history import ObservationHistory
+from autotrascale.plan.control.observations.slow_services import ServiceLatencyHistory
 from autotrascale.plan.policies import Policy
 from autotrascale.plan.search.benefit_model import BenefitModel
 
 Parallelism = Mapping[str, int]
-Action = Literal["stay", "rescale", "would-rescale", "start", "failed", "rescaled"]
-CHECKED = 50  # predictions that the accuracy is told from
+LoopAction = Literal["stay", "rescale", "would-rescale", "start", "failed", "rescaled"]
+MAX_CHECKED_PREDICTIONS = 50  # predictions that the accuracy is told from
 
 
 @dataclass(frozen=True)
 class Rules:
     """What does not change while the loop runs."""
 
-    settings: Settings
+    settings: AutoscalingSettings
     knobs: Knobs
     planning: PlanningSettings = field(default_factory=PlanningSettings)
     rescales_per_day: int | None = 10  # None: what they cost is the only limit
@@ -125,26 +125,26 @@ class PolicyMemory:
 
 @dataclass(frozen=True)
 class State:
-    manager: manager.State = field(default_factory=manager.State)
-    memory: Memory = field(default_factory=Memory)
+    manager: scaling_manager.ManagerState = field(default_factory=scaling_manager.ManagerState)
+    memory: AutoscalingMemory = field(default_factory=AutoscalingMemory)
     clock: Clock = field(default_factory=Clock)
-    services: Services = field(default_factory=Services)
+    services: ServiceLatencyHistory = field(default_factory=ServiceLatencyHistory)
     observed: Parallelism | None = None  # what was last seen to run
     down: bool = False  # … and does not any more
     planned: Parallelism | None = None  # what the last decision wanted
-    beliefs: Beliefs = field(default_factory=Beliefs)  # what the next look is compared with
+    beliefs: ObservationHistory = field(default_factory=ObservationHistory)  # what the next look is compared with
     rescales: tuple[PastRescale, ...] = ()  # of the last day
     changed_at: float | None = None  # when what runs was last changed, or the job started again
     failed_at: float | None = None
     pace: float = 1.0  # times the interval, while the rate swings faster than the job can follow
-    predicted: Prediction | None = None  # of the last rescale, not compared with what came yet
+    predicted: LatencyPrediction | None = None  # of the last rescale, not compared with what came yet
     checked: tuple[CheckedPrediction, ...] = ()
     totals: Totals = field(default_factory=Totals)
     starts: int = 0  # in a row, without the job being seen to run
     number: int = 0  # of the last entry
     slots: int = 0  # that the job takes, or has asked for
     fixed: Mapping[str, int] = field(default_factory=dict)  # operators that ran otherwise than asked, and on how many
-    orders: Orders = field(default_factory=Orders)  # of people, in force
+    orders: CommandsInForce = field(default_factory=CommandsInForce)  # of people, in force
     measured_at: float | None = None  # when the newest metrics that were believed were made; whole time
     decided_at: float | None = None  # … and when a look was last decided on
     policy: PolicyMemory = field(default_factory=PolicyMemory)
@@ -158,7 +158,13 @@ class State:
     @property
     def meets_target(self) -> bool | None:
         """By more than one look, since the last change; right after it nobody knows."""
-        return False if self.memory.missed >= MISSES else True if self.memory.good >= MISSES else None
+        return (
+            False
+            if self.memory.missed >= CONFIRMING_OBSERVATIONS
+            else True
+            if self.memory.good >= CONFIRMING_OBSERVATIONS
+            else None
+        )
 
     def acts(self, rules: Rules) -> bool:
         """Whether what it decides is carried out."""
@@ -166,12 +172,12 @@ class State:
 
 
 @dataclass(frozen=True)
-class Entry:
+class DecisionEntry:
     """One decision or non-decision, as it is journalled."""
 
     number: int
     at: float
-    action: Action
+    action: LoopAction
     running: Parallelism | None
     wanted: Parallelism | None
     reasons: tuple[Reason, ...]
@@ -179,11 +185,11 @@ class Entry:
     rate: float | None = None
     latency_seconds: float | None = None
     backlog_records: float | None = None
-    predicted: Prediction | None = None
+    predicted: LatencyPrediction | None = None
     checked: CheckedPrediction | None = None
 
 
-def as_entry(entry: Entry) -> dict[str, Any]:
+def entry_to_dict(entry: DecisionEntry) -> dict[str, Any]:
     """For programs: the entry as plain data."""
     predicted = entry.predicted
     return {

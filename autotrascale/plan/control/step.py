@@ -12,44 +12,44 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from autotrascale.domain.decision import Decision, Number, Reason
-from autotrascale.domain.look import Look, Rescaled, RescaleTime
+from autotrascale.domain.observation import Observation, RescaleResult, RescaleTime
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.topology import Topology
-from autotrascale.plan.control import pace, pricing, steering
-from autotrascale.plan.control.autoscaling.memory import Shows, learned
-from autotrascale.plan.control.autoscaling.plan import Plan
-from autotrascale.plan.control.autoscaling.policy import NAME, AutoscalingPolicy
-from autotrascale.plan.control.autoscaling.prediction import Prediction
-from autotrascale.plan.control.autoscaling.readings import grid_rate
-from autotrascale.plan.control.looks import belief, signals
-from autotrascale.plan.control.looks.elsewhere import bound_elsewhere
-from autotrascale.plan.control.looks.evidence import Evidence
+from autotrascale.plan.control import apply_commands, rescale_budget, rescale_time
+from autotrascale.plan.control.autoscaling.autoscaling_memory import LoadCondition, learn_from_observation
+from autotrascale.plan.control.autoscaling.autoscaling_plan import AutoscalingPlan
+from autotrascale.plan.control.autoscaling.autoscaling_policy import AUTOSCALE, AutoscalingPolicy
+from autotrascale.plan.control.autoscaling.prediction import LatencyPrediction
+from autotrascale.plan.control.autoscaling.readings_by_rate import round_rate
+from autotrascale.plan.control.commands import LoopCommand
 from autotrascale.plan.control.loop_state import (
-    CHECKED,
+    MAX_CHECKED_PREDICTIONS,
     CheckedPrediction,
-    Entry,
+    DecisionEntry,
     Parallelism,
     PastRescale,
     PolicyMemory,
     Rules,
     State,
 )
-from autotrascale.plan.control.manager import manager
-from autotrascale.plan.control.orders import Order
+from autotrascale.plan.control.manager import scaling_manager
+from autotrascale.plan.control.observations import observation_checks, slow_services
+from autotrascale.plan.control.observations.not_scalable import check_critical_path
+from autotrascale.plan.control.observations.observation_history import ObservationContext
 from autotrascale.plan.policies import Policy, memory_of, with_memory
 from autotrascale.plan.policies.base import hold
-from autotrascale.plan.sizing.sizing import slots
+from autotrascale.plan.sizing.sizing import count_slots
 
-NO_TROUBLE = ("hold-no-input", "hold-paused")  # nothing to decide, as opposed to: it could not be decided
-LEAST_BACKLOG = 0.1  # seconds of input: less is on its way
+EXPECTED_HOLDS = ("hold-no-input", "hold-paused")  # nothing to decide, as opposed to: it could not be decided
+MIN_BACKLOG_SECONDS = 0.1  # seconds of input: less is on its way
 
 
 @dataclass(frozen=True)
-class LookTaken:
-    look: Look
+class ObservationTaken:
+    look: Observation
     services: Mapping[str, float] = field(default_factory=dict)  # latency of services that the job calls
     slots_left: int | None = None  # of a quota that jobs share, this job's own included; None: they share none
-    orders: tuple[Order, ...] = ()  # of people, that the journal holds and no look has taken in yet
+    orders: tuple[LoopCommand, ...] = ()  # of people, that the journal holds and no look has taken in yet
 
     @property
     def at(self) -> float:
@@ -60,40 +60,40 @@ class LookTaken:
 class RescaleEnded:
     """A rescale was carried out, or failed."""
 
-    rescaled: Rescaled
+    rescaled: RescaleResult
 
     @property
     def at(self) -> float:
         return self.rescaled.at
 
 
-Event = LookTaken | RescaleEnded
+Event = ObservationTaken | RescaleEnded
 
 
 @dataclass(frozen=True)
-class Rescale:
+class RescaleJob:
     parallelism: Parallelism
 
 
 @dataclass(frozen=True)
-class Start:
+class StartJob:
     """The job does not run. None: it never did, so as whoever began it wanted."""
 
     parallelism: Parallelism | None
 
 
 @dataclass(frozen=True)
-class Keep:
+class KeepModel:
     """What was learned at one rate is worth keeping."""
 
     rate: float
 
 
-Instruction = Rescale | Start | Keep | Entry
-Stepped = tuple[State, list[Instruction]]
+Instruction = RescaleJob | StartJob | KeepModel | DecisionEntry
+StepResult = tuple[State, list[Instruction]]
 
 
-def step(rules: Rules, state: State, event: Event, now: float) -> Stepped:
+def step(rules: Rules, state: State, event: Event, now: float) -> StepResult:
     """`now` is the job's own clock, which may jump."""
     clock, odd = state.clock.tick(now, rules.knobs.interval_seconds)
     passed = clock.now - state.clock.now
@@ -101,15 +101,15 @@ def step(rules: Rules, state: State, event: Event, now: float) -> Stepped:
     match event:
         case RescaleEnded(rescaled):
             return _rescaled(rules, state, rescaled, passed, notes)
-        case LookTaken(look):
-            state, asked = steering.ordered(state, event.orders)
+        case ObservationTaken(look):
+            state, asked = apply_commands.accept_new_commands(state, event.orders)
             notes += asked
             if look.running is None:
                 return _down(rules, state, look, passed, notes)
             return _looked(rules, state, event, passed, notes)
 
 
-def _looked(rules: Rules, state: State, taken: LookTaken, passed: float, notes: list[Reason]) -> Stepped:
+def _looked(rules: Rules, state: State, taken: ObservationTaken, passed: float, notes: list[Reason]) -> StepResult:
     look = taken.look
     # Monitor
     state, doubt = _monitored(rules, state, look)
@@ -123,7 +123,7 @@ def _looked(rules: Rules, state: State, taken: LookTaken, passed: float, notes: 
     state, checked = _analysed(rules, state, snapshot, taken.services)
     # Plan
     bounded = _bounded(rules, state, snapshot, taken.slots_left)
-    state, ordered = steering.to_the_pins(bounded, state, snapshot)
+    state, ordered = apply_commands.decide_by_pins(bounded, state, snapshot)
     if ordered:
         decision, predicted = ordered, None
     else:
@@ -136,13 +136,15 @@ def _looked(rules: Rules, state: State, taken: LookTaken, passed: float, notes: 
 # --- Monitor ----------------------------------------------------------------------------------------------------------
 
 
-def _monitored(rules: Rules, state: State, look: Look) -> tuple[State, Reason | None]:
+def _monitored(rules: Rules, state: State, look: Observation) -> tuple[State, Reason | None]:
     """What runs, and why the look cannot be believed."""
     totals = replace(state.totals, looks=state.totals.looks + 1)
     target, now = rules.settings.target, state.clock.now
-    beliefs, doubt = belief.judge(Evidence(look, target, rules.oldest, state.beliefs, rules.topology, now))
+    beliefs, doubt = observation_checks.check_observation(
+        ObservationContext(look, target, rules.oldest, state.beliefs, rules.topology, now)
+    )
     state = replace(state, totals=totals, beliefs=beliefs)
-    if look.running is not None and belief.fits(look.running, rules.topology):
+    if look.running is not None and observation_checks.is_valid_parallelism(look.running, rules.topology):
         state = _seen_running(state, _named(look.running, rules.topology))
     return state, doubt
 
@@ -161,27 +163,33 @@ def _met(rules: Rules, snapshot: Snapshot) -> bool | None:
     return None if latency is None else latency <= rules.settings.target.latency_seconds
 
 
-def _made_at(state: State, look: Look) -> float:
+def _made_at(state: State, look: Observation) -> float:
     """When the newest metrics were made; where nobody says, now."""
     ago = 0.0 if look.measured_at is None else look.at - look.measured_at
     return state.clock.passed - max(0.0, ago)
 
 
-def _held(rules: Rules, state: State, taken: LookTaken, reasons: list[Reason], passed: float) -> Stepped:
+def _held(rules: Rules, state: State, taken: ObservationTaken, reasons: list[Reason], passed: float) -> StepResult:
     """A look that teaches nothing. What people pinned needs none of it, where it is seen what runs."""
     totals = state.totals.counted(passed, None, state.observed)
     state = replace(state, totals=totals.holding(reasons[-1]))
     running = state.observed
-    entry = Entry(state.number, state.clock.now, "stay", running, running, tuple(reasons), hold=True)
-    seen = taken.look.running is not None and belief.fits(taken.look.running, rules.topology)
-    pins = steering.pins(rules, state) if seen and taken.slots_left is None and rules.knobs.quota is None else {}
-    if running is None or not steering.run_otherwise(rules, state, pins):
+    entry = DecisionEntry(state.number, state.clock.now, "stay", running, running, tuple(reasons), hold=True)
+    seen = taken.look.running is not None and observation_checks.is_valid_parallelism(
+        taken.look.running, rules.topology
+    )
+    pins = (
+        apply_commands.compute_pins(rules, state)
+        if seen and taken.slots_left is None and rules.knobs.quota is None
+        else {}
+    )
+    if running is None or not apply_commands.pins_need_rescale(rules, state, pins):
         return state, [entry]
     wanted = {**running, **pins}
     state = replace(state, planned=wanted, manager=replace(state.manager, requested=wanted))
     if not state.acts(rules):
         return state, [replace(entry, action="would-rescale", wanted=wanted)]
-    return state, [replace(entry, action="rescale", wanted=wanted), Rescale(wanted)]
+    return state, [replace(entry, action="rescale", wanted=wanted), RescaleJob(wanted)]
 
 
 # --- Analyse ----------------------------------------------------------------------------------------------------------
@@ -193,24 +201,24 @@ def _analysed(
     """A job that has settled and has no backlog shows what its parallelism does at this rate."""
     shows = _shows(rules, state, snapshot)
     planning = rules.planning
-    memory = learned(
+    memory = learn_from_observation(
         rules.settings, planning.headroom, state.memory, snapshot, state.clock.now, shows, planning.horizon_seconds
     )
     state = replace(state, memory=memory, services=state.services.adding(snapshot.backlog_records, services))
     return _checked(rules, state, snapshot) if shows.calm else (state, None)
 
 
-def _shows(rules: Rules, state: State, snapshot: Snapshot) -> Shows:
+def _shows(rules: Rules, state: State, snapshot: Snapshot) -> LoadCondition:
     rate, since = snapshot.target_rate, state.changed_at
     named = snapshot.backlog_records
     backlog = state.beliefs.still_waiting if named is None else named
-    least = max(rules.knobs.backlog_seconds, LEAST_BACKLOG) * rate
+    least = max(rules.knobs.backlog_seconds, MIN_BACKLOG_SECONDS) * rate
     before = state.manager.last.backlog or 0.0 if state.manager.last else 0.0
     settled = since is None or state.clock.now - since >= rules.knobs.running_seconds
     waiting = backlog > least
     carried = rate * (1 - rules.settings.target.throughput_tolerance)
     growing = waiting and backlog > before and (snapshot.throughput or 0.0) < carried
-    return Shows(
+    return LoadCondition(
         calm=settled and not waiting, behind=settled and growing, flat_out=settled and waiting and before > least
     )
 
@@ -222,11 +230,11 @@ def _checked(rules: Rules, state: State, snapshot: Snapshot) -> tuple[State, Che
     if latency is None or predicted is None or predicted.k != tuple(snapshot.parallelism.values()):
         return state, None
     state = replace(state, predicted=None)
-    if snapshot.target_rate <= 0 or grid_rate(snapshot.target_rate) != predicted.rate:
+    if snapshot.target_rate <= 0 or round_rate(snapshot.target_rate) != predicted.rate:
         return state, None
     seconds = target.latency_seconds
     came = CheckedPrediction(predicted.latency(seconds), predicted.spread(seconds), latency)
-    return replace(state, checked=(*state.checked, came)[-CHECKED:]), came
+    return replace(state, checked=(*state.checked, came)[-MAX_CHECKED_PREDICTIONS:]), came
 
 
 # --- Plan -------------------------------------------------------------------------------------------------------------
@@ -238,9 +246,9 @@ def _bounded(rules: Rules, state: State, snapshot: Snapshot, slots_left: int | N
     knobs = rules.knobs
     quota = knobs.quota
     if slots_left is not None:
-        most = max(slots_left, slots(snapshot.execution, snapshot.parallelism))
+        most = max(slots_left, count_slots(snapshot.execution, snapshot.parallelism))
         quota = min(most, quota or most)
-    rules = steering.pinning(replace(rules, knobs=replace(knobs, quota=quota)), state, snapshot)
+    rules = apply_commands.add_pins_to_rules(replace(rules, knobs=replace(knobs, quota=quota)), state, snapshot)
     knobs = rules.knobs
     fixed = tuple(name for name in state.fixed if name not in (*knobs.excluded, *knobs.pinned))
     return replace(rules, knobs=replace(knobs, excluded=(*knobs.excluded, *fixed)))
@@ -249,30 +257,34 @@ def _bounded(rules: Rules, state: State, snapshot: Snapshot, slots_left: int | N
 def _slots(rules: Rules, state: State, snapshot: Snapshot, decision: Decision) -> int:
     """What the job takes, or has asked for where that is more: others that share a quota with it go by this."""
     wanted = decision.parallelism if state.acts(rules) else snapshot.parallelism
-    return max(slots(snapshot.execution, snapshot.parallelism), slots(snapshot.execution, wanted))
+    return max(count_slots(snapshot.execution, snapshot.parallelism), count_slots(snapshot.execution, wanted))
 
 
 def _planned(
     rules: Rules, state: State, snapshot: Snapshot, met: bool | None, told: RescaleTime | None
-) -> tuple[State, Decision, Prediction | None]:
+) -> tuple[State, Decision, LatencyPrediction | None]:
     """The decision, and what is expected of it at the rate of now."""
     now, missed = state.clock.now, met is not True
-    state = replace(state, pace=pace.usual_pace(state, rules.knobs), rescales=pace.of_the_last_day(state))
-    knobs = pace.paced(rules.knobs, state.pace, missed)
+    state = replace(
+        state,
+        pace=rescale_budget.reset_backoff_when_quiet(state, rules.knobs),
+        rescales=rescale_budget.rescales_in_last_day(state),
+    )
+    knobs = rescale_budget.apply_backoff(rules.knobs, state.pace, missed)
     if reason := _not_parallelism(rules, state, snapshot, missed):
-        managed = manager.observe(knobs, state.manager, snapshot, now)
-        return replace(state, manager=managed), hold(NAME, snapshot, [reason]), None
-    price, settings = pricing.of_a_rescale(rules, state, told), rules.settings
+        managed = scaling_manager.record_running(knobs, state.manager, snapshot, now)
+        return replace(state, manager=managed), hold(AUTOSCALE, snapshot, [reason]), None
+    price, settings = rescale_time.price_next_rescale(rules, state, told), rules.settings
     if price is not None:
         settings = replace(settings, confidence=price.confidence(settings.confidence))
     ours = AutoscalingPolicy(settings, rules.planning, state.memory, now, snapshot, rules.models, price)
-    not_down = _latency_unknown(rules) if met is None else pace.used_up(rules, state)
+    not_down = _latency_unknown(rules) if met is None else rescale_budget.check_daily_budget(rules, state)
     other = _remembering(rules, state)
-    managed, decision, answer = manager.step(knobs, other or ours, state.manager, snapshot, now, not_down)
+    managed, decision, answer = scaling_manager.manage(knobs, other or ours, state.manager, snapshot, now, not_down)
     state = replace(state, manager=managed)
     if other is not None and memory_of(other):
         state = replace(state, policy=PolicyMemory(other.name, memory_of(other)))
-    if not isinstance(answer, Plan):
+    if not isinstance(answer, AutoscalingPlan):
         return state, decision, None
     waits = answer.waits_for_the_rest(snapshot.parallelism, decision.parallelism) if managed.stands_still else None
     if waits:
@@ -294,9 +306,11 @@ def _remembering(rules: Rules, state: State) -> Policy | None:
 
 def _not_parallelism(rules: Rules, state: State, snapshot: Snapshot, missed: bool) -> Reason | None:
     """What more instances would not mend, or not now."""
-    if missed and (reason := state.services.slow() or signals.skewed(snapshot) or bound_elsewhere(snapshot)):
+    if missed and (
+        reason := state.services.slow() or slow_services.check_skew(snapshot) or check_critical_path(snapshot)
+    ):
         return reason
-    return pace.after_a_failure(state, rules.knobs)
+    return rescale_budget.check_pause_after_failure(state, rules.knobs)
 
 
 def _latency_unknown(rules: Rules) -> Reason:
@@ -312,25 +326,25 @@ def _executed(
     state: State,
     snapshot: Snapshot,
     decision: Decision,
-    predicted: Prediction | None,
+    predicted: LatencyPrediction | None,
     checked: CheckedPrediction | None,
     notes: list[Reason],
-) -> Stepped:
+) -> StepResult:
     """What is to be done, and the entry that says so."""
     running, wanted, rate = snapshot.parallelism, decision.parallelism, snapshot.target_rate
     reasons = (
         *notes,
         *decision.reasons,
-        *signals.hot_keys(snapshot),
-        *signals.narrow_sources(snapshot, wanted, decision.reasons),
+        *slow_services.find_hot_keys(snapshot),
+        *slow_services.find_narrow_sources(snapshot, wanted, decision.reasons),
     )
     totals = state.totals.holding(decision.reasons[0]) if decision.hold else state.totals.not_holding()
     state = replace(state, planned=wanted, totals=totals)
-    if not decision.hold or decision.reasons[0].code in NO_TROUBLE:
+    if not decision.hold or decision.reasons[0].code in EXPECTED_HOLDS:
         state = replace(state, decided_at=state.clock.passed)
     if not decision.hold:
-        reasons += steering.nothing_to_apply(state, decision)
-    entry = Entry(
+        reasons += apply_commands.explain_nothing_to_apply(state, decision)
+    entry = DecisionEntry(
         state.number,
         state.clock.now,
         "stay",
@@ -349,12 +363,12 @@ def _executed(
         requested = state.manager.requested if rules.advise else None  # what was paused was not asked for
         state = replace(state, manager=replace(state.manager, requested=requested))
         return state, [replace(entry, action="would-rescale")]
-    keep = [Keep(grid_rate(rate))] if rules.policy is None and rate > 0 else []
+    keep = [KeepModel(round_rate(rate))] if rules.policy is None and rate > 0 else []
     entry = replace(entry, action="rescale", predicted=predicted)
-    return replace(state, predicted=predicted), [entry, Rescale(wanted), *keep]
+    return replace(state, predicted=predicted), [entry, RescaleJob(wanted), *keep]
 
 
-def _rescaled(rules: Rules, state: State, rescaled: Rescaled, passed: float, notes: list[Reason]) -> Stepped:
+def _rescaled(rules: Rules, state: State, rescaled: RescaleResult, passed: float, notes: list[Reason]) -> StepResult:
     """What came of a rescale."""
     now, before, wanted = state.clock.now, state.observed or {}, state.requested or {}
     running = None if rescaled.running is None else _named(rescaled.running, rules.topology)
@@ -374,20 +388,25 @@ def _rescaled(rules: Rules, state: State, rescaled: Rescaled, passed: float, not
             down=running is None,
             manager=replace(state.manager, requested=None),
         )
-        return state, [Entry(state.number, now, "failed", running, wanted, (*notes, reason))]
+        return state, [DecisionEntry(state.number, now, "failed", running, wanted, (*notes, reason))]
     memory = state.memory.rescaled(tuple(before.values()), tuple(running.values()), now)
-    managed = manager.stood_still(state.manager, rescaled.downtime_seconds)
+    managed = scaling_manager.record_standstill(state.manager, rescaled.standstill_seconds)
     state = replace(
-        state, memory=memory, observed=running, failed_at=None, manager=managed, taken=pricing.seen(state, rescaled)
+        state,
+        memory=memory,
+        observed=running,
+        failed_at=None,
+        manager=managed,
+        taken=rescale_time.remember_rescale_time(state, rescaled),
     )
-    state = replace(state, pace=pace.back_off(state, rules.knobs))
+    state = replace(state, pace=rescale_budget.next_backoff(state, rules.knobs))
     apart = {name: k for name, k in wanted.items() if running.get(name, k) != k}
     state = replace(state, fixed={**state.fixed, **{name: running[name] for name in apart}})
     notes = [*notes, *(_engine_decides(name, running[name], k) for name, k in apart.items())]
-    numbers: dict[str, Number] = {"downtime_seconds": rescaled.downtime_seconds, **(rescaled.phases or {})}
+    numbers: dict[str, Number] = {"standstill_seconds": rescaled.standstill_seconds, **(rescaled.phases or {})}
     how = f"; {rescaled.how}" if rescaled.how else ""
-    reason = Reason("rescaled", f"stood still for {rescaled.downtime_seconds:.1f} s{how}", numbers)
-    return state, [Entry(state.number, now, "rescaled", before, running, (*notes, reason))]
+    reason = Reason("rescaled", f"stood still for {rescaled.standstill_seconds:.1f} s{how}", numbers)
+    return state, [DecisionEntry(state.number, now, "rescaled", before, running, (*notes, reason))]
 
 
 def _engine_decides(name: str, ran: int, asked: int) -> Reason:
@@ -395,7 +414,7 @@ def _engine_decides(name: str, ran: int, asked: int) -> Reason:
     return Reason("engine-decides", text, {"operator": name, "asked": asked, "running": ran})
 
 
-def _down(rules: Rules, state: State, look: Look, passed: float, notes: list[Reason]) -> Stepped:
+def _down(rules: Rules, state: State, look: Observation, passed: float, notes: list[Reason]) -> StepResult:
     """It does not run, and it should: at what it was last seen to run with, its state kept."""
     ran, again = state.observed is not None and not state.down, state.observed
     totals = state.totals.counted(passed, False if ran else None, None)
@@ -410,8 +429,10 @@ def _down(rules: Rules, state: State, look: Look, passed: float, notes: list[Rea
         changed_at=state.clock.now,
         manager=replace(state.manager, requested=None),
     )
-    entry = Entry(state.number, state.clock.now, "stay" if rules.advise else "start", None, again, (*notes, reason))
-    return state, [entry] if rules.advise else [entry, Start(again)]
+    entry = DecisionEntry(
+        state.number, state.clock.now, "stay" if rules.advise else "start", None, again, (*notes, reason)
+    )
+    return state, [entry] if rules.advise else [entry, StartJob(again)]
 
 
 # --- the order of operators, which vectors rely on -------------------------------------------------------------------

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.executor_window import Sizes
-from autotrascale.plan.executor_size.actions import Action
-from autotrascale.plan.executor_size.steps import DAY
+from autotrascale.domain.executor_window import ExecutorSizes
+from autotrascale.plan.executor_size.size_changes import SizeChange
+from autotrascale.plan.executor_size.size_step import DAY_SECONDS
 
 HEAP, BESIDE, CORES = "spark.executor.memory", "spark.executor.memoryOverhead", "spark.executor.cores"
 CORES_MAX, INSTANCES = "spark.cores.max", "spark.executor.instances"
@@ -29,7 +29,7 @@ _WHOLE_DAY = 24 * 60
 
 
 @dataclass(frozen=True)
-class Between:
+class DailyWindow:
     """A part of each day, in minutes since midnight; one that ends before it begins goes past midnight."""
 
     begin: int
@@ -42,7 +42,7 @@ class Between:
                 raise InputError(name, "is no minute of a day", seen=getattr(self, name), remedy="write 0 to 1439")
 
     @classmethod
-    def read(cls, text: str) -> Between:
+    def read(cls, text: str) -> DailyWindow:
         """
         >>> Between.read("23:30-01:00").holds(15)
         True
@@ -63,7 +63,7 @@ class Between:
 
 
 @dataclass(frozen=True)
-class Now:
+class RelaunchMoment:
     """`minute` of the day, by the clock that people set `Between` by. `under_way`: an earlier relaunch has not come up.
     `just_moved`: a query has stood still since the last look, as its state was moved."""
 
@@ -73,7 +73,9 @@ class Now:
     just_moved: bool = False
 
 
-def why_not_now(action: Action | None, between: Between | None, a_day: int, done: Iterable[Action], now: Now) -> str:
+def explain_wait(
+    action: SizeChange | None, between: DailyWindow | None, a_day: int, done: Iterable[SizeChange], now: RelaunchMoment
+) -> str:
     """Empty where it is the moment. `done`: the action log."""
     if action is None or action.what != "asked":
         return "nothing is asked for"
@@ -81,7 +83,7 @@ def why_not_now(action: Action | None, between: Between | None, a_day: int, done
         return "a relaunch is under way"
     if action.policy == "back":
         return ""
-    today = sum(each.what == "relaunched" and now.at - each.at < DAY for each in done)
+    today = sum(each.what == "relaunched" and now.at - each.at < DAY_SECONDS for each in done)
     if today >= a_day:
         return f"it was relaunched {today} times within a day"
     if between is not None and not between.holds(now.minute) and not now.just_moved:
@@ -89,7 +91,7 @@ def why_not_now(action: Action | None, between: Between | None, a_day: int, done
     return ""
 
 
-def settings(before: Sizes, after: Sizes, master: str = "", apart_mb: int = 0) -> dict[str, str]:
+def choose_settings(before: ExecutorSizes, after: ExecutorSizes, master: str = "", apart_mb: int = 0) -> dict[str, str]:
     """What has to be set at the next start, of what changes. A standalone cluster goes by cores in all; with a local
     master the driver is the executor. `apart_mb`: of the memory beside the heap, what has settings of its own."""
     changed: dict[str, str] = {}
@@ -98,8 +100,8 @@ def settings(before: Sizes, after: Sizes, master: str = "", apart_mb: int = 0) -
         return heap | ({"spark.master": f"local[{after.cores}]"} if after.cores != before.cores else {})
     if after.heap_mb != before.heap_mb:
         changed[HEAP] = f"{after.heap_mb}m"
-    if after.beside_mb != before.beside_mb or changed:
-        changed[BESIDE] = f"{max(0, after.beside_mb - apart_mb)}m"
+    if after.overhead_mb != before.overhead_mb or changed:
+        changed[BESIDE] = f"{max(0, after.overhead_mb - apart_mb)}m"
     if after.cores != before.cores:
         changed[CORES] = str(after.cores)
     if after.slots != before.slots and (not master or master.startswith("spark://")):

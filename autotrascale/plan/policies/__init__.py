@@ -1,7 +1,7 @@
 """Policies: one protocol, one file each, found by name.
 
 A policy looks at one snapshot and says what parallelism it wants and why. It holds (`base.hold`) when it lacks what it
-needs. When to act on its answer is for `autotrascale.plan.control.manager.manager` to say.
+needs. When to act on its answer is for `autotrascale.plan.control.manager.scaling_manager` to say.
 
     policy = create("dhalion")
     decision = policy.decide(snapshot)            # one object belongs to one job, and is asked once for each window
@@ -127,10 +127,10 @@ def with_memory(policy: Policy, memory: Mapping[str, Any]) -> Policy:
 
 
 def _within(policy: Policy, most: object) -> Policy:
-    from autotrascale.plan.policies.slots import Within  # which needs what is above
+    from autotrascale.plan.policies.slot_limit import SlotLimited  # which needs what is above
 
     try:
-        return Within(policy, cast(int, most))
+        return SlotLimited(policy, cast(int, most))
     except InputError as error:
         raise error.under(f"policy {policy.name}: ") from None
 

@@ -13,14 +13,14 @@ from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
+from autotrascale.plan.formatting import format_amount, format_changes, format_seconds
 from autotrascale.plan.policies import Options
 from autotrascale.plan.policies.base import answer, hold, hold_for_gaps, read_options
 from autotrascale.plan.policies.ds2 import explain_floor
+from autotrascale.plan.search.ask_tell import AskTellStudy, SearchSettings
 from autotrascale.plan.search.benefit_model import BenefitModel
-from autotrascale.plan.search.runs import LEAST_LATENCY
-from autotrascale.plan.search.study import SearchSettings, Study
+from autotrascale.plan.search.study_runs import MIN_LATENCY
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
-from autotrascale.plan.words import amount, moves, seconds
 
 Step = tuple[Mapping[str, int] | None, list[Reason]]  # None holds
 
@@ -78,7 +78,7 @@ class AuTraScale:
         study = self._study(snapshot, sized, target)
         study.tell(
             [running[name] for name in names],
-            latency=max(measured, LEAST_LATENCY),
+            latency=max(measured, MIN_LATENCY),
             throughput=snapshot.throughput,
             sizing=sized,
         )
@@ -88,7 +88,7 @@ class AuTraScale:
             "score": study.best.score,
             "threshold": study.benefit.threshold,
         }
-        read = f"{target.statistic} latency {seconds(measured)} against {seconds(target.latency_seconds)}"
+        read = f"{target.statistic} latency {format_seconds(measured)} against {format_seconds(target.latency_seconds)}"
         score = f"score {study.best.score:.3f} against {study.benefit.threshold:.3f}"
         if study.stop_reason == "target-met" or study.unsure is not None:
             return running, [Reason("target-met", f"{read}, {score}: the stop rule is met, it stays", numbers)]
@@ -98,18 +98,18 @@ class AuTraScale:
         code = "latency-missed" if measured > target.latency_seconds else "over-allocated"
         if study.runs[0].failed:
             code, numbers["throughput"] = "falls-behind", snapshot.throughput or 0.0
-            read = f"throughput {amount(snapshot.throughput or 0.0)}/s against {amount(snapshot.target_rate)}/s offered"
+            read = f"throughput {format_amount(snapshot.throughput or 0.0)}/s against {format_amount(snapshot.target_rate)}/s offered"
         wanted = dict(zip(names, study.ask(), strict=True))
         mean, _ = study.model(max(snapshot.target_rate, 1e-9)).predict([tuple(wanted.values())])
         numbers["predicted_score"] = float(mean[0])
         remarks = [Reason("model-left-out", remark) for remark in study.remarks]
-        text = f"{read}, {score}: try {moves(running, wanted)}, expected score {mean[0]:.3f}"
+        text = f"{read}, {score}: try {format_changes(running, wanted)}, expected score {mean[0]:.3f}"
         found = [*remarks, Reason(code, text, numbers)]
         return (wanted, found) if snapshot.throughput is not None else _without_throughput(wanted, running, found)
 
-    def _study(self, snapshot: Snapshot, sized: Sizing, target: Target) -> Study:
+    def _study(self, snapshot: Snapshot, sized: Sizing, target: Target) -> AskTellStudy:
         least = snapshot.target_rate * (1 - target.throughput_tolerance)
-        return Study(
+        return AskTellStudy(
             sized.floor,
             sized.upper,
             target.latency_seconds,

@@ -10,8 +10,8 @@ from autotrascale.domain.decision import Decision, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.plan.policies.reasons import not_given_back
-from autotrascale.plan.sizing.sizing import Sizing, Unsized, bounds
+from autotrascale.plan.policies.reasons import explain_no_scale_down
+from autotrascale.plan.sizing.sizing import Sizing, Unsized, get_bounds
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -50,13 +50,13 @@ def answer(
     that what runs is enough is not decided. `unmeasured` are fields that the policy's own prediction lacks.
     """
     unmeasured = (*(sized.unmeasured if sized is not None else ()), *unmeasured)
-    running, limits = snapshot.parallelism, zip(*bounds(snapshot), strict=True)
+    running, limits = snapshot.parallelism, zip(*get_bounds(snapshot), strict=True)
     bound = dict(zip(snapshot.operators, limits, strict=True))
     within = {name: clip(k, *bound[name]) for name, k in wanted.items()}
     if unmeasured:
         kept = {name: clip(max(k, running[name]), *bound[name]) for name, k in within.items()}
         if kept != within or kept == running:
-            reasons = [*reasons, not_given_back(unmeasured)]
+            reasons = [*reasons, explain_no_scale_down(unmeasured)]
         if kept == running:
             return hold(policy, snapshot, reasons)
         within = kept

@@ -27,21 +27,29 @@ from autotrascale.domain import checks
 from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
+from autotrascale.plan.formatting import format_percent
 from autotrascale.plan.policies import Options
-from autotrascale.plan.policies.action_log import (
-    Action,
-    Memory,
-    at_these_rates,
-    blacklisted,
-    judged_up,
-    read_memory,
-    waiting,
-)
 from autotrascale.plan.policies.base import answer, hold, read_options
-from autotrascale.plan.policies.reasons import unknown_signal
-from autotrascale.plan.policies.symptoms import MOST_MS, Symptoms, Thresholds, detect, diagnose, pressures, silent
-from autotrascale.plan.sizing.sizing import bounds
-from autotrascale.plan.words import percent
+from autotrascale.plan.policies.dhalion_memory import (
+    DhalionAction,
+    DhalionMemory,
+    explain_blacklisted,
+    explain_waiting,
+    forget_at_new_rates,
+    judge_scale_up,
+    parse_memory,
+)
+from autotrascale.plan.policies.dhalion_symptoms import (
+    MAX_BACKPRESSURE_MS,
+    Symptoms,
+    Thresholds,
+    detect_symptoms,
+    diagnose_symptoms,
+    find_unknown_backpressure,
+    measure_backpressure,
+)
+from autotrascale.plan.policies.reasons import explain_unknown_signal
+from autotrascale.plan.sizing.sizing import get_bounds
 
 _MOST_GROWTH = 4.0
 
@@ -64,61 +72,68 @@ class Dhalion:
 
     name = "dhalion"
 
-    def __init__(self, options: DhalionOptions | None = None, memory: Memory | None = None) -> None:
+    def __init__(self, options: DhalionOptions | None = None, memory: DhalionMemory | None = None) -> None:
         self.options = options or DhalionOptions()
-        self.memory = memory or Memory()
+        self.memory = memory or DhalionMemory()
 
     def remembered(self) -> dict[str, object]:
         return asdict(self.memory)
 
     def remembering(self, memory: Mapping[str, object]) -> Dhalion:
-        return Dhalion(self.options, read_memory(memory))
+        return Dhalion(self.options, parse_memory(memory))
 
     def decide(self, snapshot: Snapshot) -> Decision:
-        if unknown := silent(snapshot):
-            return hold(self.name, snapshot, [unknown_signal("backpressure", "backpressure", unknown)])
-        memory = at_these_rates(self.memory, snapshot, self.options.rate_change)
+        if unknown := find_unknown_backpressure(snapshot):
+            return hold(self.name, snapshot, [explain_unknown_signal("backpressure", "backpressure", unknown)])
+        memory = forget_at_new_rates(self.memory, snapshot, self.options.rate_change)
         decision, self.memory = self._next(snapshot, memory)
         return decision
 
-    def _next(self, snapshot: Snapshot, memory: Memory) -> tuple[Decision, Memory]:
+    def _next(self, snapshot: Snapshot, memory: DhalionMemory) -> tuple[Decision, DhalionMemory]:
         action = memory.action
         if action is None or snapshot.parallelism.get(action.operator) != action.wanted:
             return self._act(snapshot, memory, [])  # what was not carried out cannot be judged
         if memory.waited < self.options.wait_windows:
             memory = replace(memory, waited=memory.waited + 1)
-            reason = waiting(action, memory.waited, self.options.wait_windows)
+            reason = explain_waiting(action, memory.waited, self.options.wait_windows)
             return hold(self.name, snapshot, [reason]), memory
-        caused = pressures(snapshot, self.options)
+        caused = measure_backpressure(snapshot, self.options)
         if action.direction == "up":
-            return self._act(snapshot, *judged_up(memory, action, caused.get(action.operator, 0.0)))
+            return self._act(snapshot, *judge_scale_up(memory, action, caused.get(action.operator, 0.0)))
         if not caused or not action.comparable:
             return self._act(snapshot, memory, [])
         return self._taken_back(snapshot, memory, action, max(caused.values()))
 
-    def _act(self, snapshot: Snapshot, memory: Memory, reasons: list[Reason]) -> tuple[Decision, Memory]:
+    def _act(self, snapshot: Snapshot, memory: DhalionMemory, reasons: list[Reason]) -> tuple[Decision, DhalionMemory]:
         """The action against the worst diagnosis for which there is one."""
         memory = replace(memory, action=None, waited=0)
-        found = [(each, diagnose(each, snapshot, self.options)) for each in detect(snapshot, self.options)]
+        found = [
+            (each, diagnose_symptoms(each, snapshot, self.options)) for each in detect_symptoms(snapshot, self.options)
+        ]
         reasons = [*reasons, *(_said(each, what) for each, what in found if what in ("skewed", "slow-instance"))]
         if pressed := [each for each, _ in found if each.pressure > 0]:
-            reasons += [blacklisted(each.operator) for each in pressed if each.operator in memory.up]
+            reasons += [explain_blacklisted(each.operator) for each in pressed if each.operator in memory.up]
             able = [each for each, what in found if what == "under-provisioned" and _may_grow(snapshot, each, memory)]
             return self._up(snapshot, memory, reasons, pressed, able)
         if unknown := [each.operator for each, _ in found if each.pending is None]:  # perhaps it holds up the others
-            reasons.append(unknown_signal("backlog", "backlog_records", unknown))
+            reasons.append(explain_unknown_signal("backlog", "backlog_records", unknown))
             return self._down(snapshot, memory, reasons, [])
         spare = [each for each, what in found if what == "over-provisioned" and self._fewer(snapshot, each, memory)]
         return self._down(snapshot, memory, reasons, spare)
 
     def _up(
-        self, snapshot: Snapshot, memory: Memory, reasons: list[Reason], pressed: list[Symptoms], able: list[Symptoms]
-    ) -> tuple[Decision, Memory]:
+        self,
+        snapshot: Snapshot,
+        memory: DhalionMemory,
+        reasons: list[Reason],
+        pressed: list[Symptoms],
+        able: list[Symptoms],
+    ) -> tuple[Decision, DhalionMemory]:
         if not able:
             return answer(self.name, snapshot, snapshot.parallelism, [*reasons, _no_action_left(pressed)]), memory
         worst = max(able, key=lambda each: each.pressure)
         name, n, pressure = worst.operator, worst.instances, worst.pressure
-        wanted = min(max(grown(n, pressure), n + 1), _limits(snapshot, name)[1])
+        wanted = min(max(grow_by_backpressure(n, pressure), n + 1), _limits(snapshot, name)[1])
         text = f"{name}: causes {pressure:.0f} ms of back-pressure per second: {n} → {wanted}"
         numbers: dict[str, Number] = {"operator": name, "backpressure_ms": pressure, "running": n, "wanted": wanted}
         decision = answer(
@@ -128,11 +143,11 @@ class Dhalion:
             [*reasons, Reason("backpressure", text, numbers)],
         )
         raised = tuple(dict.fromkeys([*memory.raised, name]))
-        return decision, replace(memory, action=Action(name, n, wanted, pressure), raised=raised)
+        return decision, replace(memory, action=DhalionAction(name, n, wanted, pressure), raised=raised)
 
     def _down(
-        self, snapshot: Snapshot, memory: Memory, reasons: list[Reason], spare: list[Symptoms]
-    ) -> tuple[Decision, Memory]:
+        self, snapshot: Snapshot, memory: DhalionMemory, reasons: list[Reason], spare: list[Symptoms]
+    ) -> tuple[Decision, DhalionMemory]:
         """From whoever has most to give back."""
         if not spare:
             text = "no operator causes back-pressure: nothing to do"
@@ -146,11 +161,11 @@ class Dhalion:
         numbers: dict[str, Number] = {"operator": name, "pending": most.pending or 0.0, "running": n, "wanted": wanted}
         reason = Reason("over-provisioned", text, numbers)
         decision = answer(self.name, snapshot, _moved(snapshot, name, wanted), [*reasons, reason])
-        return decision, replace(memory, action=Action(name, n, wanted, 0.0))
+        return decision, replace(memory, action=DhalionAction(name, n, wanted, 0.0))
 
     def _taken_back(
-        self, snapshot: Snapshot, memory: Memory, action: Action, pressure: float
-    ) -> tuple[Decision, Memory]:
+        self, snapshot: Snapshot, memory: DhalionMemory, action: DhalionAction, pressure: float
+    ) -> tuple[Decision, DhalionMemory]:
         """The scale-down brought back-pressure: as before, and not again at these rates."""
         name, wanted = action.operator, action.before
         text = (
@@ -160,10 +175,10 @@ class Dhalion:
         numbers: dict[str, Number] = {"operator": name, "backpressure_ms": pressure, "wanted": wanted}
         decision = answer(self.name, snapshot, _moved(snapshot, name, wanted), [Reason("too-few", text, numbers)])
         down = tuple(dict.fromkeys([*memory.down, name]))
-        undone = Action(name, action.wanted, wanted, pressure, comparable=False)  # that it helps is known
+        undone = DhalionAction(name, action.wanted, wanted, pressure, comparable=False)  # that it helps is known
         return decision, replace(memory, action=undone, waited=0, down=down)
 
-    def _fewer(self, snapshot: Snapshot, symptoms: Symptoms, memory: Memory) -> int:
+    def _fewer(self, snapshot: Snapshot, symptoms: Symptoms, memory: DhalionMemory) -> int:
         """How many instances an operator may give back."""
         name, n = symptoms.operator, symptoms.instances
         if name in memory.down or name in memory.raised or self.options.scale_down == 1:
@@ -176,20 +191,20 @@ def create(target: Target | None, options: Options) -> Dhalion:  # noqa: ARG001 
     return Dhalion(read_options(DhalionOptions, "dhalion", options))
 
 
-def grown(instances: int, pressure: float) -> int:
+def grow_by_backpressure(instances: int, pressure: float) -> int:
     """`grown(1, 900)` is 5, `grown(5, 500)` is 10."""
-    s = min(MOST_MS, pressure)
+    s = min(MAX_BACKPRESSURE_MS, pressure)
     # A hair off before ceil: 5 · (1 + 500/500) must not become 11 by a rounding of s.
     return math.ceil(instances * (1 + min(_MOST_GROWTH, s / (1000 - s))) * (1 - 1e-9))
 
 
 def _limits(snapshot: Snapshot, name: str) -> tuple[int, int]:
-    lower, upper = bounds(snapshot)
+    lower, upper = get_bounds(snapshot)
     at = list(snapshot.operators).index(name)
     return lower[at], upper[at]
 
 
-def _may_grow(snapshot: Snapshot, symptoms: Symptoms, memory: Memory) -> bool:
+def _may_grow(snapshot: Snapshot, symptoms: Symptoms, memory: DhalionMemory) -> bool:
     return symptoms.operator not in memory.up and symptoms.instances < _limits(snapshot, symptoms.operator)[1]
 
 
@@ -204,7 +219,7 @@ def _said(symptoms: Symptoms, diagnosis: str | None) -> Reason:
     numbers: dict[str, Number] = {"operator": name, "running": n, "backpressure_ms": symptoms.pressure}
     if diagnosis == "skewed":
         text = (
-            f"{name}: causes back-pressure, and one of {n} instances takes in {percent(symptoms.hot)} of the records"
+            f"{name}: causes back-pressure, and one of {n} instances takes in {format_percent(symptoms.hot)} of the records"
             " beside its even part: more instances do not divide one key, so it is left alone"
         )
         return Reason("skewed", text, {**numbers, "hot_share": symptoms.hot})

@@ -32,18 +32,18 @@ from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.plan.policies import Options, batches
+from autotrascale.plan.formatting import format_amount, format_seconds
+from autotrascale.plan.policies import Options, micro_batches
 from autotrascale.plan.policies.base import answer, hold, hold_for_gaps, read_options, require_target
 from autotrascale.plan.policies.reasons import (
-    hot_keys,
-    kept_sources,
-    latency_reached,
-    no_counterpart,
-    speaks_of_the_mean,
+    explain_hot_keys,
+    explain_kept_sources,
+    explain_latency,
+    explain_mean_only,
+    explain_no_counterpart,
 )
-from autotrascale.plan.policies.stations import Station, spread, stations, unknown_stations
+from autotrascale.plan.policies.stations import Station, build_stations, expand_to_operators, find_unmeasured_stations
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
-from autotrascale.plan.words import amount, seconds
 
 Rates = Literal["true", "observed"]
 
@@ -69,7 +69,7 @@ class DRS:
     def decide(self, snapshot: Snapshot) -> Decision:
         if self.rates == "observed" and snapshot.execution != "pipelined":
             return hold(self.name, snapshot, [_elapsed_time(snapshot)])
-        sized = size(snapshot if self.rates == "true" else as_observed(snapshot), self.target)
+        sized = size(snapshot if self.rates == "true" else use_elapsed_time(snapshot), self.target)
         if isinstance(sized, Unsized):
             return hold_for_gaps(self.name, snapshot, sized)
         wanted, reasons = (
@@ -77,28 +77,30 @@ class DRS:
             if snapshot.execution == "micro-batch"
             else self._in_queues(snapshot, sized)
         )
-        reasons = [*reasons, *speaks_of_the_mean(self.target)]
-        return answer(self.name, snapshot, wanted, reasons, sized, unknown_stations(snapshot, sized))
+        reasons = [*reasons, *explain_mean_only(self.target)]
+        return answer(self.name, snapshot, wanted, reasons, sized, find_unmeasured_stations(snapshot, sized))
 
     def _in_queues(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
-        found = {name: Servers(station) for name, station in stations(snapshot, sized).items()}
+        found = {name: Servers(station) for name, station in build_stations(snapshot, sized).items()}
         others = {name: k for name, k in snapshot.parallelism.items() if name not in found}
         kept = sum(others.values()) if snapshot.execution == "pipelined" else 0  # by sources of unknown rates
         slots = None if self.slots is None else max(0, self.slots - kept)
         _allocate(list(found.values()), self.target.latency_seconds, slots)
         used_up = slots is not None and sum(servers.k for servers in found.values()) >= slots
         stuck = f"all {self.slots} slots are used" if used_up else "more instances would not lower it enough"
-        reached = latency_reached(_total(found.values()), self.target, stuck)
+        reached = explain_latency(_total(found.values()), self.target, stuck)
         each = [_explain(name, servers) for name, servers in found.items()]
-        reasons = [*kept_sources(snapshot, sized), *each, *hot_keys(snapshot, sized), reached]
-        return spread(snapshot, {name: servers.k for name, servers in found.items()}), reasons
+        reasons = [*explain_kept_sources(snapshot, sized), *each, *explain_hot_keys(snapshot, sized), reached]
+        return expand_to_operators(snapshot, {name: servers.k for name, servers in found.items()}), reasons
 
     def _in_batches(self, snapshot: Snapshot, sized: Sizing) -> tuple[dict[str, int], list[Reason]]:
         if self.slots is not None:  # stages take turns on the same ones
             most = tuple(max(least, min(u, self.slots)) for least, u in zip(sized.lower, sized.upper, strict=True))
             sized = replace(sized, upper=most, floor=tuple(map(min, sized.floor, most)))
-        k = batches.fewest(sized, self.target)
-        return dict(zip(sized.operators, k, strict=True)), batches.explain(snapshot, sized, k, self.target)
+        k = micro_batches.find_fewest(sized, self.target)
+        return dict(zip(sized.operators, k, strict=True)), micro_batches.explain_parallelism(
+            snapshot, sized, k, self.target
+        )
 
 
 def create(target: Target | None, options: Options) -> DRS:
@@ -119,7 +121,7 @@ def erlang_c(servers: int, offered: float) -> float:
     return _waits(erlang_b(servers, offered), servers, offered)
 
 
-def sojourn(arrivals: float, service: float, servers: int) -> float:
+def sojourn_seconds(arrivals: float, service: float, servers: int) -> float:
     """E[T_i] of M/M/k in seconds; infinite when the queue grows without end."""
     return Servers(Station(arrivals, service, least=servers, most=servers)).sojourn
 
@@ -166,7 +168,7 @@ class Servers:
         return 1.0 / self.station.service + _waits(blocking, k, self.station.offered) / spare
 
 
-def as_observed(snapshot: Snapshot) -> Snapshot:
+def use_elapsed_time(snapshot: Snapshot) -> Snapshot:
     """Every instance useful for the whole window: then the true rates are the observed ones (DS2 Eq. 3–4)."""
     return replace(snapshot, operators={n: _busy(m, snapshot.window_seconds) for n, m in snapshot.operators.items()})
 
@@ -179,7 +181,7 @@ def _busy(metrics: OperatorMetrics, window: float) -> OperatorMetrics:
 
 def _elapsed_time(snapshot: Snapshot) -> Reason:
     why = "elapsed time counts the turns of the other operators as this one's work, and no parallelism is enough then"
-    return no_counterpart(snapshot.execution, why, ["drs-true"])
+    return explain_no_counterpart(snapshot.execution, why, ["drs-true"])
 
 
 def _allocate(servers: Sequence[Servers], target: float, slots: int | None) -> None:
@@ -234,8 +236,8 @@ def _explain(name: str, servers: Servers) -> Reason:
         return Reason("no-demand", f"{name}: no demand → {k}", {"operator": name, "wanted": k})
     busy = station.offered / k
     text = (
-        f"{name}: {amount(station.arrivals)}/s over {amount(station.service)}/s per instance, "
-        f"{seconds(servers.sojourn) if math.isfinite(servers.sojourn) else 'a queue without end'} on {k}"
+        f"{name}: {format_amount(station.arrivals)}/s over {format_amount(station.service)}/s per instance, "
+        f"{format_seconds(servers.sojourn) if math.isfinite(servers.sojourn) else 'a queue without end'} on {k}"
     )
     numbers: dict[str, Number] = {"operator": name, "wanted": k, "utilisation": busy, "visits": station.visits}
     if math.isfinite(servers.sojourn):

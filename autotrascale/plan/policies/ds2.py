@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
+from autotrascale.plan.formatting import format_load, format_percent, format_seconds
 from autotrascale.plan.policies import Options
 from autotrascale.plan.policies.base import answer, hold_for_gaps, read_options
-from autotrascale.plan.policies.reasons import demands, rate_out_of_reach
+from autotrascale.plan.policies.reasons import explain_demand, explain_unreachable_rate
 from autotrascale.plan.sizing.sizing import Sizing, Unsized, size
-from autotrascale.plan.words import instances, percent, seconds
 
 
 @dataclass(frozen=True)
@@ -35,26 +35,28 @@ def create(target: Target | None, options: Options) -> DS2:
 
 def explain_floor(snapshot: Snapshot, sized: Sizing, target: Target | None) -> list[Reason]:
     """One reason for each operator, one for what they share, and one when the bounds do not carry the rate."""
-    reasons = demands(snapshot, sized, sized.floor)
+    reasons = explain_demand(snapshot, sized, sized.floor)
     if snapshot.execution == "shared":
         total, workers = sum(sized.known_loads), max(sized.floor)
-        text = f"all operators together need {instances(total)} workers → {workers}"
+        text = f"all operators together need {format_load(total)} workers → {workers}"
         reasons.append(Reason("workers", text, {"load": total, "workers": workers}))
     if snapshot.execution == "micro-batch":
         reasons.append(_batch(sized, target))
-    return [*reasons, *rate_out_of_reach(sized)]
+    return [*reasons, *explain_unreachable_rate(sized)]
 
 
 def _batch(sized: Sizing, target: Target | None) -> Reason:
     busy = sized.busy(sized.floor)
-    text = f"the stages of a batch and its overhead are busy {percent(busy)} of the time"
+    text = f"the stages of a batch and its overhead are busy {format_percent(busy)} of the time"
     numbers: dict[str, Number] = {"busy": busy, "overhead_share": sized.overhead}
     if not sized.overhead_known:
         text += ", as far as is known: overhead_share and batch_seconds are not both known"
     elif target is not None and sized.batch_limit is not None:
-        text += f", with batches of {seconds(sized.batch_limit)} at most: the target on {target.statistic} latency"
+        text += (
+            f", with batches of {format_seconds(sized.batch_limit)} at most: the target on {target.statistic} latency"
+        )
         numbers["batch_limit_seconds"] = sized.batch_limit
     elif target is not None:
-        text += f"; batches as short as the target of {seconds(target.latency_seconds)} are out of reach"
+        text += f"; batches as short as the target of {format_seconds(target.latency_seconds)} are out of reach"
         numbers["target_seconds"] = target.latency_seconds
     return Reason("batch", text, numbers)

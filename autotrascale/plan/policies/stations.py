@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
-from autotrascale.plan.sizing.sizing import Sizing, bounds
-from autotrascale.plan.words import listing
+from autotrascale.plan.formatting import join_names
+from autotrascale.plan.sizing.sizing import Sizing, get_bounds
 
 # c² where it was not measured: Poisson arrivals and exponential service, which makes GI/G/1 the plain M/M/1.
 UNMEASURED_CV2 = 1.0
@@ -44,7 +44,7 @@ class Station:
         return self.arrivals / self.service
 
 
-def stations(snapshot: Snapshot, sized: Sizing) -> dict[str, Station]:
+def build_stations(snapshot: Snapshot, sized: Sizing) -> dict[str, Station]:
     """Every operator whose rates are known; with shared execution, the workers."""
     if snapshot.execution == "shared":
         return {WORKERS: _workers(snapshot, sized)}
@@ -60,39 +60,39 @@ def stations(snapshot: Snapshot, sized: Sizing) -> dict[str, Station]:
     return found
 
 
-def unknown_stations(snapshot: Snapshot, sized: Sizing) -> list[str]:
+def find_unmeasured_stations(snapshot: Snapshot, sized: Sizing) -> list[str]:
     """Fields without which the way of a record is longer than it looks: a source that does not say how long it works
     is no station, and its time is in no sum. What operators share, `Sizing.unmeasured` names."""
     unknown = [name for name, load in sized.named_load.items() if load is None]
     return [f"useful_seconds of {name}" for name in unknown] if snapshot.execution == "pipelined" else []
 
 
-def running(snapshot: Snapshot, known: Mapping[str, Station]) -> dict[str, int]:
+def count_instances(snapshot: Snapshot, known: Mapping[str, Station]) -> dict[str, int]:
     """What each station runs on; with shared execution the most that any operator reports."""
     if snapshot.execution == "shared":
         return {WORKERS: max(snapshot.parallelism.values())}
     return {name: snapshot.operators[name].parallelism for name in known}
 
 
-def spread(snapshot: Snapshot, found: Mapping[str, int]) -> dict[str, int]:
+def expand_to_operators(snapshot: Snapshot, found: Mapping[str, int]) -> dict[str, int]:
     """Instances by operator: what is no station keeps what it has, and the workers run all of them."""
     if snapshot.execution == "shared":
         return dict.fromkeys(snapshot.operators, found[WORKERS])
     return {**snapshot.parallelism, **found}
 
 
-def assumed(snapshot: Snapshot, known: Mapping[str, Station]) -> list[Reason]:
+def explain_assumed_variability(snapshot: Snapshot, known: Mapping[str, Station]) -> list[Reason]:
     """Variability that nobody measured, and what it was taken for."""
     busy = [name for name, station in known.items() if station.arrivals]
     names = [name for name in busy if name not in snapshot.operators or _unmeasured(snapshot.operators[name])]
     if not names:
         return []
-    text = f"variability (arrival_cv2, service_cv2) not measured for {listing(names)}: taken as {UNMEASURED_CV2:g}"
+    text = f"variability (arrival_cv2, service_cv2) not measured for {join_names(names)}: taken as {UNMEASURED_CV2:g}"
     return [Reason("assumed-variability", text, {"operators": ", ".join(names), "assumed_cv2": UNMEASURED_CV2})]
 
 
 def _workers(snapshot: Snapshot, sized: Sizing) -> Station:
-    (least, *_), (most, *_) = bounds(snapshot)
+    (least, *_), (most, *_) = get_bounds(snapshot)
     load, rate = sum(sized.known_loads), snapshot.target_rate
     if not load:
         return Station(0.0, math.inf, visits=0.0, least=least, most=most)

@@ -14,12 +14,12 @@ from autotrascale.domain.decision import Decision, Number, Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.domain.true_rates import sum_of_known
+from autotrascale.domain.true_rates import sum_if_all_known
+from autotrascale.plan.formatting import format_amount
 from autotrascale.plan.policies import Options
 from autotrascale.plan.policies.base import answer, hold, read_options
-from autotrascale.plan.policies.reasons import unknown_signal
-from autotrascale.plan.sizing.sizing import limits
-from autotrascale.plan.words import amount
+from autotrascale.plan.policies.reasons import explain_unknown_signal
+from autotrascale.plan.sizing.sizing import get_limits
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Threshold:
         backlogs = _backlogs(snapshot)
         unknown = [name for name, backlog in backlogs.items() if backlog is None]
         asked = unknown if snapshot.execution != "micro-batch" else snapshot.topology.sources
-        said = [unknown_signal("backlog", "backlog_records", asked)] if unknown else []
+        said = [explain_unknown_signal("backlog", "backlog_records", asked)] if unknown else []
         known = {name: backlog for name, backlog in backlogs.items() if backlog is not None}
         if not known:
             return hold(self.name, snapshot, said)
@@ -55,13 +55,13 @@ class Threshold:
     def _one(self, snapshot: Snapshot, name: str, backlog: float) -> tuple[int, Reason]:
         k = snapshot.operators[name].parallelism
         if backlog <= self.scale_in:
-            wanted, rule = max(k - 1, limits(snapshot, name)[0]), f"at most {amount(self.scale_in)}"
+            wanted, rule = max(k - 1, get_limits(snapshot, name)[0]), f"at most {format_amount(self.scale_in)}"
         elif backlog > self.scale_out:
-            wanted, rule = max(k, min(k + 1, self.cap)), f"above {amount(self.scale_out)}"
+            wanted, rule = max(k, min(k + 1, self.cap)), f"above {format_amount(self.scale_out)}"
         else:
             wanted, rule = k, "between the thresholds"
         numbers: dict[str, Number] = {"operator": name, "backlog": backlog, "running": k, "wanted": wanted}
-        return wanted, Reason("backlog", f"{name}: backlog of {amount(backlog)} is {rule} → {wanted}", numbers)
+        return wanted, Reason("backlog", f"{name}: backlog of {format_amount(backlog)} is {rule} → {wanted}", numbers)
 
 
 def _backlogs(snapshot: Snapshot) -> Mapping[str, float | None]:
@@ -71,7 +71,7 @@ def _backlogs(snapshot: Snapshot) -> Mapping[str, float | None]:
         return own
     waiting = snapshot.backlog_records
     if waiting is None:
-        waiting = sum_of_known(own[name] for name in snapshot.topology.sources)
+        waiting = sum_if_all_known(own[name] for name in snapshot.topology.sources)
     return dict.fromkeys(own, waiting)
 
 

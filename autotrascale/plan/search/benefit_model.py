@@ -28,15 +28,15 @@ from numpy.typing import ArrayLike, NDArray
 from autotrascale.domain import checks
 from autotrascale.domain.displayed import Displayed
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.job import MOST
+from autotrascale.domain.job import MAX_INSTANCES
 from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.search import score_process, surrogate
 from autotrascale.plan.search.acquisition import benefit_moments
-from autotrascale.plan.search.data import Readings
 from autotrascale.plan.search.lattice import Lattice, Point
-from autotrascale.plan.search.runs import Measured, Run
 from autotrascale.plan.search.score import Benefit
+from autotrascale.plan.search.study_runs import Run, WindowMeasurement
 from autotrascale.plan.search.surrogate import LEAST_NOISE, Posterior
+from autotrascale.plan.search.training_data import SessionReadings
 from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
@@ -52,7 +52,7 @@ FAILED_WEIGHT = 36.0
 
 
 @dataclass(frozen=True)
-class Sample:
+class ModelSample:
     """One configuration, its mean latency in seconds (None: it failed or fell behind), and the score it got. `scatter`
     of its windows, where they differ (see `Run`)."""
 
@@ -60,7 +60,7 @@ class Sample:
     latency: float | None
     score: float
     windows: int = 1
-    measured: Measured | None = None
+    measured: WindowMeasurement | None = None
     scatter: float | None = None
 
 
@@ -74,7 +74,7 @@ class BenefitModel(Displayed):
     latency_target: float
     alpha: float
     over_allocation: float
-    samples: tuple[Sample, ...]
+    samples: tuple[ModelSample, ...]
     theta: tuple[float, ...]
     correlation: tuple[float, ...] = ()
     ancestors: tuple[BenefitModel, ...] = ()
@@ -88,7 +88,7 @@ class BenefitModel(Displayed):
                 seen=self.version,
                 remedy=f"export the model again as version {VERSION}",
             )
-        checks.within_reach("rate", self.rate)
+        checks.positive_in_range("rate", self.rate)
         lattice = Lattice.between(self.floor, self.p_max)
         Benefit(self.floor, self.latency_target, self.alpha, self.over_allocation)
         if self.kind not in get_args(Literal["latency", "score"]):
@@ -178,9 +178,9 @@ class BenefitModel(Displayed):
         )
 
     @cached_property
-    def readings(self) -> Readings:
+    def readings(self) -> SessionReadings:
         """The samples as a surrogate takes them, relative to this model's own floor and target."""
-        return readings_of(self.samples, self.latency_target, self.sizing)
+        return build_readings(self.samples, self.latency_target, self.sizing)
 
     @cached_property
     def _posterior(self) -> Posterior:
@@ -237,11 +237,11 @@ def older_correlation(doubt: float) -> float:
     return 0.99 if doubt == 0 else 0.8
 
 
-def readings_of(samples: Sequence[Sample], latency_target: float, sizing: Sizing) -> Readings:
+def build_readings(samples: Sequence[ModelSample], latency_target: float, sizing: Sizing) -> SessionReadings:
     """Samples → y and the weight of each, in the order told."""
     y = [None if s.latency is None else math.log(s.latency) - math.log(latency_target) for s in samples]
     failed = max(math.log(FAILED_RATIO), math.log(1.5) + max((each for each in y if each is not None), default=0.0))
-    return Readings(
+    return SessionReadings(
         sizing=sizing,
         ks=tuple(s.k for s in samples),
         log_ratio=tuple(failed if each is None else each for each in y),
@@ -254,18 +254,18 @@ def readings_of(samples: Sequence[Sample], latency_target: float, sizing: Sizing
     )
 
 
-def samples_of(runs: Sequence[Run], benefit: Benefit) -> tuple[Sample, ...]:
+def build_samples(runs: Sequence[Run], benefit: Benefit) -> tuple[ModelSample, ...]:
     if not runs:
         return ()
     latencies = np.array([run.latency or math.inf for run in runs])
     scores = benefit.score([run.parallelism for run in runs], latencies).tolist()
     return tuple(
-        Sample(run.parallelism, run.latency, score, run.windows, run.measured, run.scatter or None)
+        ModelSample(run.parallelism, run.latency, score, run.windows, run.measured, run.scatter or None)
         for run, score in zip(runs, scores, strict=True)
     )
 
 
-def _check_sample(place: str, sample: Sample, lattice: Lattice) -> None:
+def _check_sample(place: str, sample: ModelSample, lattice: Lattice) -> None:
     try:
         lattice.check(sample.k)
     except InputError as error:
@@ -374,21 +374,23 @@ def _check_loads(loads: Sequence[float] | None, operators: int, place: str = "")
         )
     for i, load in enumerate(loads):
         checks.non_negative(f"{place}loads[{i}]", load)
-        if load > MOST:
-            raise InputError(f"{place}loads[{i}]", f"is above {MOST}", seen=load, remedy="give instances, not records")
+        if load > MAX_INSTANCES:
+            raise InputError(
+                f"{place}loads[{i}]", f"is above {MAX_INSTANCES}", seen=load, remedy="give instances, not records"
+            )
 
 
-def _sample(data: Any, place: str) -> Sample:
-    values = _keys(data, place, Sample)
+def _sample(data: Any, place: str) -> ModelSample:
+    values = _keys(data, place, ModelSample)
     values["k"] = _numbers(values["k"], f"{place}.k")
     if values.get("measured") is not None:
         values["measured"] = _measured(values["measured"], f"{place}.measured")
-    return Sample(**values)
+    return ModelSample(**values)
 
 
-def _measured(data: Any, place: str) -> Measured:
-    values = _keys(data, place, Measured)
-    return Measured(_numbers(values["loads"], f"{place}.loads"), values.get("fixed"))
+def _measured(data: Any, place: str) -> WindowMeasurement:
+    values = _keys(data, place, WindowMeasurement)
+    return WindowMeasurement(_numbers(values["loads"], f"{place}.loads"), values.get("fixed"))
 
 
 def _keys(data: Any, place: str, kind: type[Any]) -> dict[str, Any]:
@@ -414,7 +416,7 @@ def _keys(data: Any, place: str, kind: type[Any]) -> dict[str, Any]:
         "over_allocation",
         "theta",
     ]
-    for name in ["loads"] if kind is Measured else needed:
+    for name in ["loads"] if kind is WindowMeasurement else needed:
         if name in known and name not in data:
             raise InputError(f"{place}.{name}", "is missing", remedy="export the model again")
     return dict(data)

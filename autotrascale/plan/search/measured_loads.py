@@ -35,7 +35,7 @@ FINEST = 256  # parallelisms that a table has
 
 
 @dataclass(frozen=True)
-class Row:
+class LoadRow:
     """One window: where it ran, at which log rate over the present one, its loads, and the session it is of."""
 
     k: tuple[int, ...]
@@ -46,7 +46,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Beyond:
+class LoadDeviation:
     """δ at every parallelism up to `most`: tables over the grid of that."""
 
     most: int
@@ -56,13 +56,17 @@ class Beyond:
 
     def at(self, ks: Floats) -> tuple[Floats, Floats, Floats]:
         """(n, N …): of each operator at its own parallelism."""
-        return at(self.mean, ks, self.most), at(self.variance, ks, self.most), at(self.slopes, ks, self.most)
+        return (
+            look_up(self.mean, ks, self.most),
+            look_up(self.variance, ks, self.most),
+            look_up(self.slopes, ks, self.most),
+        )
 
 
 class MeasuredLoads:
     """`beyond`: whether any run was measured. Where none was, nothing speaks of δ, and the physics is left alone."""
 
-    def __init__(self, rows: Sequence[Row], operators: int, *, beyond: bool) -> None:
+    def __init__(self, rows: Sequence[LoadRow], operators: int, *, beyond: bool) -> None:
         self.ks = np.array([row.k for row in rows], dtype=float).reshape(-1, operators)
         self.log_q = np.array([row.log_q for row in rows], dtype=float)
         loads = np.array([row.loads for row in rows], dtype=float).reshape(-1, operators)
@@ -90,17 +94,17 @@ class MeasuredLoads:
         errors = np.concatenate([(self.logs - expected)[:, :, None], -slopes], axis=2)
         return self._solved(errors.transpose(1, 0, 2)).reshape(-1, errors.shape[2])
 
-    def beyond(self, most: int, expected: Floats, slopes: Floats) -> Beyond:
-        operators, grid = self.logs.shape[1], np.log(grid_to(most))
+    def beyond(self, most: int, expected: Floats, slopes: Floats) -> LoadDeviation:
+        operators, grid = self.logs.shape[1], np.log(parallelism_grid(most))
         half = self._half(np.broadcast_to(grid, (operators, len(grid))))
         white = self.whitened(expected, slopes).reshape(operators, len(self.ks), -1)
         known = half.transpose(0, 2, 1) @ white
         variance = np.maximum(self.spread**2 - (half**2).sum(axis=1), 0.0)
-        return Beyond(most, known[:, :, 0], variance, known[:, :, 1:])
+        return LoadDeviation(most, known[:, :, 0], variance, known[:, :, 1:])
 
     def left(self, most: int, runs: Floats) -> Floats:
         """What stays unknown of δ: its covariance (N, G, T) between the grid to `most` and the runs at `runs`."""
-        operators, grid, there = self.logs.shape[1], np.log(grid_to(most)), np.log(runs).T
+        operators, grid, there = self.logs.shape[1], np.log(parallelism_grid(most)), np.log(runs).T
         everywhere = np.broadcast_to(grid, (operators, len(grid)))
         prior = self._kernel(everywhere, there)
         return prior - self._half(everywhere).transpose(0, 2, 1) @ self._half(there) if self.spread else prior
@@ -119,15 +123,15 @@ class MeasuredLoads:
 
 
 @lru_cache(maxsize=64)
-def grid_to(most: int) -> Floats:
+def parallelism_grid(most: int) -> Floats:
     """Every parallelism up to `most`; of more than FINEST, so many that lie evenly in ln k."""
     if most <= FINEST:
         return np.arange(1.0, most + 1)
     return np.unique(np.rint(np.geomspace(1, most, FINEST)))
 
 
-def at(table: Floats, ks: Floats, most: int) -> Floats:
+def look_up(table: Floats, ks: Floats, most: int) -> Floats:
     """The rows (n, N …) of a table (N, G …) over the grid to `most`, each operator's at its own parallelism."""
-    grid = grid_to(most)
+    grid = parallelism_grid(most)
     nearest = np.searchsorted((grid[1:] + grid[:-1]) / 2, ks)
     return np.asarray(table[np.arange(table.shape[0]), nearest])

@@ -42,7 +42,7 @@ class Benefit:
             raise InputError("floor", "is empty", remedy="give one parallelism for each operator")
         for index, k in enumerate(self.floor):
             checks.count(f"floor[{index}]", k)
-        checks.within_reach("latency_target", self.latency_target)
+        checks.positive_in_range("latency_target", self.latency_target)
         checks.share("alpha", self.alpha)
         checks.non_negative("over_allocation", self.over_allocation)
         # Plain numbers from here on: a model is written as JSON, which knows none of numpy's.

@@ -39,16 +39,16 @@ from autotrascale.plan.search.acquisition import (
 from autotrascale.plan.search.benefit_model import (
     ANCESTORS,
     BenefitModel,
+    build_readings,
+    build_samples,
     older_correlation,
     older_theta,
-    readings_of,
-    samples_of,
 )
-from autotrascale.plan.search.data import FARTHEST
 from autotrascale.plan.search.lattice import Lattice, Point, Pool
-from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
+from autotrascale.plan.search.study_runs import Run
 from autotrascale.plan.search.surrogate import LEAST_NOISE, Posterior
+from autotrascale.plan.search.training_data import FARTHEST
 from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
@@ -88,7 +88,7 @@ class Search:
         checks.share("noise", noise)
         checks.share("confidence", confidence)
         self.lattice, self.benefit = lattice, benefit
-        self.sizing = placed(sizing, lattice)
+        self.sizing = place_sizing(sizing, lattice)
         self.noise, self.confidence = max(float(noise), LEAST_NOISE), confidence
         self.sources = [model.towards(benefit.latency_target) for model in _family(sources)]
         self._last: tuple[tuple[Run, ...], Posterior] | None = None
@@ -209,11 +209,11 @@ class Search:
         return BenefitModel(
             kind="latency",
             rate=rate,
-            sizing=self.sizing.in_short(rate),
+            sizing=self.sizing.summarize(rate),
             latency_target=self.benefit.latency_target,
             alpha=self.benefit.alpha,
             over_allocation=self.benefit.over_allocation,
-            samples=samples_of(runs, self.benefit),
+            samples=build_samples(runs, self.benefit),
             theta=older_theta(len(self.sizing.floor), self.noise),
             correlation=tuple(older_correlation(doubt) for _, doubt in kept),
             ancestors=tuple(model.alone() for model, _ in kept),
@@ -355,13 +355,13 @@ class Search:
     def _posterior(self, runs: Sequence[Run]) -> Posterior:
         key = tuple(runs)
         if self._last is None or self._last[0] != key:
-            present = readings_of(samples_of(runs, self.benefit), self.benefit.latency_target, self.sizing)
+            present = build_readings(build_samples(runs, self.benefit), self.benefit.latency_target, self.sizing)
             sources = [model.readings for model in self.sources]
             self._last = key, surrogate.fit(present, sources, noise=self.noise)
         return self._last[1]
 
 
-def placed(sizing: Sizing | None, lattice: Lattice) -> Sizing:
+def place_sizing(sizing: Sizing | None, lattice: Lattice) -> Sizing:
     """What was measured, over the points that are searched; nothing but these where nothing was measured."""
     if sizing is None:
         return Sizing.of_loads(lattice.lower, lattice.upper)

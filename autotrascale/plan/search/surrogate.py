@@ -39,11 +39,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrs, dtrtrs
 
-from autotrascale.plan.search.data import Data, Doubt, Readings, gathered
-from autotrascale.plan.search.expectation import Expectation, Expected
-from autotrascale.plan.search.measured_loads import ERROR, Beyond, at
+from autotrascale.plan.search.latency_model import MEASURED, LatencyModel
+from autotrascale.plan.search.mean_function import MeanEvaluation, MeanFunction
+from autotrascale.plan.search.measured_loads import ERROR, LoadDeviation, look_up
 from autotrascale.plan.search.one_thread import on_one_thread
-from autotrascale.plan.search.physics import MEASURED, Physics
+from autotrascale.plan.search.training_data import Doubt, SessionReadings, TrainingData, build_training_data
 
 Floats = NDArray[np.float64]
 
@@ -74,7 +74,7 @@ SETTLED = 1e-3  # a step that gains less is the last
 class Posterior:
     """What the runs say about the latency of any configuration, at the present rate or another."""
 
-    expectation: Expectation
+    expectation: MeanFunction
     beta: Floats
     curvature: Floats  # R: V⁻¹ = R Rᵀ
     chol: Floats  # L: K = L Lᵀ
@@ -95,9 +95,9 @@ class Posterior:
         m = self.expectation.latency(ks, rates, self.beta, self._beyond)
         mean, h, variance = m.value, m.slope, self.amplitude**2 + m.unsure
         if len(self.data.y):
-            cross = self.amplitude**2 * _matern(features(self.physics, ks, rates), self._phi)
+            cross = self.amplitude**2 * _matern(compute_features(self.physics, ks, rates), self._phi)
             if self.data.loads.spread:
-                cross += np.einsum("ni,ti,nit->nt", m.by_load, self.by_load, at(self._left, ks, self.most))
+                cross += np.einsum("ni,ti,nit->nt", m.by_load, self.by_load, look_up(self._left, ks, self.most))
             half = _halfway(self.chol, cross.T)
             mean = mean + half.T @ self.residual
             variance = np.maximum(variance - np.einsum("ij,ij->j", half, half), 0.0)
@@ -110,11 +110,11 @@ class Posterior:
         return np.clip(mean, -LATEST, LATEST), np.minimum(spread, MOST_DOUBT)
 
     @property
-    def physics(self) -> Physics:
+    def physics(self) -> LatencyModel:
         return self.expectation.physics
 
     @property
-    def data(self) -> Data:
+    def data(self) -> TrainingData:
         return self.expectation.data
 
     @property
@@ -127,12 +127,12 @@ class Posterior:
         half = _halfway(self.curvature, h.T)
         return np.asarray(np.einsum("ij,ij->j", half, half))
 
-    def _overstated(self, ks: Floats, log_q: Floats, m: Expected, late: NDArray[np.bool_]) -> Floats:
+    def _overstated(self, ks: Floats, log_q: Floats, m: MeanEvaluation, late: NDArray[np.bool_]) -> Floats:
         """By how much dm/dβ is steeper, through all that makes operators busy, than the fall of m to where all of it is
         less. What was measured of loads holds against what β says of them, so both are."""
         busier, numbers = self.expectation.busier, len(self.physics.centre)
         ks, log_q, plain = ks[late], log_q[late], m.plain[late]
-        beyond = 0.0 if self._beyond is None else at(self._beyond.mean, ks, self.most)
+        beyond = 0.0 if self._beyond is None else look_up(self._beyond.mean, ks, self.most)
         lowered = np.where(busier, FALL * self._spread_of_beta, 0.0)
         least = self.physics.value(ks, log_q, (self.beta - lowered)[:numbers], beyond)
         promised = plain @ lowered
@@ -141,7 +141,7 @@ class Posterior:
         return np.asarray(through_loads * (1 - np.clip(kept, 0.0, 1.0))[:, None])
 
     @cached_property
-    def _beyond(self) -> Beyond | None:
+    def _beyond(self) -> LoadDeviation | None:
         return self.expectation.beyond(self.most, self.beta)
 
     @cached_property
@@ -155,19 +155,19 @@ class Posterior:
 
     @cached_property
     def _phi(self) -> Floats:
-        return features(self.physics, self.data.ks, self.data.log_q)
+        return compute_features(self.physics, self.data.ks, self.data.log_q)
 
 
 @on_one_thread
-def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0.05) -> Posterior:
+def fit(present: SessionReadings, sources: Sequence[SessionReadings] = (), *, noise: float = 0.05) -> Posterior:
     """The posterior after the runs, each source in turn with the doubt that the evidence gives it. `noise` as it was
     said to be; what windows at one configuration show of it counts too, of sources that are this job's."""
     # A model keeps its sizing in short. What the very same window said beside, it says of that session too.
     sources = [replace(each, sizing=present.sizing) if each.shares_window_of(present) else each for each in sources]
     own = [source for source in sources if source.shares_window_of(present)]
-    said, noise = noise, learned_noise(noise, [present, *own])
+    said, noise = noise, learn_noise(noise, [present, *own])
     parts = [present, *sources]
-    physics = Physics.of(present.sizing)
+    physics = LatencyModel.of(present.sizing)
     amplitude = AMPLITUDE_OF_TIMED if physics.timed or any(part.tells_costs for part in parts) else AMPLITUDE
     doubts: list[Doubt] = [0.0] * len(sources)
     best = _fit(physics, parts, doubts, noise, amplitude)
@@ -182,11 +182,11 @@ def fit(present: Readings, sources: Sequence[Readings] = (), *, noise: float = 0
             weighed.append((fitted.evidence + apart - price, -price, tried, fitted))
         _, _, doubts, best = max(weighed, key=lambda each: each[:2])
     theirs = [source for source, doubt in zip(sources, doubts, strict=True) if doubt is not None]
-    known = learned_noise(said, [present, *theirs])
+    known = learn_noise(said, [present, *theirs])
     return best if known == noise else _fit(physics, parts, doubts, known, amplitude)
 
 
-def learned_noise(said: float, parts: Sequence[Readings]) -> float:
+def learn_noise(said: float, parts: Sequence[SessionReadings]) -> float:
     """ν. What a source of the very same window ran too, is one more window of the present session's configuration."""
     present, *sources = parts
     repeated, scatter = sum(part.repeated for part in parts), sum(part.scatter for part in parts)
@@ -201,25 +201,25 @@ def learned_noise(said: float, parts: Sequence[Readings]) -> float:
 
 
 @lru_cache(maxsize=64)
-def _evidence_alone(source: Readings, noise: float, amplitude: float) -> float:
+def _evidence_alone(source: SessionReadings, noise: float, amplitude: float) -> float:
     """Of a source as a job of its own, with as much left unexplained as where it is not: else what its sizing does not
     hold would be evidence. The loads that its physics starts from are none: those of another job may be any."""
-    found = _fit(Physics.of(source.sizing), [source], [], noise, amplitude).evidence
+    found = _fit(LatencyModel.of(source.sizing), [source], [], noise, amplitude).evidence
     return found - len(source.floor) * float(np.log(OTHER / np.hypot(MEASURED, ERROR))) * source.sizing.measured
 
 
 def _fit(
-    physics: Physics, parts: Sequence[Readings], doubts: Sequence[Doubt], noise: float, amplitude: float
+    physics: LatencyModel, parts: Sequence[SessionReadings], doubts: Sequence[Doubt], noise: float, amplitude: float
 ) -> Posterior:
-    expectation = Expectation(physics, gathered(physics, parts, [0.0, *doubts]))
+    expectation = MeanFunction(physics, build_training_data(physics, parts, [0.0, *doubts]))
     data = expectation.data
-    phi = features(physics, data.ks, data.log_q)
+    phi = compute_features(physics, data.ks, data.log_q)
     covariance = amplitude**2 * _matern(phi, phi) + np.diag(noise**2 * data.weight)
     for s, doubt in enumerate(doubts, start=1):
         same = data.session == s
         covariance += (doubt or 0.0) ** 2 * np.outer(same, same)
     at_runs = int(data.ks.max(initial=1))
-    left = at(data.loads.left(at_runs, data.ks), data.ks, at_runs)
+    left = look_up(data.loads.left(at_runs, data.ks), data.ks, at_runs)
     beta = expectation.centre
     for _ in range(PASSES if data.loads.spread else 1):  # what δ adds to the covariance follows from β
         beyond = expectation.beyond(at_runs, beta)
@@ -246,7 +246,7 @@ def _fit(
     )
 
 
-def _highest(expectation: Expectation, chol: Floats, beta: Floats) -> tuple[Floats, Floats, Floats]:
+def _highest(expectation: MeanFunction, chol: Floats, beta: Floats) -> tuple[Floats, Floats, Floats]:
     """β̂ by Levenberg and Marquardt's steps from β, with the errors and slopes there."""
     spread, damping = expectation.spread, 0.0
     errors, slopes = _errors(expectation, chol, beta)
@@ -265,7 +265,7 @@ def _highest(expectation: Expectation, chol: Floats, beta: Floats) -> tuple[Floa
     return beta, errors, slopes
 
 
-def _errors(expectation: Expectation, chol: Floats, beta: Floats) -> tuple[Floats, Floats]:
+def _errors(expectation: MeanFunction, chol: Floats, beta: Floats) -> tuple[Floats, Floats]:
     """What β leaves unexplained, in standard deviations: of latencies, of what was measured beside them, of β itself.
     And ∂/∂β of it."""
     data = expectation.data
@@ -279,7 +279,7 @@ def _errors(expectation: Expectation, chol: Floats, beta: Floats) -> tuple[Float
     return every[:, 0], every[:, 1:]
 
 
-def features(physics: Physics, ks: Floats, log_q: Floats) -> Floats:
+def compute_features(physics: LatencyModel, ks: Floats, log_q: Floats) -> Floats:
     """φ."""
     return np.column_stack([np.log(ks) - np.log(physics.loads) - log_q[:, None], log_q])
 

@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from autotrascale.domain import checks
-from autotrascale.domain.stages import StageTime, shares
+from autotrascale.domain.stages import StageTime, compute_work_shares
 from autotrascale.domain.target import Statistic
 from autotrascale.plan.sizing.sizing import Sizing
 
@@ -53,7 +53,7 @@ class StageWork:
 
 
 @dataclass(frozen=True)
-class Workload:
+class QueryWorkload:
     """What one query asks for at one rate."""
 
     fixed_seconds: float
@@ -69,14 +69,14 @@ class Workload:
     def stateful(self) -> bool:
         return any(stage.stateful for stage in self.stages)
 
-    def at_rate(self, rate: float) -> Workload:
+    def at_rate(self, rate: float) -> QueryWorkload:
         """The same records, so many of them a second."""
         factor = rate / self.rate if self.rate else 1.0
         return replace(self, rate=rate, stages=tuple(replace(stage, work=stage.work * factor) for stage in self.stages))
 
 
 @dataclass(frozen=True)
-class Setup:
+class QuerySetup:
     """`partitions` of every stage that reads from a shuffle, `source_partitions` of those that read a source; None: as
     many as were measured."""
 
@@ -119,10 +119,10 @@ class BatchTime:
         return self.seconds + _QUANTILE[statistic] * self.covered
 
 
-def workload(sizing: Sizing, stages: Sequence[StageTime], cores: float) -> Workload | None:
+def build_workload(sizing: Sizing, stages: Sequence[StageTime], cores: float) -> QueryWorkload | None:
     """From a query that was measured as one operator; None where its load, its overhead or a stage's work is not known.
     The load says how much work there is for a second of input, the stages how it is spread."""
-    load, each = sizing.load[0], shares(stages)
+    load, each = sizing.load[0], compute_work_shares(stages)
     if load is None or sizing.fixed_seconds is None or not each:
         return None
     widest = max((stage.tasks for stage in stages if not stage.reads_source), default=1)
@@ -139,12 +139,12 @@ def workload(sizing: Sizing, stages: Sequence[StageTime], cores: float) -> Workl
         for stage, share in zip(stages, each, strict=True)
         if share is not None
     ]
-    return Workload(sizing.fixed_seconds, tuple(found), sizing.rate) if len(found) == len(stages) else None
+    return QueryWorkload(sizing.fixed_seconds, tuple(found), sizing.rate) if len(found) == len(stages) else None
 
 
-def batch_time(of: Workload, setup: Setup) -> BatchTime:
+def predict_batch_time(of: QueryWorkload, setup: QuerySetup) -> BatchTime:
     """b and a."""
-    busy = math.fsum(stage_seconds(stage, setup.tasks(stage), setup.slots) for stage in of.stages)
+    busy = math.fsum(predict_stage_seconds(stage, setup.tasks(stage), setup.slots) for stage in of.stages)
     fits = of.fixed_seconds + setup.trigger_seconds * busy
     if fits <= setup.trigger_seconds:
         return BatchTime(fits, setup.trigger_seconds, busy)
@@ -152,7 +152,7 @@ def batch_time(of: Workload, setup: Setup) -> BatchTime:
     return BatchTime(own, own, busy)
 
 
-def stage_seconds(stage: StageWork, tasks: int, slots: int) -> float:
+def predict_stage_seconds(stage: StageWork, tasks: int, slots: int) -> float:
     """τ_j."""
     waves = -(-tasks // slots)
     return stage.work * (stage.undivided + (1 - stage.undivided) * waves / tasks)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
-from autotrascale.domain.true_rates import TrueRates, finite, sum_of_known, true_rates
+from autotrascale.domain.true_rates import TrueRates, compute_true_rates, finite_or_none, sum_if_all_known
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ def measure_demand(snapshot: Snapshot) -> Demand:
     feeds = {upstream for operator in topology.operators.values() for upstream in operator.upstream}
     for name in topology.order:
         metrics = snapshot.operators[name]
-        rates = true_rates(metrics)
+        rates = compute_true_rates(metrics)
         if metrics.upstream:
-            rate[name] = sum_of_known(output[upstream] for upstream in metrics.upstream)
+            rate[name] = sum_if_all_known(output[upstream] for upstream in metrics.upstream)
             output[name] = _forwarded(rate[name], rates)
         else:
             rate[name] = output[name] = snapshot.source_rates[name]  # DS2 Eq. 8, first case
@@ -88,7 +88,7 @@ def _forwarded(demand: float | None, rates: TrueRates) -> float | None:
         return demand
     if rates.processing is None or rates.output is None:
         return None
-    return finite(rates.output / rates.processing * demand)  # DS2 Eq. 8, second case: selectivity times demand
+    return finite_or_none(rates.output / rates.processing * demand)  # DS2 Eq. 8, second case: selectivity times demand
 
 
 def _load(demand: float | None, capacity: float | None) -> float | None:
@@ -96,7 +96,7 @@ def _load(demand: float | None, capacity: float | None) -> float | None:
         return 0.0
     if demand is None or capacity is None:
         return None
-    return finite(demand / capacity)  # the inside of DS2 Eq. 7
+    return finite_or_none(demand / capacity)  # the inside of DS2 Eq. 7
 
 
 def _missing(metrics: OperatorMetrics, rates: TrueRates, demand: float | None, output: float | None) -> str:

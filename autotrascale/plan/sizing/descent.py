@@ -25,7 +25,7 @@ Descended = tuple[Mapping[str, int], Mapping[str, int]]
 """What ran, and the floor that was recommended from it."""
 
 
-def next_lower(runs: Sequence[Descended], least: Mapping[str, int]) -> dict[str, int] | None:
+def propose_lower(runs: Sequence[Descended], least: Mapping[str, int]) -> dict[str, int] | None:
     """What to run after these, the last of which held the rate; None where it has hardly too much."""
     ran, floor = runs[-1]
     if len(runs) == 1:

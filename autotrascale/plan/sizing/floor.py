@@ -36,9 +36,9 @@ from operator import truediv
 import numpy as np
 
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.snapshot import Execution, Narrow, Snapshot
+from autotrascale.domain.snapshot import Execution, NarrowWork, Snapshot
 from autotrascale.plan.sizing.demand import Demand
-from autotrascale.plan.sizing.scaling import Scaling, scaled_floor
+from autotrascale.plan.sizing.scaling_loss import Scaling, compute_scaled_floor
 
 # Loads are quotients of sums of floats: 10.000000000001 is a 10 that was added up in another order. Measurements are
 # good to three digits, so a part in a billion moves nothing that was measured, and it is a million roundings wide.
@@ -46,7 +46,7 @@ _SLACK = 1e-9
 # Below this many greedy steps, taking them one by one is faster than jumping with numpy.
 _FEW_STEPS = 400
 
-Narrows = Sequence[Narrow | None]
+Narrows = Sequence[NarrowWork | None]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Floor:
         return self.reach >= 1 - _SLACK
 
 
-def throughput_floor(demand: Demand, snapshot: Snapshot, loss: Mapping[str, float] | None = None) -> Floor:
+def compute_floor(demand: Demand, snapshot: Snapshot, loss: Mapping[str, float] | None = None) -> Floor:
     """k' for a demand without gaps. Sources of unknown capacity keep what they run with and count as no load.
     `loss`: γ of operators of which k instances do less than k times the work (`scaling.py`)."""
     if demand.gaps:
@@ -78,13 +78,13 @@ def throughput_floor(demand: Demand, snapshot: Snapshot, loss: Mapping[str, floa
         return _scaled(names, snapshot, loads, lower, upper, loss or {}, hot, narrow)
     match snapshot.execution:
         case "pipelined":
-            k = pipelined(loads, lower, upper)
+            k = floor_pipelined(loads, lower, upper)
         case "shared":
-            k = shared(loads, lower, upper)
+            k = floor_shared(loads, lower, upper)
         case "micro-batch":
-            k = micro_batch(loads, lower, upper, overhead, hot, narrow)
-    busy = busy_share(snapshot.execution, overhead, loads, k, hot, narrow)
-    reach = _reach(snapshot.execution, overhead, busy_share(snapshot.execution, 0.0, loads, upper, hot, narrow))
+            k = floor_micro_batch(loads, lower, upper, overhead, hot, narrow)
+    busy = compute_busy_share(snapshot.execution, overhead, loads, k, hot, narrow)
+    reach = _reach(snapshot.execution, overhead, compute_busy_share(snapshot.execution, 0.0, loads, upper, hot, narrow))
     return Floor(dict(zip(names, k, strict=True)), reach, busy)
 
 
@@ -107,16 +107,20 @@ def _scaled(
         readings = [_undivided(loads, hot)]
         if any(narrow):
             readings.append(_undivided(*_beyond(loads, hot, narrow)))
-    floors = [scaled_floor(execution, rest, lower, upper, overhead + alone, scaling) for alone, rest in readings]
+    floors = [
+        compute_scaled_floor(execution, rest, lower, upper, overhead + alone, scaling) for alone, rest in readings
+    ]
     k = [max(each) for each in zip(*floors, strict=True)]
 
     def busy(at: Sequence[int], fixed: float) -> float:
-        return max(busy_share(execution, fixed + alone, scaling.loads(rest, at), at) for alone, rest in readings)
+        return max(
+            compute_busy_share(execution, fixed + alone, scaling.loads(rest, at), at) for alone, rest in readings
+        )
 
     return Floor(dict(zip(names, k, strict=True)), _reach(execution, overhead, busy(upper, 0.0)), busy(k, overhead))
 
 
-def busy_share(
+def compute_busy_share(
     execution: Execution,
     overhead: float,
     loads: Sequence[float],
@@ -131,10 +135,10 @@ def busy_share(
         case "shared":
             return sum(loads) / min(k)
         case "micro-batch":
-            return overhead + sum(stage_seconds(loads, k, hot, narrow))
+            return overhead + sum(compute_stage_seconds(loads, k, hot, narrow))
 
 
-def stage_seconds(
+def compute_stage_seconds(
     loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = (), narrow: Narrows = ()
 ) -> list[float]:
     """t_i for each stage: `stage_seconds([3.0, 3.0], [4, 4], [0.0, 0.5])` is `[0.75, 1.875]`."""
@@ -145,17 +149,17 @@ def stage_seconds(
     ]
 
 
-def _spread(k: int, part: Narrow) -> float:
+def _spread(k: int, part: NarrowWork) -> float:
     """g."""
     return (1.0 - part.share) / k + part.share / min(k, part.width)
 
 
-def pipelined(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
+def floor_pipelined(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
     """`pipelined([9.2, 10.0], [1, 1], [40, 40])` is `[10, 10]`."""
     return [_instances(*each) for each in zip(loads, lower, upper, strict=True)]
 
 
-def shared(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
+def floor_shared(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
     """One worker count for all: `shared([0.4, 1.3], [1, 1], [8, 8])` is `[2, 2]`."""
     least, most = max(lower), min(upper)
     if least > most:
@@ -167,7 +171,7 @@ def shared(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -
     return [_instances(sum(loads), least, most)] * len(loads)
 
 
-def micro_batch(
+def floor_micro_batch(
     loads: Sequence[float],
     lower: Sequence[int],
     upper: Sequence[int],
@@ -192,8 +196,8 @@ def micro_batch(
     wide_loads, wide_shares = _beyond(loads, shares, narrow)
     wide = _micro_batch(wide_loads, lower, upper, overhead, wide_shares)
     k = [max(each) for each in zip(plain, wide, strict=True)]
-    while overhead + sum(now := stage_seconds(loads, k, shares, narrow)) > 1.0 + _SLACK:
-        more = stage_seconds(loads, [own + 1 for own in k], shares, narrow)
+    while overhead + sum(now := compute_stage_seconds(loads, k, shares, narrow)) > 1.0 + _SLACK:
+        more = compute_stage_seconds(loads, [own + 1 for own in k], shares, narrow)
         gains = {at: now[at] - more[at] for at in range(len(k)) if k[at] < upper[at] and now[at] > more[at]}
         if not gains:
             break
@@ -211,7 +215,7 @@ def _micro_batch(
     return _greedy(loads, _under_estimate(loads, lower, upper, budget), upper, budget)
 
 
-def _most_useful(least: int, most: int, part: Narrow | None) -> int:
+def _most_useful(least: int, most: int, part: NarrowWork | None) -> int:
     """Where all that is divided is narrow, instances beyond its width do nothing at all."""
     return most if part is None or part.share < 1.0 else max(least, min(most, math.ceil(part.width)))
 
@@ -226,21 +230,21 @@ def _beyond(loads: Sequence[float], hot: Sequence[float], narrow: Narrows) -> tu
     return [load for load, _ in found], [s for _, s in found]
 
 
-def _wide(load: float, s: float, part: Narrow) -> tuple[float, float]:
+def _wide(load: float, s: float, part: NarrowWork) -> tuple[float, float]:
     alone = load * (s + (1.0 - s) * part.share / part.width)
     whole = alone + load * (1.0 - s) * (1.0 - part.share)
     return whole, alone / whole if whole else 0.0
 
 
-def batch_seconds(
+def compute_batch_seconds(
     fixed_seconds: float, loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = (), narrow: Narrows = ()
 ) -> float:
     """b = o / (1 − Σ t_i), the batch time that repeats itself; infinite when the job falls behind."""
-    spare = 1.0 - sum(stage_seconds(loads, k, hot, narrow))
+    spare = 1.0 - sum(compute_stage_seconds(loads, k, hot, narrow))
     return fixed_seconds / spare if spare > 0 else math.inf
 
 
-def batch_latency(batch: float) -> float:
+def compute_batch_latency(batch: float) -> float:
     """A record waits b / 2 for its batch to start, and then b until it ends."""
     return 1.5 * batch
 

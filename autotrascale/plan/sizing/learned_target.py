@@ -19,7 +19,7 @@ from itertools import pairwise
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.target import Target
-from autotrascale.plan.words import seconds as in_words
+from autotrascale.plan.formatting import format_seconds as in_words
 
 HELD = 0.95
 MARGIN = 0.2
@@ -36,7 +36,7 @@ class BatchLatency:
     latency: float
 
 
-def learned_target(batches: Sequence[BatchLatency], now: float) -> Target:
+def learn_target(batches: Sequence[BatchLatency], now: float) -> Target:
     """Refuses in one line where too little was seen, or latency only grew."""
     seen = [batch for batch in batches if now - WINDOW <= batch.at <= now]
     span = now - seen[0].at if seen else 0.0

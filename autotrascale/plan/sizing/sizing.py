@@ -30,11 +30,16 @@ from typing import get_args
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.snapshot import Execution, Narrow, OperatorMetrics, Snapshot
+from autotrascale.domain.snapshot import Execution, NarrowWork, OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.domain.true_rates import finite
+from autotrascale.domain.true_rates import finite_or_none
 from autotrascale.plan.sizing.demand import Demand, Gap, measure_demand
-from autotrascale.plan.sizing.floor import batch_seconds, busy_share, stage_seconds, throughput_floor
+from autotrascale.plan.sizing.floor import (
+    compute_batch_seconds,
+    compute_busy_share,
+    compute_floor,
+    compute_stage_seconds,
+)
 
 Vector = tuple[int, ...]
 Numbers = tuple[float | None, ...]
@@ -62,7 +67,9 @@ class Sizing:
     batch_limit: float | None = None  # seconds: the longest batch that the latency target allows
     fixed_seconds: float | None = None  # o, where the engine runs batches and it is known
     hot: tuple[float, ...] = ()  # s_i; none where no operator was measured instance by instance
-    narrow: tuple[Narrow | None, ...] = ()  # what so many instances share at most; none where nobody has such a part
+    narrow: tuple[
+        NarrowWork | None, ...
+    ] = ()  # what so many instances share at most; none where nobody has such a part
     reach: float = MOST_REACH
     lasting: Numbers = ()  # L_i; none where no operator's stages were timed
     slots: int | None = None  # tasks that can run at once
@@ -172,7 +179,9 @@ class Sizing:
 
     def busy(self, k: Sequence[int]) -> float:
         """The share of each second that the busiest part of the job needs at `k`: above 1 it falls behind."""
-        return busy_share(self.execution or "pipelined", self.overhead, self.known_loads, k, self.hot, self.narrow)
+        return compute_busy_share(
+            self.execution or "pipelined", self.overhead, self.known_loads, k, self.hot, self.narrow
+        )
 
     @property
     def known_loads(self) -> list[float]:
@@ -181,14 +190,14 @@ class Sizing:
 
     def stages(self, k: Sequence[int]) -> list[float]:
         """t_i: how long the stage of each operator lasts at `k`, in seconds for each second of input."""
-        return stage_seconds(self.known_loads, k, self.hot, self.narrow)
+        return compute_stage_seconds(self.known_loads, k, self.hot, self.narrow)
 
     def batch_seconds(self, k: Sequence[int]) -> float | None:
         """b at `k`; infinite when the job falls behind, None when the fixed cost of a batch is not known.
         That cost grows with the instances, by how much one window does not say: it is taken as it was measured."""
         if self.fixed_seconds is None:
             return None
-        return batch_seconds(self.fixed_seconds, self.known_loads, k, self.hot, self.narrow)
+        return compute_batch_seconds(self.fixed_seconds, self.known_loads, k, self.hot, self.narrow)
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
@@ -199,7 +208,7 @@ class Sizing:
         sources = [f"useful_seconds of {name}" for name, load in self.named_load.items() if load is None]
         return (*sources, *(() if self.overhead_known else ("overhead_share and batch_seconds",)))
 
-    def in_short(self, rate: float) -> Sizing:
+    def summarize(self, rate: float) -> Sizing:
         """What a stored model keeps of it: the points that were searched, and what latency was expected to follow."""
         loads = self.hottest if self.measured else None
         return Sizing.of_loads(
@@ -248,17 +257,17 @@ def size(
     `scaling`: how much of it each operator loses with more instances (γ of `scaling.py`); loads stay those of now.
     """
     if rate is not None and snapshot.target_rate > 0:
-        snapshot = offering(snapshot, rate)
+        snapshot = offer_rate(snapshot, rate)
     demand = _with_capacity(measure_demand(snapshot), capacity or {})
     if demand.gaps:
         return Unsized(demand)
     fixed = _fixed_seconds(snapshot)
     limit = None if target is None or fixed is None else target.latency_seconds
-    tight = snapshot if limit is None else snapshot.within_batches_of(limit)
-    floor = throughput_floor(demand, tight, scaling)
+    tight = snapshot if limit is None else snapshot.with_batch_limit(limit)
+    floor = compute_floor(demand, tight, scaling)
     if limit is not None and not floor.reachable:
-        tight, limit, floor = snapshot, None, throughput_floor(demand, snapshot, scaling)
-    lower, upper = bounds(snapshot)
+        tight, limit, floor = snapshot, None, compute_floor(demand, snapshot, scaling)
+    lower, upper = get_bounds(snapshot)
     operators = snapshot.operators.items()
     return Sizing(
         operators=tuple(snapshot.operators),
@@ -286,27 +295,27 @@ def size(
     )
 
 
-def offering(snapshot: Snapshot, rate: float) -> Snapshot:
+def offer_rate(snapshot: Snapshot, rate: float) -> Snapshot:
     """The same window as if the world had offered `rate`, its sources in the same proportions."""
     factor = rate / snapshot.target_rate
     return replace(snapshot, source_rates={name: each * factor for name, each in snapshot.source_rates.items()})
 
 
-def bounds(snapshot: Snapshot) -> tuple[Vector, Vector]:
+def get_bounds(snapshot: Snapshot) -> tuple[Vector, Vector]:
     """l and u. Workers that run every operator are bounded by the tightest of them."""
-    lower, upper = zip(*(limits(snapshot, name) for name in snapshot.operators), strict=True)
+    lower, upper = zip(*(get_limits(snapshot, name) for name in snapshot.operators), strict=True)
     if snapshot.execution == "shared":
         return (max(lower),) * len(lower), (min(upper),) * len(upper)
     return lower, upper
 
 
-def slots(execution: Execution | None, k: Mapping[str, int]) -> int:
+def count_slots(execution: Execution | None, k: Mapping[str, int]) -> int:
     """What a parallelism takes. The stages of a micro-batch, and the operators of a worker, take turns on the same.
     Of an engine that does not say, as if every operator owned its instances."""
     return sum(k.values()) if execution in ("pipelined", None) else max(k.values(), default=0)
 
 
-def limits(snapshot: Snapshot, name: str) -> tuple[int, int]:
+def get_limits(snapshot: Snapshot, name: str) -> tuple[int, int]:
     """Least and most instances that one operator may have."""
     metrics: OperatorMetrics = snapshot.operators[name]
     return metrics.minimum, min(metrics.maximum or snapshot.p_max, snapshot.p_max)
@@ -355,7 +364,7 @@ def _lasts(metrics: OperatorMetrics, demanded: float | None) -> float | None:
     taken, seconds = metrics.total.records_in, metrics.stage_seconds
     if not taken or not seconds or not demanded:
         return None
-    return finite(metrics.parallelism * seconds / taken * demanded)
+    return finite_or_none(metrics.parallelism * seconds / taken * demanded)
 
 
 def _overhead_known(snapshot: Snapshot, target: Target | None) -> bool:

@@ -27,7 +27,7 @@ class Slowdown:
     many: int
 
 
-class Slowdowns:
+class SlowdownDetector:
     """Keeps what each trial measured of the instances; the same operators throughout."""
 
     def __init__(self) -> None:

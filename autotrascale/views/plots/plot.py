@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 # `time` is in seconds since 1970, in UTC: whoever reads it has a time zone of their own.
-Kind = Literal["number", "log", "time", "names"]
+AxisKind = Literal["number", "log", "time", "names"]
 # Areas stand on one another. `heat` is a row for each series, the darker the greater y.
-Drawn = Literal["line", "steps", "dashed steps", "points", "bars", "area", "heat"]
+SeriesStyle = Literal["line", "steps", "dashed steps", "points", "bars", "area", "heat"]
 # What a series stands for, from which a page takes its colour.
 Role = Literal["main", "second", "third", "good", "bad", "quiet", "level"]
 
@@ -19,7 +19,7 @@ class Axis:
     """`title` names the unit."""
 
     title: str
-    kind: Kind = "number"
+    kind: AxisKind = "number"
     whole: bool = False  # only whole numbers mean anything
 
 
@@ -31,7 +31,7 @@ class Series:
     name: str
     x: tuple[float | str, ...]
     y: tuple[float | None, ...]
-    drawn: Drawn = "line"
+    drawn: SeriesStyle = "line"
     role: Role = "main"
     sd: tuple[float | None, ...] = ()
     said: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Plot:
     missing: str = ""
 
     @classmethod
-    def not_to_be_had(cls, name: str, title: str, why: str) -> Self:
+    def unavailable(cls, name: str, title: str, why: str) -> Self:
         return cls(name, title, "", Axis(""), Axis(""), missing=why)
 
     def followed_by(self, more: Plot) -> Self:
@@ -79,7 +79,7 @@ class Plot:
         return replace(self, series=tuple(before.followed_by(after) for before, after in series), says=more.says)
 
 
-def stacked(plot: Plot) -> list[Series]:
+def stack_areas(plot: Plot) -> list[Series]:
     """The series with each area standing on those before it; all have the same x."""
     so_far: list[float] = []
     found = []
@@ -92,5 +92,5 @@ def stacked(plot: Plot) -> list[Series]:
     return found
 
 
-def known(values: Sequence[float | None]) -> list[float]:
+def known_values(values: Sequence[float | None]) -> list[float]:
     return [value for value in values if value is not None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autotrascale.views.plots.plot import Axis, Level, Plot, Role, Series, known
+from autotrascale.views.plots.plot import Axis, Level, Plot, Role, Series, known_values
 
 DIGITS = 5  # significant ones: nobody sees more on a screen, and each costs a byte for each point
 COLOURS: dict[Role, str] = {
@@ -26,21 +26,21 @@ FEW = 10  # whole numbers that all have a tick
 _BAND = 0.18  # how much of a colour a band of one standard deviation shows
 
 
-def figure(plot: Plot) -> dict[str, Any]:
+def build_figure(plot: Plot) -> dict[str, Any]:
     """`data` and `layout`."""
-    return {"data": [*traces(plot), *map(_named, plot.levels)], "layout": _layout(plot)}
+    return {"data": [*build_traces(plot), *map(_named, plot.levels)], "layout": _layout(plot)}
 
 
-def traces(plot: Plot) -> list[dict[str, Any]]:
+def build_traces(plot: Plot) -> list[dict[str, Any]]:
     """In the order of the series; a line with a band is two, the band before it."""
     if plot.series and all(series.drawn == "heat" for series in plot.series):
         return [_heat(plot)]
     return [trace for series in plot.series for trace in _traces(series, plot.x.kind == "time")]
 
 
-def more(plot: Plot) -> list[dict[str, Any]]:
+def build_extension(plot: Plot) -> list[dict[str, Any]]:
     """What `Plotly.extendTraces` takes: the arrays of each trace, and nothing else."""
-    return [{name: trace[name] for name in ("x", "y", "text") if name in trace} for trace in traces(plot)]
+    return [{name: trace[name] for name in ("x", "y", "text") if name in trace} for trace in build_traces(plot)]
 
 
 def _traces(series: Series, time: bool) -> list[dict[str, Any]]:
@@ -103,7 +103,7 @@ def _band(series: Series, x: Sequence[float | str]) -> dict[str, Any]:
 
 def _layout(plot: Plot) -> dict[str, Any]:
     xs = [x for series in plot.series for x in series.x if not isinstance(x, str)]
-    ys = known([y for series in plot.series for y in series.y])
+    ys = known_values([y for series in plot.series for y in series.y])
     bars = any(series.drawn == "bars" for series in plot.series)
     if any(series.drawn == "heat" for series in plot.series):
         return {"xaxis": _axis(plot.x, xs), "yaxis": {"type": "category"}, "showlegend": False, "hovermode": "closest"}

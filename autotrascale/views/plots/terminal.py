@@ -15,8 +15,8 @@ from itertools import pairwise
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from autotrascale.plan.words import amount
-from autotrascale.views.plots.plot import Axis, Drawn, Plot, Role, Series, known, stacked
+from autotrascale.plan.formatting import format_amount
+from autotrascale.views.plots.plot import Axis, Plot, Role, Series, SeriesStyle, known_values, stack_areas
 
 WIDTH, HEIGHT = 64, 12  # characters, of what is drawn
 STYLES: Mapping[Role, str] = {
@@ -28,7 +28,7 @@ STYLES: Mapping[Role, str] = {
     "quiet": "bright_black",
     "level": "bright_black",
 }
-_SIGNS: Mapping[Drawn, str] = {
+_SIGNS: Mapping[SeriesStyle, str] = {
     "line": "⠤",
     "steps": "⠤",
     "dashed steps": "⠄",
@@ -46,7 +46,7 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _BAR = 0.7  # of the room that it has
 
 
-def text(plot: Plot, width: int = WIDTH, height: int = HEIGHT) -> Text:
+def draw_plot(plot: Plot, width: int = WIDTH, height: int = HEIGHT) -> Text:
     """With its title above, and below it the sentence that says what it shows."""
     title = Text(plot.title, style="bold")
     if any(series.drawn == "heat" for series in plot.series):
@@ -74,7 +74,7 @@ class _Scale:
 
 def _scales(plot: Plot, width: int, height: int) -> tuple[_Scale, _Scale] | None:
     xs = [x for series in plot.series for x, y in _points(plot, series) if y is not None]
-    ys = [y for series in stacked(plot) for y in known(series.y)] + [level.value for level in plot.levels]
+    ys = [y for series in stack_areas(plot) for y in known_values(series.y)] + [level.value for level in plot.levels]
     log = plot.y.kind == "log"
     ys = [y for y in ys if math.isfinite(y) and (y > 0 or not log)]
     if not xs or not ys:
@@ -173,7 +173,7 @@ def _draw(
         _connect(canvas, series.drawn, places, style)
 
 
-def _connect(canvas: _Canvas, drawn: Drawn, places: list[tuple[float, float | None]], style: str) -> None:
+def _connect(canvas: _Canvas, drawn: SeriesStyle, places: list[tuple[float, float | None]], style: str) -> None:
     for (x0, y0), (x1, y1) in pairwise(places):
         if y0 is not None and y1 is not None:
             for n, (x, y) in enumerate(_way(x0, y0, x1, y1, steps=drawn != "line")):
@@ -183,7 +183,7 @@ def _connect(canvas: _Canvas, drawn: Drawn, places: list[tuple[float, float | No
 
 def _fill(canvas: _Canvas, plot: Plot, across: _Scale, up: _Scale, width: int) -> None:
     """Areas from the highest down, so that each covers what it stands on; a column shows the place that is nearest."""
-    areas = [(n, series) for n, series in enumerate(stacked(plot)) if series.drawn == "area" and series.x]
+    areas = [(n, series) for n, series in enumerate(stack_areas(plot)) if series.drawn == "area" and series.x]
     for n, series in reversed(areas):
         places = [across.at(float(x)) for x in series.x]
         for column in range(width):
@@ -194,7 +194,7 @@ def _fill(canvas: _Canvas, plot: Plot, across: _Scale, up: _Scale, width: int) -
 
 def _heat(plot: Plot, width: int) -> list[Text]:
     """A row for each series; several places that share a column show the greatest."""
-    most = max((y for series in plot.series for y in known(series.y)), default=0.0) or 1.0
+    most = max((y for series in plot.series for y in known_values(series.y)), default=0.0) or 1.0
     wide = min(_ROW_NAME, max(cell_len(series.name) for series in plot.series))
     lines = [Text(f"darkest: {_value(most)} {plot.y.title}", style="dim")]
     for series in plot.series:
@@ -265,7 +265,7 @@ def _value(value: float, axis: Axis | None = None) -> str:
     """A time in the zone of whoever reads it."""
     if axis is not None and axis.kind == "time":
         return time.strftime("%H:%M:%S", time.localtime(value))
-    return amount(value)
+    return format_amount(value)
 
 
 def _legend(plot: Plot) -> Text:

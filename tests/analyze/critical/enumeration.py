@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
 
-from autotrascale.analyze.critical.activities import Activity, Kind, Message, Trace
+from autotrascale.analyze.critical.activities import Activity, ActivityTrace, Kind, Message
 
 Event = tuple[str, int, int]  # a timeline, a time, and 1 behind the seam of two activities
 Name = tuple[str, ...]
@@ -69,7 +69,7 @@ class Window:
         )
 
 
-def window(trace: Trace, begin: int, end: int) -> Window:
+def window(trace: ActivityTrace, begin: int, end: int) -> Window:
     """Of a trace in whole milliseconds in which nothing overlaps."""
     cut = Window(begin, end)
     spans: dict[str, list[tuple[int, int, Activity]]] = defaultdict(list)

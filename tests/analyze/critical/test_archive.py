@@ -12,23 +12,23 @@ import pytest
 from pyspark.sql import SparkSession
 
 from autotrascale.analyze.critical import archive
-from autotrascale.analyze.critical.activities import Activity, Kind, Message, Trace
+from autotrascale.analyze.critical.activities import Activity, ActivityTrace, Kind, Message
 from autotrascale.analyze.critical.archive import analysed, blocks_of, groups_below, parts_of_block
-from autotrascale.analyze.critical.edges import edges_of
-from autotrascale.analyze.critical.gaps import filled
+from autotrascale.analyze.critical.edge_table import edges_to_table, table_to_edges
+from autotrascale.analyze.critical.edges import make_edges
+from autotrascale.analyze.critical.gaps import fill_gaps
 from autotrascale.analyze.critical.overall import newest, overall, windows, write
-from autotrascale.analyze.critical.parts import participations, windows_of
+from autotrascale.analyze.critical.participation_table import measure_windows, read_participations
 from autotrascale.analyze.critical.staging import Files, in_path, stage_log
-from autotrascale.analyze.critical.tables import edges_in, table_of
-from autotrascale.domain.participation import SUMMARIES, Participation, mean
+from autotrascale.domain.critical_path_report import SUMMARIES, CriticalPathReport, average_reports
 from autotrascale.monitor.eventlog.damage import Report
-from autotrascale.monitor.eventlog.files import find_files
+from autotrascale.monitor.eventlog.log_files import find_files
 
 LOGS = Path(__file__).parent.parent / "logs"
 MIDNIGHT = 1_800_057_600_000.0  # 2027-01-16
 
 
-def day_and_night(batches: int = 40) -> Trace:
+def day_and_night(batches: int = 40) -> ActivityTrace:
     """A driver and two slots, from before midnight until after it."""
     activities, messages = [], []
     for n in range(batches):
@@ -42,20 +42,20 @@ def day_and_night(batches: int = 40) -> Trace:
             activities.append(Activity(slot, at + 220, at + 220 + ms, Kind.processing, "count", int(slot[-1])))
             messages.append(Message("driver", at + 200, slot, at + 220, Kind.scheduling, "count"))
             messages.append(Message(slot, at + 220 + ms, "driver", at + 900, Kind.scheduling, "count"))
-    return Trace(tuple(activities), tuple(messages))
+    return ActivityTrace(tuple(activities), tuple(messages))
 
 
 @pytest.fixture
 def staged(tmp_path: Path) -> Path:
-    edges, names = edges_of(day_and_night())
+    edges, names = make_edges(day_and_night())
     with Files(str(tmp_path / "application=app"), 0) as files:
-        files.write("counts/words", filled(edges), names)
+        files.write("counts/words", fill_gaps(edges), names)
     return tmp_path
 
 
-def here(seconds: float) -> list[Participation]:
-    edges, names = edges_of(day_and_night())
-    return windows_of(filled(edges), names, seconds, application="app", query="counts/words")
+def here(seconds: float) -> list[CriticalPathReport]:
+    edges, names = make_edges(day_and_night())
+    return measure_windows(fill_gaps(edges), names, seconds, application="app", query="counts/words")
 
 
 @pytest.mark.parametrize("seconds", [1.0, 7.0, 100.0])
@@ -70,17 +70,17 @@ def test_windows_are_the_same_however_blocks_are_cut(
     found = [
         one
         for block in blocks_of(*of, groups, width)
-        for one in participations(parts_of_block(block, width).to_pylist())
+        for one in read_participations(parts_of_block(block, width).to_pylist())
     ]
     alike(found, here(seconds))
 
 
 def test_a_long_edge_in_short_windows_comes_block_by_block(tmp_path: Path) -> None:
     """An hour of planning, by the millisecond: as many windows as a block may have, each of them whole."""
-    trace = Trace((Activity("driver", MIDNIGHT, MIDNIGHT + 3_600_000, Kind.planning),), ())
-    edges, names = edges_of(trace)
+    trace = ActivityTrace((Activity("driver", MIDNIGHT, MIDNIGHT + 3_600_000, Kind.planning),), ())
+    edges, names = make_edges(trace)
     with Files(str(tmp_path / "application=app"), 0) as files:
-        files.write("slow", filled(edges), names)
+        files.write("slow", fill_gaps(edges), names)
     ((of, groups),) = groups_below(str(tmp_path)).items()
     blocks = list(blocks_of(*of, groups, 1000))
     assert [(block.first, block.last) for block in blocks[1:]] == [
@@ -90,13 +90,13 @@ def test_a_long_edge_in_short_windows_comes_block_by_block(tmp_path: Path) -> No
     assert parts["summary"].to_pylist().count("kinds") == 20_000
 
 
-def alike(found: list[Participation], expected: list[Participation]) -> None:
+def alike(found: list[CriticalPathReport], expected: list[CriticalPathReport]) -> None:
     """But for the last digit of a sum, and what comes first of equals."""
     for one, other in zip(found, expected, strict=True):
         assert numbers(one) == pytest.approx(numbers(other))
 
 
-def numbers(one: Participation) -> dict[Any, float]:
+def numbers(one: CriticalPathReport) -> dict[Any, float]:
     parts: dict[Any, float] = {
         (name, part.name, part.other, part.instance, said): getattr(part, said)
         for name in SUMMARIES
@@ -108,8 +108,8 @@ def numbers(one: Participation) -> dict[Any, float]:
 
 
 def test_tables_keep_what_edges_are() -> None:
-    edges, names = edges_of(day_and_night(3))
-    again, names_again = edges_in(table_of(edges, names))
+    edges, names = make_edges(day_and_night(3))
+    again, names_again = table_to_edges(edges_to_table(edges, names))
     assert [names_again.timelines[n] for n in again.source] == [names.timelines[n] for n in edges.source]
     for each in fields(edges):
         if each.name not in ("source", "target", "operator"):
@@ -127,7 +127,7 @@ def test_names_that_are_no_names_of_files() -> None:
 def test_an_archive_on_spark(spark: SparkSession, staged: Path, tmp_path: Path) -> None:
     parts = analysed(spark, str(staged), 4.0).cache()
     (one,) = overall(parts)
-    alike([one], [mean(here(4.0))])
+    alike([one], [average_reports(here(4.0))])
     alike(list(windows(parts)), here(4.0))
     alike(newest(parts, one, 3), here(4.0)[-3:])
     write(parts, str(tmp_path / "out"))
@@ -160,6 +160,6 @@ def test_damage_is_told_and_what_is_whole_is_used(tmp_path: Path) -> None:
     assert ["what comes before is used" in report.problem for report in reports] == [True, False]
     assert (reports[1].bad, reports[1].first_bad) == (1, 1)
     ((of, groups),) = groups_below(str(tmp_path / "edges")).items()
-    found = [participations(parts_of_block(block, 10**7).to_pylist()) for block in blocks_of(*of, groups, 10**7)]
+    found = [read_participations(parts_of_block(block, 10**7).to_pylist()) for block in blocks_of(*of, groups, 10**7)]
     for one in (one for some in found for one in some):
         assert sum(part.participation for part in one.kinds) == pytest.approx(1)

@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from autotrascale.analyze.critical.activities import Activity, Kind, Message, Trace
-from autotrascale.analyze.critical.edges import cut, edges_of
-from autotrascale.analyze.critical.gaps import filled
-from autotrascale.analyze.critical.parts import windows_of
+from autotrascale.analyze.critical.activities import Activity, ActivityTrace, Kind, Message
+from autotrascale.analyze.critical.edges import cut_into_windows, make_edges
+from autotrascale.analyze.critical.gaps import fill_gaps
+from autotrascale.analyze.critical.participation_table import measure_windows
+from autotrascale.domain.critical_path_report import CriticalPathReport, average_reports
 from autotrascale.domain.errors import InputError
-from autotrascale.domain.participation import Participation, mean
 
 WORK = [kind for kind in Kind if kind is not Kind.waiting]
 
 
 @st.composite
-def traces(draw: DrawFn, most: int = 24) -> Trace:
+def traces(draw: DrawFn, most: int = 24) -> ActivityTrace:
     """Up to four timelines of at most five activities each, and some messages, none in a circle within one instant."""
     names = [f"t{n}" for n in range(draw(st.integers(1, 4)))]
     times = st.integers(0, most)
@@ -40,21 +40,21 @@ def traces(draw: DrawFn, most: int = 24) -> Trace:
         a, b = draw(st.integers(0, len(names) - 1)), draw(st.integers(0, len(names) - 1))
         if sent < received or a < b:
             messages.append(Message(names[a], sent, names[b], received, Kind.fetch, None))
-    return Trace(tuple(activities), tuple(messages))
+    return ActivityTrace(tuple(activities), tuple(messages))
 
 
-def analysed(trace: Trace, seconds: float) -> list[Participation]:
-    edges, names = edges_of(trace)
-    return windows_of(filled(edges), names, seconds, application="a", query="q")
+def analysed(trace: ActivityTrace, seconds: float) -> list[CriticalPathReport]:
+    edges, names = make_edges(trace)
+    return measure_windows(fill_gaps(edges), names, seconds, application="a", query="q")
 
 
-def whole(trace: Trace) -> Trace:
+def whole(trace: ActivityTrace) -> ActivityTrace:
     """With what is unknown as activities, as the package fills gaps."""
-    edges, names = edges_of(trace)
-    kept = filled(edges)
+    edges, names = make_edges(trace)
+    kept = fill_gaps(edges)
     own = kept.taken(~kept.message)
     kinds = list(Kind)
-    return Trace(
+    return ActivityTrace(
         tuple(
             Activity(
                 names.timelines[own.source[n]],
@@ -72,7 +72,7 @@ def whole(trace: Trace) -> Trace:
 
 @given(traces(), st.sampled_from([7, 10, 30]))
 @settings(max_examples=150, deadline=None)
-def test_participation_is_what_listing_all_paths_gives(trace: Trace, width: int) -> None:
+def test_participation_is_what_listing_all_paths_gives(trace: ActivityTrace, width: int) -> None:
     for found in analysed(trace, width / 1000):
         listed = window(whole(trace), found.started_ms, found.started_ms + width).participation()
         for part in found.kinds:
@@ -92,7 +92,7 @@ def test_participation_is_what_listing_all_paths_gives(trace: Trace, width: int)
 
 @given(traces(60), st.integers(1, 40))
 @settings(max_examples=80, deadline=None)
-def test_participation_of_a_window_sums_to_one(trace: Trace, width: int) -> None:
+def test_participation_of_a_window_sums_to_one(trace: ActivityTrace, width: int) -> None:
     for found in analysed(trace, width / 1000):
         assert sum(part.participation for part in found.kinds) == pytest.approx(1)
         own = sum(part.participation for part in (*found.timelines, *found.exchanges))
@@ -104,7 +104,7 @@ def test_participation_of_a_window_sums_to_one(trace: Trace, width: int) -> None
 
 @given(traces(), st.sampled_from([10, 30]))
 @settings(max_examples=80, deadline=None)
-def test_what_is_left_without_a_kind_is_the_longest_path_without_it(trace: Trace, width: int) -> None:
+def test_what_is_left_without_a_kind_is_the_longest_path_without_it(trace: ActivityTrace, width: int) -> None:
     for found in analysed(trace, width / 1000):
         listed = window(whole(trace), found.started_ms, found.started_ms + width)
         names = {link.of for link in listed.links}
@@ -117,7 +117,7 @@ def test_what_is_left_without_a_kind_is_the_longest_path_without_it(trace: Trace
 
 def test_the_numbers_of_the_thesis() -> None:
     """Two workers, a window of 5 from 10 on, six paths; two of them pass (d', i'), all pass (g', h'): Fig. 3.2."""
-    trace = Trace(
+    trace = ActivityTrace(
         (
             Activity("w1", 8, 12, Kind.processing, "b"),
             Activity("w1", 12, 13, Kind.commit, "g"),
@@ -140,7 +140,7 @@ def test_the_numbers_of_the_thesis() -> None:
 
 def test_what_is_followed_by_a_wait_is_on_no_path() -> None:
     """Fig. 3.3: the longest activities of all, and of no use to shorten."""
-    trace = Trace(
+    trace = ActivityTrace(
         (
             Activity("w1", 0, 3, Kind.processing, "long"),
             Activity("w1", 5, 6, Kind.processing, "after"),
@@ -157,7 +157,7 @@ def test_counts_of_paths_beyond_every_float() -> None:
     """Two timelines that write to each other 4,000 times: 2^4000 paths, each half of the time on either."""
     activities = [Activity(name, 0, 8000, Kind.processing, name, 0) for name in ("a", "b")]
     messages = [Message("ab"[n % 2], 2 * n, "ba"[n % 2], 2 * n + 1, Kind.fetch) for n in range(4000)]
-    (found,) = analysed(Trace(tuple(activities), tuple(messages)), 8.0)
+    (found,) = analysed(ActivityTrace(tuple(activities), tuple(messages)), 8.0)
     assert sum(part.participation for part in found.kinds) == pytest.approx(1, abs=1e-9)
     assert all(math.isfinite(part.participation) for part in found.operators)
 
@@ -165,13 +165,13 @@ def test_counts_of_paths_beyond_every_float() -> None:
 def test_messages_that_take_no_time_and_lead_in_a_circle_do_no_harm() -> None:
     activities = [Activity(name, 0, 10, Kind.processing, name) for name in "abc"]
     circle = [Message(x, 5, y, 5, Kind.fetch) for x, y in ("ab", "bc", "ca", "ba", "aa")]
-    (found,) = analysed(Trace(tuple(activities), tuple(circle)), 0.01)
+    (found,) = analysed(ActivityTrace(tuple(activities), tuple(circle)), 0.01)
     assert sum(part.participation for part in found.kinds) == pytest.approx(1)
 
 
 def test_the_result_of_a_task_is_no_consequence_of_the_next_launch_on_its_slot() -> None:
     """The driver hears of one task and launches the next in the same millisecond."""
-    trace = Trace(
+    trace = ActivityTrace(
         (
             Activity("driver", 0, 20, Kind.waiting),
             Activity("slot", 0, 10, Kind.processing, "first"),
@@ -186,7 +186,7 @@ def test_the_result_of_a_task_is_no_consequence_of_the_next_launch_on_its_slot()
 
 def test_what_is_sent_where_an_activity_ends_knows_nothing_of_what_comes_in_then() -> None:
     """Three paths: x to y, x to b, a to y; and none from a to b."""
-    trace = Trace(
+    trace = ActivityTrace(
         (
             Activity("slot", 0, 10, Kind.processing, "x"),
             Activity("slot", 10, 20, Kind.processing, "y"),
@@ -201,7 +201,7 @@ def test_what_is_sent_where_an_activity_ends_knows_nothing_of_what_comes_in_then
 
 
 def test_a_gap_that_a_message_ends_was_a_wait_and_another_is_unknown() -> None:
-    trace = Trace(
+    trace = ActivityTrace(
         (
             Activity("slot", 0, 10, Kind.processing),
             Activity("slot", 20, 30, Kind.processing),
@@ -210,8 +210,8 @@ def test_a_gap_that_a_message_ends_was_a_wait_and_another_is_unknown() -> None:
         ),
         (Message("driver", 20, "slot", 20, Kind.scheduling),),
     )
-    edges, _ = edges_of(trace)
-    unknown = filled(edges)
+    edges, _ = make_edges(trace)
+    unknown = fill_gaps(edges)
     unknown = unknown.taken(unknown.kind == list(Kind).index(Kind.unknown))
     assert [(int(a), int(b)) for a, b in zip(unknown.start, unknown.end, strict=True)] == [(10_000, 20_000)]
     assert {part.name for part in analysed(trace, 0.03)[0].kinds} >= {"unknown"}
@@ -219,10 +219,10 @@ def test_a_gap_that_a_message_ends_was_a_wait_and_another_is_unknown() -> None:
 
 @given(traces(60), st.integers(1, 20))
 @settings(max_examples=60, deadline=None)
-def test_cutting_keeps_every_tick_of_work(trace: Trace, width: int) -> None:
-    edges, _ = edges_of(trace)
-    kept = filled(edges)
-    apart = cut(kept, width * 1000)
+def test_cutting_keeps_every_tick_of_work(trace: ActivityTrace, width: int) -> None:
+    edges, _ = make_edges(trace)
+    kept = fill_gaps(edges)
+    apart = cut_into_windows(kept, width * 1000)
     assert (apart.end - apart.start).sum() == (kept.end - kept.start).sum()
     assert (apart.start >= 0).all()
     assert (apart.end <= width * 1000).all()
@@ -238,23 +238,23 @@ def test_a_timeline_that_is_said_to_do_two_things_at_once_does_one_after_another
 ) -> None:
     activities = [Activity(name, min(a, b), max(a, b), Kind.processing, f"{n}") for n, (name, a, b) in enumerate(did)]
     messages = [Message(name, min(a, b), "b", max(a, b), Kind.fetch) for name, a, b in sent]
-    edges, names = edges_of(Trace(tuple(activities), tuple(messages)))
-    kept = filled(edges)
+    edges, names = make_edges(ActivityTrace(tuple(activities), tuple(messages)))
+    kept = fill_gaps(edges)
     for timeline in range(len(names.timelines)):
         own = kept.taken((kept.source == timeline) & ~kept.message)
         own = own.taken(own.start.argsort())
         assert (own.end[:-1] <= own.start[1:]).all()
     for some in (kept, edges):  # and where nobody saw to it, nothing is counted twice
-        for found in windows_of(some, names, 0.01, application="a", query="q"):
+        for found in measure_windows(some, names, 0.01, application="a", query="q"):
             assert sum(part.participation for part in found.kinds) == pytest.approx(1)
 
 
 @given(traces(60))
 @settings(max_examples=30, deadline=None)
-def test_the_mean_of_windows_is_one_again(trace: Trace) -> None:
+def test_the_mean_of_windows_is_one_again(trace: ActivityTrace) -> None:
     found = analysed(trace, 0.01)
     if found:
-        one = mean(found)
+        one = average_reports(found)
         assert sum(part.participation for part in one.kinds) == pytest.approx(1)
         assert one.seconds == pytest.approx(0.01 * len(found))
 
@@ -262,11 +262,11 @@ def test_the_mean_of_windows_is_one_again(trace: Trace) -> None:
 @pytest.mark.parametrize("span", [(5, 4), (-1, 4), (math.nan, 4), (0, math.inf), (0, 1e16)])
 def test_what_has_no_place_in_time_is_refused_in_one_line(span: tuple[float, float]) -> None:
     for trace in (
-        Trace((Activity("driver", *span, Kind.commit),), ()),
-        Trace((), (Message("driver", span[0], "slot", span[1], Kind.fetch),)),
+        ActivityTrace((Activity("driver", *span, Kind.commit),), ()),
+        ActivityTrace((), (Message("driver", span[0], "slot", span[1], Kind.fetch),)),
     ):
         with pytest.raises(
             InputError, match=r"timeline driver.*ends before it begins, or at no time.*give times"
         ) as told:
-            edges_of(trace)
+            make_edges(trace)
         assert "\n" not in str(told.value)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from autotrascale.monitor.stores.participation_points import PART, WINDOW
-from autotrascale.monitor.stores.settings import SqliteSettings, open_store
-from autotrascale.monitor.stores.store import Query
-from autotrascale.service import cli
+from autotrascale.cli import main
+from autotrascale.monitor.stores.metric_store import MetricQuery
+from autotrascale.monitor.stores.participation_points import PART_MEASUREMENT, WINDOW_MEASUREMENT
+from autotrascale.monitor.stores.store_settings import SqliteSettings, open_store
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 PLAIN = str(next((Path(__file__).parents[1] / "logs").glob("plain/*.zstd")))
@@ -18,7 +18,7 @@ PLAIN = str(next((Path(__file__).parents[1] / "logs").glob("plain/*.zstd")))
 
 def run(*arguments: str) -> int:
     with pytest.raises(SystemExit) as ended:
-        cli.main(arguments)
+        main.main(arguments)
     return int(ended.value.code or 0)
 
 
@@ -48,9 +48,11 @@ def test_of_a_recorded_query(nowhere: Path, capsys: pytest.CaptureFixture[str]) 
     assert windows[-1]["explanation"][0].startswith("Latency is made of ")
 
     with open_store(SqliteSettings(path=str(nowhere / "kept.db"))) as store:
-        kept = store.windows(Query(WINDOW, "waiting", 0, 2**62, {"job": "plain"}), "count")
+        kept = store.windows(MetricQuery(WINDOW_MEASUREMENT, "waiting", 0, 2**62, {"job": "plain"}), "count")
         assert [sample.value for sample in kept] == [len(windows)]
-        assert store.windows(Query(PART, "participation", 0, 2**62, {"summary": "instances"}, ("instance",)), "mean")
+        assert store.windows(
+            MetricQuery(PART_MEASUREMENT, "participation", 0, 2**62, {"summary": "instances"}, ("instance",)), "mean"
+        )
 
 
 def test_a_query_that_is_in_no_log_and_a_log_without_batches(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:

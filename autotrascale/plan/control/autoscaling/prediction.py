@@ -24,27 +24,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autotrascale.domain.target import Target
-from autotrascale.plan.control.autoscaling.readings import RateReadings, ReadingsByRate
+from autotrascale.plan.control.autoscaling.readings_by_rate import RateReadings, ReadingsByRate
+from autotrascale.plan.formatting import join_names
 from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.acquisition import probability_met
-from autotrascale.plan.search.benefit_model import ANCESTORS, BenefitModel, Sample, older_theta, readings_of, samples_of
-from autotrascale.plan.search.data import Readings
+from autotrascale.plan.search.ask_tell import AskTellStudy, SearchSettings
+from autotrascale.plan.search.benefit_model import (
+    ANCESTORS,
+    BenefitModel,
+    ModelSample,
+    build_readings,
+    build_samples,
+    older_theta,
+)
 from autotrascale.plan.search.lattice import Lattice, Point, Pool
-from autotrascale.plan.search.runs import Run
 from autotrascale.plan.search.score import Benefit
-from autotrascale.plan.search.study import SearchSettings, Study
+from autotrascale.plan.search.study_runs import Run
+from autotrascale.plan.search.training_data import SessionReadings
 from autotrascale.plan.sizing.sizing import Sizing
-from autotrascale.plan.words import listing
 
 Floats = NDArray[np.float64]
 
-SOURCES = 3  # stored models that a prediction is made from
-LIKELY = 0.6  # the chance of meeting the target that what is usual must have
-DRIFT = 0.25  # error of log latency for each e-fold between the rate of a reading and the one it speaks of
+MAX_SOURCES = 3  # stored models that a prediction is made from
+MIN_PROBABILITY_OF_USUAL = 0.6  # the chance of meeting the target that what is usual must have
+DRIFT_PER_EFOLD = 0.25  # error of log latency for each e-fold between the rate of a reading and the one it speaks of
 
 
 @dataclass(frozen=True)
-class Settings:
+class AutoscalingSettings:
     """What the plans of one job have in common; the same meanings as in `tuning:`."""
 
     target: Target
@@ -57,7 +64,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class LatencyPrediction:
     """A parallelism for a rate, and its latency: `mean` and `sd` of log(l_r / l_t)."""
 
     rate: float
@@ -76,21 +83,21 @@ class Prediction:
 
 
 def predict_least(
-    settings: Settings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing
-) -> Prediction:
+    settings: AutoscalingSettings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing
+) -> LatencyPrediction:
     """The least that is expected to meet the target at this rate. What met it at another rate, made as much
     larger, is preferred where it takes less, or where nothing is sure; else what there is to learn from."""
     known = _Known(settings, readings, models, sized)
     least, k = known.at(known.least()), readings.usual(sized, settings.target.latency_seconds)
     sure, usual = least.met >= settings.confidence, None if k is None else known.at(k)
-    if usual is not None and usual.met >= LIKELY and (not sure or sum(least.k) > sum(usual.k)):
+    if usual is not None and usual.met >= MIN_PROBABILITY_OF_USUAL and (not sure or sum(least.k) > sum(usual.k)):
         return usual
     return least if sure else known.at(known.worth_knowing())
 
 
 def predict_at(
-    settings: Settings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing, k: Point
-) -> Prediction:
+    settings: AutoscalingSettings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing, k: Point
+) -> LatencyPrediction:
     """What one parallelism is expected to do at a rate."""
     return _Known(settings, readings, models, sized).at(k)
 
@@ -99,12 +106,12 @@ class _Known:
     """All that is known, as it looks from one rate."""
 
     def __init__(
-        self, settings: Settings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing
+        self, settings: AutoscalingSettings, readings: ReadingsByRate, models: Sequence[BenefitModel], sized: Sizing
     ) -> None:
         self.settings, self.sized, self.lattice = settings, sized, Lattice(sized.floor, sized.upper)
         own = readings.at(sized.rate)
         self.runs = () if own is None else tuple(run for run in own.runs if run.parallelism in self.lattice)
-        nearest = sorted(models, key=lambda model: abs(math.log(model.rate / sized.rate)))[:SOURCES]
+        nearest = sorted(models, key=lambda model: abs(math.log(model.rate / sized.rate)))[:MAX_SOURCES]
         self.sources = [] if len(self.runs) >= settings.own_samples else nearest
         self.cells = [] if len(self.runs) >= settings.own_samples else readings.near(sized.rate)
         target = settings.target.latency_seconds
@@ -112,10 +119,10 @@ class _Known:
             self._readings(), [model.towards(target).readings for model in self.sources], noise=settings.noise
         )
 
-    def at(self, k: Point) -> Prediction:
+    def at(self, k: Point) -> LatencyPrediction:
         mean, sd = self.posterior.log_ratio([k])
         met = float(probability_met(mean, sd)[0])
-        return Prediction(self.sized.rate, k, float(mean[0]), float(sd[0]), met, self._basis)
+        return LatencyPrediction(self.sized.rate, k, float(mean[0]), float(sd[0]), met, self._basis)
 
     def least(self) -> Point:
         """Fewest instances among those that meet the target with confidence; else the likeliest to."""
@@ -132,14 +139,14 @@ class _Known:
     def worth_knowing(self) -> Point:
         """What Algorithm 1, or 2, would run next."""
         sized, settings = self.sized, self.settings
-        study = Study(
+        study = AskTellStudy(
             sized.floor,
             sized.upper,
             settings.target.latency_seconds,
             settings.alpha,
             settings.over_allocation,
             settings.seed,
-            source=[*(_as_model(cell, settings) for cell in self.cells[:SOURCES]), *self.sources],
+            source=[*(_as_model(cell, settings) for cell in self.cells[:MAX_SOURCES]), *self.sources],
             sizing=sized,
             max_runs=10_000,
             settings=SearchSettings(settings.noise, settings.confidence),
@@ -149,7 +156,7 @@ class _Known:
         exhausted = len(self.runs) >= self.lattice.size
         return study.best.parallelism if exhausted or (self.runs and study.finished) else study.ask()
 
-    def _readings(self) -> Readings:
+    def _readings(self) -> SessionReadings:
         """Those of this rate, and those of the rates around it."""
         settings, sized = self.settings, self.sized
         here = self._of(self.runs, sized)
@@ -157,7 +164,9 @@ class _Known:
         rates, measured = [sized.rate] * len(ks), [*here.measured]
         for cell in self.cells:
             there = self._of(cell.runs, cell.sizing)
-            doubt = (DRIFT * math.log(sized.rate / cell.sizing.rate) / settings.noise) ** 2  # in variances of a reading
+            doubt = (
+                DRIFT_PER_EFOLD * math.log(sized.rate / cell.sizing.rate) / settings.noise
+            ) ** 2  # in variances of a reading
             ks += there.ks
             y += there.log_ratio
             weight += [each + doubt for each in there.weight]
@@ -174,18 +183,18 @@ class _Known:
             measured=tuple(measured),
         )
 
-    def _of(self, runs: Sequence[Run], sizing: Sizing) -> Readings:
-        return readings_of(_samples(runs), self.settings.target.latency_seconds, sizing)
+    def _of(self, runs: Sequence[Run], sizing: Sizing) -> SessionReadings:
+        return build_readings(_samples(runs), self.settings.target.latency_seconds, sizing)
 
     @property
     def _basis(self) -> str:
         own = f"{len(self.runs)} configurations at this rate"
         others = [f"{cell.sizing.rate:,.0f}/s" for cell in self.cells]
         stored = [f"the model of {model.rate:,.0f}/s" for model in self.sources]
-        return ", ".join([own, *([f"readings at {listing(others, 3)}"] if others else []), *stored])
+        return ", ".join([own, *([f"readings at {join_names(others, 3)}"] if others else []), *stored])
 
 
-def trained(settings: Settings, readings: ReadingsByRate, rate: float) -> BenefitModel | None:
+def train_model(settings: AutoscalingSettings, readings: ReadingsByRate, rate: float) -> BenefitModel | None:
     """The job's benefit model as it is known at this rate, to be kept, with what was read at the rates around it."""
     if (cell := readings.at(rate)) is None:
         return None
@@ -193,7 +202,7 @@ def trained(settings: Settings, readings: ReadingsByRate, rate: float) -> Benefi
     runs = [run for run in cell.runs if run.parallelism in lattice]
     if not runs:
         return None
-    study = Study(
+    study = AskTellStudy(
         cell.sizing.floor,
         cell.sizing.upper,
         settings.target.latency_seconds,
@@ -210,7 +219,7 @@ def trained(settings: Settings, readings: ReadingsByRate, rate: float) -> Benefi
 
 
 @lru_cache(maxsize=256)
-def _as_model(cell: RateReadings, settings: Settings) -> BenefitModel:
+def _as_model(cell: RateReadings, settings: AutoscalingSettings) -> BenefitModel:
     """A cell as a source."""
     sized, target = cell.sizing, settings.target.latency_seconds
     benefit = Benefit(sized.floor, target, settings.alpha, settings.over_allocation)
@@ -221,10 +230,10 @@ def _as_model(cell: RateReadings, settings: Settings) -> BenefitModel:
         target,
         settings.alpha,
         settings.over_allocation,
-        samples_of(cell.runs, benefit),
+        build_samples(cell.runs, benefit),
         older_theta(len(sized.floor), settings.noise),
     )
 
 
-def _samples(runs: Sequence[Run]) -> list[Sample]:
-    return [Sample(run.parallelism, run.latency, 0.0, run.windows) for run in runs]
+def _samples(runs: Sequence[Run]) -> list[ModelSample]:
+    return [ModelSample(run.parallelism, run.latency, 0.0, run.windows) for run in runs]

@@ -1,0 +1,112 @@
+"""One run of a query as the event log tells it: its batches, the one in flight, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from autotrascale.analyze.facts import BatchFact, BatchStarted, Fact, QueryRunEnded
+from autotrascale.analyze.joiner import Joiner
+from autotrascale.analyze.stability import BatchSample, RunningBatch
+from autotrascale.monitor.eventlog.follower import Follower
+
+
+class FactStream:
+    """The facts of one application, as its log tells them. What is damaged is counted and passed over."""
+
+    def __init__(
+        self, follower: Follower, *, every_stage: bool = False, also: Callable[[Struct], None] | None = None
+    ) -> None:
+        """`also` is told of every event as it comes."""
+        self._follower, self._joiner, self._also = follower, Joiner(every_stage=every_stage), also
+        self._senseless = 0
+
+    @property
+    def damaged(self) -> int:
+        """Lines that are no whole event, or make no sense."""
+        return self._follower.damaged + self._senseless
+
+    def facts(self) -> Iterator[Fact]:
+        """Those since the last call."""
+        for event in self._follower.events():
+            try:
+                if self._also is not None:
+                    self._also(event)
+                yield from self._joiner.take(event)
+            except ValueError:
+                self._senseless += 1
+
+
+class QueryRun:
+    """What is known of one run of a query."""
+
+    def __init__(self, run: str = "") -> None:
+        self.run = run
+        self.batches: list[BatchFact] = []
+        self.started: BatchStarted | None = None
+        self.ended: QueryRunEnded | None = None
+
+    def take(self, fact: Fact) -> None:
+        match fact:
+            case BatchFact():
+                self.batches.append(fact)
+            case BatchStarted():
+                self.started = fact
+            case QueryRunEnded():
+                self.ended = fact
+
+    def since(self, at_ms: float) -> list[BatchFact]:
+        """The batches that were triggered at this moment or later."""
+        return [batch for batch in self.batches if batch.started_ms >= at_ms]
+
+    def forget(self, before_ms: float) -> None:
+        """Batches triggered before this moment, but the last one: a job may run for months."""
+        self.batches[:-1] = [batch for batch in self.batches[:-1] if batch.started_ms >= before_ms]
+
+    def in_flight(self, now_ms: float) -> RunningBatch | None:
+        """The batch whose tasks run now. It covers what arrived since the one before it was triggered."""
+        if self.started is None or not self.batches or self.started.batch <= self.batches[-1].batch:
+            return None
+        before = self.batches[-1]
+        return RunningBatch(
+            covered=max(0.0, (self.started.at_ms - before.started_ms) / 1000),
+            seconds=max(0.0, (now_ms - self.started.at_ms) / 1000),
+        )
+
+
+class QueryWatch(QueryRun):
+    """`poll` reads on. Facts of other runs are passed over: a query that was stopped still has lines to come. `also` is
+    told of every event."""
+
+    def __init__(self, follower: Follower, also: Callable[[Struct], None] | None = None) -> None:
+        super().__init__()
+        self._stream = FactStream(follower, also=also)
+
+    def follow(self, run: str) -> None:
+        """From now on, this run."""
+        super().__init__(run)
+
+    def poll(self) -> None:
+        for fact in self._stream.facts():
+            if isinstance(fact, BatchFact | BatchStarted | QueryRunEnded) and fact.run == self.run:
+                self.take(fact)
+
+    @property
+    def damaged(self) -> int:
+        return self._stream.damaged
+
+
+def make_samples(batches: Sequence[BatchFact], load_began_ms: float) -> list[BatchSample]:
+    """Each batch covers the input from the trigger before it to its own; the first one, from the load's begin."""
+    triggers = [load_began_ms, *(batch.started_ms for batch in batches)]
+    return [
+        BatchSample(covered=max(0.0, (batch.started_ms - before) / 1000), seconds=batch.seconds, lag=measure_lag(batch))
+        for before, batch in zip(triggers, batches, strict=False)
+    ]
+
+
+def measure_lag(batch: BatchFact) -> float:
+    """How old the newest record was when its batch was triggered: it grows when a source holds records back."""
+    newest = [mark.last for mark in batch.marks.values() if mark.last is not None]
+    return max(0.0, batch.started_ms / 1000 - max(newest)) if newest else 0.0

@@ -1,0 +1,212 @@
+"""Which stage ran which operator, for all stages of one batch (or, without a stream, of one query). Pure Python.
+
+With marks that count (`op:NAME`) the plan says it, as `plan_tree` reads it. Without them every stage is an operator of
+its own, called what a naming mark in its part of the plan says, else named by the most telling node there, in the words
+that `naming` left of it; a stage that Spark lists again for a later job of the same query ends in the same RDD, and so
+gets the same name. Where a stage does not say what it reads, no upstream is made up.
+
+This is asked once for each form that batches have, or once for each batch of a live job, so it may be Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from autotrascale.analyze.naming import describe_node, find_marked_name, find_part, nodes_by_name
+from autotrascale.analyze.plan_tree import MarkedPlan, Stage, StageRdd
+from autotrascale.domain.errors import EngineError
+from autotrascale.monitor.eventlog.events import Node
+from autotrascale.monitor.marks import find_counting_name, find_naming_names
+
+_CODEGEN = "WholeStageCodegen"
+_SCAN = re.compile(r"Scan|^LocalTable|^Range|^Rate")
+# The first group that a stage has a node of names it; a stage that reads from no other is named by what it scans. What
+# is partial is only the beginning of what a later stage does.
+_PARTIAL = "partial "
+_TELLING = (
+    re.compile(r"Join$|^CartesianProduct"),
+    re.compile(r"GroupsWithState|GroupsIn|CoGroup|^TransformWith"),
+    re.compile(r"Aggregate$|^Window"),
+    re.compile(r"State|^Streaming"),
+    re.compile(r"Python|Arrow|Pandas|Generate$|^MapPartitions"),
+    _SCAN,
+    re.compile(
+        r"^(?!Exchange|InputAdapter|CollectMetrics|AQEShuffleRead|ShuffleQueryStage|AdaptiveSparkPlan|Write|Whole|Execute).+"
+    ),
+    re.compile(r"^WriteTo|^Execute"),
+)
+_STATE = re.compile(r"^State(?:ful)?Store|StateStoreRDD|StateStoreSave")
+
+
+@dataclass(frozen=True)
+class StageRole:
+    """`upstream` are the operators whose output this stage reads; `rank` orders operators as the data flows."""
+
+    stage: int
+    operator: str
+    rank: int
+    entry: bool = True
+    exit: bool = True
+    stateful: bool = False
+    marked: bool = False
+    upstream: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SparkJob:
+    """A job of the unit: its stages, and the plan it ran, where there was one."""
+
+    stages: Sequence[Stage]
+    plan: Node | None
+
+    @classmethod
+    def of(cls, stages: str, plan: str | None, start: tuple[int, int, int] = (0, 0, 0)) -> SparkJob:
+        """From patterns, as `rows` makes them: the job's stages and RDDs count from `start`, and its shuffles, by the
+        numbers of its plan."""
+        first_stage, first_rdd, first_shuffle = start
+        listed = [
+            Stage(
+                first_stage + number,
+                name,
+                tuple(
+                    StageRdd(first_rdd + rdd, rdd_name, node, None if shuffle is None else first_shuffle + shuffle)
+                    for rdd, rdd_name, node, shuffle in rdds
+                ),
+                None if parents is None else tuple(first_stage + parent for parent in parents),
+            )
+            for number, name, parents, rdds in json.loads(stages)
+        ]
+        return cls(listed, msgspec.json.decode(plan, type=Node) if plan else None)
+
+
+def assign_roles(jobs: Sequence[SparkJob]) -> list[StageRole]:
+    """Of all stages of one batch or query. Marked plans win: their unmarked jobs belong to nobody."""
+    marked = assign_marked_roles(jobs)
+    found = marked or _unmarked(jobs)
+    return [replace(role, rank=rank) for rank, role in enumerate(sorted(found, key=lambda role: role.stage))]
+
+
+def assign_marked_roles(jobs: Sequence[SparkJob], *, refuse: bool = False) -> list[StageRole]:
+    """Nothing of a plan with two marks in one stage, whose times cannot be told apart; it may be `refuse`d instead. A
+    stage that is listed by several jobs ran once."""
+    found = {role.stage: role for job in reversed(jobs) for role in _marked(job, refuse)}
+    return list(found.values())
+
+
+def hash_shape(found: Iterable[StageRole]) -> str:
+    """Queries of one shape are one recurring job."""
+    graph = sorted({(role.operator, role.upstream) for role in found})
+    return "shape-" + hashlib.sha256(json.dumps(graph).encode()).hexdigest()[:12]
+
+
+def _marked(job: SparkJob, refuse: bool) -> Iterator[StageRole]:
+    try:
+        plan = MarkedPlan(job.plan) if job.plan else None
+    except EngineError:
+        if refuse:
+            raise
+        return
+    if plan is None or not plan.operators:
+        return
+    owners = plan.roles(job.stages)
+    for stage in job.stages:
+        if (role := owners.get(stage.number)) is None:
+            continue
+        above = (owners.get(parent) for parent in stage.parents or ())
+        upstream = (parent.operator for parent in above if parent and parent.operator != role.operator)
+        yield StageRole(
+            stage=stage.number,
+            operator=role.operator,
+            rank=0,
+            entry=role.entry,
+            exit=role.exit,
+            stateful=_keeps_state(stage),
+            marked=True,
+            upstream=tuple(dict.fromkeys(upstream)),
+        )
+
+
+def _unmarked(jobs: Sequence[SparkJob]) -> list[StageRole]:
+    """Names made unique by counting on: count by word, count by word (2)."""
+    names: dict[int, str] = {}  # by the stage's last RDD
+    given: dict[str, int] = {}
+    by_stage: dict[int, str] = {}
+    for stage, job in _listed(jobs):
+        last = max((rdd.number for rdd in stage.rdds), default=-1 - stage.number)
+        if last not in names:
+            plain = _name(stage, {each.number: each for each in job.stages}, job.plan)
+            given[plain] = given.get(plain, 0) + 1
+            names[last] = plain if given[plain] == 1 else f"{plain} ({given[plain]})"
+        by_stage[stage.number] = names[last]
+    return [
+        StageRole(
+            stage=stage.number,
+            operator=by_stage[stage.number],
+            rank=0,
+            stateful=_keeps_state(stage),
+            upstream=tuple(dict.fromkeys(by_stage[parent] for parent in stage.parents or () if parent in by_stage)),
+        )
+        for stage, _ in _listed(jobs)
+    ]
+
+
+def _listed(jobs: Sequence[SparkJob]) -> list[tuple[Stage, SparkJob]]:
+    """Each stage once, as the first of its jobs has it, by number."""
+    first = {stage.number: (stage, job) for job in reversed(jobs) for stage in job.stages}
+    return [first[number] for number in sorted(first)]
+
+
+def _name(stage: Stage, stages: Mapping[int, Stage], plan: Node | None) -> str:
+    """As somebody marked it; in the words of its part of the plan; else by the nodes that it names itself, else by its
+    own name."""
+    part = find_part(stage, stages, plan) if plan else []
+    if named := find_marked_name(part):
+        return named
+    there = {node.nodeName for node in part}
+    nodes = [*part, *(node for node in _nodes(stage, plan) if node.nodeName not in there)]
+    for partial in (False, True):
+        for telling in _TELLING if stage.parents != () else (_SCAN, *_TELLING):
+            for node in nodes:
+                marks = find_counting_name(node.simpleString) or find_naming_names(node.simpleString)
+                said = "" if marks else node.simpleString  # it is another stage's
+                if said and said.startswith(_PARTIAL) == partial and telling.search(node.nodeName):
+                    return said
+    return _plain(stage.name or "stage")
+
+
+def _nodes(stage: Stage, plan: Node | None) -> Iterator[Node]:
+    """The plan's nodes that made the stage's RDDs, from its end to its beginning, compiled pieces taken apart."""
+    known = nodes_by_name(plan) if plan else {}
+    for rdd in sorted(stage.rdds, key=lambda rdd: -rdd.number):
+        inner = list(_compiled(plan, rdd.node)) if plan and rdd.node.startswith(_CODEGEN) else []
+        yield from inner or (
+            [known.get(rdd.node) or Node(rdd.node, describe_node(rdd.node, ""), [])] if rdd.node else []
+        )
+
+
+def _compiled(node: Node, name: str, inside: bool = False) -> Iterator[Node]:
+    """The nodes inside `WholeStageCodegen (n)`, down to where its input comes in."""
+    if inside:
+        if node.nodeName == "InputAdapter" or node.nodeName.startswith(_CODEGEN):
+            return
+        yield node
+    for child in node.children:
+        yield from _compiled(child, name, inside or node.nodeName == name)
+
+
+def _keeps_state(stage: Stage) -> bool:
+    return any(_STATE.search(rdd.name) for rdd in stage.rdds)
+
+
+def _plain(name: str) -> str:
+    """What Spark calls a stage: what was done, and the line of the script that did it, where that is said."""
+    what, _, where = name.partition(" at ")
+    what = " ".join(re.sub(r"[^\w.]+", " ", what.split("(")[0]).split())[:40] or "stage"
+    line = re.search(r"([\w.-]{1,40}\.py:\d{1,7})$", where)
+    return f"{what} at {line[1]}" if line else what

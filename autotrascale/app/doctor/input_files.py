@@ -1,0 +1,36 @@
+"""The files that say what to look at. One that is wrong is a finding like others: the rest is looked at without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from autotrascale.app.doctor.checks import CheckContext, Finding, finding_from_error, ok
+from autotrascale.app.job_file import read_job_file
+from autotrascale.app.metric_recording import find_metrics_file, read_metrics_file
+from autotrascale.domain.errors import InputError
+from autotrascale.monitor.stores.store_settings import SqliteSettings
+
+T = TypeVar("T")
+
+
+def read_check_context(job: Path | None, metrics: Path | None, store: str | None) -> tuple[CheckContext, list[Finding]]:
+    """What to look at, and what the files themselves are worth."""
+    findings: list[Finding] = []
+    job_file = _read("job file", job, read_job_file, findings)
+    stated = _read("metrics file", metrics or find_metrics_file(None), read_metrics_file, findings)
+    return CheckContext(job_file, store, SqliteSettings() if stated is None else stated), findings
+
+
+def _read(check: str, path: Path | None, reader: Callable[[Path], T], findings: list[Finding]) -> T | None:
+    if path is None:
+        return None
+    try:
+        read = reader(path)
+    except InputError as error:
+        findings.append(replace(finding_from_error(error), check=check))
+        return None
+    findings.append(replace(ok(f"{path} can be used"), check=check))
+    return read

@@ -1,1 +1,0 @@
-"""Somebody else's PySpark program, unchanged: in its driver its queries are watched, stopped, moved, started again."""

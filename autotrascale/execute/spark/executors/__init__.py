@@ -1,1 +1,0 @@
-"""The executors of an application: which there are, asking for more, and giving some back."""

@@ -1,1 +1,0 @@
-"""What runs in the host process: one warm Spark session, and the query in it."""

@@ -1,1 +1,0 @@
-"""PySpark jobs to tune. Nothing imports them: they are loaded by name, "module:attribute", like a user's own."""

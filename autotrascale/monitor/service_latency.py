@@ -1,0 +1,169 @@
+"""Services that a job calls, and where their latency is read: a metric in the store, or a question to Prometheus.
+
+What a service's latency is nobody knows better than whoever runs it. So it is read where it is published, and nothing
+is asked of the service itself. A value that is not there, or is older than what it is wanted for, is not known: a
+backlog is then answered as if the service were not named.
+"""
+
+from __future__ import annotations
+
+import math
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as given
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from autotrascale import validation
+from autotrascale.domain import checks
+from autotrascale.domain.errors import AuTraScaleError, InputError
+from autotrascale.monitor.stores.metric_store import MetricQuery, MetricStore
+from autotrascale.monitor.stores.points import SECOND, check_name, check_tags
+
+FRESH_SECONDS = 300.0  # a latency that is older says nothing of now
+_PATIENCE_SECONDS = 2.0  # for Prometheus: a loop looks once in some seconds
+_MOST_BYTES = 1 << 20
+_MOST_POINTS = 5000
+
+
+@dataclass(frozen=True)
+class StoredMetric:
+    """In the metric store that real jobs are measured into."""
+
+    measurement: str
+    field: str
+    tags: Mapping[str, str] = given(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_name("measurement", self.measurement)
+        check_name("field", self.field)
+        check_tags("tags", self.tags)
+
+
+@dataclass(frozen=True)
+class PrometheusQuery:
+    """`query` must come to one number. `url` is the server's, without /api."""
+
+    url: str
+    query: str
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+            raise InputError("url", "is no address of a server", seen=self.url, remedy="write http://HOST:9090")
+        if not self.query.strip():
+            raise InputError("query", "is empty", remedy="write what gives the latency, such as avg(latency_seconds)")
+
+
+@dataclass(frozen=True)
+class Service:
+    """One of `metric` and `prometheus`. `unit`: what one of its units is in seconds, 0.001 for milliseconds."""
+
+    metric: StoredMetric | None = None
+    prometheus: PrometheusQuery | None = None
+    unit: float = 1.0
+
+    def __post_init__(self) -> None:
+        if (self.metric is None) == (self.prometheus is None):
+            raise InputError("metric", "or prometheus is where a latency is read, one of them", remedy="give one")
+        checks.positive_in_range("unit", self.unit)
+
+
+class ServiceLatencies:
+    """Of these services. `tell` is told of one that cannot be read, once, and when it can be again."""
+
+    def __init__(
+        self, services: Mapping[str, Service], store: Callable[[], MetricStore | None], tell: Callable[[str], None]
+    ) -> None:
+        self._services, self._store, self._tell = services, store, tell
+        self._troubles: dict[str, str] = {}
+
+    def at(self, unix_seconds: float, over: float = FRESH_SECONDS) -> dict[str, float]:
+        """In seconds, the mean of the time before this moment; without those that nobody knows."""
+        return self.during([(unix_seconds - over, unix_seconds)])[0]
+
+    def during(self, spans: Sequence[tuple[float, float]]) -> list[dict[str, float]]:
+        """The same for each (begin, end) of consecutive spans."""
+        found: list[dict[str, float]] = [{} for _ in spans]
+        for name, service in self._services.items():
+            trouble = ""
+            try:
+                for latency, known in zip(self._read(service, spans), found, strict=True):
+                    if latency is not None:
+                        known[name] = latency * service.unit
+            except (AuTraScaleError, OSError, ValueError) as error:
+                trouble = f"the latency of {name} cannot be read: {' '.join(str(error).split())}"
+            if trouble != self._troubles.get(name, ""):
+                self._tell(trouble or f"the latency of {name} can be read again")
+            self._troubles[name] = trouble
+        return found
+
+    def _read(self, service: Service, spans: Sequence[tuple[float, float]]) -> list[float | None]:
+        if service.prometheus is not None:
+            return query_prometheus(service.prometheus, spans)
+        store = self._store()
+        if store is None or service.metric is None:
+            raise InputError("metrics", "are kept in no store", remedy="name one with --metrics")
+        return [_stored(store, service.metric, *span) for span in spans]
+
+
+def _stored(store: MetricStore, metric: StoredMetric, begin: float, end: float) -> float | None:
+    query = MetricQuery(metric.measurement, metric.field, _nanoseconds(begin), _nanoseconds(end), metric.tags)
+    return next((_latency(sample.value) for sample in store.windows(query, "mean")), None)
+
+
+def query_prometheus(asked: PrometheusQuery, spans: Sequence[tuple[float, float]]) -> list[float | None]:
+    """The mean of the points in each span, of a range that has some in each."""
+    if not spans:
+        return []
+    begin, end = spans[0][0], spans[-1][1]
+    shortest = min(end - begin for begin, end in spans)
+    step = max(shortest / 5, (end - begin) / _MOST_POINTS, 0.1)
+    address = f"{asked.url.rstrip('/')}/api/v1/query_range"
+    question = urlencode({"query": asked.query, "start": f"{begin:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"})
+    points = _points(_answer(f"{address}?{question}", asked.url))
+    means: list[float | None] = []
+    for begin, end in spans:
+        inside = [value for at, value in points if begin <= at <= end]
+        means.append(sum(inside) / len(inside) if inside else None)
+    return means
+
+
+def _answer(address: str, server: str) -> Any:
+    try:
+        with urllib.request.urlopen(address, timeout=_PATIENCE_SECONDS) as answer:
+            text = answer.read(_MOST_BYTES + 1)
+    except urllib.error.HTTPError as error:
+        with error:
+            text = error.read(_MOST_BYTES)
+        raise InputError(
+            server,
+            f"answers {error.code}",
+            seen=text.decode(errors="replace")[:200],
+            remedy="ask it for the query by hand",
+        ) from None
+    if len(text) > _MOST_BYTES:
+        raise InputError(server, "answers with more than a latency is", remedy="let the query come to one number")
+    return validation.parse_json(text, server)
+
+
+def _points(answer: Any) -> list[tuple[float, float]]:
+    """`{"data": {"result": [{"values": [[1700000000, "0.02"], …]}]}}`"""
+    try:
+        results = answer["data"]["result"]
+        if len(results) > 1:
+            raise InputError("query", f"comes to {len(results)} series", remedy="let it come to one: avg(…), max(…)")
+        values = [(float(at), _latency(float(value))) for at, value in results[0]["values"]] if results else []
+    except (KeyError, TypeError, IndexError) as error:
+        raise InputError("prometheus", "gives no range of numbers", seen=answer) from error
+    return [(at, value) for at, value in values if value is not None]
+
+
+def _latency(value: float) -> float | None:
+    return value if math.isfinite(value) and value >= 0 else None
+
+
+def _nanoseconds(seconds: float) -> int:
+    return max(0, round(seconds * SECOND))

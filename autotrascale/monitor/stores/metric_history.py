@@ -1,0 +1,105 @@
+"""What the service asks of a metric store: how fresh each job's metrics are, and series that fit on a plot."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from autotrascale.domain import checks
+from autotrascale.domain.target import Statistic
+from autotrascale.monitor.stores.metric_store import Aggregate, MetricQuery, MetricStore
+from autotrascale.monitor.stores.points import END_OF_TIME, SECOND
+from autotrascale.monitor.stores.snapshot_points import (
+    ALWAYS_PRESENT_FIELD,
+    JOB_MEASUREMENT,
+    LATENCY_FIELDS,
+    OPERATOR_MEASUREMENT,
+)
+
+PLOT_POINTS = 500  # about one for each pixel that tells something
+
+# Steps that people read off an axis without thinking, in nanoseconds.
+_DAY = 86_400 * SECOND
+_STEPS = (
+    *(1, 1000, 1_000_000, 10_000_000, 100_000_000),
+    *(SECOND * seconds for seconds in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)),
+    *(SECOND * seconds for seconds in (3600, 7200, 10_800, 21_600, 43_200)),
+)
+
+
+@dataclass(frozen=True)
+class MetricSeries:
+    """Values at times, nanoseconds, oldest first; where nothing was measured there is no entry."""
+
+    times: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+
+
+def read_last_snapshot_times(store: MetricStore, start: int = 0, stop: int = END_OF_TIME - 1) -> dict[str, int]:
+    """Job → the time of its latest snapshot in [start, stop). Now minus that is the age of its metrics."""
+    samples = store.last(MetricQuery(JOB_MEASUREMENT, ALWAYS_PRESENT_FIELD, start, stop, by=("job",)))
+    return {sample.group["job"]: sample.time for sample in samples}
+
+
+def read_latency_series(
+    store: MetricStore, job: str, start: int, stop: int, statistic: Statistic = "p95", points: int = PLOT_POINTS
+) -> MetricSeries:
+    """Seconds. The greatest of each step: a mean would hide the peaks that break a target."""
+    return read_job_series(store, job, LATENCY_FIELDS[statistic], start, stop, "max", points)
+
+
+def read_throughput_series(
+    store: MetricStore, job: str, start: int, stop: int, points: int = PLOT_POINTS
+) -> MetricSeries:
+    """Records per second, the mean of each step."""
+    return read_job_series(store, job, "throughput", start, stop, "mean", points)
+
+
+def read_backlog_series(store: MetricStore, job: str, start: int, stop: int, points: int = PLOT_POINTS) -> MetricSeries:
+    """Records waiting, the most of each step."""
+    return read_job_series(store, job, "backlog_records", start, stop, "max", points)
+
+
+def read_job_series(
+    store: MetricStore, job: str, field: str, start: int, stop: int, aggregate: Aggregate, points: int = PLOT_POINTS
+) -> MetricSeries:
+    """Any field of a job's snapshots; empty where there is none."""
+    query = MetricQuery(JOB_MEASUREMENT, field, start, stop, {"job": job})
+    samples = store.windows(query, aggregate, choose_window_length(start, stop, points))
+    return MetricSeries(tuple(sample.time for sample in samples), tuple(sample.value for sample in samples))
+
+
+def read_parallelism_series(
+    store: MetricStore, job: str, start: int, stop: int, points: int = PLOT_POINTS
+) -> dict[str, MetricSeries]:
+    """Operator → the parallelism it ran at, as last observed in each step."""
+    return read_operator_series(store, job, "parallelism", start, stop, "last", points)
+
+
+def read_operator_series(
+    store: MetricStore, job: str, field: str, start: int, stop: int, aggregate: Aggregate, points: int = PLOT_POINTS
+) -> dict[str, MetricSeries]:
+    """Operator → any of its fields; at most `points` for each."""
+    query = MetricQuery(OPERATOR_MEASUREMENT, field, start, stop, {"job": job}, ("operator",))
+    times: dict[str, list[int]] = defaultdict(list)
+    values: dict[str, list[float]] = defaultdict(list)
+    for sample in store.windows(query, aggregate, choose_window_length(start, stop, points)):
+        times[sample.group["operator"]].append(sample.time)
+        values[sample.group["operator"]].append(sample.value)
+    return {name: MetricSeries(tuple(times[name]), tuple(values[name])) for name in times}
+
+
+def choose_window_length(start: int, stop: int, points: int) -> int:
+    """The shortest readable window length that cuts [start, stop) into at most `points` windows, two or more."""
+    checks.count("points", points, least=2)  # windows keep their places, so any length may be cut once
+    for length in _STEPS:
+        if _windows_in(start, stop, length) <= points:
+            return length
+    days = 1
+    while _windows_in(start, stop, days * _DAY) > points:
+        days += 1
+    return days * _DAY
+
+
+def _windows_in(start: int, stop: int, length: int) -> int:
+    return (stop - 1) // length - start // length + 1

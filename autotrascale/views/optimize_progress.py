@@ -1,0 +1,65 @@
+"""How far `study.optimize` is, in one line that is overwritten where there is a terminal or a notebook, and in a line
+for each run where there is neither."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+from autotrascale.plan.formatting import format_seconds
+from autotrascale.plan.search.ask_tell import AskTellStudy
+from autotrascale.plan.search.lattice import Point
+
+CELLS = 20
+
+
+class ProgressLine:
+    def __init__(self, to: TextIO) -> None:
+        self._to, self._over = to, to.isatty() or "ipykernel" in sys.modules
+        self._width = 0
+        self._open = False
+
+    def running(self, study: AskTellStudy, k: Point) -> None:
+        if self._over:
+            self._show(f"{_bar(study)} {_vector(k)}: running …{_best(study)}")
+
+    def done(self, study: AskTellStudy, k: Point, latency: float | None) -> None:
+        found = "failed or fell behind" if latency is None else format_seconds(latency)
+        self._show(f"{_bar(study)} {_vector(k)}: {found}{_best(study)}")
+
+    def interrupted(self, study: AskTellStudy) -> None:
+        self._show(f"{_bar(study)} interrupted: what was told is kept, and optimize() goes on{_best(study)}")
+
+    def close(self) -> None:
+        """The last line stays."""
+        if self._open:
+            print(file=self._to, flush=True)
+            self._open = False
+
+    def _show(self, text: str) -> None:
+        if not self._over:
+            print(text, file=self._to, flush=True)
+            return
+        print("\r" + text.ljust(self._width), end="", file=self._to, flush=True)
+        self._width, self._open = len(text), True
+
+
+def _bar(study: AskTellStudy) -> str:
+    """Of the runs that it may take at most: it may be over before."""
+    done = len(study.runs)
+    filled = CELLS if study.finished else min(CELLS - 1, CELLS * done // study.max_runs)
+    return f"[{'#' * filled}{'.' * (CELLS - filled)}] {done}/{study.max_runs}"
+
+
+def _best(study: AskTellStudy) -> str:
+    if not study.runs:
+        return ""
+    best = study.answer
+    if best.latency is None:
+        return ""
+    meets = "meets the target" if best.trusted else "not yet trusted" if best.met_target else "misses the target"
+    return f"  [best {_vector(best.parallelism)} {format_seconds(best.latency)}, {meets}]"
+
+
+def _vector(k: Point) -> str:
+    return f"({','.join(str(each) for each in k)})"

@@ -1,0 +1,131 @@
+"""Settings that were advised, as people read and as they paste them."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from autotrascale.domain.partitions import SourcePartitions
+from autotrascale.domain.stages import StageTime, compute_work_shares
+from autotrascale.plan.formatting import format_amount, format_percent, format_seconds
+from autotrascale.plan.sizing.settings_advice import AdvisedSetting, SettingsAdvice, SetupPrediction
+from autotrascale.views.executor_cost import format_money
+
+UNKNOWN = "?"
+UNEVEN = 1.5  # times the mean, from which on the busiest partition is named
+
+
+def advice_lines(
+    advice: SettingsAdvice, *, measured_latency: float | None = None, price: float | None = None
+) -> list[str]:
+    """What to change and why, what it is expected to bring, and what to mind."""
+    target, statistic = format_seconds(advice.target.latency_seconds), advice.target.statistic
+    found = []
+    if not advice.settings:
+        found.append(f"today's settings are right for {target} ({statistic})")
+    for setting in advice.settings:
+        now = setting.now or ("not set" if setting.known else "unknown")
+        found.append(f"{_named(setting)}: {now} → {setting.value}  ({setting.reason})")
+    was = "" if measured_latency is None else f", measured {format_seconds(measured_latency)}"
+    found.append(f"today:    {_expected(advice.today, statistic, price)}{was}")
+    found.append(f"expected: {_expected(advice.then, statistic, price)}, target {target}")
+    return [*found, *(f"note: {caveat}" for caveat in advice.caveats)]
+
+
+def spark_submit_arguments(settings: Sequence[AdvisedSetting]) -> str:
+    """For `spark-submit`; empty where nothing of Spark's own changes. Options of a source and triggers stand in the
+    program."""
+    found = []
+    for setting in settings:
+        if setting.kind == "conf" and setting.name == "spark.master":
+            found += ["--master", setting.value]
+        elif setting.kind == "conf":
+            found += ["--conf", f"{setting.name}={setting.value}"]
+    return shlex.join(found)
+
+
+def program_lines(settings: Sequence[AdvisedSetting]) -> list[str]:
+    """Lines for the reader or the writer of the query, and for its marks."""
+    found = [f'.option("{each.name}", "{each.value}")' for each in settings if each.kind == "source option"]
+    found += [f'mark(…, "{each.name}", parallelism={each.value})' for each in settings if each.kind == "mark"]
+    return found + [f'.trigger({each.name}="{each.value}")' for each in settings if each.kind == "trigger"]
+
+
+def advice_as_data(advice: SettingsAdvice, *, price: float | None = None) -> dict[str, Any]:
+    """For JSON. What cannot keep up has no latency."""
+    return {
+        "target_seconds": advice.target.latency_seconds,
+        "statistic": advice.target.statistic,
+        "reachable": advice.reachable,
+        "settings": [asdict(setting) for setting in advice.settings],
+        "spark_submit": spark_submit_arguments(advice.settings),
+        "in_the_program": program_lines(advice.settings),
+        "today": _as_data(advice.today, price),
+        "expected": _as_data(advice.then, price),
+        "caveats": list(advice.caveats),
+    }
+
+
+STAGE_COLUMNS = (
+    "stage",
+    "tasks",
+    "seconds",
+    "work",
+    "share",
+    "hottest task",
+    "records in",
+    "records out",
+    "rate per slot",
+)
+
+
+def stage_rows(stages: Sequence[StageTime]) -> list[tuple[str, ...]]:
+    """Where a batch's time goes, under `STAGE_COLUMNS`."""
+    return [
+        (
+            stage.name,
+            str(stage.tasks),
+            format_seconds(stage.seconds),
+            UNKNOWN if stage.work_seconds is None else format_seconds(stage.work_seconds),
+            UNKNOWN if share is None else format_percent(share),
+            UNKNOWN if stage.hottest is None else f"{stage.hottest:.1f} × the mean",
+            UNKNOWN if stage.records_in is None else format_amount(stage.records_in),
+            UNKNOWN if stage.records_out is None else format_amount(stage.records_out),
+            UNKNOWN if stage.true_rate is None else f"{format_amount(stage.true_rate)}/s",
+        )
+        for stage, share in zip(stages, compute_work_shares(stages), strict=True)
+    ]
+
+
+def format_source(source: SourcePartitions) -> str:
+    """`clicks: 3 partitions, 1,200 records behind, 4.1 s of input; partition 2 has 61% of what arrives`"""
+    count, waiting, lag = len(source.partitions), source.waiting, source.lag_seconds
+    line = f"{', '.join(source.topics)}: {count} partition{'' if count == 1 else 's'}, {format_amount(waiting)} records behind"
+    if waiting and lag is not None:
+        line += f", {format_seconds(lag)} of input"
+    if count > 1 and source.rate and (source.skew or 0.0) >= UNEVEN:
+        share = format_percent((source.busiest.rate or 0.0) / source.rate)
+        line += f"; partition {source.busiest.number} has {share} of what arrives"
+    return line
+
+
+def _named(setting: AdvisedSetting) -> str:
+    if setting.kind == "mark":
+        return f"parallelism of {setting.name}"
+    return setting.name if setting.kind == "conf" else f"{setting.kind} {setting.name}"
+
+
+def _as_data(of: SetupPrediction, price: float | None) -> dict[str, Any]:
+    plain = {name: value if math.isfinite(value) else None for name, value in asdict(of).items()}
+    return plain if price is None else plain | {"price_an_hour": price * of.executors}
+
+
+def _expected(of: SetupPrediction, statistic: str, price: float | None) -> str:
+    executors = f"{of.executors} executor{'' if of.executors == 1 else 's'}"
+    cost = "" if price is None else f", {format_money(price * of.executors)} an hour"
+    if not math.isfinite(of.latency_seconds):
+        return f"{executors}{cost}: falls behind, each second of input takes {of.busy:.2f} s"
+    return f"{executors}{cost}: {format_seconds(of.latency_seconds)} ({statistic}), batches of {format_seconds(of.batch_seconds)}"

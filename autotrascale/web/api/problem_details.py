@@ -1,0 +1,114 @@
+"""Every error as problem details (RFC 9457): what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from autotrascale.app.run_queue import server_log
+from autotrascale.domain.errors import (
+    AuTraScaleError,
+    CommandRefusedError,
+    DecisionJournalError,
+    IdempotencyKeyReusedError,
+    InputError,
+    NoLoopError,
+    QueueFullError,
+    RunStoreError,
+    StudyError,
+)
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = 5
+MAX_ERRORS = 20  # told of one request
+
+
+class FieldError(BaseModel):
+    place: str = Field(description="Which part of the request.", examples=["body.rate"])
+    problem: str = Field(examples=["input should be greater than 0"])
+
+
+class ProblemDetails(BaseModel):
+    """RFC 9457. `type` is about:blank: the status says what kind of problem it is, `detail` which."""
+
+    type: str = "about:blank"
+    title: str = Field(examples=["Not Found"])
+    status: int = Field(examples=[404])
+    detail: str = Field(examples=["run 0123456789abcdef0123456789abcdef is not in the store"])
+    errors: list[FieldError] | None = Field(default=None, description="Each thing that is wrong with the request.")
+
+
+_ALWAYS = (400, 401, 403, 413, 421, 422, 500, 503)
+
+
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For OpenAPI: the errors of a route, and those that any route may give."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {
+        status: {"description": HTTPStatus(status).phrase, "content": content}
+        for status in sorted({*_ALWAYS, *statuses})
+    }
+
+
+class ProblemResponse(Response):
+    """ASCII: a request's own characters may come back in it, whatever they were."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        errors: list[dict[str, str]] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+        content = json.dumps(problem if errors is None else {**problem, "errors": errors})
+        super().__init__(content, status, dict(headers or {}))
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(AuTraScaleError, _ours)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return ProblemResponse(error.status_code, str(error.detail), headers=error.headers)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    wrong = [
+        {"place": ".".join(str(part) for part in each["loc"])[:200], "problem": each["msg"][:500]}
+        for each in error.errors()[:MAX_ERRORS]
+    ]
+    detail = "; ".join(f"{each['place']}: {each['problem']}" for each in wrong[:3])
+    return ProblemResponse(422, detail, wrong)
+
+
+async def _ours(_: Request, error: Exception) -> Response:
+    if isinstance(error, NoLoopError | CommandRefusedError):
+        return ProblemResponse(404 if isinstance(error, NoLoopError) else 409, str(error))
+    if isinstance(error, InputError):
+        return ProblemResponse(422, str(error), [{"place": error.place, "problem": error.problem}])
+    if isinstance(error, RunStoreError | QueueFullError | DecisionJournalError):
+        return ProblemResponse(503, str(error), headers={"Retry-After": str(RETRY_SECONDS)})
+    if isinstance(error, StudyError | IdempotencyKeyReusedError):
+        return ProblemResponse(409 if isinstance(error, StudyError) else 422, str(error))
+    return await _unexpected(_, error)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    server_log.warning("request failed", path=request.url.path, error=f"{type(error).__name__}: {error}")
+    return ProblemResponse(500, "this is a mistake of the server's own; its log says more")

@@ -1,1 +1,0 @@
-"""The parts of `benchmarks/executors_bench.py`."""

@@ -1,0 +1,1 @@
+"""The parts of `benchmarks/quality/executors_bench.py`."""

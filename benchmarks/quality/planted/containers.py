@@ -1,0 +1,102 @@
+"""Executors are killed for their memory as a cluster manager would do it: a standalone cluster does not.
+
+As YARN's node manager does: a container whose processes hold more than it was given at two looks in a row is killed,
+with all of them. What it was given is its JVM's heap and what is beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from autotrascale.analyze.executor_conf import BESIDE, parse_megabytes
+from autotrascale.testing.standalone_cluster import StandaloneCluster
+
+LOOK_SECONDS = 1.0
+MB = 2**20
+
+
+@dataclass
+class Container:
+    heap_mb: int
+    overhead_mb: int
+    over: int = 0  # looks in a row
+
+    @property
+    def most_mb(self) -> int:
+        return self.heap_mb + self.overhead_mb
+
+
+@dataclass(frozen=True)
+class Killed:
+    at: float
+    heap_mb: int
+    overhead_mb: int
+    held_mb: int
+
+
+class Guard:
+    """Of one application's executors. `beside`: what those have beside their heap that are started now."""
+
+    def __init__(self, cluster: StandaloneCluster, beside: Callable[[], int], clock: Callable[[], float]) -> None:
+        self._cluster, self._beside, self._clock = cluster, beside, clock
+        self._containers: dict[int, Container] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.killed: list[Killed] = []
+
+    def __enter__(self) -> Guard:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_SECONDS):
+            for pid in self._cluster.executors():
+                with suppress(psutil.Error):
+                    self._look(psutil.Process(pid))
+
+    def _look(self, executor: psutil.Process) -> None:
+        container = self._containers.get(executor.pid)
+        if container is None:
+            container = self._containers[executor.pid] = Container(_heap(executor), self._beside())
+        tree = [executor, *executor.children(recursive=True)]
+        words, held = executor.cmdline(), executor.memory_info().rss
+        for each in tree[1:]:
+            with suppress(psutil.Error):
+                # What the JVM is about to start has the JVM's words and memory for a moment: it is counted once.
+                held += each.memory_info().rss if each.cmdline() != words else 0
+        container.over = container.over + 1 if held > container.most_mb * MB else 0
+        if container.over < 2:
+            return
+        self.killed.append(Killed(self._clock(), container.heap_mb, container.overhead_mb, held // MB))
+        for each in tree:
+            with suppress(psutil.Error):
+                each.kill()
+
+
+def beside_of(given: dict[str, str], home: Path) -> Callable[[], int]:
+    """By the settings of the program's present life, else by those that it was started with."""
+
+    def beside() -> int:
+        settings = dict(given)
+        for path in sorted(home.glob("live/*/program-*/life.json")):
+            settings |= json.loads(path.read_text(encoding="utf-8")).get("settings", {})
+        return parse_megabytes(settings.get(BESIDE, "")) or 384
+
+    return beside
+
+
+def _heap(executor: psutil.Process) -> int:
+    """-Xmx512M"""
+    words: list[str] = executor.cmdline()
+    return next((parse_megabytes(word[4:].lower()) or 0 for word in words if word.startswith("-Xmx")), 0)

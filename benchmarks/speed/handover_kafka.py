@@ -1,0 +1,155 @@
+"""Overlapped rescales of a job that reads a topic, while records are sent to it: `python -m benchmarks.speed.handover_kafka`.
+
+A real broker on loopback. At the end each page's last count must be the records that were sent, and the batches that
+the sink saw must be numbered without a gap or a repetition. With `--to topic` the sink is another topic, written by a
+format of Spark's own: there no count may be repeated.
+
+    python -m benchmarks.speed.handover_kafka --rescales 4
+    python -m benchmarks.speed.handover_kafka --rescales 4 --to topic
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from autotrascale.domain.topology import Operator, Topology
+from autotrascale.execute.spark.common.source_settings import KafkaTopic, SourceSettings
+from autotrascale.execute.spark.common.spark_settings import SparkSettings
+from autotrascale.execute.spark.controller.live_own_job import LiveOwnJob
+from autotrascale.execute.spark.jobs.flow import Flow, Query
+from autotrascale.execute.spark.jobs.load_file import Ints
+from benchmarks.faults.kafka_bench import broker_in
+from benchmarks.faults.kills.archive import JAVA
+from benchmarks.workloads.kafka_broker import Broker
+
+TOPIC, COUNTS, PAGES, SOME = "clicks", "counts", 40, 50
+_WITHIN = 60.0  # seconds, for what was sent to come out
+
+
+@dataclass(frozen=True)
+class Pages:
+    """How often each page was clicked; a file for each batch, by its number, or records for the broker at `servers`."""
+
+    results: str = ""
+    servers: str = ""
+
+    name: ClassVar[str] = "pages"
+    topology: ClassVar[Topology] = Topology({"source": Operator(), "count": Operator(("source",), stateful=True)})
+
+    def build(self, flow: Flow) -> Query:
+        def made(numbers: Ints) -> list[list[str]]:
+            return [pages(numbers.tolist())]
+
+        rows = flow.load("source", "page string", made)
+        counts = flow.operator("count", rows, do=lambda df: df.groupBy("page").count(), by=["page"])
+        if self.servers:
+            said = counts.select(fn.to_json(fn.array("page", fn.col("count").cast("string"))).alias("value"))
+            writer = said.writeStream.outputMode("update").format("kafka").option("topic", COUNTS)
+            return writer.option("kafka.bootstrap.servers", self.servers)
+        folder = Path(self.results)
+
+        def write(batch: DataFrame, number: int) -> None:
+            with (folder / f"{number}.json").open("x") as file:  # a number that comes twice is a fault
+                json.dump([list(row) for row in batch.collect()], file)
+
+        return counts.writeStream.outputMode("update").foreachBatch(write)
+
+
+def pages(numbers: list[int]) -> list[str]:
+    return [f"page-{number % PAGES}" for number in numbers]
+
+
+def measure(rescales: int, folder: Path, *, to_topic: bool = False) -> dict[str, Any]:
+    (results := folder / "results").mkdir()
+    with broker_in(folder) as broker:
+        broker.create(TOPIC, 3)
+        broker.create(COUNTS, 1)
+        found = partial(said, broker) if to_topic else partial(last, results)
+        sent, over = Counter[str](), threading.Event()
+
+        def feed() -> None:
+            while not over.is_set():
+                clicks = pages(list(range(sent.total(), sent.total() + SOME)))
+                broker.send(TOPIC, clicks)
+                sent.update(clicks)
+
+        settings = SparkSettings(
+            job="benchmarks.speed.handover_kafka:Pages",
+            options={"servers": broker.servers} if to_topic else {"results": str(results)},
+            python_path=(str(Path(__file__).parents[1]),),
+            master="local[8]",
+            conf={"spark.driver.extraJavaOptions": JAVA},
+            sources={"source": SourceSettings(KafkaTopic(broker.servers, TOPIC, begin="earliest"))},
+            work_dir=str(folder),
+            rescale="overlap",
+        )
+        feeder = threading.Thread(target=feed)
+        feeder.start()
+        try:
+            with LiveOwnJob(settings, {"source": 100.0}, folder / "home") as live:
+                live.start({"source": 3, "count": 2})
+                done = [live.rescale({"source": 3, "count": (4, 2)[number % 2]}) for number in range(rescales)]
+                over.set()
+                feeder.join()
+                until = time.monotonic() + _WITHIN
+                while found() != sent and time.monotonic() < until:
+                    live.wait(0.5)
+            counted = found()
+            lines = broker.read(COUNTS, broker.records(COUNTS)) if to_topic else []
+        finally:
+            over.set()
+            feeder.join()
+    numbers = sorted(int(file.stem) for file in results.glob("*.json"))
+    return {
+        "rescales": rescales,
+        "overlapped": sum(each.done and each.how.startswith("overlap: ") for each in done),
+        "records": sent.total(),
+        "lost": (sent - counted).total(),
+        "doubled": (counted - sent).total(),
+        **(
+            {"written": len(lines), "written_twice": len(lines) - len(set(lines))}
+            if to_topic
+            else {"numbers_without_gaps": numbers == list(range(len(numbers)))}
+        ),
+    }
+
+
+def said(broker: Broker) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for line in broker.read(COUNTS, broker.records(COUNTS)):
+        page, count = json.loads(line[line.index("[") :])
+        counts[page] = max(counts[page], int(count))
+    return counts
+
+
+def last(results: Path) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for file in results.glob("*.json"):
+        for page, count in json.loads(file.read_text() or "[]"):
+            counts[page] = max(counts[page], count)
+    return counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rescales", type=int, default=4)
+    parser.add_argument("--to", choices=("function", "topic"), default="function", help="the job's sink")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="handover-kafka-", ignore_cleanup_errors=True) as folder:
+        print(json.dumps(measure(arguments.rescales, Path(folder), to_topic=arguments.to == "topic"), indent=2))
+
+
+if __name__ == "__main__":
+    main()

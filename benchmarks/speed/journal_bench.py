@@ -1,0 +1,177 @@
+"""What the journal adds to an evaluation, beside the same run without one; and what killed processes lose.
+
+The same simulated run is made with and without a journal, in turns, in one process. What it adds per evaluation is the
+difference, divided by the evaluations: the nested run, its artefact, its numbers, its end. Beside it, in the same turns
+and on the same store, stands the least that MLflow could do for an evaluation: a nested run, one `log_batch`, its end.
+CPU time is this process's: all there is of an embedded store, and of a served one the client's side.
+
+`--kills N` kills N tuning processes with signal 9, half of them before a write of their store's drawn at random, half
+at a random moment, resumes each, and counts what was lost. `--takers N` kills N likewise, lets two processes resume
+each run at once, kills one of those in every other round, and counts what was done twice; every fifth time on a served
+store, else on an embedded one.
+
+    python -m benchmarks.speed.journal_bench
+    python -m benchmarks.speed.journal_bench --kills 100
+    python -m benchmarks.speed.journal_bench --takers 100
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlflow.entities import Metric, Param
+
+from autotrascale.knowledge import tags
+from autotrascale.knowledge.mlflow_store import MlflowStore
+from autotrascale.knowledge.run_journal import RunJournal
+from tests.knowledge import kills, takers
+from tests.knowledge.mlflow_stores import job, opening, served, tuned
+
+ROUNDS = 9
+LIMIT_MS = 150.0
+SERVED_EVERY = 5
+
+
+def figures() -> dict[str, object]:
+    """On a disk, not in memory: a database asks its disk to be sure."""
+    with _stores() as (embedded, server):
+        return {"limit_ms_per_evaluation": LIMIT_MS, "embedded": _added(embedded), "served": _added(server)}
+
+
+def kill_many(count: int) -> dict[str, object]:
+    """Raises AssertionError at the first evaluation that is lost and the first run that is stuck."""
+    rng, again = random.Random(0), []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        store = MlflowStore(f"sqlite:///{folder / 'mlflow.db'}")
+        expected = kills.expected_run(store, folder)
+        for number in range(count):
+            call = rng.randrange(len(expected.writes)) if number % 2 else None
+            moment = expected.moment(rng)
+            again.append(kills.kill_and_resume(store, folder, expected, f"kill-{number}", call=call, moment=moment))
+            (folder / "diary").unlink(missing_ok=True)
+            print(f"\r{number + 1}/{count}", end="", file=sys.stderr, flush=True)
+        print(file=sys.stderr)
+    return {"kills": count, "evaluations_lost": 0, "runs_stuck": 0, "evaluations_run_after_resuming": sum(again)}
+
+
+def take_many(rounds: int) -> dict[str, object]:
+    """Raises AssertionError at the first evaluation that is lost and the first process or run that is stuck."""
+    rng, found = random.Random(0), []
+    with _stores() as stores, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        expected = kills.expected_run(stores[0], folder)
+        for number in range(rounds):
+            store = stores[number % SERVED_EVERY == SERVED_EVERY - 1]
+            found.append(takers.two_at_once(store, folder, expected, f"taken-{number}", rng))
+            print(f"\r{number + 1}/{rounds}", end="", file=sys.stderr, flush=True)
+        print(file=sys.stderr)
+    return {
+        "rounds": rounds,
+        "kills": sum(each.killed for each in found),
+        "takers": 2 * rounds,
+        "takers_that_went_on": sum(each.went_on for each in found),
+        "rounds_in_which_both_went_on": sum(each.went_on > 1 for each in found),
+        "evaluations_doubled": sum(each.doubled for each in found),
+        "evaluations_lost": 0,
+        "runs_stuck": 0,
+        "evaluations_run_by_a_third": sum(each.again for each in found),
+    }
+
+
+@contextmanager
+def _stores() -> Iterator[tuple[MlflowStore, MlflowStore]]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        embedded = MlflowStore(f"sqlite:///{folder / 'mlflow.db'}")
+        embedded.client  # noqa: B018 - it makes the file
+        empty = folder / "empty.db"
+        # Not by reading the file: whoever opens and closes it beside SQLite takes SQLite's locks away.
+        with closing(sqlite3.connect(folder / "mlflow.db")) as made, closing(sqlite3.connect(empty)) as copy:
+            made.backup(copy)
+        (folder / "server").mkdir()
+        with served(empty, folder / "server") as uri:
+            yield embedded, MlflowStore(uri)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Milliseconds for each evaluation."""
+
+    wall: float
+    cpu: float
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(self.wall - other.wall, self.cpu - other.cpu)
+
+
+def _added(store: MlflowStore) -> dict[str, float]:
+    job_name = "bench"
+    count = len(tuned(job(job_name)).evaluations)
+    _run(store, job_name, count)  # whatever is made, loaded or cached once
+    added, bare = [], []
+    for _ in range(ROUNDS):
+        added.append(_run(store, job_name, count) - _timed(lambda: tuned(job(job_name)), count))
+        bare.append(_timed(lambda: _bare(store, job_name, count), count))
+    wall, cpu = statistics.median(c.wall for c in added), statistics.median(c.cpu for c in added)
+    least_wall, least_cpu = statistics.median(c.wall for c in bare), statistics.median(c.cpu for c in bare)
+    return {
+        "added_ms_per_evaluation": round(wall, 1),
+        "worst_round_ms": round(max(c.wall for c in added), 1),
+        "cpu_ms_per_evaluation": round(cpu, 1),
+        "bare_mlflow_ms": round(least_wall, 1),
+        "bare_mlflow_cpu_ms": round(least_cpu, 1),
+        "ratio_to_bare_mlflow": round(wall / least_wall, 2),
+        "cpu_ratio_to_bare_mlflow": round(cpu / least_cpu, 2),
+    }
+
+
+def _run(store: MlflowStore, name: str, count: int) -> Cost:
+    with RunJournal.start(store, opening(job(name))) as journal:
+        return _timed(lambda: tuned(job(name), journal), count)
+
+
+def _bare(store: MlflowStore, name: str, count: int) -> None:
+    """As many nested runs of MLflow's alone: the numbers of an evaluation, and no word of what it was."""
+    client, experiment = store.client, store.experiment(name)
+    parent = client.create_run(experiment).info.run_id
+    for number in range(count):
+        run_id = client.create_run(experiment, tags={tags.PARENT_RUN: parent}).info.run_id
+        now = int(time.time() * 1000)
+        metrics = [Metric(metric, 0.1, now, 0) for metric in ("latency_seconds", "throughput", "score")]
+        client.log_batch(run_id, metrics, [Param("k.source", str(number)), Param("k.count", str(number))])
+        client.set_terminated(run_id)
+    client.set_terminated(parent)
+
+
+def _timed(action: Callable[[], object], count: int) -> Cost:
+    wall, cpu = time.perf_counter(), time.process_time()
+    action()
+    return Cost((time.perf_counter() - wall) / count * 1000, (time.process_time() - cpu) / count * 1000)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=0, metavar="N")
+    parser.add_argument("--takers", type=int, default=0, metavar="N")
+    asked = parser.parse_args()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = kill_many(asked.kills) if asked.kills else take_many(asked.takers) if asked.takers else figures()
+        print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()

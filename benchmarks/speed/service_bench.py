@@ -1,0 +1,224 @@
+"""The HTTP service with a thousand stored runs: alone, and with 70 clients for a minute; its memory.
+
+The thousand runs are made in a temporary store by MLflow's own client, as the journal makes them but for the
+evaluations of each: lists and single runs do not read those. Then a real server on loopback answers 50 clients that
+poll and 20 that submit simulated runs, which it carries out one at a time meanwhile. Each client waits between its
+requests; their number is bounded by the duration. A request that touches nothing, for a path that does not exist, is
+measured among the others: what is told of each is also told as its ratio to that.
+
+    python -m benchmarks.speed.service_bench --seconds 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+from tests.api.servers import Server, server
+
+from autotrascale.knowledge import run_history, tags
+from autotrascale.knowledge.mlflow_store import MlflowStore
+from tests.knowledge import mlflow_stores
+
+RUNS = 1000
+POLLERS, SUBMITTERS = 50, 20
+POLL_SECONDS, SUBMIT_SECONDS = 1.0, 4.0  # between the requests of one client
+SECONDS = 60.0
+ALONE = 50  # requests one after the other
+LIMITS = {"list_and_show_ms": 200.0, "p99_ms": 500.0, "resident_mb": 500.0}
+NOTHING = "/v1/nothing"
+
+
+def figures(seconds: float = SECONDS) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "configs").mkdir()
+        for i in range(4):
+            mlflow_stores.job_file(folder / "configs", f"bench-{i}")
+        store = MlflowStore(f"sqlite:///{folder / 'mlflow.db'}")
+        ids = fill(store, RUNS)
+        with server(folder, folder / "configs", "--queue-limit", "5000") as running:
+            client = running.start()
+            alone = {**_alone(client, ids), **_in_process(store, ids)}
+            with_clients = asyncio.run(_crowd(str(client.base_url), ids, seconds, running))
+        return {"stored_runs": RUNS, "limits": LIMITS, "alone": alone, "with_70_clients": with_clients}
+
+
+def fill(store: MlflowStore, count: int) -> list[str]:
+    """Finished runs of ten jobs."""
+    now = int(time.time() * 1000)
+    from mlflow.entities import Metric, RunTag
+
+    ids = []
+    for i in range(count):
+        job, began = f"stored-{i % 10}", now - (count - i) * 60_000
+        told = {
+            tags.KIND: tags.TUNING,
+            tags.JOB: job,
+            tags.ENGINE: "simulator",
+            tags.SIMULATED: "true",
+            tags.RATE: "1000.0",
+            tags.LATENCY_TARGET: "0.1",
+            tags.OWNER: "{}",
+            tags.STOP_REASON: "target-met",
+            tags.MET_TARGET: "true",
+            tags.PARALLELISM: "(1,2,3)",
+        }
+        run = store.client.create_run(store.experiment(job), start_time=began, run_name=f"{job} {i}")
+        values = [Metric(name, value, began, 0) for name, value in (("evaluations", 7.0), ("latency_seconds", 0.09))]
+        store.client.log_batch(run.info.run_id, values, tags=[RunTag(k, v) for k, v in told.items()])
+        store.client.set_terminated(run.info.run_id, "FINISHED", began + 30_000)
+        ids.append(run.info.run_id)
+    return ids
+
+
+def _alone(client: httpx.Client, ids: list[str]) -> dict[str, object]:
+    """One client, one request after the other."""
+
+    def get(path: str) -> float:
+        began = time.perf_counter()
+        response = client.get(path)
+        assert response.status_code in (200, 404), response.text
+        return time.perf_counter() - began
+
+    took = {
+        "nothing": [get(NOTHING) for _ in range(ALONE)],
+        "list": [get("/v1/runs?limit=100") for _ in range(ALONE)],
+        "show": [get(f"/v1/runs/{ids[i * 7 % len(ids)]}") for i in range(ALONE)],
+    }
+    return {f"http_{name}": _spread(values, took["nothing"]) for name, values in took.items()}
+
+
+def _in_process(store: MlflowStore, ids: list[str]) -> dict[str, object]:
+    """What the command line's verbs call, after whatever is loaded once."""
+
+    def timed(action: Callable[[], object]) -> list[float]:
+        action()
+        took = []
+        for _ in range(10):
+            began = time.perf_counter()
+            action()
+            took.append(time.perf_counter() - began)
+        return took
+
+    return {
+        "function_list": _spread(timed(lambda: run_history.list_runs(store, limit=20))),
+        "function_show": _spread(timed(lambda: run_history.summarise_run(store, run_history.find_run(store, ids[17])))),
+    }
+
+
+async def _crowd(base: str, ids: list[str], seconds: float, running: Server) -> dict[str, object]:
+    took: dict[str, list[float]] = defaultdict(list)
+    statuses: Counter[str] = Counter()
+    memory: list[tuple[float, float]] = []
+    until = time.monotonic() + seconds
+    used, waited = _cpu_seconds(running), _waiting_seconds(running)
+    limits = httpx.Limits(max_connections=POLLERS + SUBMITTERS + 5, max_keepalive_connections=POLLERS + SUBMITTERS)
+    async with httpx.AsyncClient(base_url=base, timeout=60.0, limits=limits) as client:
+
+        async def ask(name: str, method: str, path: str, **given: Any) -> Any:
+            began = time.perf_counter()
+            response = await client.request(method, path, **given)
+            took[name].append(time.perf_counter() - began)
+            statuses[f"{name} {response.status_code}"] += 1
+            return response.json()
+
+        async def poll(number: int) -> None:
+            await asyncio.sleep(number / POLLERS * POLL_SECONDS)
+            step = number
+            while time.monotonic() < until:
+                match step % 4:
+                    case 0:
+                        await ask("list", "GET", "/v1/runs?limit=20")
+                    case 1:
+                        await ask("show", "GET", f"/v1/runs/{ids[step * 7 % len(ids)]}")
+                    case 2:
+                        await ask("list", "GET", f"/v1/runs?job=stored-{number % 10}&status=finished")
+                    case _:
+                        await ask("nothing", "GET", NOTHING)
+                step += 1
+                await asyncio.sleep(POLL_SECONDS)
+
+        async def submit(number: int) -> None:
+            await asyncio.sleep(number / SUBMITTERS * SUBMIT_SECONDS)
+            mine = 0
+            while time.monotonic() < until:
+                body = {"job": f"bench-{number % 4}", "seed": number, "total_trials": 5}
+                key = {"Idempotency-Key": f"{number}-{mine}"}
+                run = await ask("submit", "POST", "/v1/runs", json=body, headers=key)
+                await ask("show", "GET", f"/v1/runs/{run['run_id']}")
+                mine += 1
+                await asyncio.sleep(SUBMIT_SECONDS)
+
+        async def watch() -> None:
+            while time.monotonic() < until:
+                memory.append(await asyncio.to_thread(_resident, running))
+                await asyncio.sleep(1.0)
+
+        await asyncio.gather(watch(), *(poll(i) for i in range(POLLERS)), *(submit(i) for i in range(SUBMITTERS)))
+    wrong = {what: count for what, count in statuses.items() if what.split()[1] not in ("200", "202", "404")}
+    return {
+        "seconds": seconds,
+        "requests": sum(statuses.values()),
+        "errors": wrong,
+        "server_cpu_share": round((_cpu_seconds(running) - used) / seconds, 3),
+        "server_loop_ready_but_not_run_share": round((_waiting_seconds(running) - waited) / seconds, 3),
+        **{name: _spread(values, took["nothing"]) for name, values in sorted(took.items())},
+        "server_resident_mb": round(max(own for own, _ in memory)),
+        "workers_resident_mb": round(max(workers for _, workers in memory)),
+    }
+
+
+def _resident(running: Server) -> tuple[float, float]:
+    workers = 0.0
+    for each in running.workers():
+        try:
+            workers += each.memory_info().rss
+        except psutil.Error:
+            continue
+    return psutil.Process(running.pid).memory_info().rss / 2**20, workers / 2**20
+
+
+def _cpu_seconds(running: Server) -> float:
+    """Of the server itself: what a busy machine does not blur."""
+    times = psutil.Process(running.pid).cpu_times()
+    return times.user + times.system
+
+
+def _waiting_seconds(running: Server) -> float:
+    """That the thread of the server's loop could have run, and the machine was busy with other processes."""
+    ready_ns = Path(f"/proc/{running.pid}/schedstat").read_text().split()[1]
+    return int(ready_ns) / 1e9
+
+
+def _spread(seconds: list[float], trivial: list[float] | None = None) -> dict[str, float]:
+    def of(values: list[float]) -> tuple[float, float]:
+        ordered = sorted(values)
+        return statistics.median(ordered) * 1000, ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] * 1000
+
+    p50, p99 = of(seconds)
+    told = {"count": len(seconds), "p50_ms": round(p50, 1), "p99_ms": round(p99, 1)}
+    if trivial is None:
+        return told
+    least50, least99 = of(trivial)
+    return {**told, "p50_to_nothing": round(p50 / least50, 2), "p99_to_nothing": round(p99 / least99, 2)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S")
+    print(json.dumps(figures(parser.parse_args().seconds), indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""The parts of benchmarks/transfer_bench.py: which jobs, how each search runs, what is measured, how it is told."""

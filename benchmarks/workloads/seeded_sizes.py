@@ -1,0 +1,62 @@
+"""An application whose executors are sized, simulated: a load that comes and goes by the day, and what it needs of heap
+and of memory beside it. Windows go through the policies, and what they ask for is carried out at once and logged."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+from autotrascale.domain.executor_window import ExecutorSizes, ExecutorWindow
+from autotrascale.knowledge.decision_journal import size_action_log
+from autotrascale.knowledge.decision_journal.journal_file import JournalFile
+from autotrascale.plan.executor_size.clamp_to_cluster import ClusterLimits
+from autotrascale.plan.executor_size.size_changes import SizeChange
+from autotrascale.plan.executor_size.size_evidence import ExecutorSizeRules
+from autotrascale.plan.executor_size.size_step import ExecutorSizeState, SizeChangeQuota, judge_window
+
+BEGINS = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+HOUR = 3600.0
+BEGAN_WITH = ExecutorSizes(heap_mb=6000, overhead_mb=800, cores=2, executors=4)
+HEAP, BESIDE = 2400.0, 700.0  # megabytes of an executor whose slots are all busy
+
+
+def size(file: JournalFile, application: str) -> None:
+    size_action_log.append_actions(file, application, done_to(application))
+
+
+def done_to(application: str, days: int = 4) -> tuple[SizeChange, ...]:
+    state, now, done = ExecutorSizeState(), BEGAN_WITH, list[SizeChange]()
+    for hour in range(24 * days):
+        state, _, said = judge_window(
+            ExecutorSizeRules(), ClusterLimits(), SizeChangeQuota(), state, _window(application, now, hour)
+        )
+        asked = [each.after for each in said if each.what == "asked"]
+        now, done = (asked or [now])[-1], [*done, *said]
+    return tuple(done)
+
+
+def _window(application: str, now: ExecutorSizes, hour: int) -> ExecutorWindow:
+    """From the second day on there is half as much again to do. A heap that is nearly full is always collected."""
+    share = (0.5 + 0.15 * math.sin(2 * math.pi * hour / 24)) * (1.5 if hour >= 26 else 1.0)
+    needed, busy, beside, rate = HEAP * share, share * HOUR * now.slots, BESIDE * share, 1000.0 * share
+    heap = min(needed, now.heap_mb)
+    return ExecutorWindow(
+        application,
+        BEGINS + hour * HOUR,
+        HOUR,
+        now,
+        batches=120,
+        tasks=960,
+        run_seconds=busy,
+        gc_seconds=(0.04 if needed < 0.95 * now.heap_mb else 0.25) * busy,
+        fetching_seconds=0.0,
+        cpu_seconds=0.7 * busy,
+        heap_used_mb=heap,
+        heap_least_mb=0.6 * heap,
+        heap_touched_mb=heap,
+        outside_mb=beside,
+        memory_mb=heap + beside,
+        rate=rate,
+        done=rate,
+        behind=(100.0, 100.0),
+    )

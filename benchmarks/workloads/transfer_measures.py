@@ -1,0 +1,252 @@
+"""What is measured on one job: searches from nothing, from a model, from a wrong model, and the law of going on.
+
+Each search is one row. Warm and cold searches at a rate are handed the same noise, window by window, so that they make
+pairs. The model that a warm search starts from is that of the first study, as far as it came until it stopped. What
+warm searches at every rate leave behind is a library: from it the job is tuned at each rate again, with what was
+learned there and without it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, replace
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from autotrascale.plan.search.ask_tell import AskTellStudy
+from autotrascale.plan.search.benefit_model import BenefitModel
+from autotrascale.plan.sizing.sizing import Sizing
+from benchmarks.workloads.case import Case
+from benchmarks.workloads.peers import peers
+from benchmarks.workloads.problems import Problem
+from benchmarks.workloads.readings import Windows
+from benchmarks.workloads.transfer_jobs import JobId, another, draw
+from benchmarks.workloads.transfer_searches import (
+    Judge,
+    errors_of,
+    go_on,
+    known,
+    reading,
+    study_of,
+    tell,
+    trace_of,
+    trace_of_informed,
+    trace_of_lean,
+    trace_of_peer,
+    tuned,
+)
+
+OURS, PAPER = "autotrascale", "paper"
+INFORMED = "informed"
+LEAN, REMEMBERS = "lean", "remembers"  # searches that know the answer: what no search can better
+METHODS = (OURS, PAPER, "random", "skopt-gp-ei", "optuna-tpe", INFORMED)
+PARTS = ("cold", "warm", "library", "wrong", "law", "bounds")
+OTHERS, AGAIN = "others", "again"  # models: of the job's other rates; of the very rate as well
+LIBRARY = (OTHERS, AGAIN)
+WRONG = ("other", "shuffled")  # models: of another job, and of this one with its operators mistaken
+FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0)
+PAPER_FACTORS = (0.7, 1.4)  # its searches take many runs, and each of them long
+
+Row = dict[str, Any]
+
+
+def measure(job: JobId, seed: int, methods: Sequence[str], parts: Sequence[str]) -> list[Row]:
+    """All rows of one job. `seed` is of the noise and of the searches."""
+    warnings.simplefilter("ignore")
+    problem = draw(*job)
+    case = problem.case
+    about = {
+        "family": job[0],
+        "number": job[1],
+        "seed": seed,
+        "operators": len(case.floor),
+        "execution": case.job.execution,
+    }
+    with threadpool_limits(1):
+        return [about | row for row in _Job(problem, job, seed, methods, parts).rows()]
+
+
+class _Job:
+    def __init__(self, problem: Problem, job: JobId, seed: int, methods: Sequence[str], parts: Sequence[str]) -> None:
+        self.problem, self.case, self.job, self.seed = problem, problem.case, job, seed
+        self.methods, self.parts = methods, parts
+        self.judge = Judge(self.case)
+        self.sizing = known(self.case, self._of("sizing"))
+
+    def rows(self) -> Iterator[Row]:
+        if OURS in self.methods:
+            first, windows = study_of(self.case, self.seed, sizing=self.sizing), self._windows(self.case, "first")
+            yield from self._first(first, windows)
+        if "cold" in self.parts:
+            yield from self._cold_others()
+        if PAPER in self.methods and "warm" in self.parts:
+            yield from self._warm_paper()
+        if "bounds" in self.parts:
+            yield from self._bounds()
+
+    # -- the first study, and what follows from it --------------------------------------------------------------------
+
+    def _first(self, study: AskTellStudy, windows: Windows) -> Iterator[Row]:
+        trace = trace_of(study, self.judge, reading(self.case, windows))
+        model, stopped = study.model(self.case.rate), math.isfinite(trace.stop)
+        if "law" in self.parts and stopped:
+            yield self._law(study, windows, model)
+        if {"warm", "library", "wrong"} & set(self.parts):
+            yield from self._changed_rates(model)
+        if "cold" not in self.parts:
+            return
+        go_on(study, reading(self.case, windows), windows.count)
+        later = self.judge.regret(study.best.parallelism)
+        yield {"part": "cold", "method": OURS} | asdict(replace(trace, regret_later=later))
+        if "law" in self.parts and stopped:
+            yield self._law(study, windows, study.model(self.case.rate))
+
+    def _law(self, first: AskTellStudy, windows: Windows, model: BenefitModel) -> Row:
+        """A study from the model of the very same job, rate and target, beside the first one going on: both are told
+        one more window of what the new one asks for. The first one goes on where it still trusts what it had accepted,
+        whatever else it has run meanwhile."""
+        warm, on = study_of(self.case, self.seed, sizing=self.sizing, source=model), deepcopy(first)
+        accepted, k = on.answer.parallelism, warm.ask()
+        read = reading(self.case, deepcopy(windows))(k)
+        for study in (warm, on):
+            tell(study, k, lambda _: read)
+        return {
+            "part": "law",
+            "method": OURS,
+            "runs": windows.count,
+            "same": k == accepted,
+            "accepts": warm.stop_reason == "target-met",
+            "goes_on": on.trusts(accepted),
+        }
+
+    def _changed_rates(self, model: BenefitModel) -> Iterator[Row]:
+        starts: dict[str, BenefitModel | None] = {"cold": None}
+        if {"warm", "library"} & set(self.parts):
+            starts["warm"] = model
+        if "wrong" in self.parts:
+            starts |= {"other": self._of_another_job(), "shuffled": self._of_shuffled_operators()}
+        learned: dict[float, BenefitModel] = {}
+        for factor, case in self._cases():
+            judge, sizing = Judge(case), known(case, self._of(f"sizing at {factor}"))
+            for start, source in starts.items():
+                study = study_of(case, self.seed, sizing=sizing, source=source)
+                trace = trace_of(study, judge, reading(case, self._windows(case, f"at {factor}")))
+                yield {"part": "changed", "method": OURS, "start": start, "factor": factor} | asdict(trace)
+                if start == "warm":
+                    learned[factor] = study.model(case.rate)
+            if INFORMED in self.methods:
+                trace = trace_of_informed(judge, self._windows(case, f"at {factor}").measure)
+                yield {"part": "changed", "method": OURS, "start": INFORMED, "factor": factor} | asdict(trace)
+        if "library" in self.parts:
+            yield from self._library(model, learned)
+
+    def _library(self, first: BenefitModel, learned: Mapping[float, BenefitModel]) -> Iterator[Row]:
+        for factor, case in self._cases():
+            others = [model.alone() for rate, model in learned.items() if rate != factor]
+            if factor != 1.0:
+                others.append(first)
+            sizing = known(case, self._of(f"sizing again at {factor}"))
+            for start, sources in zip(LIBRARY, (others, [learned[factor], *others]), strict=True):
+                study = study_of(case, self.seed, sizing=sizing, source=sources or None)
+                trace = trace_of(study, Judge(case), reading(case, self._windows(case, f"again at {factor}")))
+                yield {"part": "changed", "method": OURS, "start": start, "factor": factor} | asdict(trace)
+
+    def _cases(self) -> Iterator[tuple[float, Case]]:
+        """The job at each rate at which it can be tuned."""
+        for factor in FACTORS:
+            if (case := self.problem.at_rate(factor)) is not None:
+                yield factor, case
+
+    def _of_another_job(self) -> BenefitModel:
+        """Its latencies are scaled to this job's target, so that it might be taken for this one at sight."""
+        other = another(*self.job, len(self.case.floor)).case
+        study = study_of(
+            replace(other, latency_target=self.case.latency_target), self.seed, sizing=known(other, self._of("other"))
+        )
+        windows, scale = self._windows(other, "other"), self.case.latency_target / other.latency_target
+        tuned(study, reading(other, windows, scale))
+        return study.model(self.case.rate)
+
+    def _of_shuffled_operators(self) -> BenefitModel:
+        """This job's, each operator taken for the one after it."""
+        case = self.case
+        turned = replace(case, floor=_turn(case.floor))
+        loads = None if self.sizing is None else list(_turn(self.sizing.hottest))
+        overhead = 0.0 if self.sizing is None else self.sizing.overhead
+        sizing = Sizing.of_loads(
+            turned.floor, [case.p_max] * len(case.floor), loads, execution=case.job.execution, overhead=overhead
+        )
+        study, windows = study_of(turned, self.seed, sizing=sizing), self._windows(case, "first")
+        read = reading(case, windows)
+
+        def mistaken(k: tuple[int, ...]) -> tuple[float, Sizing | None]:
+            latency, sized = read((*k[1:], k[0]))
+            return latency, None if sized is None else _turned(sized)
+
+        tuned(study, mistaken)
+        return study.model(case.rate)
+
+    # -- the others ---------------------------------------------------------------------------------------------------
+
+    def _cold_others(self) -> Iterator[Row]:
+        if PAPER in self.methods:
+            study = study_of(self.case, self.seed, faithful=True)
+            trace = trace_of(study, self.judge, reading(self.case, self._windows(self.case, "first")), later=True)
+            yield {"part": "cold", "method": PAPER} | asdict(trace)
+        if INFORMED in self.methods:
+            trace = trace_of_informed(self.judge, self._windows(self.case, "first").measure)
+            yield {"part": "cold", "method": INFORMED} | asdict(trace)
+        for name, make in peers().items():
+            if name in self.methods:
+                trace = trace_of_peer(make, self.judge, self._windows(self.case, "first").measure, self.seed)
+                yield {"part": "cold", "method": name} | asdict(trace)
+
+    def _warm_paper(self) -> Iterator[Row]:
+        """Algorithm 2 from the model of Algorithm 1."""
+        first = study_of(self.case, self.seed, faithful=True)
+        tuned(first, reading(self.case, self._windows(self.case, "first")))
+        model = first.model(self.case.rate)
+        for factor in PAPER_FACTORS:
+            case = self.problem.at_rate(factor)
+            if case is None:
+                continue
+            for start, source in (("cold", None), ("warm", model)):
+                study = study_of(case, self.seed, faithful=True, source=source)
+                trace = trace_of(study, Judge(case), reading(case, self._windows(case, f"at {factor}")))
+                yield {"part": "changed", "method": PAPER, "start": start, "factor": factor} | asdict(trace)
+
+    # -- what no search can better -------------------------------------------------------------------------------------
+
+    def _bounds(self) -> Iterator[Row]:
+        """Cold, and at each rate with and without what the first study read."""
+        lean = trace_of_lean(self.judge, self._windows(self.case, "first").measure)
+        yield {"part": "bounds", "method": LEAN, "factor": 1.0} | asdict(lean)
+        first = study_of(self.case, self.seed, sizing=self.sizing)
+        tuned(first, reading(self.case, self._windows(self.case, "first")))
+        errors = errors_of(first, self.case)
+        for factor, case in self._cases():
+            judge = Judge(case)
+            for method, past in ((INFORMED, ()), (REMEMBERS, errors)):
+                trace = trace_of_informed(judge, self._windows(case, f"at {factor}").measure, past)
+                yield {"part": "bounds", "method": method, "factor": factor} | asdict(trace)
+
+    def _windows(self, case: Case, purpose: str) -> Windows:
+        return case.windows(self._of(purpose))
+
+    def _of(self, purpose: str) -> int:
+        """A seed of its own for each purpose."""
+        return zlib.crc32(f"{self.job}/{self.seed}/{purpose}".encode())
+
+
+def _turn(values: Sequence[Any]) -> tuple[Any, ...]:
+    return (*values[-1:], *values[:-1])
+
+
+def _turned(sizing: Sizing) -> Sizing:
+    """The same measurements, each operator's taken for those of the one after it."""
+    return replace(sizing, load=_turn(sizing.load), skew=_turn(sizing.skew), lasting=_turn(sizing.lasting))

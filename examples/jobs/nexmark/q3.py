@@ -1,0 +1,83 @@
+"""Nexmark Q3, local item suggestion: who sells things of one category in Oregon, Idaho or California?
+
+    persons  → locals ↘
+                        suggest
+    auctions → offers ↗
+
+Each side waits for the other in the join, so its state grows without bound, as the benchmark means it: Spark would
+drop old state only for a join with a bound on time, which this one has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from autotrascale.domain.topology import Operator, Topology
+from autotrascale.execute.spark.jobs.flow import Flow, Query
+from autotrascale.execute.spark.jobs.stalls import Batch, check_stalls, with_jvm_stall, with_stall
+from examples.jobs.nexmark.market import AUCTION, FIRST_CATEGORY, PERSON, Market
+
+LOCAL_STATES = ("OR", "ID", "CA")
+CATEGORY = FIRST_CATEGORY
+
+
+@dataclass(frozen=True)
+class Q3:
+    """Stalls are seconds per record that the operator takes in."""
+
+    locals_stall: float = 0.0
+    offers_stall: float = 0.0
+    suggest_stall: float = 0.0
+    market: Market = field(default_factory=Market)
+
+    name: ClassVar[str] = "nexmark-q3"
+    topology: ClassVar[Topology] = Topology(
+        {
+            "persons": Operator(),
+            "auctions": Operator(),
+            "locals": Operator(("persons",)),
+            "offers": Operator(("auctions",)),
+            "suggest": Operator(("locals", "offers"), stateful=True),
+        }
+    )
+
+    def __post_init__(self) -> None:
+        check_stalls(self)
+
+    def build(self, flow: Flow) -> Query:
+        persons = flow.load("persons", PERSON, self.market.persons)
+        auctions = flow.load("auctions", AUCTION, self.market.auctions)
+        sellers = flow.operator("locals", persons, do=self._locals)
+        offers = flow.operator("offers", auctions, do=self._offers)
+        suggestions = flow.operator("suggest", sellers, offers, do=self._suggest, by=["seller"])
+        return suggestions.writeStream.format("noop").outputMode("append")
+
+    def _locals(self, df: DataFrame) -> DataFrame:
+        keep = _keep("state", LOCAL_STATES, {"seller": "id", "name": "name", "city": "city", "state": "state"})
+        return df.mapInArrow(
+            with_stall(keep, self.locals_stall), "seller bigint, name string, city string, state string"
+        )
+
+    def _offers(self, df: DataFrame) -> DataFrame:
+        keep = _keep("category", (CATEGORY,), {"seller": "seller", "auction": "id"})
+        return df.mapInArrow(with_stall(keep, self.offers_stall), "seller bigint, auction bigint")
+
+    def _suggest(self, sellers: DataFrame, offers: DataFrame) -> DataFrame:
+        joined = with_jvm_stall(sellers, self.suggest_stall).join(with_jvm_stall(offers, self.suggest_stall), "seller")
+        return joined.select("name", "city", "state", "auction")
+
+
+def _keep(column: str, values: tuple[Any, ...], renamed: dict[str, str]) -> Callable[[Batch], Batch]:
+    """The rows whose `column` is one of the values; of their columns those asked for, under new names."""
+
+    def keep(batch: Batch) -> Batch:
+        found = batch.filter(pc.is_in(batch[column], value_set=pa.array(values)))
+        return pa.RecordBatch.from_pydict({new: found[old] for new, old in renamed.items()})
+
+    return keep

@@ -1,0 +1,286 @@
+"""The lives of one program, as its keeper has them: one at a time, and one to go on with whatever dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from autotrascale.execute.spark.common.launches import NextLaunch
+from autotrascale.execute.spark.controller.program_process import ProgramProcess
+from autotrascale.execute.spark.controller.supervisor import LEAVING_FILE, NEXT_FILE, READY_FILE
+
+SECONDS = 60.0
+# Each life says its number and its settings, and that nobody else is there; then what its number tells it.
+SCRIPT = """
+    import json, os, pathlib, subprocess, sys, time
+    folder, log = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    path = folder / "life.json"
+    life = json.loads(path.read_text()) if path.exists() else {"number": 1, "settings": {}}
+    with log.open("a") as file:
+        file.write(json.dumps([life["number"], life["settings"].get("size", ""), os.getpid()]) + "\\n")
+    def leave():
+        (folder / "leaving.json").write_text(json.dumps({"life": life["number"], "at": 5.0}))
+    def arrive():
+        (folder / "arrived.json").write_text(json.dumps({"at": 7.0}))
+    exec(sys.argv[2 + life["number"]])
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "app.py"
+    path.write_text(textwrap.dedent(SCRIPT))
+    (tmp_path / "p").mkdir()
+    return path
+
+
+def started(script: Path, *lives: str, following: NextLaunch | None = None) -> ProgramProcess:
+    folder = script.parent / "p"
+    keeper = [sys.executable, "-m", "autotrascale.execute.spark.controller.supervisor", str(folder)]
+    if following is not None:
+        (folder / NEXT_FILE).write_text(json.dumps(vars(following)))
+    program = [sys.executable, str(script), str(folder), str(script.parent / "log"), *lives]
+    child = subprocess.Popen(
+        [*keeper, *program], start_new_session=True, env={**os.environ, "AUTOTRASCALE_PROGRAM": str(folder)}
+    )
+    _await(folder / "program.json")
+    return ProgramProcess(folder, ProgramProcess.find(folder).note, child)
+
+
+def lived(script: Path) -> list[tuple[int, str]]:
+    lines = (script.parent / "log").read_text().splitlines()
+    return [(number, size) for number, size, _ in map(json.loads, lines)]
+
+
+SMALL = NextLaunch(3, {"size": "small"}, 30.0, 30.0)
+
+
+def test_a_life_that_leaves_makes_room_for_the_next(script: Path) -> None:
+    program = started(script, "leave()", "arrive(); sys.exit(0)", following=SMALL)
+    assert program.wait(SECONDS) == 0
+    assert not program.ensure_supervised()
+    assert lived(script) == [(1, ""), (2, "small")]
+    life = program.life
+    assert (life.number, life.action, life.settings, life.former, life.left_at) == (2, 3, {"size": "small"}, {}, 5.0)
+    assert not (program.folder / NEXT_FILE).exists()
+    assert not (program.folder / LEAVING_FILE).exists()
+
+
+@pytest.mark.parametrize("end", ["sys.exit(3)", "os.kill(os.getpid(), 9)", "arrive(); time.sleep(1); sys.exit(3)"])
+def test_one_that_fails_on_trial_is_followed_by_the_sizes_of_before(script: Path, end: str) -> None:
+    program = started(script, "leave()", end, "sys.exit(4)", following=SMALL)
+    assert program.wait(SECONDS) == 4  # the third is no trial: its end is the program's
+    assert lived(script) == [(1, ""), (2, "small"), (3, "")]
+    assert program.life.why == f"it ended with exit code {137 if 'kill' in end else 3}"
+    assert (program.life.action, program.life.former) == (3, None)
+
+
+def test_one_that_does_not_come_up_is_followed_by_the_sizes_of_before(script: Path) -> None:
+    late = NextLaunch(3, {"size": "huge"}, 1.0, 30.0)
+    program = started(script, "leave()", "time.sleep(600)", "sys.exit(0)", following=late)
+    assert program.wait(SECONDS) == 0
+    assert lived(script) == [(1, ""), (2, "huge"), (3, "")]
+    assert program.life.why == "it had no batch done within 1 s"
+
+
+@pytest.mark.parametrize(
+    ("first", "code"),
+    [("sys.exit(0)", 0), ("sys.exit(3)", 3)],  # written, and nobody asked it to leave
+)
+def test_settings_that_were_only_written_have_no_effect(script: Path, first: str, code: int) -> None:
+    program = started(script, first, "sys.exit(9)", following=SMALL)
+    assert program.wait(SECONDS) == code
+    assert lived(script) == [(1, "")]
+
+
+def test_one_that_is_killed_while_it_leaves_is_started_all_the_same(script: Path) -> None:
+    program = started(script, "leave(); os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
+    assert program.wait(SECONDS) == 0
+    assert lived(script) == [(1, ""), (2, "small")]
+
+
+def test_settings_that_got_lost_leave_the_program_as_it_was(script: Path) -> None:
+    program = started(script, "leave()", "sys.exit(0)")
+    assert program.wait(SECONDS) == 0
+    assert lived(script) == [(1, ""), (2, "")]
+
+
+@pytest.mark.parametrize("life", [1, 2])
+def test_who_is_told_to_end_has_no_other_life(script: Path, life: int) -> None:
+    """Also one that is leaving, or on trial."""
+    first = "leave(); time.sleep(600)" if life == 1 else "leave()"
+    program = started(script, first, "time.sleep(600)", "sys.exit(9)", following=SMALL)
+    until = time.monotonic() + SECONDS
+    while not (script.parent / "log").exists() or len(lived(script)) < life:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    time.sleep(0.3)  # it says so before it leaves
+    program.send(signal.SIGTERM)
+    assert program.wait(SECONDS) == 143
+    assert len(lived(script)) == life
+
+
+def test_nothing_of_a_life_goes_on_beside_the_next(script: Path) -> None:
+    left = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); leave()"
+    alone = (
+        "import psutil; kin = [p for p in psutil.process_iter() if os.getsid(p.pid) == os.getsid(0)"
+        " and p.status() != 'zombie']; sys.exit(len(kin))"
+    )
+    program = started(script, left, alone, "sys.exit(9)", following=SMALL)
+    assert program.wait(SECONDS) == 9  # two: the keeper and itself; it failed by that, and the next one ended
+    assert program.life.why == "it ended with exit code 2"
+
+
+def kill_keeper(program: ProgramProcess) -> None:
+    assert program._child is not None
+    program._child.kill()
+    program._child.wait()
+
+
+LONG = "time.sleep(600)"
+WAITS = "while not (folder / 'go').exists(): time.sleep(0.02)\n"
+
+
+@pytest.mark.parametrize("when", ["before it leaves", "while it leaves", "after it has left"])
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_keeper_that_is_killed_has_another_one_take_its_place(script: Path, when: str, *, killed: bool) -> None:
+    """Wherever it is killed there is one life afterwards, with the settings that were asked for."""
+    last = "os.kill(os.getpid(), 9)" if killed else "sys.exit(0)"
+    first = {
+        "before it leaves": f"{WAITS}leave(); {last}",
+        "while it leaves": f"leave()\n{WAITS}{last}",
+        "after it has left": f"leave(); (folder / 'left').touch(); {last}",
+    }[when]
+    program = started(script, first, f"arrive(); {LONG}", following=SMALL)
+    if when == "after it has left":
+        os.kill(program.note.keeper, signal.SIGSTOP)
+        _await(program.folder / "left")
+    if when == "while it leaves":
+        _await(program.folder / LEAVING_FILE)
+    kill_keeper(program)
+    later = ProgramProcess.find(program.folder)
+    assert later.ensure_supervised()
+    assert not later.ensure_supervised()
+    assert later.exit_code() is None
+    (program.folder / "go").touch()
+    _await(program.folder / READY_FILE)
+    assert lived(script) == [(1, ""), (2, "small")]
+    assert not ProgramProcess.find(program.folder).ensure_supervised()
+    later.send(signal.SIGTERM)
+    assert later.wait(SECONDS) == 143
+
+
+def test_a_life_on_trial_is_taken_back_by_whichever_keeper_there_is(script: Path) -> None:
+    program = started(script, "leave()", f"arrive()\n{WAITS}sys.exit(3)", f"arrive(); {LONG}", following=SMALL)
+    _await(program.folder / READY_FILE)
+    kill_keeper(program)
+    assert program.ensure_supervised()
+    (program.folder / "go").touch()
+    _await_life(program, 3)
+    _await(program.folder / READY_FILE)
+    assert lived(script) == [(1, ""), (2, "small"), (3, "")]
+    assert program.life.why == "it ended when the keeper that would know how had been killed"
+    program.kill()
+
+
+def test_a_keeper_that_is_killed_between_two_lives_has_the_next_one_started_once(script: Path) -> None:
+    """It had begun the next life, and had written down nothing but its settings."""
+    program = started(script, LONG, f"arrive(); {LONG}", following=SMALL)
+    note = program.note
+    _await(script.parent / "log")
+    while not lived(script):
+        time.sleep(0.02)
+    os.kill(note.keeper, signal.SIGSTOP)
+    os.kill(note.program, signal.SIGKILL)
+    (program.folder / "life.json").write_text(
+        json.dumps(
+            {"number": 2, "action": 3, "settings": {"size": "small"}, "former": {}, "within": 30.0, "trial": 30.0}
+        )
+    )
+    kill_keeper(program)
+    assert program.ensure_supervised()
+    _await(program.folder / READY_FILE)
+    assert lived(script) == [(1, ""), (2, "small")]
+    assert program.life.former == {}
+    program.kill()
+
+
+def test_one_that_is_killed_while_it_is_asked_to_leave_has_left(script: Path) -> None:
+    program = started(script, "os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
+    assert program.wait(SECONDS) == 0
+    assert lived(script) == [(1, ""), (2, "small")]
+
+
+def test_one_that_is_killed_when_nobody_asks_it_any_more_has_ended(script: Path) -> None:
+    """The settings were taken away again, as it cannot be relaunched."""
+    program = started(script, f"{WAITS}os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
+    program.withdraw()
+    (program.folder / "go").touch()
+    assert program.wait(SECONDS) == 137
+    assert lived(script) == [(1, "")]
+
+
+def test_settings_that_were_written_long_ago_are_nobodys_wish(script: Path) -> None:
+    program = started(script, f"{WAITS}os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
+    os.utime(program.folder / NEXT_FILE, (1.0, 1.0))
+    (program.folder / "go").touch()
+    assert program.wait(SECONDS) == 137
+    assert lived(script) == [(1, "")]
+
+
+@pytest.mark.parametrize(("last", "code", "lives"), [("sys.exit(0)", 0, 4), ("os.kill(os.getpid(), 9)", 137, 5)])
+def test_one_that_is_killed_on_its_way_back_comes_back_all_the_same(
+    script: Path, last: str, code: int, lives: int
+) -> None:
+    """A few times: a program that is always killed has another trouble than its sizes."""
+    kill = "os.kill(os.getpid(), 9)"
+    program = started(script, "leave()", "sys.exit(1)", kill, last, last, following=SMALL)
+    assert program.wait(SECONDS) == code
+    assert lived(script) == [(1, ""), (2, "small"), *((number, "") for number in range(3, lives + 1))]
+    assert program.life.why == "it ended with exit code 1"
+
+
+def test_batches_of_a_life_are_not_the_next_ones(script: Path) -> None:
+    """One that is relaunched again is not taken for one that is up."""
+    again = "(folder / 'next.json').write_text(json.dumps({'action': 4, 'settings': {}, 'within': 30., 'trial': 30.}))"
+    program = started(
+        script,
+        "leave()",
+        f"arrive(); {again}; leave()",
+        "sys.exit((folder / 'arrived.json').exists())",
+        following=SMALL,
+    )
+    assert program.wait(SECONDS) == 0
+
+
+def test_a_controller_that_comes_later_reads_what_became_of_it(script: Path) -> None:
+    program = started(script, "leave()", "arrive(); time.sleep(600)", following=SMALL)
+    _await(program.folder / READY_FILE)
+    later = ProgramProcess.find(program.folder)
+    assert later.arrived() == 7.0
+    assert later.life.action == 3
+    assert later.exit_code() is None
+    assert later.note.program == json.loads((script.parent / "log").read_text().splitlines()[-1])[2]
+    program.kill()
+
+
+def _await(sign: Path) -> None:
+    until = time.monotonic() + SECONDS
+    while not sign.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def _await_life(program: ProgramProcess, number: int) -> None:
+    until = time.monotonic() + SECONDS
+    while program.life.number != number or program.note.life != number:
+        assert time.monotonic() < until
+        time.sleep(0.02)

@@ -1,0 +1,138 @@
+"""A decision as a line, and a session as a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from autotrascale.plan.control.loop_state import CheckedPrediction, State, Totals
+from autotrascale.plan.sizing.executor_plan import ExecutorSize
+from autotrascale.views.decision_text import (
+    decision_kind,
+    describe_accuracy,
+    describe_holds,
+    format_clock,
+    format_cost_change,
+    format_decision,
+    parse_clock,
+    select_decisions,
+    summarize_session,
+)
+
+ENTRY: dict[str, Any] = {
+    "number": 7,
+    "at": 11_670.0,
+    "action": "rescale",
+    "rate": 4523.0,
+    "latency_seconds": 0.775,
+    "backlog_records": 0.0,
+    "running": {"source": 1, "work": 7},
+    "wanted": {"source": 1, "work": 11},
+    "reasons": [
+        {"code": "rate-up", "text": "needs 4,800/s"},
+        {"code": "demand", "text": "work: …", "operator": "work"},
+    ],
+    "predicted": None,
+    "judged": None,
+}
+
+
+def test_a_line_has_time_rate_latency_change_and_why() -> None:
+    assert format_decision(ENTRY, 1.2) == "03:14:30     4,523/s   775 ms of 1.20 s  work 7 → 11  rate-up: needs 4,800/s"
+
+
+def test_what_is_not_known_is_a_dash_and_what_stays_is_shown_whole() -> None:
+    blind = {**ENTRY, "action": "stay", "rate": None, "latency_seconds": None, "wanted": ENTRY["running"]}
+    assert "–        – of 1.20 s  source 1, work 7  rate-up" in format_decision(blind, 1.2)
+    assert "does not run" in format_decision({**blind, "running": None}, 1.2)
+
+
+def test_operators_reasons_are_shown_where_there_are_no_others() -> None:
+    assert format_decision({**ENTRY, "reasons": ENTRY["reasons"][1:]}, 1.2).endswith("demand: work: …")
+
+
+def test_a_line_is_new_when_the_kind_of_decision_is() -> None:
+    assert decision_kind(ENTRY) != decision_kind({**ENTRY, "action": "stay"})
+    assert decision_kind(ENTRY) == decision_kind({**ENTRY, "at": 5.0, "rate": 1.0})
+
+
+def test_advice_that_stands_is_told_once_and_what_was_asked_for_always() -> None:
+    kinds: list[dict[str, Any]] = [
+        {"action": "stay", "reasons": [{"code": "ordered", "text": "alice asked: pause"}]},
+        {"action": "stay"},
+        {"action": "would-rescale"},
+        {"action": "stay"},
+        {"action": "would-rescale"},
+        {"action": "would-rescale", "wanted": {"source": 1, "work": 12}},
+        {"action": "rescale"},
+        {"action": "would-rescale", "wanted": {"source": 1, "work": 12}},
+    ]
+    entries = [{**ENTRY, **kind, "number": number} for number, kind in enumerate(kinds)]
+    assert [each["number"] for each in select_decisions(entries, 20)] == [0, 2, 5, 6, 7]
+    assert [each["number"] for each in select_decisions(entries, 2)] == [0, 6, 7]
+
+
+def test_days_are_counted() -> None:
+    assert (format_clock(59.9), format_clock(86_400 + 3661)) == ("00:00:59", "1d 01:01:01")
+
+
+def test_the_sentence_tells_time_in_target_rescales_and_instance_hours() -> None:
+    totals = Totals(7200.0, 5400.0, 1200.0, 36_000.0, 10, rescales=1)
+    said = summarize_session("words", 0.18, State(totals=totals), simulated=True, advise=False)
+    assert said == (
+        "words (simulated) was within 180 ms for 90% of the measured time in 02:00:00, with 1 rescale, "
+        "on 10 instance-hours, 50% of 10 all the time."
+    )
+    assert "not looked at for long enough" in summarize_session("words", 0.18, State(), simulated=False, advise=False)
+
+
+@pytest.mark.parametrize(
+    ("price", "used"),
+    [
+        (None, "10 executor-hours, 50% of 10 all the time."),
+        (0.12, "10 executor-hours, 50% of 10 all the time: 1.20 $ instead of 2.40 $, 1.20 $ saved."),
+        (0.0, "10 executor-hours, 50% of 10 all the time: 0.00 $ instead of 0.00 $, 0.00 $ saved."),
+    ],
+)
+def test_of_a_program_it_tells_executors_and_what_they_cost(price: float | None, used: str) -> None:
+    totals = Totals(7200.0, 5400.0, 1200.0, 36_000.0, 10, rescales=1)
+    size = ExecutorSize(2, price=price)
+    said = summarize_session("shops", 5.0, State(totals=totals), simulated=False, advise=False, size=size)
+    assert said.endswith(f"with 1 rescale, on {used}")
+
+
+def test_a_change_of_executors_has_a_price_by_the_hour() -> None:
+    entry = {**ENTRY, "running": {"executors": 7}, "wanted": {"executors": 3}}
+    assert (
+        format_cost_change(entry, ExecutorSize(2, price=0.12))
+        == "3 executors of 2 cores, 0.36 $ an hour instead of 0.84 $"
+    )
+    assert format_cost_change(entry, ExecutorSize(2)) == "3 executors of 2 cores instead of 7"
+    assert format_cost_change(entry, None) == ""
+    assert format_cost_change({**entry, "wanted": {"executors": 7}}, ExecutorSize(2)) == ""
+    assert format_cost_change({**entry, "running": None}, ExecutorSize(2)) == ""
+
+
+def test_predictions_are_counted_by_how_near_they_came() -> None:
+    said = describe_accuracy((CheckedPrediction(0.1, 0.01, 0.2), CheckedPrediction(0.142, 0.009, 0.15)))
+    assert said == (
+        "the last prediction was 142 ms ± 9 ms, observed 150 ms; 1 of 2 came within two standard deviations"
+    )
+    assert describe_accuracy(()) == "no prediction has been compared with what came yet"
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("03:14:30", 11670.0), ("2d 00:00:01", 172801.0), ("90", 90.0)])
+def test_a_time_is_read_as_it_is_shown(text: str, seconds: float) -> None:
+    assert parse_clock(text) == seconds
+    assert format_clock(seconds) == format_clock(parse_clock(format_clock(seconds)) or -1.0)
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    assert [parse_clock(text) for text in ("", "yesterday", "1:2", "03:14")] == [None] * 4
+
+
+def test_holds_are_counted_by_why() -> None:
+    state = State(totals=Totals(looks=10, held={"hold-settling": 1, "hold-unbelievable: stale": 3}))
+    assert describe_holds(state) == "4 of 10 looks held: hold-unbelievable: stale 3, hold-settling 1"
+    assert describe_holds(State(totals=Totals(looks=10))) == "none of 10 looks held"

@@ -1,0 +1,55 @@
+"""docs/http-api.md says what there is: routes, options, limits; and its examples are taken."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.api.clients import TestClient
+from typer.main import get_command
+
+from autotrascale.cli import main, serve
+from autotrascale.web.api import guard, schemas
+from autotrascale.web.api.job_catalog import JobCatalog
+
+ROOT = Path(__file__).parent.parent.parent
+DOC = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
+
+
+def test_the_routes_are_those_of_the_application(client: TestClient) -> None:
+    told = set(re.findall(r"^\| (GET|POST|DELETE) \| `(/[^`]*)` \|", DOC, re.MULTILINE))
+    document = client.get("/openapi.json").json()
+    there = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
+    assert told == there | {("GET", "/openapi.json")}
+
+
+def test_the_fields_of_a_request_are_all_told() -> None:
+    told = next(line for line in DOC.splitlines() if line.startswith("| POST | `/v1/runs` "))
+    assert set(re.findall(r"`(\w+)`", told)) == set(schemas.RunRequest.model_fields)
+
+
+def test_options_and_limits_are_those_of_the_program() -> None:
+    options = {name for each in get_command(main.app).commands["serve"].params for name in each.opts}  # type: ignore[attr-defined]
+    of_others = r"^curl.*$|`python -m benchmarks[^`]*`"  # the options of curl and of a bench are not the service's
+    told = set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", re.sub(of_others, "", DOC, flags=re.MULTILINE)))
+    assert told <= options
+    assert serve.TOKEN_VARIABLE in DOC
+    assert f"{guard.MAX_BODY_BYTES:,} bytes" in DOC
+    assert f"{schemas.MAX_LISTED} entries" in DOC
+
+
+def test_the_example_is_taken(client: TestClient) -> None:
+    (asked,) = re.findall(r"-d '(\{\"job\".*?\})'", DOC)
+    schemas.RunRequest.model_validate(json.loads(asked))
+    assert JobCatalog(ROOT / "configs").find(json.loads(asked)["job"]) is not None
+    for example in client.get("/openapi.json").json()["components"]["schemas"]["DecideRequest"]["examples"]:
+        assert client.post("/v1/decide", json=example).status_code == 200
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "configs").glob("*.yaml")))
+def test_every_job_file_that_ships_can_be_used(name: str) -> None:
+    listed = JobCatalog(ROOT / "configs").find(name)
+    assert listed is not None
+    assert listed.problem is None

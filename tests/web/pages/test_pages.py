@@ -1,0 +1,333 @@
+"""The pages in a real browser, over a seeded server: what they say, both widths and themes, and who can use them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+from tests.api.servers import wait_for
+from tests.pages.conftest import HOSTILE, Opener, Server
+
+from autotrascale.domain.snapshot import CriticalShares
+from autotrascale.execute.simulator.rate_functions import ConstantRate
+from autotrascale.knowledge.decision_journal.journal import FINISHED
+from autotrascale.web.pages import jobs
+from benchmarks.workloads import seeded_sizes
+from benchmarks.workloads.seeded_store import CLICKS, CLICKS_JOB
+from benchmarks.workloads.seeded_store import kept as keep
+from tests.knowledge.told_critical import JOB, kept_critical
+
+PLOTS_OF_A_JOB = ("latency", "parallelism", "rate", "backlog", "predictions", "batch")
+PLOTS_OF_A_RUN = ("history", "latencies", "instances", "choices", "predictions", "acquisition", "batch", "slice-0")
+
+
+def addresses(server: Server) -> dict[str, str]:
+    runs = list(server.seeded.runs.values())
+    return {
+        "overview": "/",
+        "job": "/jobs/clicks",
+        "runs": "/runs",
+        "run": f"/runs/{server.run}",
+        "models": "/models",
+        "model": "/models/wordcount/1",
+        "compare": f"/compare?run={runs[0]}&run={runs[1]}",
+        "nowhere": "/jobs/nobody",
+        "sizes": "/sizes",
+        "application": "/sizes/clicks",
+    }
+
+
+def settle(page: Page) -> None:
+    """Every plot is drawn, or says why not."""
+    expect(page.locator("#live")).not_to_have_text("not live: trying again")
+    for figure in page.locator("figure").all():
+        figure.scroll_into_view_if_needed()
+        expect(figure).not_to_have_attribute("aria-busy", "true")
+        expect(figure.locator(".main-svg, p").first).to_be_attached()
+    page.evaluate("window.scrollTo(0, 0)")
+
+
+def test_the_overview_says_how_each_job_is(server: Server, open_tab: Opener) -> None:
+    page = open_tab().open("/")
+    for job in server.seeded.kept:
+        row = page.locator(".loops tbody", has=page.get_by_role("link", name=job, exact=True))
+        for said in ("records/s", " of ", "saved:", "Why", "Next", "ago", "simulated"):
+            expect(row).to_contain_text(said)
+    clicks = page.locator(".loops tbody", has=page.get_by_role("link", name="clicks", exact=True))
+    expect(clicks).to_contain_text(re.compile(r"executors? of 2 cores and 4g, [\d.]+ \$ an hour"))
+    expect(clicks).to_contain_text(re.compile(r"executor-hours, .* \$ saved"))
+    expect(page.locator("#runs tbody tr")).to_have_count(len(server.seeded.runs))
+    expect(page.locator("#files")).to_contain_text("small")
+    expect(page.locator("#health")).to_contain_text("The server is well")
+
+
+def test_a_job_shows_its_history_and_its_reasons(open_tab: Opener) -> None:
+    page = open_tab().open("/jobs/clicks")
+    settle(page)
+    for name in PLOTS_OF_A_JOB:
+        figure = page.locator(f"#plot-{name}")
+        expect(figure.locator("figcaption")).not_to_be_empty()
+        expect(figure.locator(".main-svg").first).to_be_visible()
+    expect(page.locator("#operators")).to_contain_text("clicks")
+    expect(page.locator("#decisions tbody tr").nth(1)).to_contain_text("rescale")
+    marked = page.evaluate("document.querySelector('#plot-parallelism .plot').data.at(-1).text")
+    assert marked
+    assert all(said.startswith("resc") and ": " in said for said in marked)
+    assert "executor" in page.locator("#status").inner_text()
+
+
+def test_a_job_shows_what_more_instances_would_not_shorten(server: Server, open_tab: Opener) -> None:
+    """Where its looks tell of critical paths; of a simulated job it says that there are none."""
+    told = [CriticalShares(driver=0.2, commits=0.1), None, CriticalShares(driver=0.6, straggler=0.1, operator="count")]
+    made = kept_critical(server.seeded.kept["clicks"].session.decisions, told)
+    try:
+        server.app.state.board.look()
+        page = open_tab().open(f"/jobs/{JOB.name}")
+        settle(page)
+        shown = page.locator("#plot-critical")
+        expect(shown.locator(".main-svg").first).to_be_visible()
+        expect(shown.locator("figcaption")).to_contain_text("70% of a batch's critical path is not divided")
+        drawn = page.evaluate("document.querySelector('#plot-critical .plot').data.map((each) => each.y.length)")
+        assert drawn == [2] * 5
+    finally:
+        made.end(FINISHED)
+    page = open_tab().open("/jobs/clicks")
+    settle(page)
+    expect(page.locator("#plot-critical")).to_contain_text("A simulated job tells of no critical paths")
+
+
+def test_a_run_shows_what_was_tried_and_why(server: Server, open_tab: Opener) -> None:
+    page = open_tab().open(f"/runs/{server.run}")
+    settle(page)
+    for name in PLOTS_OF_A_RUN:
+        figure = page.locator(f"#plot-{name}")
+        drawn = figure.locator(".main-svg").count() > 0
+        expect(figure.locator("figcaption" if drawn else ".plot p")).not_to_be_empty()
+    expect(page.locator(".verdict")).to_contain_text("wordcount (simulated) holds")
+    expect(page.locator("#run_why tbody tr")).to_have_count(4)
+    count = server.state.index.get(server.run)
+    assert count is not None
+    expect(page.locator("#evaluations tbody tr")).to_have_count(count.evaluations)
+    history = page.evaluate("document.querySelector('#plot-history .plot').data.at(-1).name")
+    assert history.startswith("stop threshold")
+
+
+def test_runs_are_chosen_and_shown_side_by_side(open_tab: Opener) -> None:
+    page = open_tab().open("/runs")
+    boxes = page.get_by_role("checkbox")
+    for i in range(2):
+        boxes.nth(i).check()
+    page.get_by_role("button", name="Show the chosen side by side").click()
+    expect(page.get_by_role("heading", name="Runs side by side")).to_be_visible()
+    expect(page.locator("main tbody tr")).to_have_count(2)
+    settle(page)
+    expect(page.locator("#plot-tried .main-svg").first).to_be_visible()
+
+
+def test_every_action_on_the_sizes_of_executors_is_shown_with_its_reason(open_tab: Opener) -> None:
+    page = open_tab().open("/sizes")
+    expect(page.locator("tbody tr")).to_contain_text("executors of 2 cores")
+    page.get_by_role("link", name="clicks").click()
+    done = page.locator("tbody tr")
+    expect(done).to_have_count(len(seeded_sizes.done_to("clicks")))
+    for said in ("taken-back", "heap 6,000 → 1,638", "collections take 25% of the tasks' time"):
+        expect(done.filter(has_text=said).first).to_be_visible()
+
+
+def test_the_api_is_shown_from_here(open_tab: Opener) -> None:
+    page = open_tab().open("/docs")
+    expect(page.locator(".opblock-summary-path").first).to_be_visible()
+    assert page.locator(".opblock").count() >= 17
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
+def test_every_page_fits_and_everybody_can_use_it(server: Server, open_tab: Opener, theme: str, width: int) -> None:
+    """axe-core's rules, those of contrast among them; and nothing is wider than the screen."""
+    tab = open_tab(width, theme)
+    for name, address in addresses(server).items():
+        page = tab.open(address)
+        if name != "nowhere":
+            settle(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        found = Axe().run(page).response["violations"]
+        wrong = [(each["id"], node["html"][:200]) for each in found for node in each["nodes"]]
+        assert not wrong, name
+    tab.complaints[:] = [each for each in tab.complaints if "404" not in each]  # of the page that is not there
+
+
+def test_a_theme_reaches_the_plots(open_tab: Opener) -> None:
+    tab = open_tab()
+    page = tab.open("/jobs/clicks")
+    settle(page)
+    line = "document.querySelector('#plot-latency .plot').data[0].line.color"
+    light = page.evaluate(line)
+    page.emulate_media(color_scheme="dark")
+    wait_for(lambda: page.evaluate(line) != light)
+
+
+def test_times_are_the_readers_own(server: Server, open_tab: Opener) -> None:
+    began = []
+    for zone in ("Europe/Berlin", "Asia/Tokyo"):
+        page = open_tab(zone=zone).open(f"/runs/{server.run}")
+        said = page.locator("#run_status time").first
+        expect(said).not_to_contain_text("UTC")
+        began.append(said.inner_text())
+    assert began[0] != began[1]
+
+
+def test_the_keyboard_is_enough(open_tab: Opener) -> None:
+    page = open_tab().open("/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    button = page.get_by_role("button", name="Tune").first
+    button.focus()
+    page.keyboard.press("Enter")
+    asks = page.locator("dialog[open]")
+    expect(asks).to_contain_text("Tune small")
+    page.keyboard.press("Escape")
+    expect(asks).to_have_count(0)
+    expect(button).to_be_focused()
+
+
+def test_what_a_store_says_is_text_and_nothing_else(server: Server, open_tab: Opener, configs: Path) -> None:
+    """The name of a job, a reason, a problem of a file: markup in them is shown as it stands."""
+    assert (configs / "broken.yaml").exists()
+    decisions = server.seeded.kept["clicks"].session.decisions
+    hostile = replace(CLICKS, name=HOSTILE)
+    made = keep(decisions, hostile, CLICKS_JOB, ConstantRate(5000.0), 0.2)
+    try:
+        server.app.state.board.look()
+        tab = open_tab()
+        page = tab.open("/")
+        link = page.get_by_role("link", name=HOSTILE, exact=True)
+        expect(link).to_be_visible()
+        link.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(HOSTILE)
+        settle(page)
+        assert page.locator("img").count() == 0
+        assert "49" not in page.locator("h1").inner_text()
+    finally:
+        made.end()
+
+
+def test_a_page_weighs_little(server: Server) -> None:
+    """All that it loads, as it is, but for Plotly's own script."""
+    for address in ("/", "/jobs/clicks", "/jobs/stalled-wordcount", f"/runs/{server.run}"):
+        text = httpx.get(server.base + address).text
+        loaded = re.findall(r'(?:src|href)="(/static/[^"]+)"', text) + re.findall(r'data-plots="([^"]+)"', text)[:1]
+        assert len(loaded) >= 3
+        weights = {each: len(httpx.get(server.base + each).content) for each in loaded if "plotly" not in each}
+        assert len(text) + sum(weights.values()) <= 150_000, (address, weights)
+
+
+WATCH = """
+window.stays = true;
+window.moved = 0;
+new PerformanceObserver((seen) => { for (const each of seen.getEntries()) window.moved += each.value; })
+    .observe({ type: "layout-shift" });
+"""
+
+# --- live -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_loop_does_is_seen_without_a_reload_and_nothing_jumps(server: Server, open_tab: Opener) -> None:
+    overview, job = open_tab().open("/"), open_tab().open("/jobs/wordcount")
+    settle(job)
+    for page in (overview, job):
+        expect(page.locator("#live")).to_have_text("live")
+        page.evaluate(WATCH)
+    drawn = "document.querySelector('#plot-rate .plot').data[0].x.length"
+    before, last = job.evaluate(drawn), job.locator("#decisions tbody time").first.inner_text()
+    server.seeded.kept["wordcount"].turn(2)
+    wait_for(lambda: job.evaluate(drawn) >= before + 2)
+    expect(job.locator("#decisions tbody time").first).not_to_have_text(last)
+    row = overview.locator(".loops tbody", has=overview.get_by_role("link", name="wordcount", exact=True))
+    expect(row.locator("time").last).to_have_text(re.compile(r"^[0-9] s ago"))
+    for page in (overview, job):
+        assert page.evaluate("window.stays") is True
+        assert page.evaluate("window.moved") < 0.05
+
+
+def test_a_run_that_was_asked_for_is_seen_at_once(server: Server, open_tab: Opener) -> None:
+    page = open_tab().open("/")
+    expect(page.locator("#live")).to_have_text("live")
+    asked = httpx.post(f"{server.base}/v1/runs", json={"job": "small", "seed": 3}).json()["run_id"]
+    expect(page.locator("#runs")).to_contain_text(asked[:6])
+    assert httpx.post(f"{server.base}/v1/runs/{asked}/cancel").status_code == 202
+    expect(page.locator("#runs tr", has_text=asked[:6])).to_contain_text("interrupted")
+
+
+# --- every action -----------------------------------------------------------------------------------------------------
+
+
+def press(page: Page, name: str, sure: bool = True) -> None:
+    page.get_by_role("button", name=name, exact=True).first.click()
+    asks = page.locator("dialog[open]")
+    expect(asks).to_be_visible()
+    asks.get_by_role("button", name=name if sure else "Leave it", exact=True).click()
+
+
+def test_a_job_is_tuned_ended_and_resumed_by_buttons_that_ask_once(server: Server, open_tab: Opener) -> None:
+    page = open_tab().open("/")
+    count = len(server.state.index)
+    press(page, "Tune", sure=False)
+    expect(page.locator("dialog[open]")).to_have_count(0)
+    assert len(server.state.index) == count
+    press(page, "Tune")
+    page.wait_for_url("**/runs/*")
+    run_id = page.url.rpartition("/")[2]
+    expect(page.locator("#run_status")).to_contain_text("queued")
+    expect(page.locator("#plot-history")).to_contain_text("No evaluation is finished yet")
+    press(page, "End it")
+    expect(page.locator("#run_status")).to_contain_text("interrupted")
+    press(page, "Resume")
+    expect(page.locator("#run_status")).to_contain_text("queued")
+    found = server.state.index.get(run_id)
+    assert found is not None
+    assert found.state == "queued"
+    server.state.queue.cancel(run_id)
+
+
+def test_what_the_server_refuses_is_said_where_it_was_asked(server: Server, open_tab: Opener) -> None:
+    asked = httpx.post(f"{server.base}/v1/runs", json={"job": "small", "seed": 4}).json()["run_id"]
+    tab = open_tab()
+    page = tab.open(f"/runs/{asked}")
+    page.get_by_role("button", name="End it").click()
+    httpx.post(f"{server.base}/v1/runs/{asked}/cancel")
+    page.locator("dialog[open]").get_by_role("button", name="End it").click()
+    expect(page.get_by_role("alert")).not_to_be_empty()
+    expect(page.get_by_role("alert")).to_contain_text(asked)
+    tab.complaints[:] = [each for each in tab.complaints if "409" not in each]
+
+
+def test_a_model_is_deprecated_and_taken_back(open_tab: Opener) -> None:
+    page = open_tab().open("/models/wordcount/1")
+    page.get_by_role("button", name="Deprecate …").click()
+    page.get_by_label("Why").fill("of an older cluster")
+    page.locator("dialog[open]").get_by_role("button", name="Deprecate …").click()
+    expect(page.locator(".notice")).to_contain_text("of an older cluster")
+    press(page, "Use it again")
+    expect(page.locator(".notice")).to_have_count(0)
+
+
+def test_a_loop_is_steered_where_the_server_can(server: Server, open_tab: Opener) -> None:
+    """Buttons are there exactly where their routes are, and for loops that live; each is taken."""
+    can = jobs.STEERING in server.app.openapi()["paths"]
+    page = open_tab().open("/jobs/wordcount")
+    for name in ("Pause", "Apply the recommendation", "Pin …", "Resume"):
+        expect(page.get_by_role("button", name=name, exact=True)).to_have_count(int(can))
+        if can:
+            with page.expect_response("**/v1/loops/wordcount/*") as answered:
+                press(page, name)
+            assert answered.value.status == 202
+            expect(page.locator("#asked")).to_contain_text(f"Asked: {name}")
+    advised = open_tab().open("/jobs/stalled-wordcount")
+    expect(advised.get_by_role("button", name="Apply the recommendation")).to_have_count(int(can))
+    expect(advised.get_by_role("button", name="Pause")).to_have_count(0)

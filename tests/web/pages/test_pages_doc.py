@@ -1,0 +1,44 @@
+"""docs/pages.md says what there is: its pages are those of the application, its Python runs, its files exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+
+from autotrascale.web.pages.install_pages import ROUTERS
+from benchmarks.workloads import seeded_store
+
+ROOT = Path(__file__).parent.parent.parent
+DOC = (ROOT / "docs" / "pages.md").read_text(encoding="utf-8")
+_OF_SCRIPTS = ("/plots/", "/live/", "/static/", "/compare", "/sign-out")
+
+
+def test_every_page_is_told_and_there() -> None:
+    there = {re.sub(r"\{[^}]*\}", "*", route.path) for router in ROUTERS for route in router.routes}  # type: ignore[attr-defined]
+    told = {
+        re.sub(r"[A-Z]{2,}", "*", each)
+        for line in DOC.splitlines()
+        if line.startswith("| `/")
+        for each in re.findall(r"`(/[^`]*)`", line.split("|")[1])
+    }
+    pages = {path for path in there if not path.startswith(_OF_SCRIPTS)}
+    assert told | {"/sign-in"} == pages
+    assert "`/sign-in`" in DOC
+
+
+def test_the_python_block_runs() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", DOC, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    chart = names["chart"]
+    assert isinstance(chart, go.Figure)
+    assert [trace.name for trace in chart.data] == ["expected ± sd", "expected ± sd", "measured", "target 180 ms"]
+
+
+def test_what_it_names_exists() -> None:
+    assert f"python -m {seeded_store.__name__} " in DOC
+    for name in re.findall(r"\]\(([^)#]+)\)", DOC):
+        assert (ROOT / "docs" / name).exists(), name
