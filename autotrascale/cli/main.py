@@ -1,6 +1,6 @@
 """`autotrascale VERB`: one module of this package for each verb.
 
-To add a verb, write `autotrascale/service/<verb>.py` with
+To add a verb, write `autotrascale/cli/<verb>.py` with
 
     def register(app: typer.Typer) -> None:
         app.command("<verb>")(<function>)        # or app.add_typer(group, name="<verb>") for verbs of two words
@@ -99,8 +99,8 @@ def _options(
 
 
 for _verb in VERBS:
-    if find_spec(f"autotrascale.service.{_verb}"):
-        import_module(f"autotrascale.service.{_verb}").register(app)
+    if find_spec(f"autotrascale.cli.{_verb}"):
+        import_module(f"autotrascale.cli.{_verb}").register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -61,8 +61,8 @@ from benchmarks.workloads.case import Case
 
 BOTH = 10.0  # seconds in which an overlapped job runs twice: more than docs/rescaling.md has for a million keys
 CLASSES: Mapping[float, SimulatedRescaleCosts] = {
-    0.2: SimulatedRescaleCosts(0.2, overlap_seconds=BOTH),
-    1.0: SimulatedRescaleCosts(1.0, overlap_seconds=BOTH),
+    0.2: SimulatedRescaleCosts(0.2, both_seconds=BOTH),
+    1.0: SimulatedRescaleCosts(1.0, both_seconds=BOTH),
     3.0: SimulatedRescaleCosts(3.0),
     10.0: SimulatedRescaleCosts(10.0),
 }

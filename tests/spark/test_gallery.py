@@ -110,9 +110,9 @@ def started_by_one_who_dies(words: list[str], folder: Path) -> ProgramProcess:
     starting = """
 import json, sys
 from pathlib import Path
-from autotrascale.execute.spark.adopted.command import understood
-from autotrascale.execute.spark.adopted.program import Program
-Program.start(understood(json.loads(sys.argv[1])), Path(sys.argv[2]), apply=True).wait()
+from autotrascale.execute.spark.controller.program_command import parse_command
+from autotrascale.execute.spark.controller.program_process import ProgramProcess
+ProgramProcess.start(parse_command(json.loads(sys.argv[1])), Path(sys.argv[2]), apply=True).wait()
 """
     # As a shell with our environment has it: spark-submit looks for its Python there.
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

@@ -164,9 +164,9 @@ def test_it_outlives_its_controller_and_is_found_again(tmp_path: Path) -> None:
     )
     starting = f"""
 from pathlib import Path
-from autotrascale.execute.spark.adopted.command import DRIVER, understood
-from autotrascale.execute.spark.adopted.program import Program
-program = Program.start(understood([{str(script)!r}]), Path({str(tmp_path / "p")!r}), apply=True)
+from autotrascale.execute.spark.controller.program_command import DRIVER, parse_command
+from autotrascale.execute.spark.controller.program_process import ProgramProcess
+program = ProgramProcess.start(parse_command([{str(script)!r}]), Path({str(tmp_path / "p")!r}), apply=True)
 program.client({SECONDS})
 Path({str(tmp_path / "up")!r}).touch()
 program.wait()

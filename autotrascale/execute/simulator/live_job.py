@@ -79,7 +79,7 @@ class SimulatedLiveJob:
         fluid = self._started()
         if not self._running:
             return RescaleResult(fluid.time, False, None, detail=self._why_down)
-        both = 0.0 if k == fluid.parallelism else self._job.rescale.overlap_seconds
+        both = 0.0 if k == fluid.parallelism else self._job.rescale.both_seconds
         self._pass(both, beside=k)
         downtime = fluid.rescale(k)
         self._pass(downtime)
@@ -90,7 +90,7 @@ class SimulatedLiveJob:
         )
 
     def _rescale_time(self, k: tuple[int, ...]) -> RescaleTime:
-        return RescaleTime(rescale_seconds(self._job, self.topology, k), self._job.rescale.overlap_seconds)
+        return RescaleTime(rescale_seconds(self._job, self.topology, k), self._job.rescale.both_seconds)
 
     def wait(self, seconds: float) -> None:
         checks.non_negative("seconds", seconds)

@@ -119,12 +119,12 @@ class SimulatedRescaleCosts:
 
     fixed_seconds: float = 10.0
     partition_seconds: float = 0.0
-    overlap_seconds: float = 0.0
+    both_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         checks.non_negative("fixed_seconds", self.fixed_seconds)
         checks.non_negative("partition_seconds", self.partition_seconds)
-        checks.non_negative("overlap_seconds", self.overlap_seconds)
+        checks.non_negative("both_seconds", self.overlap_seconds)
 
 
 @dataclass(frozen=True)
