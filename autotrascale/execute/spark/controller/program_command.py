@@ -16,7 +16,7 @@ from typing import Literal
 
 from autotrascale.domain.errors import InputError
 
-DRIVER = Path(__file__).with_name("driver.py")
+DRIVER = Path(__file__).parents[1] / "driver_agent" / "driver.py"
 _PLACE = "program"
 _PYTHON = re.compile(r"(python|pypy)(\d+(\.\d+)*)?")
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
