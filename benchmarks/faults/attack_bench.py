@@ -37,12 +37,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
-from tests.api.attacks import Attack
-from tests.api.servers import Server, server
 
-from tests.api import attacks
 from tests.knowledge import mlflow_stores
 from tests.monitor import hostile_logs
+from tests.web.api import attacks
+from tests.web.api.attacks import Attack
+from tests.web.api.servers import Server, server
 
 REQUESTS, IDLE, SEED = 2000, 3000, 1
 SIZE = 10  # times what the tests read
@@ -257,7 +257,7 @@ def _without_path(problem: str) -> str:
 
 
 def bad_inputs() -> dict[str, int]:
-    folder = Path(__file__).parent.parent / "tests" / "bad_input"
+    folder = Path(__file__).parents[2] / "tests" / "bad_input"
     counts = {path.stem: len(json.loads(path.read_text())) for path in sorted(folder.glob("*.json"))}
     return {**counts, "all": sum(counts.values())}
 

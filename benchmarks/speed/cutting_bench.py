@@ -138,7 +138,7 @@ def measured(records: int, times: int, folder: Path) -> dict[str, Any]:
     settings = SparkSettings(
         job="benchmarks.speed.cutting_bench:Stalling",
         options={"folder": str(folder)},
-        python_path=(str(Path(__file__).parents[1]),),
+        python_path=(str(Path(__file__).parents[2]),),
         master="local[8]",
         conf={"spark.driver.extraJavaOptions": JAVA},
         patience=SparkTimeouts(start=150.0, command=120.0, first_batch=180.0),

@@ -88,7 +88,7 @@ def measure(rescales: int, folder: Path, *, to_topic: bool = False) -> dict[str,
         settings = SparkSettings(
             job="benchmarks.speed.handover_kafka:Pages",
             options={"servers": broker.servers} if to_topic else {"results": str(results)},
-            python_path=(str(Path(__file__).parents[1]),),
+            python_path=(str(Path(__file__).parents[2]),),
             master="local[8]",
             conf={"spark.driver.extraJavaOptions": JAVA},
             sources={"source": SourceSettings(KafkaTopic(broker.servers, TOPIC, begin="earliest"))},

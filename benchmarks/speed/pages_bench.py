@@ -32,7 +32,6 @@ from typing import Any
 import psutil
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Page, Response, sync_playwright
-from tests.api.servers import Server, server
 
 from autotrascale.knowledge import tags
 from autotrascale.knowledge.decision_journal.journal import DecisionJournal
@@ -40,6 +39,7 @@ from autotrascale.knowledge.mlflow_store import MlflowStore
 from benchmarks.speed.service_bench import fill
 from benchmarks.workloads.seeded_store import Kept, Seeded, seed
 from tests.knowledge import mlflow_stores
+from tests.web.api.servers import Server, server
 
 RUNS, EVALUATIONS, DECISIONS = 1000, 10_000, 100_000
 OPEN = 200

@@ -11,12 +11,12 @@ import tempfile
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
-from tests.api.servers import server
 
 from autotrascale.knowledge.decision_journal.journal import DecisionJournal
 from autotrascale.knowledge.mlflow_store import MlflowStore
 from benchmarks.workloads.seeded_store import seed
 from tests.knowledge import mlflow_stores
+from tests.web.api.servers import server
 
 # Which page, where it is scrolled to, how wide and high, and in which theme.
 SHOTS = {

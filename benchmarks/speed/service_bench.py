@@ -24,11 +24,11 @@ from typing import Any
 
 import httpx
 import psutil
-from tests.api.servers import Server, server
 
 from autotrascale.knowledge import run_history, tags
 from autotrascale.knowledge.mlflow_store import MlflowStore
 from tests.knowledge import mlflow_stores
+from tests.web.api.servers import Server, server
 
 RUNS = 1000
 POLLERS, SUBMITTERS = 50, 20

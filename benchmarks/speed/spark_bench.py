@@ -43,7 +43,7 @@ from autotrascale.execute.spark.jobs.rate_schedule import constant
 from autotrascale.execute.spark.jobs.wordcount import WordCount
 from autotrascale.monitor.eventlog.follower import Follower
 
-DEMO = Path(__file__).parents[1] / "configs" / "wordcount.yaml"
+DEMO = Path(__file__).parents[2] / "configs" / "wordcount.yaml"
 JOB = "autotrascale.execute.spark.jobs.wordcount:WordCount"
 _MEGABYTE = 2**20
 _WARMING = 10  # rounds

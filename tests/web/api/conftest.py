@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.api.clients import TestClient
 
 from autotrascale.knowledge.mlflow_store import MlflowStore
 from autotrascale.web.api.job_catalog import JobCatalog
 from autotrascale.web.api.server_state import ServerState
 from autotrascale.web.app import create_app
 from tests.knowledge import mlflow_stores
+from tests.web.api.clients import TestClient
 
 
 @pytest.fixture(scope="session")

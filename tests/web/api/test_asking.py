@@ -10,8 +10,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.api.clients import TestClient
-from tests.api.servers import wait_for
 
 from autotrascale.app.run_queue.worker_processes import WorkerProcess
 from autotrascale.knowledge import requested_by, run_history, tags
@@ -22,6 +20,8 @@ from autotrascale.web.api.server_state import ServerState
 from autotrascale.web.api.tokens import read_tokens
 from autotrascale.web.app import create_app
 from tests.knowledge.mlflow_stores import job, learned
+from tests.web.api.clients import TestClient
+from tests.web.api.servers import wait_for
 
 ALICE, BOB = "alice-" * 6, "bob-" * 8
 

@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from tests.api.clients import serving
 
 from autotrascale.knowledge.mlflow_store import MlflowStore
 from autotrascale.web.api.connections import ConnectionLimits
 from autotrascale.web.api.job_catalog import JobCatalog
 from autotrascale.web.api.server_state import ServerState
 from autotrascale.web.app import create_app
-from tests.api import attacks
+from tests.web.api import attacks
+from tests.web.api.clients import serving
 
 LIMITS = ConnectionLimits(head_seconds=0.5, body_seconds=0.8, unread_seconds=0.8, most=60)
 HEAD = b"POST /v1/decide HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 500\r\n"
@@ -123,7 +123,7 @@ def test_no_made_up_request_finds_a_mistake_of_the_server(base: str) -> None:
     assert httpx.get(f"{base}/healthz", timeout=PATIENCE).json()["status"] == "ok"
 
 
-BAD = json.loads((Path(__file__).parents[1] / "bad_input" / "requests.json").read_text())
+BAD = json.loads((Path(__file__).parents[2] / "bad_input" / "requests.json").read_text())
 
 
 @pytest.mark.parametrize("case", BAD, ids=lambda case: case["name"])

@@ -7,14 +7,14 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.api.clients import TestClient
 from typer.main import get_command
 
 from autotrascale.cli import main, serve
 from autotrascale.web.api import guard, schemas
 from autotrascale.web.api.job_catalog import JobCatalog
+from tests.web.api.clients import TestClient
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 DOC = (ROOT / "docs" / "http-api.md").read_text(encoding="utf-8")
 
 

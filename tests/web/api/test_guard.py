@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.api.clients import TestClient
 
 from autotrascale.cli import main, serve
 from autotrascale.domain.errors import InputError
@@ -17,6 +16,7 @@ from autotrascale.web.api.job_catalog import JobCatalog
 from autotrascale.web.api.server_state import ServerState
 from autotrascale.web.api.tokens import MIN_TOKEN_LENGTH, UNNAMED, VARIABLE, Tokens, read_tokens
 from autotrascale.web.app import create_app
+from tests.web.api.clients import TestClient
 
 TOKEN = "correct-horse-battery-staple"
 EVERYWHERE = ["/v1/runs", "/v1/jobs", "/metrics", "/openapi.json", "/nowhere", "/v1/runs/" + "0" * 32 + "/events"]

@@ -16,7 +16,6 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from tests.api.clients import serving
 
 from autotrascale.app import tuning_run
 from autotrascale.app.job_file import read_job_file
@@ -27,6 +26,7 @@ from autotrascale.web.api.job_catalog import JobCatalog
 from autotrascale.web.api.server_state import ServerState
 from autotrascale.web.app import create_app
 from benchmarks.workloads import seeded_sizes
+from tests.web.api.clients import serving
 
 Opened = tuple[str, dict[str, Any], str]  # where the server is, its document, a run that it knows
 EXAMPLES = 15  # of each mode, for each operation

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from httpx import Response
-from tests.api.clients import TestClient
 
 from autotrascale.app import tuning_run
 from autotrascale.app.job_file import read_job_file
@@ -20,6 +19,7 @@ from autotrascale.web.api.schemas import EXAMPLE_SNAPSHOT
 from autotrascale.web.api.server_state import ServerState
 from autotrascale.web.app import create_app
 from tests.knowledge import mlflow_stores
+from tests.web.api.clients import TestClient
 
 SILENT = tuning_run.RunListener(lambda *_: None, lambda _: None, lambda _: None)
 NOBODY = "0" * 32

@@ -11,11 +11,11 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.api.servers import Server, server, wait_for
 
 from autotrascale.knowledge import run_history
 from autotrascale.knowledge.mlflow_store import MlflowStore
 from tests.knowledge import mlflow_stores
+from tests.web.api.servers import Server, server, wait_for
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 from urllib.parse import quote
 
 import pytest
-from tests.api.clients import TestClient
 
 from autotrascale.app.loop_session import open_decisions
 from autotrascale.knowledge.decision_journal.journal import DecisionJournal
@@ -13,6 +12,7 @@ from autotrascale.knowledge.mlflow_store import MlflowStore
 from autotrascale.plan.executor_size.size_changes import SizeChange
 from autotrascale.views.executor_size_text import action_as_data
 from benchmarks.workloads import seeded_sizes
+from tests.web.api.clients import TestClient
 
 NAMES = ("orders", "shop/orders of today", "ünï & co?")
 

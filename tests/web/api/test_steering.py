@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 from httpx import Response
-from tests.api.clients import TestClient
 
 from autotrascale.app.loop_session import open_decisions
 from autotrascale.app.notifications import Notifier
@@ -23,8 +22,9 @@ from autotrascale.web.api import loop_metrics
 from autotrascale.web.api.loop_metrics import LoopMonitor
 from autotrascale.web.api.server_state import ServerState
 from tests.loop.scripts import RULES, START, TOPOLOGY, live
+from tests.web.api.clients import TestClient
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def opening(job: str, *, advise: bool = False) -> SessionHeader:

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import pytest
 from fastapi import FastAPI
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
-from tests.api.clients import serving
 
 from autotrascale.app.loop_session import open_decisions
 from autotrascale.web.api.job_catalog import JobCatalog
@@ -20,10 +19,11 @@ from autotrascale.web.api.server_state import ServerState
 from autotrascale.web.app import create_app
 from benchmarks.workloads.seeded_store import Seeded, seed
 from tests.knowledge import mlflow_stores
+from tests.web.api.clients import serving
 
 HOSTILE = "<img src=x onerror=alert(1)>'\"&{{7*7}}"
 PATIENCE = 60_000.0  # milliseconds: on a busy machine a page may take any time
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 expect.set_options(timeout=PATIENCE)
 
 

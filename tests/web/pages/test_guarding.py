@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.api.clients import TestClient
-from tests.api.servers import wait_for
 
 from autotrascale.domain.errors import RunStoreError
 from autotrascale.knowledge.mlflow_store import MlflowStore
@@ -18,6 +16,8 @@ from autotrascale.web.api.tokens import Tokens
 from autotrascale.web.app import create_app
 from autotrascale.web.pages import assets
 from tests.knowledge import mlflow_stores
+from tests.web.api.clients import TestClient
+from tests.web.api.servers import wait_for
 
 TOKEN = 'correct;horse=battery,"staple"%41'  # what a cookie would not take as it stands
 PAGES = ["/", "/runs", "/models", "/docs", "/jobs/nobody", "/runs/" + "0" * 32, "/compare"]

@@ -10,8 +10,6 @@ import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
-from tests.api.servers import wait_for
-from tests.pages.conftest import HOSTILE, Opener, Server
 
 from autotrascale.domain.snapshot import CriticalShares
 from autotrascale.execute.simulator.rate_functions import ConstantRate
@@ -21,6 +19,8 @@ from benchmarks.workloads import seeded_sizes
 from benchmarks.workloads.seeded_store import CLICKS, CLICKS_JOB
 from benchmarks.workloads.seeded_store import kept as keep
 from tests.knowledge.told_critical import JOB, kept_critical
+from tests.web.api.servers import wait_for
+from tests.web.pages.conftest import HOSTILE, Opener, Server
 
 PLOTS_OF_A_JOB = ("latency", "parallelism", "rate", "backlog", "predictions", "batch")
 PLOTS_OF_A_RUN = ("history", "latencies", "instances", "choices", "predictions", "acquisition", "batch", "slice-0")

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from autotrascale.web.pages.install_pages import ROUTERS
 from benchmarks.workloads import seeded_store
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 DOC = (ROOT / "docs" / "pages.md").read_text(encoding="utf-8")
 _OF_SCRIPTS = ("/plots/", "/live/", "/static/", "/compare", "/sign-out")
 
