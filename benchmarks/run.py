@@ -1,54 +1,50 @@
-"""Every measurement, one after the other, into out/bench.json: `make bench`, or `python -m benchmarks.run floor`.
+"""Run benchmarks one after the other and write their results to a JSON file.
 
-Absolute times say as much about the machine as about the program, so each part also measures something to compare
-with, in the same run.
+    python -m benchmarks.run                 run all benchmarks (`make bench`)
+    python -m benchmarks.run floor store     run two of them
+
+A benchmark is a module `<name>_bench.py` in `speed/`, `faults/` or `quality/` with a function `figures()`. Absolute
+times depend on the machine, so each benchmark also measures a baseline in the same run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import sys
 import time
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 import benchmarks
+from benchmarks.workloads.machine import describe_machine
 
 SUFFIX = "_bench"
 
 
-def parts() -> list[str]:
-    return sorted(m.name.removesuffix(SUFFIX) for m in iter_modules(benchmarks.__path__) if m.name.endswith(SUFFIX))
-
-
-def machine() -> dict[str, Any]:
-    return {
-        "cores": os.cpu_count(),
-        "load_before": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "system": platform.platform(),
-    }
+def find_benchmarks() -> dict[str, str]:
+    """Return the name of each benchmark and the module that has it, sorted by name."""
+    modules = [module.name for module in walk_packages(benchmarks.__path__, "benchmarks.")]
+    found = {name.rpartition(".")[2].removesuffix(SUFFIX): name for name in modules if name.endswith(SUFFIX)}
+    return dict(sorted(found.items()))
 
 
 def main() -> None:
+    known = find_benchmarks()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of: {', '.join(parts())}")
-    parser.add_argument("--out", type=Path, default=Path("out/bench.json"))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"benchmarks to run: {', '.join(known)}")
+    parser.add_argument("--out", type=Path, default=Path("out/bench.json"), help="file for the results")
     arguments = parser.parse_args()
-    chosen = arguments.parts or parts()
-    if unknown := sorted(set(chosen) - set(parts())):
-        parser.error(f"no such part: {', '.join(unknown)}; there are {', '.join(parts())}")
-    results: dict[str, Any] = {"machine": machine()}
-    for part in chosen:
-        print(f"{part} …", file=sys.stderr, flush=True)
+    if unknown := sorted(set(arguments.names) - set(known)):
+        parser.error(f"unknown benchmark: {', '.join(unknown)}; choose from {', '.join(known)}")
+    results: dict[str, Any] = {"machine": describe_machine()}
+    for name in arguments.names or known:
+        print(f"{name} …", file=sys.stderr, flush=True)
         began = time.perf_counter()
-        results[part] = import_module(f"benchmarks.{part}{SUFFIX}").figures()
-        print(f"{part}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+        results[name] = import_module(known[name]).figures()
+        print(f"{name}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(results, indent=2)
     arguments.out.write_text(text + "\n", encoding="utf-8")

@@ -130,7 +130,7 @@ def figures(outcomes: list[Outcome], seed: int) -> dict[str, object]:
         "kills": len(met),
         "phase_not_met": len(outcomes) - len(met),
         "down": sum(each.down for each in outcomes),
-        "two_lives": sum(each.lives > 1 for each in outcomes),
+        "two_launches": sum(each.launches_at_once > 1 for each in outcomes),
         "lost": sum(each.lost for each in outcomes),
         "doubled": sum(each.doubled for each in outcomes),
         "processes_left": sum(each.left for each in outcomes),

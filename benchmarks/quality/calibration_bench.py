@@ -1,7 +1,9 @@
-"""How well a simulated job that was fitted to some Spark trials predicts the others, and how long a fit takes.
+"""The error of a simulated job that is fitted to recorded Spark trials, and the time of one fit.
 
-The trials are those recorded in experiments/calibration; no Spark is run. To compare with: whoever answers with the
-median batch time of the same trials, and how long one of those trials took on Spark at the least, its window.
+    python -m benchmarks.run calibration
+
+Two baselines: the error of predicting the median batch time of the same trials, and the windows of those trials, which
+are the least time that they took on Spark.
 """
 
 from __future__ import annotations
@@ -10,23 +12,24 @@ import time
 
 from autotrascale.domain.trial import Verdict
 from benchmarks.workloads.calibration import calibrate
-from experiments.calibration.run import TRIALS, read_trials, report
+from benchmarks.workloads.recorded_trials import read_recorded_trials, summarise_errors
 
 _FITS = 10
 
 
 def figures() -> dict[str, object]:
-    trials = read_trials(TRIALS)
-    found = report(trials, splits=20, seed=0)
+    """Return the errors of predicted batch times as shares, and the fit in seconds and relative to the trials."""
+    trials = read_recorded_trials()
+    errors = summarise_errors(trials, splits=20, seed=0)
     snapshots = [trial.snapshot for trial in trials if trial.verdict is Verdict.STABLE and trial.snapshot]
-    windows = sum(snapshot.window_seconds for snapshot in snapshots)
+    trial_seconds = sum(snapshot.window_seconds for snapshot in snapshots)
     began = time.perf_counter()
     for _ in range(_FITS):
         calibrate(trials)
-    fit = (time.perf_counter() - began) / _FITS
+    fit_seconds = (time.perf_counter() - began) / _FITS
     return {
-        **{name: value for name, value in found.items() if name != "simulator"},
-        "fit_seconds": round(fit, 3),
-        "trials_seconds_over_fit_seconds": round(windows / fit),
+        **{name: value for name, value in errors.items() if name != "simulator"},
+        "fit_seconds": round(fit_seconds, 3),
+        "trials_seconds_over_fit_seconds": round(trial_seconds / fit_seconds),
         "goal_median_error": 0.15,
     }

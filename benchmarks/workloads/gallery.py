@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow.parquet
 
-PROGRAMS = Path(__file__).parents[1] / "examples" / "gallery"
+PROGRAMS = Path(__file__).parents[2] / "examples" / "gallery"
 PHASES, FILES, ROWS = 3, 2, 40
 _START = 1_700_000_000
 _END = "2030-01-01T00:00:00Z"  # of time: whatever waits for a watermark comes out

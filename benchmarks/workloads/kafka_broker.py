@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "kafka.sh"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "kafka.sh"
 _UP_WITHIN = 120.0
 
 

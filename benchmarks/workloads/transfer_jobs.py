@@ -1,6 +1,6 @@
 """Which jobs: those of `execute/simulator/problems.py`, and simulated ones fitted to recorded trials of a Spark job.
 
-`recorded`: each job is fitted to two thirds, drawn at random, of the trials in experiments/calibration/trials.json, 21
+`recorded`: each job is fitted to two thirds, drawn at random, of the trials in `recorded_trials.json`, 21
 of a PySpark word count on two cores, and is tuned at a rate drawn between 0.3 and 1.1 times the one recorded, with the
 noise that the fit leaves. These are simulated jobs fitted to recorded trials; no Spark is run.
 """
@@ -17,7 +17,7 @@ from autotrascale.domain.trial import Trial, Verdict
 from benchmarks.workloads import problems, shapes
 from benchmarks.workloads.calibration import calibrate
 from benchmarks.workloads.problems import Aim, Problem, aimed
-from experiments.calibration.run import TRIALS, read_trials
+from benchmarks.workloads.recorded_trials import read_recorded_trials
 
 RECORDED = "recorded"
 FAMILIES = (*shapes.FAMILIES, RECORDED)
@@ -82,7 +82,7 @@ def _some(rng: np.random.Generator) -> list[Trial]:
 
 @cache
 def _trials() -> tuple[Trial, ...]:
-    return read_trials(TRIALS)
+    return read_recorded_trials()
 
 
 def _full_rates() -> dict[str, float]:

@@ -29,8 +29,8 @@ from autotrascale.app.job_file import JobFile
 from autotrascale.execute.spark.common.processes import session_members
 from autotrascale.execute.spark.controller.trial_engine import SparkEngine
 from autotrascale.validation import read_file
+from benchmarks.workloads.recorded_trials import TRIALS
 
-TRIALS = Path(__file__).parent / "trials.json"
 RATES = (0.4, 1.3)  # times the job file's own
 DISTURBED = 0.1  # of each core, taken by others
 

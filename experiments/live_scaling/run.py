@@ -22,7 +22,7 @@ import yaml
 
 from autotrascale.execute.spark.jobs import load_file
 from autotrascale.execute.spark.jobs.wordcount import WordCount, read_results
-from benchmarks.run import machine
+from benchmarks.workloads.machine import describe_machine
 from experiments.shared.live import autoscaled
 
 HERE = Path(__file__).parent
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--out", type=Path, default=HERE / "result.json")
     arguments = parser.parse_args()
-    before = machine()
+    before = describe_machine()
     with tempfile.TemporaryDirectory(prefix="live-scaling-") as folder:
         entries, sentence = run(Path(folder), arguments.seconds)
         counted = compare(Path(folder))

@@ -23,7 +23,7 @@ from typing import Any
 from autotrascale.atomic_files import write_atomically
 from autotrascale.domain.errors import EngineError
 from autotrascale.views.plots.plot import Plot
-from benchmarks.run import machine
+from benchmarks.workloads.machine import describe_machine
 from experiments.shared.claim import EXPERIMENTS, Result
 from experiments.shared.documents import measured
 from experiments.shared.drawing import draw
@@ -93,7 +93,7 @@ def read(record: Record, path: Path, slow: float = 1.0) -> dict[str, Any]:
 
 
 def nothing(record: Record, slow: float) -> dict[str, Any]:
-    return {"simulated": False, "engine": record.engine, "machine": machine(), "slow": slow, "cases": {}}
+    return {"simulated": False, "engine": record.engine, "machine": describe_machine(), "slow": slow, "cases": {}}
 
 
 def without(record: Record, result: dict[str, Any], cases: Sequence[Case], slow: float) -> dict[str, Any]:

@@ -12,10 +12,12 @@ import pytest
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Topology
 from autotrascale.domain.trial import Trial, Verdict
-from autotrascale.execute.simulator import PRESETS, Case, SimulatedJob, SimulatorEngine, steady_state, to_section
+from autotrascale.execute.simulator import SimulatedJob, SimulatorEngine, steady_state, to_section
 from autotrascale.validation import validate
 from benchmarks.workloads.calibration import calibrate, predict, prediction_errors, usable
-from experiments.calibration.run import TRIALS, held_out, read_trials
+from benchmarks.workloads.case import Case
+from benchmarks.workloads.presets import PRESETS
+from benchmarks.workloads.recorded_trials import measure_held_out_errors, read_recorded_trials
 
 STALLED = PRESETS["spark-stalled"]
 POINTS = [
@@ -138,7 +140,7 @@ def _short() -> Case:
 def test_the_stalls_of_a_job_measured_on_spark_are_found() -> None:
     """Two operators of the recorded job sleep for every record, and for how long is known. What they do besides, and
     being woken late, comes on top: less than 0.2 ms a record."""
-    fitted = calibrate(read_trials(TRIALS))
+    fitted = calibrate(read_recorded_trials())
     for name, stall in (("flatmap", 0.002), ("count", 0.0005)):
         operator = fitted.operators[name]
         assert stall <= operator.service_seconds * (1 + 7 * operator.coherency) <= stall + 0.0002
@@ -146,12 +148,12 @@ def test_the_stalls_of_a_job_measured_on_spark_are_found() -> None:
 
 
 def test_trials_are_split_so_that_both_parts_say_something() -> None:
-    errors = held_out(measured(STALLED, POINTS, noise=0.05, seed=1), splits=3, seed=0)
+    errors = measure_held_out_errors(measured(STALLED, POINTS, noise=0.05, seed=1), splits=3, seed=0)
     assert len(errors) == 3
     assert all(each.median < 0.15 for each in errors)
 
 
 def test_spark_trials_that_were_not_used_for_the_fit_are_predicted() -> None:
     """The experiment's own claim, on the trials that are kept with it."""
-    errors = held_out(read_trials(TRIALS), splits=10, seed=0)
+    errors = measure_held_out_errors(read_recorded_trials(), splits=10, seed=0)
     assert float(np.median([each.median for each in errors])) <= 0.15

@@ -20,7 +20,7 @@ from autotrascale.execute.spark.controller.query_rescaler import QueryRescaler
 from autotrascale.execute.spark.controller.relaunchable_job import RelaunchableJob
 from autotrascale.execute.spark.protocol.own_job_messages import Message
 
-BACK = "back: "  # a phase of the life that has the settings of before again
+BACK = "back: "  # a phase of the launch that has the settings of before again
 _STARTS = 5  # in a row that fail: then the job is down for good, as it is for the control loop
 
 
@@ -144,12 +144,12 @@ class _Hooks:
             self._reach("in finish", changes.connection)
             return rest(changes, query, then)
 
-        def written(lives: LaunchLog, life: Launch, arrived: float | None = None) -> None:
-            write(lives, life, arrived)
+        def written(launches: LaunchLog, launch: Launch, arrived: float | None = None) -> None:
+            write(launches, launch, arrived)
             if arrived is None and connections:
-                if life.why:
+                if launch.why:
                     self._phase = self._phase.removeprefix(BACK)
-                self._reach("taken back" if life.why else "left" if life.left_at else "written", connections[0])
+                self._reach("taken back" if launch.why else "left" if launch.left_at else "written", connections[0])
 
         patched: list[tuple[Any, str, Callable[..., Any]]] = [
             (DriverConnection, "ask", asked),

@@ -110,7 +110,7 @@ class Fire:
         self.settings = SparkSettings(
             job=f"benchmarks.faults.kills.jobs:{type(self.job).__name__}",
             options=options,
-            python_path=(str(Path(__file__).parents[2]),),
+            python_path=(str(Path(__file__).parents[3]),),
             master=self.master,
             conf={"spark.driver.extraJavaOptions": self.java, **self.conf},
             driver_memory="700m",
@@ -205,10 +205,10 @@ class Fire:
         following = NextLaunch(self.relaunches, {"spark.executor.memory": f"{heap}m"}, PATIENCE.start, 600.0)
         self.pipe.send(Relaunch(following, point))
         self._judged(outcome, self._hit(kill, point, outcome, then=""), began)
-        lives = LaunchLog(self.folder / "home", self.settings.conf)
-        if not outcome.down and lives.life.former is not None and lives.arrived is None:
-            outcome.down, outcome.detail = True, f"{lives.life} never came up"
-        outcome.detail = outcome.detail or lives.life.why
+        launches = LaunchLog(self.folder / "home", self.settings.conf)
+        if not outcome.down and launches.launch.former is not None and launches.arrived is None:
+            outcome.down, outcome.detail = True, f"{launches.launch} never came up"
+        outcome.detail = outcome.detail or launches.launch.why
         return outcome
 
     def _judged(self, outcome: Outcome, up: Up, began: float) -> Outcome:

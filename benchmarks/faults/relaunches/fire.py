@@ -1,5 +1,5 @@
 """One program on a cluster, relaunched again and again; in a chosen phase of each relaunch something is killed, and
-then one life must go on, with every record counted once, and the action log must say what became of it."""
+then one launch must go on, with every record counted once, and the action log must say what became of it."""
 
 from __future__ import annotations
 
@@ -66,24 +66,24 @@ class Kill:
 
 @dataclass
 class Outcome:
-    """`lives`: the most that were there at once. `became`: the last that the action log says."""
+    """`launches_at_once`: the most that were there at once. `became`: the last that the action log says."""
 
     kill: Kill
     killed: bool = False
     became: str = ""
     down: bool = False
-    lives: int = 0
+    launches_at_once: int = 0
     lost: int = 0
     doubled: int = 0
     left: int = 0
-    life: int = 0
+    launch: int = 0
     why: str = ""  # of the action log's last line
     seconds: float = 0.0
 
     @property
     def right(self) -> bool:
         wanted = ("taken-back",) if self.kill.phase == BACK else ("kept", "taken-back")
-        faults = (self.down, self.lives != 1, self.lost, self.doubled, self.left, self.became not in wanted)
+        faults = (self.down, self.launches_at_once != 1, self.lost, self.doubled, self.left, self.became not in wanted)
         return not any(faults)
 
 
@@ -145,8 +145,8 @@ class Fire:
         for sign in (controller.REACHED, controller.GO):
             (self.program.folder / sign).unlink(missing_ok=True)
         now = self._control(kill.phase)
-        life = self.program.life.number
-        if self._await(lambda: self._in(kill.phase, life, number), _PHASE_SECONDS, _LOOK_SECONDS):
+        launch = self.program.launch.number
+        if self._await(lambda: self._in(kill.phase, launch, number), _PHASE_SECONDS, _LOOK_SECONDS):
             outcome.killed = self._strike(kill.victim, now)
         (self.program.folder / controller.GO).touch()
         if kill.victim == "controller":
@@ -157,9 +157,9 @@ class Fire:
         grows = self._await(lambda: watch.look() and self._batches() > seen + 2, _UP_SECONDS)
         outcome.down = not grows or self.program.exit_code() is not None
         outcome.became, outcome.why = self._became(number), self._why(number)
-        outcome.lives = watch.most if not outcome.down else 0
+        outcome.launches_at_once = watch.most if not outcome.down else 0
         outcome.lost, outcome.doubled = script.lost_and_doubled(self.out)
-        outcome.left, outcome.life = self._left(), self.program.life.number
+        outcome.left, outcome.launch = self._left(), self.program.launch.number
         self._end_controllers()
         outcome.seconds = time.monotonic() - began
         return outcome
@@ -174,7 +174,7 @@ class Fire:
         """As a policy would; which one is not what is tried here."""
         done = action_log.read_actions(self.decisions, NAME)
         number = max((each.number for each in done), default=0) + 1
-        heap = int(self.program.life.settings.get("spark.executor.memory", f"{SMALL}m").removesuffix("m"))
+        heap = int(self.program.launch.settings.get("spark.executor.memory", f"{SMALL}m").removesuffix("m"))
         wanted = NONE if kill.phase == BACK else LARGE if heap == SMALL else SMALL
         before, after = ExecutorSizes(heap, 384, 1, 1), ExecutorSizes(wanted, 384, 1, 1)
         reason = Reason("P1-heap", "it is asked for by the bench")
@@ -192,7 +192,7 @@ class Fire:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                env={**_ENVIRONMENT, "PYTHONPATH": str(Path(__file__).parents[2])},
+                env={**_ENVIRONMENT, "PYTHONPATH": str(Path(__file__).parents[3])},
             )
         self.controllers.append(found)
         return found
@@ -206,9 +206,9 @@ class Fire:
             each.wait()
         self.controllers.clear()
 
-    def _in(self, phase: str, life: int, action: int) -> bool:
+    def _in(self, phase: str, launch: int, action: int) -> bool:
         folder = self.program.folder
-        now = self.program.life
+        now = self.program.launch
         match phase:
             case controller.WRITTEN | controller.ASKED:
                 return (folder / controller.REACHED).exists()
@@ -219,13 +219,13 @@ class Fire:
             case "ended":
                 return (folder / LEAVING_FILE).exists() and not belongs_to_program(self.program.note.program, folder)
             case "begun":
-                return now.number > life
+                return now.number > launch
             case "before its first batch":
-                return now.number > life and self.program.note.life == now.number and _fresh(folder)
+                return now.number > launch and self.program.note.launch == now.number and _fresh(folder)
             case "on trial":
-                return now.number > life and (folder / READY_FILE).exists()
+                return now.number > launch and (folder / READY_FILE).exists()
             case _:
-                return bool(now.number > life and now.action == action and now.why)
+                return bool(now.number > launch and now.action == action and now.why)
 
     def _strike(self, victim: str, now: subprocess.Popen[bytes]) -> bool:
         if victim == "controller":
@@ -266,7 +266,7 @@ class Fire:
         return len(list(self.out.glob("*.json"))) if self.out.exists() else 0
 
     def _left(self, *, closed: bool = False) -> int:
-        """Processes of the program that are neither its keeper nor of its present life."""
+        """Processes of the program that are neither its keeper nor of its present launch."""
         until = time.monotonic() + _GONE_SECONDS
         while left := len(list(self._strays(closed=closed))):
             if time.monotonic() > until:
@@ -321,9 +321,9 @@ def _driver(folder: Path) -> int | None:
 
 
 def _fresh(folder: Path) -> bool:
-    """The Python of the present life is there."""
+    """The Python of the present launch is there."""
     with suppress(OSError):
-        return (folder / PYTHON_FILE).stat().st_mtime > (folder / "life.json").stat().st_mtime
+        return (folder / PYTHON_FILE).stat().st_mtime > (folder / "launch.json").stat().st_mtime
     return False
 
 

@@ -85,11 +85,11 @@ class Guard:
 
 
 def beside_of(given: dict[str, str], home: Path) -> Callable[[], int]:
-    """By the settings of the program's present life, else by those that it was started with."""
+    """By the settings of the program's present launch, else by those that it was started with."""
 
     def beside() -> int:
         settings = dict(given)
-        for path in sorted(home.glob("live/*/program-*/life.json")):
+        for path in sorted(home.glob("live/*/program-*/launch.json")):
             settings |= json.loads(path.read_text(encoding="utf-8")).get("settings", {})
         return parse_megabytes(settings.get(BESIDE, "")) or 384
 

@@ -30,7 +30,7 @@ from autotrascale.testing.standalone_cluster import JAVA, StandaloneCluster, sta
 from benchmarks.quality.planted.containers import Guard, Killed, beside_of
 from benchmarks.quality.planted.sized import SETTINGS, Planted, latency
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 _UP_SECONDS = 300.0
 _PATIENCE_SECONDS = 30.0  # for what is killed to be gone
 # As short as windows and batches are: with the usual five seconds a window of five would see one look at memory.

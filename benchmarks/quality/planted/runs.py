@@ -20,7 +20,7 @@ from benchmarks.quality.planted.queries import Steady, writer
 
 WARMING = 3  # batches of each query that are not looked at
 STOPPED, RUNNING = 0.35, 0.05  # seconds, in turn, of the executor that is slowed
-_ROOT = str(Path(__file__).parents[2])
+_ROOT = str(Path(__file__).parents[3])
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

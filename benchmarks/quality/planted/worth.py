@@ -30,7 +30,7 @@ from benchmarks.quality.planted.queries import asleep
 ROWS = 240  # of a batch, of each source
 COUNT = 2  # instances of the count, in which state is
 WARMING = 2  # batches of each query that are not looked at
-_ROOT = str(Path(__file__).parents[2])
+_ROOT = str(Path(__file__).parents[3])
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
