@@ -10,7 +10,7 @@ THREE_AT_A_TIME := -n 3 --dist loadfile
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo test test-fast check format bench experiments docs notebook constraints clean
+.PHONY: help setup demo test test-fast check words format bench experiments docs notebook constraints clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -44,6 +44,9 @@ check: $(READY)  ## format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+words: $(READY)  ## measure how plainly the code and the documents are written
+	$(BIN)/python scripts/check_words.py --worst 20
 
 format: $(READY)  ## put the format right
 	$(BIN)/ruff format .
