@@ -82,7 +82,6 @@ def export(
         list[str] | None, typer.Argument(metavar="[MODEL…]", help="Which; else the newest of each rate.")
     ] = None,
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to put the files.")] = Path("models"),
-    older: Annotated[bool, typer.Option("--older", help="As programs can read them that only kept latencies.")] = False,
     job: JobOption = None,
     store: StoreOption = None,
     form: FormatOption = OutputFormat.table,
@@ -101,7 +100,7 @@ def export(
         if not isinstance(stored.card, ModelCard):
             raise InputError(stored.uri, f"cannot be exported: {stored.card}", remedy="name the others one by one")
         model = library.load(stored)
-        files.append(str(write_model(to, model.as_older() if older else model, stored.card)))
+        files.append(str(write_model(to, model, stored.card)))
     print_answer(form, {"files": files}, lambda: say("\n".join(files or ["there is no model to export"])))
 
 

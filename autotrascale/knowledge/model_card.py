@@ -249,5 +249,5 @@ def rate_alias(rate: float) -> str:
 
 
 def digest_model(model: BenefitModel) -> str:
-    """Of what every program can read of it."""
-    return digest_json(json.loads(model.as_older().to_json()))
+    """Return the digest of the model's JSON form."""
+    return digest_json(json.loads(model.to_json()))

@@ -25,7 +25,7 @@ from autotrascale.knowledge.model_card import (
     choose_models,
     describe_too_far,
 )
-from autotrascale.knowledge.pyfunc import MODEL_FILE, WHOLE_FILE
+from autotrascale.knowledge.pyfunc import MODEL_FILE
 from autotrascale.knowledge.run_json import ModelSource
 from autotrascale.plan.search.benefit_model import BenefitModel
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 PREFIX = "autotrascale."
 FOLDER = "model"  # in the artefacts of a run that leaves one model; of several, each has a folder that begins so
 WHERE = "artefacts"  # tag of a version whose folder has another name
-WHOLE = "whole"  # tag of a version that has more to say than older programs can read: the file that has it all
 DEPRECATED, DEPRECATED_BY = "deprecated", "deprecated_by"  # tags of a version, beside its card
 
 _URI = re.compile(r"models:/(?P<name>[^/@]+)(?:/(?P<version>\d+)|@(?P<alias>[\w-]+))")
@@ -74,8 +73,7 @@ class ModelLibrary:
             raise RunStoreError(
                 f"{stored.uri}: it was not put there by this program, so where its artefact is is not known"
             )
-        folder, file = version.tags.get(WHERE, FOLDER), version.tags.get(WHOLE, MODEL_FILE)
-        data = self.store.read_json(version.run_id, f"{folder}/data/{file}")
+        data = self.store.read_json(version.run_id, f"{version.tags.get(WHERE, FOLDER)}/data/{MODEL_FILE}")
         try:
             model = BenefitModel.from_json(json.dumps(data))
             if isinstance(stored.card, ModelCard):
@@ -151,7 +149,6 @@ class ModelLibrary:
             **card.as_tags(),
             lineage.LOGGED_MODEL_TAG: logged.model_id,
             **({} if folder == FOLDER else {WHERE: folder}),
-            **({WHOLE: WHOLE_FILE} if model != model.as_older() else {}),
         }
         version = self.store.call(
             client.create_model_version,
@@ -266,8 +263,7 @@ def _stored(version: ModelVersion, aliases: tuple[str, ...]) -> StoredModel:
 def _save(model: BenefitModel, card: ModelCard, folder: Path) -> Path:
     """The artefact that MLflow loads by way of `pyfunc`, and where. Named requirements spare it a search of seconds."""
     data, to = folder / MODEL_FILE, folder / FOLDER
-    older = model.as_older()
-    data.write_text(older.to_json(), encoding="utf-8")
+    data.write_text(model.to_json(), encoding="utf-8")
     with quiet_warnings():
         from mlflow import pyfunc as flavour
 
@@ -279,6 +275,4 @@ def _save(model: BenefitModel, card: ModelCard, folder: Path) -> Path:
             signature=pyfunc.build_signature(model, card.operators),
             metadata=pyfunc.build_metadata(model, card.operators),
         )
-    if model != older:
-        (to / "data" / WHOLE_FILE).write_text(model.to_json(), encoding="utf-8")
     return to

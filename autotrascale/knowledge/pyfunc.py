@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from mlflow.models import ModelSignature
 
-MODEL_FILE = "model.json"  # as every program can read it
-WHOLE_FILE = "whole.json"  # beside it, where a model has more to say
+MODEL_FILE = "model.json"
 SCORE, SPREAD, LATENCY = "mean", "std", "latency_ms"
 # What stands in a column of the answer; those of the question are instances of the operator that they are named after.
 MEANINGS = {
@@ -131,10 +130,9 @@ def _whole_numbers(given: Any) -> NDArray[np.int64]:
 
 
 def _load_pyfunc(path: str) -> Predictor:
-    """MLflow calls this with the path of the data file, beside which is what else belongs to the model."""
-    whole, file = Path(path).with_name(WHOLE_FILE), Path(path)
-    text = (whole if whole.is_file() else file).read_text(encoding="utf-8")
-    return Predictor(BenefitModel.from_json(text), _operators(file.parents[1]))
+    """Return the predictor of the model file at `path`; MLflow calls this function by its name."""
+    file = Path(path)
+    return Predictor(BenefitModel.from_json(file.read_text(encoding="utf-8")), _operators(file.parents[1]))
 
 
 def _operators(folder: Path) -> tuple[str, ...] | None:

@@ -199,13 +199,6 @@ def test_a_card_cannot_be_put_on_another_model() -> None:
     assert isinstance(card, ModelCard)
 
 
-def test_models_of_earlier_versions_find_their_loader() -> None:
-    """MLflow keeps the name of the module that loads a model with the model."""
-    from autotrascale.knowledge import flavour, pyfunc
-
-    assert flavour._load_pyfunc is pyfunc._load_pyfunc
-
-
 def test_a_model_is_deprecated_restored_and_removed(store: MlflowStore, name: str) -> None:
     """The alias of its rate is always at the newest version that may be used."""
     library = ModelLibrary(store)

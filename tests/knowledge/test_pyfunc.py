@@ -171,7 +171,7 @@ def test_a_version_of_before_there_were_signatures_is_read_as_ever(
 
         flavour.save_model(
             str(tmp_path / FOLDER),
-            loader_module="autotrascale.knowledge.flavour",
+            loader_module="autotrascale.knowledge.pyfunc",
             data_path=str(data),
             pip_requirements=["autotrascale"],
         )

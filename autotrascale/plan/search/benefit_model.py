@@ -1,15 +1,12 @@
-"""A benefit model: what the runs at one input rate taught, kept as JSON and asked again at another rate.
+"""The benefit model: what the runs at one input rate taught, stored as JSON, and asked for predictions at any rate.
 
-    symbol    meaning                                     shape
-    F         benefit score, predicted as mean ± std      (n,)
-    θ         log hyperparameters of the process          as its kernel orders them
-    ρ         worth of each source model                  one each
+    symbol    meaning                                        shape
+    F         benefit score, predicted as mean ± std         (n,)
+    ν         relative noise of one latency reading
+    θ         hyperparameters of the paper's process         (N + 4,)
 
-A model is its runs, at its own rate and, in its ancestors, at the other rates of the job: so it answers for any rate.
-Loading one computes, it never runs code from the artefact.
-
-θ and ρ are read by programs before 0.2, whose kernel had hyperparameters and which weighed sources by a correlation.
-Of θ only the noise is still used, and models of kind score use all of theirs.
+A model holds its runs. Its ancestors hold the runs of the same job at other rates.
+Loading a model computes its predictions again from the runs; no code from the file is executed.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -26,35 +23,43 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autotrascale.domain import checks
-from autotrascale.domain.displayed import Displayed
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import MAX_INSTANCES
 from autotrascale.domain.snapshot import Execution
 from autotrascale.plan.search import score_process, surrogate
 from autotrascale.plan.search.acquisition import benefit_moments
+from autotrascale.plan.search.json_fields import check_keys, parse_model_json, read_list, read_numbers
 from autotrascale.plan.search.lattice import Lattice, Point
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.search.study_runs import Run, WindowMeasurement
-from autotrascale.plan.search.surrogate import LEAST_NOISE, Posterior
+from autotrascale.plan.search.surrogate import Posterior
 from autotrascale.plan.search.training_data import SessionReadings
 from autotrascale.plan.sizing.sizing import Sizing
 
 Floats = NDArray[np.float64]
+Kind = Literal["latency", "score"]
 
 VERSION = 1
-MOST_NOISE = 1.0
 LARGEST_THETA = 16  # e^16 is a thousand times the widest bound of any hyperparameter
-ANCESTORS = 6  # other rates, or earlier sessions, whose runs a model carries along: enough to span them, and bounded
+ANCESTORS = 6  # models of other rates or earlier sessions that a model carries along
 
-# A run that failed has no latency. It says "far beyond the target", roughly: hence a value and a large variance.
+# A failed run has no latency. It counts as a reading far beyond the target, with a large variance.
 FAILED_RATIO = 4.0
 FAILED_WEIGHT = 36.0
 
 
 @dataclass(frozen=True)
 class ModelSample:
-    """One configuration, its mean latency in seconds (None: it failed or fell behind), and the score it got. `scatter`
-    of its windows, where they differ (see `Run`)."""
+    """One configuration of a benefit model and its result.
+
+    Args:
+        k: instances of each operator.
+        latency: mean latency in seconds; None when the run failed or fell behind.
+        score: benefit score F, in [0, 1].
+        windows: measured windows that `latency` averages, default 1.
+        measured: loads and batch cost of the windows; None when they were not measured.
+        scatter: squared deviations of log latency over the windows (see `Run`); None when there is one window.
+    """
 
     k: Point
     latency: float | None
@@ -65,180 +70,174 @@ class ModelSample:
 
 
 @dataclass(frozen=True)
-class BenefitModel(Displayed):
-    """`kind` latency: a process over log latency, the score follows. `kind` score: the paper's, over F itself."""
+class BenefitModel:
+    """A model of the benefit score of a job at one input rate. `Study.model` makes it.
 
-    kind: Literal["latency", "score"]
+    Args:
+        kind: "latency" models log latency and derives the score; "score" models the score itself, as the paper does.
+        rate: input rate of the runs, in records per second.
+        sizing: floor, upper bounds and measured loads at that rate.
+        latency_target: latency target in seconds.
+        alpha: weight of latency against resources, in [0, 1].
+        over_allocation: over-allocation ratio that the stop rule allows, at least 0.
+        samples: the runs, at least one.
+        theta: hyperparameters of a score model; empty for a latency model.
+        noise: relative noise of one latency reading, as the study was told, default 0.05.
+        ancestors: models of the same job that this model was built on; they have no ancestors themselves.
+        version: version of the JSON form, always 1.
+
+    Raises:
+        InputError: a value is out of range, or the parts do not fit together.
+    """
+
+    kind: Kind
     rate: float
-    sizing: Sizing  # at this rate: the floor, the bounds, and what the floor was computed from
+    sizing: Sizing
     latency_target: float
     alpha: float
     over_allocation: float
     samples: tuple[ModelSample, ...]
-    theta: tuple[float, ...]
-    correlation: tuple[float, ...] = ()
+    theta: tuple[float, ...] = ()
+    noise: float = 0.05
     ancestors: tuple[BenefitModel, ...] = ()
     version: int = VERSION
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
-            raise InputError(
-                "version",
-                "is not one this program reads",
-                seen=self.version,
-                remedy=f"export the model again as version {VERSION}",
-            )
+            remedy = f"export the model again as version {VERSION}"
+            raise InputError("version", "is not supported", seen=self.version, remedy=remedy)
         checks.positive_in_range("rate", self.rate)
         lattice = Lattice.between(self.floor, self.p_max)
         Benefit(self.floor, self.latency_target, self.alpha, self.over_allocation)
-        if self.kind not in get_args(Literal["latency", "score"]):
+        if self.kind not in get_args(Kind):
             raise InputError("kind", "is not a kind of model", seen=self.kind, remedy="use latency or score")
         if not self.samples:
             raise InputError("samples", "is empty", remedy="a model needs at least one run")
         for i, sample in enumerate(self.samples):
             _check_sample(f"samples[{i}].", sample, lattice)
         self._check_theta()
-        if len(self.correlation) != len(self.ancestors):
-            raise InputError(
-                "correlation",
-                f"has {len(self.correlation)} numbers for {len(self.ancestors)} ancestors",
-                remedy="give one for each",
-            )
-        for i, rho in enumerate(self.correlation):
-            checks.share(f"correlation[{i}]", rho)
+        checks.positive("noise", self.noise)
+        checks.share("noise", self.noise)
         for i, ancestor in enumerate(self.ancestors):
             if len(ancestor.floor) != len(self.floor):
                 raise InputError(
                     f"ancestors[{i}]",
                     f"is a model of {len(ancestor.floor)} operators",
                     seen=ancestor.floor,
-                    remedy="leave it out: it is of another job",
+                    remedy=f"remove it: this job has {len(self.floor)} operators",
                 )
 
+    def __repr__(self) -> str:
+        return (
+            f"BenefitModel(kind={self.kind!r}, rate={self.rate:g}, floor={self.floor}, p_max={self.p_max}, "
+            f"latency_target={self.latency_target:g}, samples={len(self.samples)}, ancestors={len(self.ancestors)})"
+        )
+
     def _check_theta(self) -> None:
-        """As many as the kernel has, and each within what a search for them could have given."""
-        operators = len(self.floor)
-        wanted = 2 * operators + 3 if self.kind == "latency" else operators + 4
+        wanted = 0 if self.kind == "latency" else len(self.floor) + 4
         if len(self.theta) != wanted:
-            raise InputError(
-                "theta", f"has {len(self.theta)} numbers where the kernel has {wanted}", remedy="train the model again"
-            )
+            problem = f"has {len(self.theta)} numbers where the kernel has {wanted}"
+            raise InputError("theta", problem, remedy="train the model again")
         for i, value in enumerate(self.theta):
             if not abs(value) <= LARGEST_THETA:
-                raise InputError(
-                    f"theta[{i}]", f"must lie within ±{LARGEST_THETA}", seen=value, remedy="train the model again"
-                )
-        if self.kind == "score" and self.theta[-1] < score_process.LEAST_SPREAD:
-            raise InputError(
-                f"theta[{wanted - 1}]",
-                "is the spread of the scores and must be above zero",
-                seen=self.theta[-1],
-                remedy="train the model again",
-            )
+                problem = f"must lie within ±{LARGEST_THETA}"
+                raise InputError(f"theta[{i}]", problem, seen=value, remedy="train the model again")
+        if self.theta and self.theta[-1] < score_process.LEAST_SPREAD:
+            problem = "is the spread of the scores and must be above zero"
+            raise InputError(f"theta[{wanted - 1}]", problem, seen=self.theta[-1], remedy="train the model again")
 
     @property
     def floor(self) -> Point:
+        """The least instances of each operator that sustain the rate."""
         return self.sizing.floor
 
     @property
     def p_max(self) -> Point:
+        """The most instances of each operator."""
         return self.sizing.upper
 
     @property
     def execution(self) -> Execution | None:
+        """The execution model of the engine; None when the study did not know it."""
         return self.sizing.execution
 
     @property
     def benefit(self) -> Benefit:
+        """The benefit score of this model's target, weight and over-allocation (Eq. 4)."""
         return Benefit(self.floor, self.latency_target, self.alpha, self.over_allocation)
 
     def predict(self, ks: ArrayLike) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the score F of each row of `ks`."""
+        """Return mean and standard deviation of the benefit score F.
+
+        Args:
+            ks: configurations, one row of instances for each, shape (n, N).
+        """
         ks = np.atleast_2d(np.asarray(ks))
         if self.kind == "score":
             return self._process.predict(ks)
         return benefit_moments(*self.log_ratio(ks), self.benefit.resources(ks), self.alpha)
 
     def log_ratio(self, ks: ArrayLike, rate: float | None = None) -> tuple[Floats, Floats]:
-        """μ and σ of log(l_r / l_t) at this model's rate, or at another; for models of kind latency."""
+        """Return mean and standard deviation of log(latency / latency target), for models of kind "latency".
+
+        Args:
+            ks: configurations, one row of instances for each, shape (n, N).
+            rate: input rate in records per second; default: the rate of this model.
+        """
         if rate is None:
             return self._posterior.log_ratio(ks)
         checks.positive("rate", rate)
         return self._posterior.log_ratio(ks, math.log(rate / self.rate))
 
     @property
-    def noise(self) -> float:
-        """ν of one reading, which stands last in θ."""
-        return min(max(math.exp(self.theta[-1]), LEAST_NOISE), MOST_NOISE)
-
-    @property
     def runs(self) -> tuple[Run, ...]:
+        """The samples as runs of a study."""
         return tuple(
             Run(s.k, s.latency, windows=s.windows, measured=s.measured, scatter=s.scatter or 0.0) for s in self.samples
         )
 
     @cached_property
     def readings(self) -> SessionReadings:
-        """The samples as a surrogate takes them, relative to this model's own floor and target."""
+        """The samples as the surrogate takes them, relative to this model's floor and target."""
         return build_readings(self.samples, self.latency_target, self.sizing)
 
     @cached_property
     def _posterior(self) -> Posterior:
         sources = [ancestor.towards(self.latency_target).readings for ancestor in self.ancestors]
-        with _as_input_error():
-            return surrogate.fit(self.readings, sources, noise=self.noise)
+        with _singular_as_input_error():
+            return surrogate.fit(self.readings, sources, noise=max(self.noise, surrogate.LEAST_NOISE))
 
     @cached_property
     def _process(self) -> score_process.ScoreProcess:
         scores = np.array([sample.score for sample in self.samples])
         ks = np.array([sample.k for sample in self.samples])
-        with _as_input_error():
+        with _singular_as_input_error():
             return score_process.rebuild(ks, scores, self.floor, self.p_max, self.theta)
 
     def towards(self, latency_target: float) -> BenefitModel:
-        """The same runs, seen from another latency target."""
+        """Return the model of the same runs for another latency target, in seconds."""
         return replace(self, latency_target=latency_target)
 
     def alone(self) -> BenefitModel:
-        """This model without those it was built on."""
-        return replace(self, ancestors=(), correlation=())
-
-    def as_older(self) -> BenefitModel:
-        """Less what programs did not know that only kept latencies: they refuse keys that they do not know."""
-        samples = tuple(replace(sample, measured=None, scatter=None) for sample in self.samples)
-        ancestors = tuple(ancestor.as_older() for ancestor in self.ancestors)
-        return replace(self, samples=samples, ancestors=ancestors, sizing=self.sizing.as_older())
+        """Return this model without its ancestors."""
+        return replace(self, ancestors=())
 
     def to_json(self) -> str:
+        """Return the model as JSON text, which `from_json` reads."""
         return json.dumps(_as_data(self), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> BenefitModel:
-        """The model that `to_json` wrote. Unknown keys and wrong types are refused with their place."""
-        try:
-            data = json.loads(text, parse_int=_whole_number)
-        except json.JSONDecodeError as error:
-            raise InputError(
-                f"model:{error.lineno}:{error.colno}", f"is not JSON: {error.msg}", remedy="export the model again"
-            ) from None
-        except RecursionError:
-            raise InputError("model", "is nested too deeply", remedy="export the model again") from None
-        return _model(data, "model")
+        """Return the model that `to_json` wrote.
 
-
-def older_theta(operators: int, noise: float) -> tuple[float, ...]:
-    """θ at the medians that earlier programs start from: amplitudes, joint effect, length scales, noise."""
-    medians = [0.4] * operators + [0.6, 1.35] + [1.0] * operators + [noise]
-    return tuple(math.log(each) for each in medians)
-
-
-def older_correlation(doubt: float) -> float:
-    """ρ of a source that counts as one's own, or with a doubt."""
-    return 0.99 if doubt == 0 else 0.8
+        Raises:
+            InputError: the text is not JSON, or a key is unknown, missing or of a wrong type; names the place.
+        """
+        return _read_model(parse_model_json(text), "model")
 
 
 def build_readings(samples: Sequence[ModelSample], latency_target: float, sizing: Sizing) -> SessionReadings:
-    """Samples → y and the weight of each, in the order told."""
+    """Return the samples as log ratios with their weights, in the order told."""
     y = [None if s.latency is None else math.log(s.latency) - math.log(latency_target) for s in samples]
     failed = max(math.log(FAILED_RATIO), math.log(1.5) + max((each for each in y if each is not None), default=0.0))
     return SessionReadings(
@@ -255,6 +254,7 @@ def build_readings(samples: Sequence[ModelSample], latency_target: float, sizing
 
 
 def build_samples(runs: Sequence[Run], benefit: Benefit) -> tuple[ModelSample, ...]:
+    """Return the runs with their benefit scores."""
     if not runs:
         return ()
     latencies = np.array([run.latency or math.inf for run in runs])
@@ -281,13 +281,46 @@ def _check_sample(place: str, sample: ModelSample, lattice: Lattice) -> None:
         checks.optional(checks.positive, f"{place}measured.fixed", sample.measured.fixed)
 
 
-# --- writing JSON -----------------------------------------------------------------------------------------------
+def _check_loads(loads: Sequence[float] | None, operators: int, place: str = "") -> None:
+    if loads is None:
+        return
+    if len(loads) != operators:
+        problem = f"must be {operators} numbers"
+        raise InputError(f"{place}loads", problem, seen=loads, remedy="give one for each operator")
+    for i, load in enumerate(loads):
+        checks.non_negative(f"{place}loads[{i}]", load)
+        if load > MAX_INSTANCES:
+            problem = f"is above {MAX_INSTANCES}"
+            raise InputError(f"{place}loads[{i}]", problem, seen=load, remedy="give instances, not records")
+
+
+@contextmanager
+def _singular_as_input_error() -> Iterator[None]:
+    """Raise `InputError` where a damaged file leads to a covariance that cannot be inverted."""
+    try:
+        yield
+    except np.linalg.LinAlgError:
+        problem = "has samples and hyperparameters that contradict each other"
+        raise InputError("model", problem, remedy="train the model again") from None
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------
+# The planning core imports no schema library, so models are read by hand. The sizing is written as flat keys.
+
+_SIZING_KEYS = ("floor", "p_max", "loads", "execution", "overhead", "slots", "demand", "upstream")
+_REQUIRED = ("kind", "rate", "floor", "p_max", "latency_target", "alpha", "over_allocation", "samples")
+_OPTIONAL = ("loads", "execution", "overhead", "slots", "demand", "upstream", "theta", "noise", "ancestors", "version")
 
 
 def _as_data(model: BenefitModel) -> dict[str, Any]:
-    """Of the sizing, what a reader needs: the lattice, and what latency is expected to follow. Keys that older programs
-    do not know are there only where they hold something."""
     sizing = model.sizing
+    unknown_or_empty = {
+        "slots": sizing.slots,
+        "demand": sizing.demand if any(sizing.demand) else None,
+        "upstream": sizing.upstream or None,
+        "theta": model.theta or None,
+        "noise": model.noise if model.kind == "latency" else None,
+    }
     return {
         "kind": model.kind,
         "rate": model.rate,
@@ -296,162 +329,54 @@ def _as_data(model: BenefitModel) -> dict[str, Any]:
         "latency_target": model.latency_target,
         "alpha": model.alpha,
         "over_allocation": model.over_allocation,
-        "samples": [_known(asdict(sample), "latency") for sample in model.samples],
-        "theta": model.theta,
+        "samples": [_without_none(asdict(sample), keep="latency") for sample in model.samples],
         "loads": sizing.hottest if sizing.measured else None,
         "execution": sizing.execution,
         "overhead": sizing.overhead,
-        **_known(
-            {
-                "slots": sizing.slots,
-                "demand": sizing.demand if any(sizing.demand) else None,
-                "upstream": sizing.upstream or None,
-            }
-        ),
-        "correlation": model.correlation,
+        **_without_none(unknown_or_empty),
         "ancestors": [_as_data(ancestor) for ancestor in model.ancestors],
         "version": model.version,
     }
 
 
-def _known(values: dict[str, Any], *always: str) -> dict[str, Any]:
-    """Without what is None, but for those that are always there."""
-    return {key: value for key, value in values.items() if key in always or value is not None}
+def _without_none(values: Mapping[str, Any], keep: str = "") -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None or key == keep}
 
 
-# --- reading JSON -----------------------------------------------------------------------------------------------
-# Models are read inside the planning core, which knows no schema library; a model is flat enough to do without.
-
-
-# What stands for the sizing in JSON.
-_FLAT = {"floor", "p_max", "loads", "execution", "overhead", "slots", "demand", "upstream"}
-
-
-def _model(data: Any, place: str) -> BenefitModel:
-    values = _keys(data, place, BenefitModel)
-    values["samples"] = tuple(_sample(item, f"{place}.samples[{i}]") for i, item in _items(values, "samples", place))
-    ancestors = [_model(item, f"{place}.ancestors[{i}]") for i, item in _items(values, "ancestors", place)]
-    values["ancestors"] = tuple(ancestors)
+def _read_model(data: Any, place: str) -> BenefitModel:
+    values = check_keys(data, place, required=_REQUIRED, optional=_OPTIONAL)
+    samples = enumerate(read_list(values, "samples", place))
+    values["samples"] = tuple(_read_sample(item, f"{place}.samples[{i}]") for i, item in samples)
+    ancestors = enumerate(read_list(values, "ancestors", place))
+    values["ancestors"] = tuple(_read_model(item, f"{place}.ancestors[{i}]") for i, item in ancestors)
     if "upstream" in values:
-        of_each = enumerate(_items(values, "upstream", place))
-        values["upstream"] = tuple(_numbers(each, f"{place}.upstream[{i}]") for i, (_, each) in of_each)
-    for name in ("floor", "p_max", "theta", "correlation", "loads", "demand"):
+        upstream = enumerate(read_list(values, "upstream", place))
+        values["upstream"] = tuple(read_numbers(each, f"{place}.upstream[{i}]") for i, each in upstream)
+    for name in ("floor", "p_max", "theta", "loads", "demand"):
         if name in values and not (name == "loads" and values[name] is None):
-            values[name] = _numbers(values[name], f"{place}.{name}")
+            values[name] = read_numbers(values[name], f"{place}.{name}")
+    if values["kind"] == "latency" and "noise" not in values:
+        raise InputError(f"{place}.noise", "is missing", remedy="export the model again")
     try:
-        values["sizing"] = _sizing(values)
+        values["sizing"] = _read_sizing({name: values.pop(name) for name in _SIZING_KEYS if name in values}, values)
         return BenefitModel(**values)
     except InputError as error:
         raise error.under(f"{place}.") from None
 
 
-def _sizing(values: dict[str, Any]) -> Sizing:
-    """Taken out of the flat keys."""
-    floor, upper, loads = values.pop("floor"), values.pop("p_max"), values.pop("loads", None)
-    execution, overhead = values.pop("execution", None), values.pop("overhead", 0.0)
-    slots, demand, upstream = values.pop("slots", None), values.pop("demand", ()), values.pop("upstream", ())
-    lattice = Lattice.between(floor, upper)
-    _check_loads(loads, len(floor))
-    return Sizing.of_loads(
-        lattice.lower,
-        lattice.upper,
-        loads,
-        rate=values["rate"],
-        execution=execution,
-        overhead=overhead,
-        slots=slots,
-        demand=demand,
-        upstream=upstream,
-    )
+def _read_sizing(flat: dict[str, Any], values: Mapping[str, Any]) -> Sizing:
+    lattice = Lattice.between(flat.pop("floor"), flat.pop("p_max"))
+    loads = flat.pop("loads", None)
+    _check_loads(loads, len(lattice.lower))
+    return Sizing.of_loads(lattice.lower, lattice.upper, loads, rate=values["rate"], **flat)
 
 
-def _check_loads(loads: Sequence[float] | None, operators: int, place: str = "") -> None:
-    if loads is None:
-        return
-    if len(loads) != operators:
-        raise InputError(
-            f"{place}loads", f"must be {operators} numbers", seen=loads, remedy="give one for each operator"
-        )
-    for i, load in enumerate(loads):
-        checks.non_negative(f"{place}loads[{i}]", load)
-        if load > MAX_INSTANCES:
-            raise InputError(
-                f"{place}loads[{i}]", f"is above {MAX_INSTANCES}", seen=load, remedy="give instances, not records"
-            )
-
-
-def _sample(data: Any, place: str) -> ModelSample:
-    values = _keys(data, place, ModelSample)
-    values["k"] = _numbers(values["k"], f"{place}.k")
+def _read_sample(data: Any, place: str) -> ModelSample:
+    optional = ("windows", "measured", "scatter")
+    values = check_keys(data, place, required=("k", "latency", "score"), optional=optional)
+    values["k"] = read_numbers(values["k"], f"{place}.k")
     if values.get("measured") is not None:
-        values["measured"] = _measured(values["measured"], f"{place}.measured")
+        inner = f"{place}.measured"
+        measured = check_keys(values["measured"], inner, required=("loads",), optional=("fixed",))
+        values["measured"] = WindowMeasurement(read_numbers(measured["loads"], f"{inner}.loads"), measured.get("fixed"))
     return ModelSample(**values)
-
-
-def _measured(data: Any, place: str) -> WindowMeasurement:
-    values = _keys(data, place, WindowMeasurement)
-    return WindowMeasurement(_numbers(values["loads"], f"{place}.loads"), values.get("fixed"))
-
-
-def _keys(data: Any, place: str, kind: type[Any]) -> dict[str, Any]:
-    if not isinstance(data, Mapping):
-        raise InputError(place, "must hold a mapping of names to values", seen=data, remedy="export the model again")
-    known = {field.name for field in fields(kind)} - {"sizing"} | (_FLAT if kind is BenefitModel else set())
-    for name in data:
-        if name not in known:
-            raise InputError(
-                f"{place}.{name}", "is not a known key", remedy="remove it, or use the program that wrote it"
-            )
-    needed = [
-        "samples",
-        "k",
-        "latency",
-        "score",
-        "kind",
-        "rate",
-        "floor",
-        "p_max",
-        "latency_target",
-        "alpha",
-        "over_allocation",
-        "theta",
-    ]
-    for name in ["loads"] if kind is WindowMeasurement else needed:
-        if name in known and name not in data:
-            raise InputError(f"{place}.{name}", "is missing", remedy="export the model again")
-    return dict(data)
-
-
-def _items(values: Mapping[str, Any], name: str, place: str) -> list[tuple[int, Any]]:
-    items = values.get(name, [])
-    if not isinstance(items, list):
-        raise InputError(f"{place}.{name}", "must be a list", seen=items, remedy="export the model again")
-    return list(enumerate(items))
-
-
-def _whole_number(digits: str) -> int:
-    """No count of ours has more digits, and Python itself refuses to read thousands of them."""
-    if len(digits) > 18:
-        raise InputError(
-            "model", "holds a whole number that is too large", seen=digits[:20], remedy="export the model again"
-        )
-    return int(digits)
-
-
-@contextmanager
-def _as_input_error() -> Iterator[None]:
-    """Hyperparameters that no training would have left behind may make a covariance that cannot be inverted."""
-    try:
-        yield
-    except np.linalg.LinAlgError:
-        raise InputError(
-            "model",
-            "does not make a process: its samples and theta contradict each other",
-            remedy="train the model again",
-        ) from None
-
-
-def _numbers(value: Any, place: str) -> tuple[Any, ...]:
-    if not isinstance(value, list) or any(isinstance(x, bool) or not isinstance(x, int | float) for x in value):
-        raise InputError(place, "must be a list of numbers", seen=value, remedy="export the model again")
-    return tuple(value)

@@ -36,14 +36,7 @@ from autotrascale.plan.search.acquisition import (
     probability_accepted,
     probability_met,
 )
-from autotrascale.plan.search.benefit_model import (
-    ANCESTORS,
-    BenefitModel,
-    build_readings,
-    build_samples,
-    older_correlation,
-    older_theta,
-)
+from autotrascale.plan.search.benefit_model import ANCESTORS, BenefitModel, build_readings, build_samples
 from autotrascale.plan.search.lattice import Lattice, Point, Pool
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.search.study_runs import Run
@@ -205,7 +198,7 @@ class Search:
 
     def model(self, runs: Sequence[Run], rate: float) -> BenefitModel:
         doubts = self._posterior(runs).doubts
-        kept = [(model, doubt) for model, doubt in zip(self.sources, doubts, strict=True) if doubt is not None]
+        kept = [model.alone() for model, doubt in zip(self.sources, doubts, strict=True) if doubt is not None]
         return BenefitModel(
             kind="latency",
             rate=rate,
@@ -214,9 +207,8 @@ class Search:
             alpha=self.benefit.alpha,
             over_allocation=self.benefit.over_allocation,
             samples=build_samples(runs, self.benefit),
-            theta=older_theta(len(self.sizing.floor), self.noise),
-            correlation=tuple(older_correlation(doubt) for _, doubt in kept),
-            ancestors=tuple(model.alone() for model, _ in kept),
+            noise=self.noise,
+            ancestors=tuple(kept),
         )
 
     def remarks(self, runs: Sequence[Run]) -> list[str]:

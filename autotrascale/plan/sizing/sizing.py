@@ -223,10 +223,6 @@ class Sizing:
             upstream=self.upstream,
         )
 
-    def as_older(self) -> Sizing:
-        """Less what programs did not know that only knew loads."""
-        return replace(self, slots=None, demand=(None,) * len(self.floor), upstream=())
-
     def above(self, floor: Sequence[int]) -> Sizing:
         """The same measurements over a floor that was found by running it."""
         return replace(self, floor=tuple(floor))

@@ -29,14 +29,7 @@ from autotrascale.plan.formatting import join_names
 from autotrascale.plan.search import surrogate
 from autotrascale.plan.search.acquisition import probability_met
 from autotrascale.plan.search.ask_tell import AskTellStudy, SearchSettings
-from autotrascale.plan.search.benefit_model import (
-    ANCESTORS,
-    BenefitModel,
-    ModelSample,
-    build_readings,
-    build_samples,
-    older_theta,
-)
+from autotrascale.plan.search.benefit_model import ANCESTORS, BenefitModel, ModelSample, build_readings, build_samples
 from autotrascale.plan.search.lattice import Lattice, Point, Pool
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.search.study_runs import Run
@@ -231,7 +224,7 @@ def _as_model(cell: RateReadings, settings: AutoscalingSettings) -> BenefitModel
         settings.alpha,
         settings.over_allocation,
         build_samples(cell.runs, benefit),
-        older_theta(len(sized.floor), settings.noise),
+        noise=settings.noise,
     )
 
 
