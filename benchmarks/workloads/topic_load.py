@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from autotrascale.execute.spark.jobs.hashed_numbers import draw_share
 from autotrascale.execute.spark.jobs.load_file import Ints
 from benchmarks.workloads.kafka_broker import Broker
 from examples.jobs.nexmark.market import AUCTION, BID, PERSON, Market
+from examples.jobs.random_draws import draw_share
 from examples.jobs.yahoo import Yahoo
 
 _AT_ONCE = 1000

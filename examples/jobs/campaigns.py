@@ -1,7 +1,7 @@
-"""Ads and the campaigns they belong to: the table, and looking it up in this process or in Redis.
+"""The table from ads to campaigns, and look-ups of the table in the process or in Redis.
 
-A look-up takes the ads of a whole Arrow batch at once, asks for each different one only once, and gives null for an ad
-that belongs to no campaign. What looks up is shipped to Python workers, so it holds no connection itself.
+A look-up takes the ads of a whole Arrow batch, asks once for each different ad, and returns null for an ad without a
+campaign. Look-up objects are sent to Python workers, so they hold no connection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AD, _VIEWS = "yahoo:ad", "yahoo:views"
 
 @dataclass(frozen=True)
 class Campaigns:
-    """Ad number a belongs to campaign number a // ads_each."""
+    """The table: ad number a belongs to campaign number a // ads_each."""
 
     count: int
     ads_each: int
@@ -39,19 +39,21 @@ class Campaigns:
         return f"campaign-{number // self.ads_each:04d}"
 
     def table(self) -> dict[str, str]:
-        """Ad → campaign."""
+        """Return the campaign of each ad."""
         return {self.ad(number): self.campaign_of(number) for number in range(self.ads)}
 
 
 class LookUp(Protocol):
+    """A look-up of campaigns."""
+
     def campaigns_of(self, ads: Strings) -> Strings:
-        """The campaign of each ad; null for one that has none."""
+        """Return the campaign of each ad, null for an ad without a campaign."""
         ...
 
 
 @dataclass(frozen=True)
 class InProcess:
-    """The table itself, in every worker."""
+    """A look-up in a table that each worker holds."""
 
     campaigns: Campaigns
 
@@ -62,20 +64,23 @@ class InProcess:
 
 @dataclass(frozen=True)
 class InRedis:
-    """The table as keys `yahoo:ad:AD`, and the views that were counted as `yahoo:views:CAMPAIGN:WINDOW`, where WINDOW
-    is its first millisecond. A count is written whole, so that writing it again does no harm, and stays for
-    `keep_seconds`."""
+    """A look-up in Redis, and a store of the counts.
+
+    The table has keys `yahoo:ad:AD`; counts have keys `yahoo:views:CAMPAIGN:WINDOW`, with the first millisecond of the
+    window. A count replaces the one before, so a batch may write it again, and expires after `keep_seconds`.
+    """
 
     redis: Redis
     keep_seconds: int = 3600
 
     def put_table(self, campaigns: Campaigns) -> None:
+        """Write the table to Redis."""
         table = {f"{_AD}:{ad}": campaign for ad, campaign in campaigns.table().items()}
         with self.redis.client() as client:
             client.mset(table)
 
     def campaigns_of(self, ads: Strings) -> Strings:
-        """One MGET for the batch."""
+        """Return the campaign of each ad, with one MGET for the batch."""
         places = ads.dictionary_encode()
         different = places.dictionary.to_pylist()
         if not different:
@@ -85,7 +90,7 @@ class InRedis:
         return pa.array(found, pa.string()).take(places.indices)
 
     def put_views(self, campaigns: list[str], windows: list[int], views: list[int]) -> None:
-        """One pipeline for the batch."""
+        """Write the counts of a batch in one pipeline."""
         with self.redis.client() as client:
             pipeline = client.pipeline(transaction=False)
             for campaign, window, count in zip(campaigns, windows, views, strict=True):
@@ -93,7 +98,7 @@ class InRedis:
             pipeline.execute()
 
     def views(self) -> dict[tuple[str, int], int]:
-        """All that was counted: (campaign, window) → views."""
+        """Return all counts by campaign and first millisecond of the window."""
         with self.redis.client() as client:
             keys = list(client.scan_iter(f"{_VIEWS}:*", count=1000))
             values: Any = client.mget(keys) if keys else []
@@ -101,12 +106,12 @@ class InRedis:
         return {
             (campaign, int(window)): int(views)
             for (campaign, window), views in zip(places, values, strict=True)
-            if views is not None  # its time had come between the two questions
+            if views is not None  # expired between SCAN and MGET
         }
 
 
 @cache
 def _columns(campaigns: Campaigns) -> tuple[Strings, Strings]:
-    """The table's two columns, made once in each worker."""
+    """Return the two columns of the table, made once in each worker."""
     table = campaigns.table()
     return pa.array(list(table), pa.string()), pa.array(list(table.values()), pa.string())

@@ -1,4 +1,4 @@
-"""One connection to Redis for each Python process, and its failures in one clear sentence."""
+"""A Redis connection for each Python process, with failures reported in one sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _LIKE = "write it like redis://127.0.0.1:6379/0"
 
 @dataclass(frozen=True)
 class Redis:
-    """Where it is, and how many seconds it may take over one answer. This is what travels to workers."""
+    """The address of a Redis server, and the seconds to wait for an answer.
+
+    Workers get this object; it holds no connection.
+    """
 
     url: str
     timeout: float = 2.0
@@ -29,25 +32,25 @@ class Redis:
     def __post_init__(self) -> None:
         checks.positive("redis_timeout", self.timeout)
         if self._parts().scheme not in ("redis", "rediss") or not self._parts().hostname:
-            raise InputError("redis", "is no address of a Redis", seen=self.where, remedy=_LIKE)
+            raise InputError("redis", "is not the address of a Redis server", seen=self.where, remedy=_LIKE)
 
     @property
     def where(self) -> str:
-        """The address as it may be shown: without user and password."""
+        """Return the address without user and password."""
         return str(self._parts()._replace(netloc=self._parts().netloc.rpartition("@")[2]).geturl())
 
     @contextmanager
     def client(self) -> Iterator[redis.Redis]:
-        """This process's own; what goes wrong inside is told as an `EngineError`."""
-        library = _library()
+        """Yield the client of this process. Raise `EngineError` for a Redis failure inside the block."""
+        library = _import_redis()
         try:
             yield _connection(self.url, self.timeout)
         except library.TimeoutError:
-            problem = f"gave no answer within {self.timeout:g} s: look what keeps it busy, or raise redis_timeout"
+            problem = f"did not answer within {self.timeout:g} s: reduce its load, or raise redis_timeout"
         except library.ConnectionError as error:
             problem = f"cannot be reached ({error}): start it, or correct the option redis"
         except library.RedisError as error:
-            problem = f"refused ({error})"
+            problem = f"refused the request ({error})"
         else:
             return
         raise EngineError(f"Redis at {self.where} {problem}")
@@ -55,19 +58,19 @@ class Redis:
     def _parts(self) -> Any:
         try:
             parts = urlsplit(self.url)
-            parts.port  # noqa: B018 - a port that is no number is found out here
+            parts.port  # noqa: B018 - raises for a port that is not a number
         except ValueError:
-            raise InputError("redis", "is no address of a Redis", remedy=_LIKE) from None
+            raise InputError("redis", "is not the address of a Redis server", remedy=_LIKE) from None
         return parts
 
 
 @cache
 def _connection(url: str, timeout: float) -> redis.Redis:
-    library = _library()
+    library = _import_redis()
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    # A second try at once, for a connection that died unseen between two trials; never a second wait.
+    # One retry at once, for a connection that broke between two trials; no second wait.
     retry = Retry(NoBackoff(), 1, supported_errors=(library.ConnectionError,))
     client: redis.Redis = library.Redis.from_url(
         url,
@@ -81,9 +84,9 @@ def _connection(url: str, timeout: float) -> redis.Redis:
     return client
 
 
-def _library() -> Any:
+def _import_redis() -> Any:
     try:
         import redis
     except ImportError:
-        raise EngineError("Python lacks redis, which the option redis needs: install autotrascale[redis]") from None
+        raise EngineError("the option `redis` needs the Python package redis: install autotrascale[redis]") from None
     return redis

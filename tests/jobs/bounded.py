@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from autotrascale.execute.spark.jobs import load_file
 from autotrascale.execute.spark.jobs.flow import Flow, StreamingJob
 from autotrascale.execute.spark.jobs.load_file import QueryLoad, Segment, SourceLoad
-from autotrascale.execute.spark.jobs.rate_schedule import constant
+from autotrascale.execute.spark.jobs.rate_schedule import constant_schedule
 from autotrascale.monitor.marks import find_counting_name
 
 BEGAN_MS = 1_700_000_000_000
@@ -84,12 +84,12 @@ def arrivals(rate: float, seconds: float) -> NDArray[np.int64]:
 
 
 def _load(rate: float) -> SourceLoad:
-    return SourceLoad((Segment(0, 0, constant(rate)),), started_ms=BEGAN_MS)
+    return SourceLoad((Segment(0, 0, constant_schedule(rate)),), started_ms=BEGAN_MS)
 
 
 def _offer(rates: Mapping[str, float], seconds: float, file: Path) -> None:
     limit = round(seconds * 1000)
-    load_file.write(QueryLoad({name: replace(_load(rate), limit_ms=limit) for name, rate in rates.items()}), file)
+    load_file.write_load(QueryLoad({name: replace(_load(rate), limit_ms=limit) for name, rate in rates.items()}), file)
 
 
 def _plain(value: Any) -> Any:

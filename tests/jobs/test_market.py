@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.jobs.hashed_numbers import Ints, draw_below, draw_share
+from autotrascale.execute.spark.jobs.hashed_numbers import Ints
 from examples.jobs.nexmark import market as nexmark
 from examples.jobs.nexmark.market import Market
+from examples.jobs.random_draws import draw_below, draw_share
 
 KINDS = ("persons", "auctions", "bids")
 SCHEMAS = {"persons": nexmark.PERSON, "auctions": nexmark.AUCTION, "bids": nexmark.BID}

@@ -44,7 +44,7 @@ def test_options_come_from_the_job_file_with_those_of_the_market_inside() -> Non
         (f"{NEXMARK}:Q8", {"window_seconds": 0.0}, "window_seconds: must be above zero"),
         (f"{NEXMARK}:Q11", {"gap": 3}, "gap: is not a known key"),
         ("examples.jobs.yahoo:Yahoo", {"ads_each": 0}, "ads_each: must be at least 1"),
-        ("examples.jobs.yahoo:Yahoo", {"redis": "localhost"}, "redis: is no address of a Redis"),
+        ("examples.jobs.yahoo:Yahoo", {"redis": "localhost"}, "redis: is not the address"),
         ("examples.jobs.yahoo:Yahoo", {"redis_timeout": 0.0}, "redis_timeout: must be above zero"),
         ("examples.jobs.yahoo:Yahoo", {"window_seconds": 0.0004}, "window_seconds: is shorter than a millisecond"),
     ],

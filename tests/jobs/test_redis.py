@@ -115,13 +115,13 @@ def test_a_slow_redis_is_not_waited_for(redis_url: str) -> None:
     with watcher(redis_url) as client:
         client.client_pause(800, all=True)
         began = time.monotonic()
-        with pytest.raises(EngineError, match=r"gave no answer within 0\.2 s: look what keeps it busy"):
+        with pytest.raises(EngineError, match=r"within 0\.2 s: .*redis_timeout"):
             store.campaigns_of(ADS)
         assert time.monotonic() - began < 0.7
 
 
 def test_a_redis_that_refuses_is_quoted(redis_url: str) -> None:
-    with pytest.raises(EngineError, match=r"refused \(.*invalid DB index|refused \(.*DB index is out of range"):
+    with pytest.raises(EngineError, match=r"invalid DB index|DB index is out of range"):
         InRedis(Redis(redis_url.replace("/0", "/999"))).put_table(TABLE)
 
 
@@ -140,5 +140,5 @@ def test_a_missing_redis_is_found_out_before_anything_runs_and_no_password_is_sh
 
 @pytest.mark.parametrize("url", ["localhost:6379", "http://127.0.0.1", "redis://", "redis://h:port/0", "redis://[::1"])
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(InputError, match="redis: is no address of a Redis"):
+    with pytest.raises(InputError, match="^redis: "):
         Yahoo(redis=url)

@@ -31,15 +31,16 @@ NO_PLAN: Any = object.__new__(DataFrame)  # names are looked at before it
 def test_a_name_that_a_plan_cannot_hold_is_one_line(name: Any) -> None:
     with pytest.raises(InputError) as wrong:
         mark(NO_PLAN, name)
-    assert re.fullmatch(r"mark: cannot be called that \(seen: .*\); take up to 60 letters, .*", str(wrong.value))
+    assert (wrong.value.place, wrong.value.seen) == ("mark", name)
+    assert "60 letters" in wrong.value.remedy
+    assert "\n" not in str(wrong.value)
 
 
 @pytest.mark.parametrize("given_", [None, 5, "df", DataFrame])
 def test_what_is_no_data_frame_is_one_line(given_: Any) -> None:
-    with pytest.raises(
-        InputError, match=r"^mark: is given something else than a DataFrame \(seen: '\w+'\); write mark"
-    ):
+    with pytest.raises(InputError, match="DataFrame") as wrong:
         mark(given_, "enrich")
+    assert (wrong.value.place, wrong.value.seen) == ("mark", type(given_).__name__)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_what_is_no_data_frame_is_one_line(given_: Any) -> None:
     [
         ({"parallelism": 0}, "mark: parallelism: must be"),
         ({"parallelism": "4"}, "mark: parallelism: must be"),
-        ({"by": "shop"}, r"mark: spreads records by columns and not over how many partitions \(seen: \['shop'\]\)"),
+        ({"by": "shop"}, r"mark: .*parallelism.* \(seen: \['shop'\]\)"),
     ],
 )
 def test_a_parallelism_that_is_none_is_one_line(given_: Any, what: str) -> None:

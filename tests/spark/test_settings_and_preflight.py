@@ -136,7 +136,7 @@ def test_a_job_is_loaded_by_name_with_its_options() -> None:
         ("wordcount", {}, "spark.job: is not of the form module:attribute"),
         ("no.such:job", {}, "spark.job: cannot be imported: ModuleNotFoundError"),
         ("autotrascale.execute.spark.jobs.wordcount:Nothing", {}, "has no 'Nothing'"),
-        ("autotrascale.execute.spark.jobs.wordcount:read_results", {}, "spark.job: is no job"),
+        ("autotrascale.execute.spark.jobs.wordcount:read_results", {}, "spark.job: is not a job"),
         (JOB, {"stall": 1}, "spark.options: stall: is not a known key"),
         (JOB, {"flatmap_stall": -1}, "spark.options: flatmap_stall: must not be negative"),
         ("flavoured:Flavoured", {}, "spark.options: flavour: is missing"),

@@ -24,7 +24,7 @@ from autotrascale.execute.spark.common.source_settings import (
 from autotrascale.execute.spark.common.spark_settings import SparkSettings
 from autotrascale.execute.spark.controller.preflight import check_machine
 from autotrascale.execute.spark.driver_agent import kafka_topics
-from autotrascale.execute.spark.driver_agent.kafka_topics import KafkaSources, newest
+from autotrascale.execute.spark.driver_agent.kafka_topics import KafkaSources, select_newest
 from autotrascale.execute.spark.jobs import topic_copy
 from autotrascale.execute.spark.jobs.topic_copy import OFFSET, PARTITION, STAMP, TopicCopy
 
@@ -36,7 +36,7 @@ rows = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), min_size=1, max
 
 def made(path: Path, found: list[tuple[int, int]], count: int) -> tuple[TopicCopy, list[tuple[int, int]]]:
     """The copy, and partition and offset of each of its records in the order that they should have."""
-    topic_copy._opened.cache_clear()
+    topic_copy._open_copy.cache_clear()
     owners = [partition % count for _, partition in found]
     offsets = [owners[:at].count(owner) for at, owner in enumerate(owners)]
     keys = list(zip([stamp for stamp, _ in found], owners, offsets, strict=True))
@@ -51,8 +51,8 @@ def test_each_record_goes_to_one_task_of_its_partition(
     tmp_path_factory: pytest.TempPathFactory, found: list[tuple[int, int]], count: int, first: int, many: int, k: int
 ) -> None:
     copy, order = made(tmp_path_factory.mktemp("copy") / "copy.arrow", found, count)
-    dealt = copy.dealt(first, many, k)
-    assert len(dealt) == copy.tasks(k) == max(k, count)
+    dealt = copy.share_records(first, many, k)
+    assert len(dealt) == copy.count_tasks(k) == max(k, count)
     assert sorted(at for part in dealt for at in part) == list(range(many))
     for part in dealt:
         assert list(part) == sorted(part)
@@ -74,8 +74,8 @@ def test_a_record_is_that_of_its_number_again_and_again(
 
 def test_a_hot_partition_gets_the_further_tasks(tmp_path: Path) -> None:
     copy, _ = made(tmp_path / "copy.arrow", [(at, 0 if at % 10 else 1) for at in range(100)], 2)
-    assert [len(part) for part in copy.dealt(0, 100, 2)] == [90, 10]
-    assert [len(part) for part in copy.dealt(0, 100, 4)] == [30, 30, 30, 10]
+    assert [len(part) for part in copy.share_records(0, 100, 2)] == [90, 10]
+    assert [len(part) for part in copy.share_records(0, 100, 4)] == [30, 30, 30, 10]
 
 
 @given(
@@ -84,7 +84,7 @@ def test_a_hot_partition_gets_the_further_tasks(tmp_path: Path) -> None:
 )
 def test_the_newest_of_each_partition_are_within_what_it_holds(held: dict[int, tuple[int, int]], most: int) -> None:
     ranges = {partition: (start, start + count) for partition, (start, count) in held.items()}
-    found, total = newest(ranges, most), sum(count for _, count in held.values())
+    found, total = select_newest(ranges, most), sum(count for _, count in held.values())
     assert found.keys() == ranges.keys()
     assert all(ranges[each][0] <= start <= end == ranges[each][1] for each, (start, end) in found.items())
     taken = sum(end - start for start, end in found.values())
@@ -116,7 +116,7 @@ def test_what_is_no_topic_is_refused_in_a_line(changes: dict[str, object], said:
 def test_a_topic_that_holds_nothing_is_refused_before_a_trial_and_read_by_a_job_that_runs(
     start: int, end: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_topics, "offsets", lambda _spark, _topic: {0: (start, end), 1: (0, 0)})
+    monkeypatch.setattr(kafka_topics, "fetch_offsets", lambda _spark, _topic: {0: (start, end), 1: (0, 0)})
     sources, nobody = {"source": SourceSettings(CLICKS)}, cast(SparkSession, None)
     with pytest.raises(InputError) as refused:
         KafkaSources(nobody, sources, tmp_path, copied=True)

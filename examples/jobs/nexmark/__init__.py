@@ -1,6 +1,6 @@
-"""Nexmark, the queries that the DS2 and AuTraScale papers run, for Spark Structured Streaming.
+"""The Nexmark queries of the DS2 and AuTraScale papers, for Spark Structured Streaming.
 
-| query                      | sources           | what it asks of a stream processor            |
+| query                      | sources           | operators                                     |
 |----------------------------|-------------------|-----------------------------------------------|
 | Q1  currency conversion    | bids              | a stateless map                               |
 | Q2  selection              | bids              | a stateless filter                            |
@@ -9,12 +9,12 @@
 | Q8  monitor new users      | persons, auctions | a join within tumbling windows                |
 | Q11 user sessions          | bids              | session windows                               |
 
-Use one as `job: examples.jobs.nexmark:Q5`; its fields are its options. All draw on the same `Market`. The streams
-come from sources of their own, as in the DS2 paper. One person to three auctions to 46 bids is the benchmark's
-proportion: keep the rates of a query's sources in it, or one stream names people and auctions whom the other is late
-to bring.
+Name a query in a job file as `job: examples.jobs.nexmark:Q5`; its fields are its options. All queries use the same
+`Market`. Each stream has a source of its own, as in the DS2 paper. Keep the rates of the sources in the proportion of
+the benchmark, 1 person : 3 auctions : 46 bids. Otherwise one stream refers to persons and auctions that the other
+stream has not sent yet.
 
-Event time is arrival time, which the load generator stamps. Records come in its order, so watermarks wait for nothing.
+Event time is arrival time, which the load generator stamps. Records come in that order, so watermarks need no delay.
 """
 
 from examples.jobs.nexmark.market import Market

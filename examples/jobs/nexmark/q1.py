@@ -1,8 +1,8 @@
-"""Nexmark Q1, currency conversion: what is the price of each bid in euros?
+"""Nexmark Q1, currency conversion: the price of each bid in euros.
 
     bids → convert → sink
 
-Prices are whole cents and stay whole, as in Beam; the benchmark's own text multiplies by a fraction.
+Prices are whole cents and stay whole, as in Beam. The text of the benchmark multiplies by a fraction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CONVERTED = f"{BID}, ts timestamp"
 
 @dataclass(frozen=True)
 class Q1:
-    """Stalls are seconds per record that the operator takes in."""
+    """The query as a job. Each `…_stall` is the seconds that the operator sleeps for each record it takes in."""
 
     convert_stall: float = 0.0
     sink_stall: float = 0.0
@@ -43,12 +43,12 @@ class Q1:
         return sink.writeStream.format("noop").outputMode("append")
 
     def _convert(self, df: DataFrame) -> DataFrame:
-        return df.mapInArrow(with_stall(_in_euros, self.convert_stall), _CONVERTED)
+        return df.mapInArrow(with_stall(_convert_to_euros, self.convert_stall), _CONVERTED)
 
     def _sink(self, df: DataFrame) -> DataFrame:
         return df.mapInArrow(with_stall(pass_through, self.sink_stall), _CONVERTED)
 
 
-def _in_euros(batch: Batch) -> Batch:
+def _convert_to_euros(batch: Batch) -> Batch:
     price = pc.divide(pc.multiply(batch["price"], EUROS), DOLLARS)
     return batch.set_column(batch.schema.get_field_index("price"), "price", price)

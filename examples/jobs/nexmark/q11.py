@@ -1,10 +1,9 @@
-"""Nexmark Q11, user sessions: how many bids did a person make in each session of activity?
+"""Nexmark Q11, user sessions: the number of bids of a person in each session of activity.
 
     bids → sessions
 
-A session ends when its bidder has not bid for `gap_seconds`, and is told of when the watermark has passed that end:
-Spark has session windows in append mode only. Beam tells of a session early too, after a number of bids; Spark has no
-triggers within a window, so a session that goes on is told of once, whole.
+A session ends when its bidder has not bid for `gap_seconds`. Spark supports session windows in append mode only, so a
+session is emitted once, when the watermark has passed its end. Beam also emits early results after a number of bids.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from examples.jobs.windows import as_interval, check_length, with_arrival_waterm
 
 @dataclass(frozen=True)
 class Q11:
-    """The stall is seconds per record that the operator takes in."""
+    """The query as a job. `sessions_stall` is the seconds that the operator sleeps for each record it takes in."""
 
     sessions_stall: float = 0.0
     gap_seconds: float = 10.0

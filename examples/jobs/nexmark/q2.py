@@ -1,9 +1,9 @@
-"""Nexmark Q2, selection: what was bid for the auctions of a given few?
+"""Nexmark Q2, selection: the bids on a few auctions.
 
     bids → select → sink
 
-The few are those whose number is a multiple of 123, as in Beam: auctions keep coming, so a fixed list would soon match
-nothing.
+The auctions are those with a multiple of 123 as their number, as in Beam. New auctions keep coming, so a fixed list
+would soon match nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _SELECTED = "auction bigint, price bigint"
 
 @dataclass(frozen=True)
 class Q2:
-    """Stalls are seconds per record that the operator takes in. One auction of `every` is selected."""
+    """The query as a job. Each `…_stall` is the seconds that the operator sleeps for each record it takes in.
+
+    One auction in `every` is selected.
+    """
 
     select_stall: float = 0.0
     sink_stall: float = 0.0
@@ -47,13 +50,13 @@ class Q2:
         return sink.writeStream.format("noop").outputMode("append")
 
     def _select(self, df: DataFrame) -> DataFrame:
-        return df.mapInArrow(with_stall(_multiples(self.every), self.select_stall), _SELECTED)
+        return df.mapInArrow(with_stall(_select_multiples(self.every), self.select_stall), _SELECTED)
 
     def _sink(self, df: DataFrame) -> DataFrame:
         return df.mapInArrow(with_stall(pass_through, self.sink_stall), _SELECTED)
 
 
-def _multiples(every: int) -> Callable[[Batch], Batch]:
+def _select_multiples(every: int) -> Callable[[Batch], Batch]:
     def select(batch: Batch) -> Batch:
         rest = pc.subtract(batch["auction"], pc.multiply(pc.divide(batch["auction"], every), every))
         return batch.filter(pc.equal(rest, 0)).select(["auction", "price"])

@@ -1,11 +1,11 @@
-"""Nexmark Q3, local item suggestion: who sells things of one category in Oregon, Idaho or California?
+"""Nexmark Q3, local item suggestion: sellers of one category in Oregon, Idaho or California.
 
     persons  → locals ↘
                         suggest
     auctions → offers ↗
 
-Each side waits for the other in the join, so its state grows without bound, as the benchmark means it: Spark would
-drop old state only for a join with a bound on time, which this one has not.
+Each side waits for the other in the join, so the state grows without bound, as in the benchmark. Spark drops old state
+only if a join has a time bound; this join has none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CATEGORY = FIRST_CATEGORY
 
 @dataclass(frozen=True)
 class Q3:
-    """Stalls are seconds per record that the operator takes in."""
+    """The query as a job. Each `…_stall` is the seconds that the operator sleeps for each record it takes in."""
 
     locals_stall: float = 0.0
     offers_stall: float = 0.0
@@ -59,13 +59,13 @@ class Q3:
         return suggestions.writeStream.format("noop").outputMode("append")
 
     def _locals(self, df: DataFrame) -> DataFrame:
-        keep = _keep("state", LOCAL_STATES, {"seller": "id", "name": "name", "city": "city", "state": "state"})
+        keep = _filter_rows("state", LOCAL_STATES, {"seller": "id", "name": "name", "city": "city", "state": "state"})
         return df.mapInArrow(
             with_stall(keep, self.locals_stall), "seller bigint, name string, city string, state string"
         )
 
     def _offers(self, df: DataFrame) -> DataFrame:
-        keep = _keep("category", (CATEGORY,), {"seller": "seller", "auction": "id"})
+        keep = _filter_rows("category", (CATEGORY,), {"seller": "seller", "auction": "id"})
         return df.mapInArrow(with_stall(keep, self.offers_stall), "seller bigint, auction bigint")
 
     def _suggest(self, sellers: DataFrame, offers: DataFrame) -> DataFrame:
@@ -73,8 +73,8 @@ class Q3:
         return joined.select("name", "city", "state", "auction")
 
 
-def _keep(column: str, values: tuple[Any, ...], renamed: dict[str, str]) -> Callable[[Batch], Batch]:
-    """The rows whose `column` is one of the values; of their columns those asked for, under new names."""
+def _filter_rows(column: str, values: tuple[Any, ...], renamed: dict[str, str]) -> Callable[[Batch], Batch]:
+    """Return a function that keeps the rows with `column` in `values`, and the columns `renamed` (new name: old)."""
 
     def keep(batch: Batch) -> Batch:
         found = batch.filter(pc.is_in(batch[column], value_set=pa.array(values)))

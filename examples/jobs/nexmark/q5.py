@@ -1,13 +1,13 @@
-"""Nexmark Q5, hot items: which auctions got the most bids in the last so many seconds, asked again and again?
+"""Nexmark Q5, hot items: the auctions with the most bids in each sliding window.
 
     bids → count → hottest
 
-`count` keeps a count for each auction and each of the overlapping windows; `hottest` finds the maximum of a window, and
-all auctions that share it. The maximum needs no state of its own here: in append mode Spark tells all counts of a
-window in the one batch in which the watermark passes the window's end, and a window's counts are all sent to one
-partition. Two aggregations in a row would keep everything twice, and lose the auctions that tie.
+`count` counts the bids of each auction in each overlapping window. `hottest` finds the maximum of a window and all
+auctions that share it. `hottest` needs no state: in append mode Spark emits all counts of a window in one batch, when
+the watermark passes the end of the window, and sends them to one partition. A second aggregation would keep everything
+twice and lose ties.
 
-A window is told of once, when it is complete; other systems tell of it early and correct themselves.
+Spark emits a window once, when it is complete. Other systems emit early results and correct them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ _HOTTEST = "start timestamp, auction bigint, bids bigint"
 
 @dataclass(frozen=True)
 class Q5:
-    """Stalls are seconds per record that the operator takes in; `count` takes each bid in once for each of its
-    `window_seconds` / `every_seconds` windows."""
+    """The query as a job. Each `…_stall` is the seconds that the operator sleeps for each record it takes in.
+
+    `count` takes in each bid once for each of its `window_seconds` / `every_seconds` windows.
+    """
 
     count_stall: float = 0.0
     hottest_stall: float = 0.0
@@ -66,13 +68,13 @@ class Q5:
         return counts.selectExpr("window.start as start", "auction", "count as bids")
 
     def _hottest(self, df: DataFrame) -> DataFrame:
-        return df.mapInArrow(_most(self.hottest_stall), _HOTTEST)
+        return df.mapInArrow(_find_hottest(self.hottest_stall), _HOTTEST)
 
 
-def _most(seconds: float) -> ArrowMap:
-    """All batches of a partition → the auctions with the most bids in each window. Only those are remembered."""
+def _find_hottest(seconds: float) -> ArrowMap:
+    """Return a function from the batches of a partition to the auctions with the most bids in each window."""
 
-    def most(batches: Iterable[Batch]) -> Batches:
+    def find(batches: Iterable[Batch]) -> Batches:
         hottest: dict[datetime, tuple[int, list[int]]] = {}
         schema = None
         for batch in stall_batches(batches, seconds):
@@ -87,4 +89,4 @@ def _most(seconds: float) -> ArrowMap:
             rows = [(start, auction, bids) for start, (bids, auctions) in hottest.items() for auction in auctions]
             yield pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
 
-    return most
+    return find

@@ -1,12 +1,11 @@
-"""Nexmark Q8, monitor new users: who came new and opened an auction within the same window of time?
+"""Nexmark Q8, monitor new users: persons who registered and opened an auction within the same window.
 
     persons  ↘
                match
     auctions ↗
 
-A pair of a person and an auction is told of as soon as both are there; the benchmark's own text tells of a window's
-pairs at its end. The pairs are the same. The watermark, which is that of the later one of the two streams, lets go of
-windows that are over.
+A pair of person and auction is emitted as soon as both are there. The text of the benchmark emits the pairs of a window
+at its end; the pairs are the same. The watermark follows the slower stream and drops the state of past windows.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from examples.jobs.windows import check_length, window_column, with_arrival_wate
 
 @dataclass(frozen=True)
 class Q8:
-    """Stalls are seconds per record that the operator takes in, from either side."""
+    """The query as a job. `match_stall` is the seconds that `match` sleeps for each record of either side."""
 
     match_stall: float = 0.0
     window_seconds: float = 10.0

@@ -1,4 +1,4 @@
-"""What a job is to the engine: a name, a topology, and a way to build its query for a given parallelism.
+"""The definition of a job: a name, a topology, and a function that builds its query for a given parallelism.
 
     @job({"orders": Operator(), "clean": Operator(("orders",)), "count": Operator(("clean",), stateful=True)})
     def shop(flow: Flow) -> DataStreamWriter[Any]:
@@ -7,15 +7,14 @@
         count = flow.operator("count", clean, do=lambda df: df.groupBy("shop").count(), by=["shop"])
         return count.writeStream.format("console").outputMode("update")
 
-One operator = one stage of the micro-batch = one number of partitions. `Flow.operator` cuts the stages (a shuffle to
-k[name] partitions before each operator) and sets a mark behind it, which counts what the operator gives.
+One operator is one stage of the micro-batch and has one number of partitions. `Flow.operator` begins the stage with a
+shuffle to k[name] partitions and ends it with a mark, which counts the records that the operator emits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
-from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
 from types import UnionType
@@ -32,12 +31,12 @@ from autotrascale.validation import validate
 
 Query: TypeAlias = DataStreamWriter
 SourceFeed: TypeAlias = Callable[[str, str, int], DataFrame | Records | None]
-"""Name, schema and parallelism of a source → its records, where somebody else than the job gives them."""
+"""A function from name, schema and parallelism of a source to its records, or None if the job makes them itself."""
 
 
 @runtime_checkable
 class StreamingJob(Protocol):
-    """A dataclass with these three is a job whose fields are its options; `@job` makes one of a function."""
+    """A job: `name`, `topology` and `build`. The fields of a dataclass are the job's options; see also `@job`."""
 
     @property
     def name(self) -> str: ...
@@ -46,12 +45,21 @@ class StreamingJob(Protocol):
     def topology(self) -> Topology: ...
 
     def build(self, flow: Flow) -> Query:
-        """The query, not started: the engine adds the checkpoint and starts it."""
+        """Return the query, not started. AuTraScale adds the checkpoint and starts it."""
         ...
 
 
 class Flow:
-    """What `build` is handed: the session, the parallelism to build for, and the sources, stages and marks."""
+    """The builder that a job's `build` gets: sources, operators and marks at the parallelism to build for.
+
+    Attributes:
+        spark: the session.
+        topology: the operators of the job.
+        parallelism: number of partitions by operator.
+        generated: names of the sources whose load AuTraScale generates.
+        marked: names of all sources and operators built so far.
+        fed: names of the sources whose records come from a topic in the job file.
+    """
 
     def __init__(
         self,
@@ -59,21 +67,25 @@ class Flow:
         topology: Topology,
         parallelism: Mapping[str, int],
         load_file: Path | str,
-        feeds: SourceFeed = lambda _name, _schema, _k: None,
+        feed: SourceFeed = lambda _name, _schema, _k: None,
     ) -> None:
         self.spark = spark
         self.topology = topology
         self.parallelism = dict(parallelism)
-        self.generated: list[str] = []  # the sources whose load the engine makes
+        self.generated: list[str] = []
         self.marked: list[str] = []
-        self.fed: list[str] = []  # the sources whose records come from where the job file says
-        self._load_file, self._feeds = str(load_file), feeds
+        self.fed: list[str] = []
+        self._load_file, self._feed = str(load_file), feed
 
     def load(self, name: str, schema: str, records: Records) -> DataFrame:
-        """Source `name` at the rate of the trial, in k[name] partitions. `records` makes the columns of `schema` (DDL)
-        from record numbers, unless the job file names a topic that has them; a column `ts`, the arrival time, is
-        added."""
-        given = self._feeds(name, schema, self.parallelism[name])
+        """Return source `name` at the rate of the trial, in k[name] partitions.
+
+        Args:
+            name: a source of the topology.
+            schema: columns of a record as DDL. A column `ts` with the arrival time is added.
+            records: makes the columns from record numbers; unused if the job file names a topic for this source.
+        """
+        given = self._feed(name, schema, self.parallelism[name])
         if given is not None:
             self.fed.append(name)
         if isinstance(given, DataFrame):
@@ -86,25 +98,40 @@ class Flow:
         return self.source(name, reader.option("partitions", self.parallelism[name]).load(), arrival=ARRIVAL)
 
     def source(self, name: str, df: DataFrame, *, arrival: str) -> DataFrame:
-        """Marks a source of the job's own. `arrival` is the column (a timestamp) that latency is counted from. The
-        number of its partitions is the job's affair: for Kafka, `.option("minPartitions", flow.parallelism[name])`."""
+        """Mark `df` as source `name` and return it.
+
+        The job sets the number of partitions of its own source, for Kafka with
+        `.option("minPartitions", flow.parallelism[name])`.
+
+        Args:
+            name: a source of the topology.
+            df: a streaming data frame.
+            arrival: timestamp column from which latency is counted.
+        """
         return self._mark(name, df, arrival)
 
     def operator(
         self, name: str, *upstream: DataFrame, do: Callable[..., DataFrame], by: Sequence[str] = ()
     ) -> DataFrame:
-        """`do` on the upstream, in k[name] partitions: spread `by` these columns, else evenly. A stateful operator
-        without `by` is left to the shuffle that Spark itself puts before it, which has k[name] partitions too."""
+        """Apply `do` to the upstream data frames in k[name] partitions and return the marked result.
+
+        Args:
+            name: an operator of the topology; `InputError` is raised for another name.
+            upstream: the inputs of `do`.
+            do: the work of the operator.
+            by: columns to partition by. Without columns, records are spread evenly; a stateful operator without
+                columns gets the shuffle that Spark puts before it, which has k[name] partitions too.
+        """
         if name not in self.topology.operators:
             raise InputError(
                 f"flow.operator({name!r})",
                 "is not in the job's topology",
                 remedy=f"use one of {', '.join(self.topology)}, or declare it",
             )
-        inputs = [self._spread(name, df, by) for df in upstream]
+        inputs = [self._repartition(name, df, by) for df in upstream]
         return self._mark(name, do(*inputs))
 
-    def _spread(self, name: str, df: DataFrame, by: Sequence[str]) -> DataFrame:
+    def _repartition(self, name: str, df: DataFrame, by: Sequence[str]) -> DataFrame:
         if by:
             return df.repartition(self.parallelism[name], *by)
         return df if self.topology.operators[name].stateful else df.repartition(self.parallelism[name])
@@ -116,7 +143,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class FunctionJob:
-    """A job made of a function of one `Flow`; its keyword-only arguments are its options."""
+    """A job made by `@job` from a function of one `Flow`. Keyword-only arguments of the function are its options."""
 
     name: str
     topology: Topology
@@ -127,47 +154,50 @@ class FunctionJob:
         return self.function(flow, **self.options)
 
     def with_options(self, options: Mapping[str, Any], *, place: str) -> FunctionJob:
-        """Each of the type that the function declares for it, where it declares one that a file can say."""
+        """Return the job with these options. Raise `InputError` for an unknown option or a value of another type.
+
+        A value is checked only if the function annotates the option with a type that a job file can hold.
+        """
         declared = {p.name: p for p in signature(self.function).parameters.values() if p.kind is Parameter.KEYWORD_ONLY}
         for name in options:
             if name not in declared:
                 remedy = f"use one of {', '.join(declared)}" if declared else "this job has no options: remove it"
                 raise InputError(f"{place}.{name}", "is not an option of the job", remedy=remedy)
-        read = validate(dict(options), _kind_of(self.function, declared), place=place)
-        given = {name: getattr(read, name) for name in options}
-        return FunctionJob(self.name, self.topology, self.function, given)
+        checked = validate(dict(options), _make_options_class(self.function, declared), place=place)
+        return FunctionJob(self.name, self.topology, self.function, {name: getattr(checked, name) for name in options})
 
 
-def _kind_of(function: Callable[..., Query], declared: Mapping[str, Parameter]) -> type[Any]:
+def _make_options_class(function: Callable[..., Query], declared: Mapping[str, Parameter]) -> type[Any]:
     try:
         hints = get_type_hints(function)
-    except (NameError, TypeError):  # of names that are there for a type checker only
+    except (NameError, TypeError):  # names that exist for a type checker only
         hints = {}
     members: list[tuple[str, Any, Any]] = []
     for name, parameter in declared.items():
         hint = hints.get(name, Any)
         required = parameter.default is Parameter.empty
-        default = field() if required else field(default_factory=partial(_same, parameter.default))
-        members.append((name, hint if _can_be_said(hint) else Any, default))
+        default = field() if required else field(default_factory=lambda value=parameter.default: value)
+        members.append((name, hint if _fits_a_job_file(hint) else Any, default))
     return make_dataclass("Options", members, frozen=True, kw_only=True)
 
 
-def _same(default: object) -> object:
-    return default
-
-
-def _can_be_said(hint: Any) -> bool:
-    """In a job file: numbers, words, lists and mappings of such."""
+def _fits_a_job_file(hint: Any) -> bool:
+    """Return whether YAML can express values of the type `hint`: numbers, text, lists and mappings of these."""
     if get_origin(hint) is Literal:
         return True
     return hint in (int, float, str, bool, type(None), Any, ...) or (
         get_origin(hint) in (list, tuple, dict, Union, UnionType, Mapping, Sequence)
-        and all(map(_can_be_said, get_args(hint)))
+        and all(map(_fits_a_job_file, get_args(hint)))
     )
 
 
 def job(operators: Mapping[str, Operator], *, name: str = "") -> Callable[[Callable[..., Query]], FunctionJob]:
-    """Turns a function that builds a query into a job."""
+    """Return a decorator that turns a query-building function into a job.
+
+    Args:
+        operators: the topology, by operator name.
+        name: name of the job; the function's name by default.
+    """
 
     def make(function: Callable[..., Query]) -> FunctionJob:
         return FunctionJob(name or function.__name__, Topology(dict(operators)), function)

@@ -1,8 +1,8 @@
-"""The load generator: a streaming source for PySpark whose offsets are milliseconds of load.
+"""The load generator: a PySpark streaming source whose offsets are milliseconds of load.
 
-The driver asks `latestOffset`, which is the wall clock; each of k tasks then makes every k-th record of the interval as
-Arrow batches, or, of a copy of a topic, those of its part of a partition. A record's content is a function of its
-number alone, and its arrival time `ts` of the load file, so a batch that runs again reads the same.
+The driver asks for `latestOffset`, which follows the wall clock. Then each of k tasks makes every k-th record of the
+interval as Arrow batches. With a copy of a topic, a task reads its part of a partition instead. The content of a record
+depends on its number alone, and its arrival time `ts` on the load file, so a batch that runs again reads the same.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from autotrascale.execute.spark.jobs.load_file import Ints
 from autotrascale.execute.spark.jobs.topic_copy import TopicCopy
 
 Records = Callable[[Ints], Sequence[Any]]
-"""Numbers of records → their columns, in the order of the schema: Arrow or numpy arrays, or lists."""
+"""A function from record numbers to columns, in the order of the schema: Arrow or numpy arrays, or lists."""
 
 ARRIVAL = "ts"
 _ROWS_PER_BATCH = 10_000
 
 
 def make_load_source(name: str, schema: str, records: Records) -> type[DataSource]:
-    """A data source class to register under `name`. It is made here, inside a function, so that Spark ships it by value
-    together with `records`, wherever that was defined."""
+    """Return a data source class to register as format `name`, with the columns of `schema` (DDL) and `ts`.
+
+    The class is made inside this function, so Spark ships it to workers by value together with `records`.
+    """
 
     class Generated(DataSource):
         @classmethod
@@ -47,7 +49,7 @@ def make_load_source(name: str, schema: str, records: Records) -> type[DataSourc
 
 
 class LoadPartition(InputPartition):
-    """The `part`-th of what [start, end) is dealt into. `base_ms` turns load time into Unix time."""
+    """The part number `part` of the records in [start, end). `base_ms` is the Unix time of ms = 0."""
 
     def __init__(self, source: load_file.SourceLoad, start: int, end: int, part: int, base_ms: int) -> None:
         super().__init__(part)
@@ -56,7 +58,7 @@ class LoadPartition(InputPartition):
 
 
 class LoadReader(DataSourceStreamReader):
-    """Options: `file` (the load file), `source` (the name in it), `partitions`."""
+    """The reader of one source. Options: `file` (the load file), `source` (the name in it), `partitions` (k)."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, records: Records) -> None:
         self._file, self._source, self._wanted = options["file"], options["source"], int(options["partitions"])
@@ -67,36 +69,37 @@ class LoadReader(DataSourceStreamReader):
         return {"ms": 0, "n": 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802, ARG002 - Spark's
-        source = self._load()
+        source = self._read_load()
         ms = source.latest_ms(start["ms"], _now_ms())
         n = int(source.count(ms))
-        # Without a new record there is no new offset, or Spark would run empty batches without end.
+        # A new offset without a new record would make Spark run empty batches without end.
         return {"ms": ms, "n": n} if n > start["n"] else start
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        source = self._load()
-        # While priming, what is offered has just arrived: records of the future would take the watermark along.
+        source = self._read_load()
+        # Priming records have just arrived: arrival times in the future would move the watermark forward.
         base = source.started_ms if source.started_ms is not None else _now_ms() - end["ms"]
-        tasks = self._records.tasks(self._wanted) if isinstance(self._records, TopicCopy) else self._wanted
+        records = self._records
+        tasks = records.count_tasks(self._wanted) if isinstance(records, TopicCopy) else self._wanted
         return [LoadPartition(source, start["ms"], end["ms"], part, base) for part in range(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LoadPartition)
         first, arrivals = partition.source.arrivals(partition.start, partition.end)
-        mine = self._share(first, len(arrivals), partition.part)
+        mine = self._positions_of(partition.part, first, len(arrivals))
         for at in range(0, len(mine), _ROWS_PER_BATCH):
             rows = mine[at : at + _ROWS_PER_BATCH]
             stamps = pa.array((arrivals[rows] + partition.base_ms) * 1000, pa.timestamp("us", tz="UTC"))
             columns = [pa.array(column) for column in self._records(first + rows)]
             yield pa.RecordBatch.from_arrays([*columns, stamps], names=self._columns)
 
-    def _share(self, first: int, count: int, part: int) -> Ints:
+    def _positions_of(self, part: int, first: int, count: int) -> Ints:
         if isinstance(self._records, TopicCopy):
-            return self._records.dealt(first, count, self._wanted)[part]
+            return self._records.share_records(first, count, self._wanted)[part]
         return np.arange(part, count, self._wanted)
 
-    def _load(self) -> load_file.SourceLoad:
-        return load_file.read(self._file).sources[self._source]
+    def _read_load(self) -> load_file.SourceLoad:
+        return load_file.read_load(self._file).sources[self._source]
 
 
 def _now_ms() -> int:

@@ -1,13 +1,13 @@
-"""How fast records arrive: a piecewise linear rate, and its integral, which says how many have arrived by when.
+"""The arrival rate as a piecewise linear function of time, and its integral.
 
     symbol   meaning                                    unit        shape
     t        time since the load began                  s           array
     r(t)     rate, linear between the points            records/s   array
     N(t)     ∫₀ᵗ r, exact by trapezoids; its whole      records     array
-             part is how many records have arrived
+             part is the number of records so far
 
-Two points at the same time make a step. The last rate holds for ever. All of it is a pure function of time, so that a
-batch that runs again reads what it read before.
+Two points at the same time make a step. The last rate holds for ever. All functions are pure, so a batch that runs
+again reads the same records.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RateSchedule:
-    """`points` are (seconds, records per second), times not falling, the first at zero."""
+    """A rate over time. `points` are (seconds, records per second); the first is at 0 and times never fall."""
 
     points: tuple[tuple[float, float], ...]
 
@@ -43,19 +43,19 @@ class RateSchedule:
             raise InputError("points", "go back in time", seen=self.points, remedy="sort them by their seconds")
 
     def arrived(self, t: Floats | float) -> Floats:
-        """N(t), by the trapezoid that t lies in. Before second 0 nothing has arrived."""
+        """Return N(t), the number of records that arrived by second `t`. N is 0 before second 0."""
         t = np.maximum(np.asarray(t, dtype=float), 0.0)
         piece = np.clip(np.searchsorted(self._times, t, side="right") - 1, 0, len(self.points) - 1)
         within = t - self._times[piece]
         return self._sums[piece] + within * (self._rates[piece] + 0.5 * self._slopes[piece] * within)
 
     def rate(self, t: float) -> float:
-        """r(t)."""
+        """Return r(t), in records per second."""
         piece = int(np.searchsorted(self._times, max(t, 0.0), side="right")) - 1
         return float(self._rates[piece] + self._slopes[piece] * (max(t, 0.0) - self._times[piece]))
 
     def times(self, factor: float) -> RateSchedule:
-        """The same shape at another height."""
+        """Return the schedule with each rate multiplied by `factor`."""
         return RateSchedule(tuple((at, rate * factor) for at, rate in self.points))
 
     @cached_property
@@ -68,32 +68,38 @@ class RateSchedule:
 
     @cached_property
     def _slopes(self) -> Floats:
-        """Of the piece that begins at each point; a step has no width and the last piece is flat."""
+        """Return the slope of the piece that begins at each point. Steps and the last piece have slope 0."""
         width, rise = np.diff(self._times), np.diff(self._rates)
         slopes = np.divide(rise, width, out=np.zeros_like(rise), where=width > 0)
         return np.append(slopes, 0.0)
 
     @cached_property
     def _sums(self) -> Floats:
-        """N at each point."""
+        """Return N at each point."""
         pieces = np.diff(self._times) * (self._rates[:-1] + self._rates[1:]) / 2
         return np.concatenate([[0.0], np.cumsum(pieces)])
 
 
-def constant(rate: float) -> RateSchedule:
+def constant_schedule(rate: float) -> RateSchedule:
+    """Return a schedule with the same rate (records per second) at all times."""
     return RateSchedule(((0.0, rate),))
 
 
-def sampled(rate: Callable[[float], float], seconds: float, every: float = 1.0) -> RateSchedule:
-    """Any rate as a function of time (`autotrascale.execute.simulator.rate_functions` has ramps, sines, traces, noise), in
-    straight pieces of `every` seconds; its rate at the end stays."""
+def sample_schedule(rate: Callable[[float], float], seconds: float, every: float = 1.0) -> RateSchedule:
+    """Approximate any rate function by straight pieces.
+
+    Args:
+        rate: records per second at a second; `autotrascale.execute.simulator.rate_functions` has ramps and sines.
+        seconds: length of the approximated span; the rate at its end holds for ever.
+        every: length of one piece in seconds.
+    """
     pieces = max(1, math.ceil(seconds / every))
     return RateSchedule(tuple((i * seconds / pieces, rate(i * seconds / pieces)) for i in range(pieces + 1)))
 
 
-def as_dict(schedule: RateSchedule) -> dict[str, Any]:
+def schedule_to_dict(schedule: RateSchedule) -> dict[str, Any]:
     return {"points": [list(point) for point in schedule.points]}
 
 
-def from_dict(data: Mapping[str, Any]) -> RateSchedule:
+def schedule_from_dict(data: Mapping[str, Any]) -> RateSchedule:
     return RateSchedule(tuple((at, rate) for at, rate in data["points"]))

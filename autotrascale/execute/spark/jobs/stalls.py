@@ -1,7 +1,7 @@
 """Stalls: a sleep for each record that an operator takes in.
 
-A stall stands for a blocking call and takes time, not CPU, so parallelism can be studied honestly on a machine of few
-cores. Operators written in Python and those that Spark runs in its JVM sleep each in their own way.
+A stall stands for a blocking call. A stall takes time and no CPU, so parallelism can be studied on a machine with few
+cores. Operators written in Python sleep in Python; operators that Spark runs in its JVM sleep in the JVM.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from pyspark.sql import functions as fn
 from autotrascale.domain import checks
 
 Batch: TypeAlias = Any
-"""A `pyarrow.RecordBatch`; Arrow comes without types of its own."""
+"""A `pyarrow.RecordBatch`. PyArrow has no type hints."""
 Batches: TypeAlias = Iterator[Batch]
 ArrowMap: TypeAlias = Callable[[Iterable[Batch]], Batches]
 
 
 def check_stalls(job: object) -> None:
-    """Every field of the job that is called `…_stall` is a number of seconds."""
+    """Raise `InputError` unless each field of `job` named `…_stall` is a non-negative number of seconds."""
     for name, value in vars(job).items():
         if name.endswith("_stall"):
             checks.non_negative(name, value)
 
 
 def with_stall(work: Callable[[Batch], Batch], seconds: float) -> ArrowMap:
-    """For `mapInArrow`: sleeps for what the records of a batch take together, then does `work` on it."""
+    """Return a function for `mapInArrow` that sleeps `seconds` for each record of a batch and then calls `work`."""
 
     def apply(batches: Iterable[Batch]) -> Batches:
         for batch in stall_batches(batches, seconds):
@@ -39,7 +39,7 @@ def with_stall(work: Callable[[Batch], Batch], seconds: float) -> ArrowMap:
 
 
 def stall_batches(batches: Iterable[Batch], seconds: float) -> Batches:
-    """The same batches, each after its stall."""
+    """Yield each batch unchanged after sleeping `seconds` for each of its records."""
     for batch in batches:
         if seconds:
             time.sleep(seconds * batch.num_rows)
@@ -47,9 +47,12 @@ def stall_batches(batches: Iterable[Batch], seconds: float) -> Batches:
 
 
 def with_jvm_stall(df: DataFrame, seconds: float) -> DataFrame:
-    """The same rows, each after its stall, by a predicate that is true in its time. Spark forgets how rows are spread
-    as soon as Python has had them, and would shuffle them again before a stateful operator; the JVM's own call leaves
-    them where they are. It counts as random, so the optimizer keeps it in the stage in which it stands."""
+    """Return `df` with a filter that every row passes after `seconds` of sleep in the JVM.
+
+    Spark forgets the partitioning of rows that went through Python and would shuffle them again before a stateful
+    operator. A call within the JVM keeps the partitioning. The call is not deterministic for Spark, so the optimizer
+    leaves the filter in its stage.
+    """
     if not seconds:
         return df
     nanos = fn.lit(round(seconds * 1e9)).cast("bigint")
@@ -58,5 +61,5 @@ def with_jvm_stall(df: DataFrame, seconds: float) -> DataFrame:
 
 
 def pass_through(batch: Batch) -> Batch:
-    """The work of an operator that only waits."""
+    """Return `batch`: the work of an operator that only stalls."""
     return batch

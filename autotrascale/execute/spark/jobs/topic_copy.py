@@ -1,14 +1,14 @@
-"""A copy of a topic's newest records, on disk, and how a trial's tasks share them.
+"""A copy of the newest records of a Kafka topic on disk, and how the tasks of a trial share its records.
 
-| symbol | meaning                                                              |
-|--------|----------------------------------------------------------------------|
+| symbol | meaning                                                               |
+|--------|-----------------------------------------------------------------------|
 | n      | records in the copy, in the order of their timestamps                 |
 | i      | number of a record in the load; it is record i mod n of the copy      |
 | P      | partitions of the topic                                               |
-| k      | tasks that were asked for, `minPartitions` to a job that runs         |
+| k      | wanted tasks: `minPartitions` of a running job                        |
 
-As Kafka's source has it, a partition is read by one task while k ≤ P; beyond, the k − P further ones go to where most
-records are. So a topic with a hot partition is as uneven in a trial as it is for the running job.
+Spark's Kafka source reads a partition in one task while k ≤ P. The further k − P tasks go to the partitions with most
+records. The copy does the same, so a topic with a hot partition is as uneven in a trial as in the running job.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TopicCopy:
-    """Called with numbers of records, it gives their columns, as any generator does. It travels as a path, and is
-    mapped into memory once by each process."""
+    """A record generator that plays a copy. Workers get its path, and each process maps the file into memory once."""
 
     path: str
 
     def __call__(self, numbers: Ints) -> list[Any]:
-        batch, _ = _opened(self.path)
+        """Return the columns of the records with these numbers."""
+        batch, _ = _open_copy(self.path)
         rows = pa.array(np.asarray(numbers) % len(batch))
         return [
             column.take(rows)
@@ -48,44 +48,51 @@ class TopicCopy:
         ]
 
     def __len__(self) -> int:
-        return len(_opened(self.path)[0])
+        return len(_open_copy(self.path)[0])
 
     @property
     def partitions(self) -> int:
-        """P."""
-        return _opened(self.path)[1]
+        """Return P, the number of partitions of the topic."""
+        return _open_copy(self.path)[1]
 
-    def tasks(self, wanted: int) -> int:
+    def count_tasks(self, wanted: int) -> int:
+        """Return max(k, P), the number of tasks that read the topic."""
         return max(wanted, self.partitions)
 
-    def dealt(self, first: int, count: int, wanted: int) -> list[Ints]:
-        """Of `count` records from this number on, which each task has: places among them, in their order."""
-        batch, partitions = _opened(self.path)
+    def share_records(self, first: int, count: int, wanted: int) -> list[Ints]:
+        """Share `count` records from number `first` on among the tasks.
+
+        Returns for each task the sorted positions of its records, between 0 and `count` − 1.
+        """
+        batch, partitions = _open_copy(self.path)
         owners = np.asarray(batch.column(PARTITION))[(first + np.arange(count)) % len(batch)]
         owned = [np.flatnonzero(owners == partition) for partition in range(partitions)]
         sizes = {str(partition): max(1, len(rows)) for partition, rows in enumerate(owned)}
-        tasks = share_out(dict.fromkeys(sizes, 1), sizes, self.tasks(wanted))
+        tasks = share_out(dict.fromkeys(sizes, 1), sizes, self.count_tasks(wanted))
         return [part for partition, rows in enumerate(owned) for part in np.array_split(rows, tasks[str(partition)])]
 
 
 def write_topic_copy(records: pa.Table, partitions: int, path: Path) -> TopicCopy:
-    """Of records with `PARTITION`, `OFFSET` and `STAMP` beside their own columns. Whole or not at all."""
+    """Write `records` atomically, in the order of their timestamps.
+
+    `records` has the columns `PARTITION`, `OFFSET` and `STAMP` beside its own.
+    """
     keys = [(name, "ascending") for name in (STAMP, PARTITION, OFFSET)]
     ordered = records.take(pc.sort_indices(records, sort_keys=keys)).drop_columns([STAMP, OFFSET]).combine_chunks()
     schema = ordered.schema.with_metadata({_PARTITIONS: str(partitions).encode()})
     draft = draft_path(path)
     with pa.OSFile(str(draft), "wb") as file, pa.ipc.new_file(file, schema) as writer:
-        writer.write_batch(pa.RecordBatch.from_arrays([_whole(column) for column in ordered.columns], schema=schema))
+        writer.write_batch(pa.RecordBatch.from_arrays([_as_array(column) for column in ordered.columns], schema=schema))
     draft.replace(path)
     return TopicCopy(str(path))
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def _as_array(column: pa.ChunkedArray) -> pa.Array:
     whole = column.combine_chunks()
     return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
 
 
 @cache
-def _opened(path: str) -> tuple[pa.RecordBatch, int]:
+def _open_copy(path: str) -> tuple[pa.RecordBatch, int]:
     reader = pa.ipc.open_file(pa.memory_map(path))
     return reader.get_batch(0), int(reader.schema.metadata[_PARTITIONS])

@@ -1,4 +1,4 @@
-"""Word count: Source → FlatMap → Count → Sink, as the Heron and DS2 papers run it, with Dhalion-like stalls."""
+"""The word count of the Heron and DS2 papers: Source → FlatMap → Count → Sink, with stalls as in the Dhalion paper."""
 
 from __future__ import annotations
 
@@ -20,13 +20,21 @@ from autotrascale.execute.spark.jobs.flow import Flow, Query
 from autotrascale.execute.spark.jobs.hashed_numbers import Ints, hash_to_share
 from autotrascale.execute.spark.jobs.stalls import check_stalls, pass_through, with_jvm_stall, with_stall
 
-_SEEDS_APART = 1 << 40  # words
+_WORDS_PER_SEED = 1 << 40  # distance of two seeds in the sequence of hashed numbers
 
 
 @dataclass(frozen=True)
 class WordCount:
-    """Stalls are seconds per record that the operator takes in. Words follow a Zipf-like law over the vocabulary when
-    `skew` is above 0. `results` names a folder to which the sink appends the counts that it sees."""
+    """A word count job. Its fields are its options.
+
+    Attributes:
+        flatmap_stall: seconds that flatmap sleeps for each record it takes in; also `count_stall`, `sink_stall`.
+        words_per_sentence: words in each record of the source.
+        vocabulary: number of different words.
+        skew: exponent of Zipf's law over the vocabulary; 0 makes all words equally frequent.
+        seed: seed of the sentences.
+        results: folder to which the sink appends the counts that it sees; empty for none.
+    """
 
     flatmap_stall: float = 0.0
     count_stall: float = 0.0
@@ -61,14 +69,14 @@ class WordCount:
         return sink.writeStream.format("noop").outputMode("update")
 
     def sentences(self, numbers: Ints) -> list[list[str]]:
-        """Sentence i is a function of i and the seed."""
+        """Return the sentences with these numbers. A sentence depends on its number and the seed alone."""
         words = self.words(numbers)
         return [[" ".join(f"word{w}" for w in row) for row in words.tolist()]]
 
     def words(self, numbers: Ints) -> Ints:
-        """Word numbers, one row for each sentence: SplitMix64 of the word's place, then the inverse of Zipf's law."""
-        places = numbers[:, None] * self.words_per_sentence + np.arange(self.words_per_sentence)
-        chance = hash_to_share(places.astype(np.uint64) + np.uint64(self.seed * _SEEDS_APART % 2**64))
+        """Return the word numbers, one row for each sentence: a hash of the position, then Zipf's inverse."""
+        positions = numbers[:, None] * self.words_per_sentence + np.arange(self.words_per_sentence)
+        chance = hash_to_share(positions.astype(np.uint64) + np.uint64(self.seed * _WORDS_PER_SEED % 2**64))
         if self.skew == 0:
             return (chance * self.vocabulary).astype(np.int64)
         weights = np.arange(1, self.vocabulary + 1, dtype=float) ** -self.skew
@@ -82,11 +90,11 @@ class WordCount:
         return with_jvm_stall(df, self.count_stall).groupBy("word").count()
 
     def _sink(self, df: DataFrame) -> DataFrame:
-        return df.mapInArrow(with_stall(_saver(self.results), self.sink_stall), "word string, count bigint")
+        return df.mapInArrow(with_stall(_make_saver(self.results), self.sink_stall), "word string, count bigint")
 
 
 def read_results(folder: Path | str) -> dict[str, int]:
-    """The last count of each word in a `results` folder: counts only grow, so the largest is the last."""
+    """Return the last count of each word in a `results` folder. Counts only grow, so the largest is the last."""
     counts: dict[str, int] = {}
     for file in sorted(Path(folder).glob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -99,7 +107,7 @@ def _split_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pc.list_flatten(pc.split_pattern(batch.column(0), " "))], names=["word"])
 
 
-def _saver(folder: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+def _make_saver(folder: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     if not folder:
         return pass_through
 

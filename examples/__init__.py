@@ -1,0 +1,1 @@
+"""Examples: jobs to tune, ordinary streaming programs to adopt, and a notebook."""
