@@ -19,9 +19,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from autotrascale.domain.errors import EngineError
+from autotrascale.domain.observation import Observation, RescaleResult
 from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot
 from autotrascale.domain.topology import Topology
-from autotrascale.execute.live_job import Observation, RescaleResult, make_observation
+from autotrascale.execute.live_job import make_observation
 from autotrascale.testing.scripted_live import ScriptedLive
 
 TOPOLOGY = Topology.chain("source", "work", "sink")
@@ -42,7 +43,7 @@ def latency(running: Mapping[str, int], rate: float) -> float:
     return 0.1 + sum(0.01 * share / (1 - share) for share in busy)
 
 
-def need(rate: float) -> dict[str, int]:
+def needed_instances(rate: float) -> dict[str, int]:
     """What carries the rate."""
     return {name: max(1, math.ceil(rate / each - 1e-9)) for name, each in CAPACITY.items()}
 
@@ -61,8 +62,8 @@ class BadLive(ScriptedLive):
         self.share = self.rng.choice((0.2, 0.5, 0.8))
         self.favourite = self.rng.choice(list(SPOILS))  # one that comes more often than the others
 
-    def look(self) -> Observation:
-        true = super().look()
+    def observe(self) -> Observation:
+        true = super().observe()
         before, self.before = self.before, true
         if not GOOD_LOOKS < self.looked <= GOOD_LOOKS + BAD_LOOKS or self.rng.random() > self.share:
             return true
@@ -79,15 +80,15 @@ class BadLive(ScriptedLive):
 
     def failed(self) -> str | None:
         """At the end: what is still not as it must be."""
-        least, running = need(self.rate(self.now)), self.running or {}
+        least, running = needed_instances(self.rate(self.now)), self.running or {}
         short = [name for name, k in least.items() if running.get(name, 0) < k]
         if short or self.backlog > 60 * self.rate(self.now):
             return f"ends with {running} and {self.backlog:.0f} waiting, needs {least}"
         return None
 
     def _problem(self, wanted: Mapping[str, int]) -> str | None:
-        least, hour = need(self.rate(self.now)), range(-3600, 3601, 60)
-        most = need(max(self.rate(max(0.0, self.now + dt)) for dt in hour))
+        least, hour = needed_instances(self.rate(self.now)), range(-3600, 3601, 60)
+        most = needed_instances(max(self.rate(max(0.0, self.now + dt)) for dt in hour))
         waits = self.backlog > 2 * self.rate(self.now)
         for name, k in wanted.items():
             has = (self.running or {})[name]
@@ -98,7 +99,7 @@ class BadLive(ScriptedLive):
         return None
 
 
-def history(seed: int) -> BadLive:
+def draw_history(seed: int) -> BadLive:
     rng = random.Random(f"rates of {seed}")
     levels = [rng.choice(LEVELS) for _ in range(1 + int(SECONDS // 1500))]
     steady = levels[int((GOOD_LOOKS + BAD_LOOKS - 20) * INTERVAL // 1500)]
@@ -111,7 +112,7 @@ def history(seed: int) -> BadLive:
 
 def start(job: BadLive) -> dict[str, int]:
     """Enough, with something to spare."""
-    return {name: math.ceil(1.2 * k) for name, k in need(job.rate(0.0)).items()}
+    return {name: math.ceil(1.2 * k) for name, k in needed_instances(job.rate(0.0)).items()}
 
 
 # --- ways to spoil a look ---------------------------------------------------------------------------------------------

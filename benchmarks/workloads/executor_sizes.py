@@ -30,7 +30,7 @@ DAY = 86_400.0
 
 
 @dataclass(frozen=True)
-class SizedJob:
+class MemoryModel:
     """What is true of the job. `leak` in MB an hour, since its last start; `slow` of a service: share of the day."""
 
     rate: float = 2000.0
@@ -83,10 +83,10 @@ class SizedJob:
         return math.ceil(self.rate * self.seconds_a_record / (1 - self.aim) / busy)
 
 
-class SimulatedSizes:
+class SimulatedExecutors:
     """One that runs. `resize` starts it again; an end for want of memory does so by itself, at the same size."""
 
-    def __init__(self, job: SizedJob, sizes: ExecutorSizes, seed: int = 0, window_seconds: float = 600.0) -> None:
+    def __init__(self, job: MemoryModel, sizes: ExecutorSizes, seed: int = 0, window_seconds: float = 600.0) -> None:
         self.job, self.sizes, self.seconds = job, sizes, window_seconds
         self.now, self.age, self.touched, self.waiting = 0.0, 0.0, 0.0, 0.0
         self._random = np.random.default_rng(seed)

@@ -43,7 +43,7 @@ Rng = np.random.Generator
 Drawn = tuple[SimulatedJob, Topology, dict[str, float]]
 
 
-def draw(family: str, seed: int) -> Case:
+def draw_case(family: str, seed: int) -> Case:
     """One case of a family, the same for the same seed."""
     if family not in FAMILIES:
         raise InputError("family", "is not known", seen=family, remedy=f"use one of {', '.join(FAMILIES)}")
@@ -253,4 +253,4 @@ RECIPES: Mapping[str, Callable[[Rng], Drawn]] = {
 }
 FAMILIES = tuple(RECIPES)
 DEVELOPMENT = FAMILIES[:3]
-HELD_APART = FAMILIES[3:]
+HELD_OUT = FAMILIES[3:]

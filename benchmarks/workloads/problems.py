@@ -117,7 +117,7 @@ class Problem:
         return replace(changed, latency_target=_rounded(nearest))
 
 
-def draw(family: str, number: int, operators: int | None = None) -> Problem:
+def draw_problem(family: str, number: int, operators: int | None = None) -> Problem:
     """One problem, the same for the same number; with so many `operators`, where given."""
     if family not in RECIPES:
         raise InputError("family", "is not known", seen=family, remedy=f"use one of {', '.join(RECIPES)}")
@@ -135,10 +135,10 @@ def _attempt(family: str, recipe: Recipe, number: int, operators: int | None, rn
     draft = recipe.draft(rng, operators)
     job = draft.job()
     aim = Aim.draw(recipe.aim, job.noise, rng)
-    return aimed(family, number, job, draft.topology, draft.rates, draft.p_max, aim, recipe.disturbance(draft))
+    return make_problem(family, number, job, draft.topology, draft.rates, draft.p_max, aim, recipe.disturbance(draft))
 
 
-def aimed(
+def make_problem(
     family: str,
     number: int,
     job: SimulatedJob,
@@ -214,18 +214,18 @@ def _spared(compiled: CompiledJob, k: np.ndarray[tuple[int, ...], np.dtype[np.in
 # --- seen, and kept apart ---------------------------------------------------------------------------------------------
 
 
-def kept_apart(family: str, number: int) -> bool:
+def is_held_out(family: str, number: int) -> bool:
     """Of each family, about every second number, by its hash."""
     return bool(blake2b(f"kept apart/{family}/{number}".encode(), digest_size=1).digest()[0] & 1)
 
 
-def seen(family: str) -> Iterator[int]:
+def development_numbers(family: str) -> Iterator[int]:
     """The numbers to develop with."""
-    return (number for number in count() if not kept_apart(family, number))
+    return (number for number in count() if not is_held_out(family, number))
 
 
-def apart(family: str, seed: int) -> Iterator[int]:
+def held_out_numbers(family: str, seed: int) -> Iterator[int]:
     """Numbers of the other half, drawn by `seed`."""
     rng = np.random.default_rng([seed, zlib.crc32(family.encode())])
     drawn = (int(rng.integers(LARGEST_NUMBER)) for _ in count())
-    return (number for number in drawn if kept_apart(family, number))
+    return (number for number in drawn if is_held_out(family, number))

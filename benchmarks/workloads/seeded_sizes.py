@@ -20,11 +20,11 @@ BEGAN_WITH = ExecutorSizes(heap_mb=6000, overhead_mb=800, cores=2, executors=4)
 HEAP, BESIDE = 2400.0, 700.0  # megabytes of an executor whose slots are all busy
 
 
-def size(file: JournalFile, application: str) -> None:
-    size_action_log.append_actions(file, application, done_to(application))
+def write_size_actions(file: JournalFile, application: str) -> None:
+    size_action_log.append_actions(file, application, list_size_actions(application))
 
 
-def done_to(application: str, days: int = 4) -> tuple[SizeChange, ...]:
+def list_size_actions(application: str, days: int = 4) -> tuple[SizeChange, ...]:
     state, now, done = ExecutorSizeState(), BEGAN_WITH, list[SizeChange]()
     for hour in range(24 * days):
         state, _, said = judge_window(

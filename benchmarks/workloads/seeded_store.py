@@ -55,7 +55,7 @@ EXECUTOR = ExecutorSize(cores=2, memory="4g", price=0.12)
 
 
 @dataclass
-class Kept:
+class ScaledJob:
     """A job that a loop of this process keeps: `turn` is one interval more of it."""
 
     job: Job
@@ -76,7 +76,7 @@ class Seeded:
     """`runs` by what became of them; `kept` live on until they are ended."""
 
     runs: dict[str, str]
-    kept: dict[str, Kept]
+    kept: dict[str, ScaledJob]
 
     def close(self) -> None:
         for each in self.kept.values():
@@ -86,26 +86,26 @@ class Seeded:
 def seed(store: MlflowStore, decisions: DecisionJournal, hours: float = 12.0) -> Seeded:
     """Four runs, one that missed and one that was cut short among them, three jobs that are kept, and an application
     whose executors were sized."""
-    seeded_sizes.size(decisions, "clicks")
+    seeded_sizes.write_size_actions(decisions, "clicks")
     words = job_of("wordcount", WORDCOUNT)
     near = replace(words, target=Target(0.14))  # the floor does not do, so there is something to search
-    first, model = tuned(store, near, WORDCOUNT.job, TuningSettings(seed=1))
+    first, model = tune_job(store, near, WORDCOUNT.job, TuningSettings(seed=1))
     known = () if model is None else (ModelSource("the run at 350,000/s", model),)
     runs = {
         "met": first,
-        "warm": tuned(store, near.at_rate(300_000.0), WORDCOUNT.job, TuningSettings(seed=2), known)[0],
-        "missed": tuned(
+        "warm": tune_job(store, near.at_rate(300_000.0), WORDCOUNT.job, TuningSettings(seed=2), known)[0],
+        "missed": tune_job(
             store, replace(words, target=Target(0.02)), WORDCOUNT.job, TuningSettings(seed=3, total_trials=8)
         )[0],
-        "cut short": tuned(
+        "cut short": tune_job(
             store, job_of("stalled-wordcount", SPARK_STALLED), SPARK_STALLED.job, TuningSettings(seed=4, total_trials=3)
         )[0],
     }
     return Seeded(
         runs,
         {
-            "wordcount": kept(decisions, words, WORDCOUNT.job, _day(WORDCOUNT.rate, 0.3, 0.9), hours),
-            "stalled-wordcount": kept(
+            "wordcount": scale_job(decisions, words, WORDCOUNT.job, _day(WORDCOUNT.rate, 0.3, 0.9), hours),
+            "stalled-wordcount": scale_job(
                 decisions,
                 job_of("stalled-wordcount", SPARK_STALLED),
                 SPARK_STALLED.job,
@@ -113,7 +113,7 @@ def seed(store: MlflowStore, decisions: DecisionJournal, hours: float = 12.0) ->
                 hours,
                 advise=True,
             ),
-            "clicks": kept(decisions, CLICKS, CLICKS_JOB, _day(20_000.0, 0.15, 0.9), hours, executor=EXECUTOR),
+            "clicks": scale_job(decisions, CLICKS, CLICKS_JOB, _day(20_000.0, 0.15, 0.9), hours, executor=EXECUTOR),
         },
     )
 
@@ -122,7 +122,7 @@ def job_of(name: str, case: Case) -> Job:
     return Job(name, case.topology, case.p_max, case.source_rates, Target(case.latency_target))
 
 
-def tuned(
+def tune_job(
     store: MlflowStore, job: Job, simulated: SimulatedJob, settings: TuningSettings, sources: Sequence[ModelSource] = ()
 ) -> tuple[str, BenefitModel | None]:
     """The run's id, and the model that it left."""
@@ -138,7 +138,7 @@ def tuned(
     return journal.run_id, outcome.model
 
 
-def kept(
+def scale_job(
     decisions: DecisionJournal,
     job: Job,
     simulated: SimulatedJob,
@@ -147,7 +147,7 @@ def kept(
     *,
     executor: ExecutorSize | None = None,
     advise: bool = False,
-) -> Kept:
+) -> ScaledJob:
     """So many simulated hours of it, and it goes on."""
     live = SimulatedLiveJob(simulated, job.topology, job.source_rates, schedule, p_max=job.p_max, seed=1, name=job.name)
     opening = SessionHeader.of(job, "simulator", simulated=True, advise=advise, executor=executor)
@@ -156,9 +156,9 @@ def kept(
     rules = Rules(AutoscalingSettings(job.target, noise=max(simulated.noise, 0.05)), KNOBS, advise=advise)
     if advise:  # somebody else runs it
         live.start(initial)
-    loop = Loop(live, rules, initial=initial, state=session.state, journal=session, orders=session.orders_after)
+    loop = Loop(live, rules, initial=initial, state=session.state, journal=session, orders=session.commands_after)
     loop.run(hours * HOUR)
-    made = Kept(job, loop, session)
+    made = ScaledJob(job, loop, session)
     made.turn()
     return made
 

@@ -16,7 +16,7 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.trial import Trial, Verdict
 from benchmarks.workloads import problems, shapes
 from benchmarks.workloads.calibration import calibrate
-from benchmarks.workloads.problems import Aim, Problem, aimed
+from benchmarks.workloads.problems import Aim, Problem, make_problem
 from benchmarks.workloads.recorded_trials import read_recorded_trials
 
 RECORDED = "recorded"
@@ -32,24 +32,26 @@ def chosen(families: tuple[str, ...], jobs: int, apart: int | None) -> list[JobI
     """So many numbers of each family: of those seen, or of those kept apart, drawn by the seed `apart`."""
     drawn = []
     for family in families:
-        numbers = problems.seen(family) if apart is None else problems.apart(family, apart)
+        numbers = problems.development_numbers(family) if apart is None else problems.held_out_numbers(family, apart)
         drawn += [(family, number) for number in islice(numbers, jobs)]
     return drawn
 
 
 def draw(family: str, number: int, operators: int | None = None) -> Problem:
-    return _recorded(number) if family == RECORDED else problems.draw(family, number, operators)
+    return _recorded(number) if family == RECORDED else problems.draw_problem(family, number, operators)
 
 
 def another(family: str, number: int, operators: int) -> Problem:
     """A job of another family with so many operators, of the same half."""
-    half = problems.kept_apart(family, number)
+    half = problems.is_held_out(family, number)
     others = [each for each in shapes.FAMILIES if each != family]
     for i in count(number % len(others)):
         other = others[i % len(others)]
-        theirs = next(n for n in count((number + i) % problems.LARGEST_NUMBER) if problems.kept_apart(other, n) == half)
+        theirs = next(
+            n for n in count((number + i) % problems.LARGEST_NUMBER) if problems.is_held_out(other, n) == half
+        )
         try:
-            return problems.draw(other, theirs, operators)
+            return problems.draw_problem(other, theirs, operators)
         except InputError:  # no sound job of that family has so many operators
             continue
     raise AssertionError("unreachable")
@@ -64,7 +66,7 @@ def _recorded(number: int) -> Problem:
         factor = float(rng.uniform(*RATES))
         rates = {name: round(rate * factor, 1) for name, rate in _full_rates().items()}
         aim = Aim.draw("share", job.noise, rng)
-        problem = aimed(RECORDED, number, job, snapshot.topology, rates, SLOTS, aim)
+        problem = make_problem(RECORDED, number, job, snapshot.topology, rates, SLOTS, aim)
         if problem is not None:
             return problem
     raise InputError("number", "gives no sound problem of recorded trials", seen=number, remedy="take another")

@@ -77,7 +77,7 @@ def test_no_batch_is_looked_at_in_which_an_executor_is_new_nor_the_one_after(ran
     for number, executors in enumerate(ran):
         application.run.take(batch(number, executors))
         if number % looks == 0 or number == len(ran) - 1:
-            kept.look()
+            kept.observe()
             seen = [each.batch for each in kept.recent]
     new = [number for number, executors in enumerate(ran) if set(executors) - set("".join(ran[:number]))]
     assert not set(seen) & {0, *new, *(number + 1 for number in new if number)}
@@ -91,7 +91,7 @@ def test_the_backlog_of_a_silent_source_is_known_only_where_it_gives_all() -> No
         kept = job(application)
         for number in range(4):
             application.run.take(batch(number, "0"))
-        shot = kept.look().snapshot
+        shot = kept.observe().snapshot
         assert shot is not None
         assert shot.parallelism == {OPERATOR: 1}
         assert shot.backlog_records == backlog
@@ -101,5 +101,5 @@ def test_a_look_without_warm_batches_says_so() -> None:
     application = Application()
     for number, executors in enumerate(("0", "01")):
         application.run.take(batch(number, executors))
-    look = job(application).look()
+    look = job(application).observe()
     assert (look.snapshot, look.detail) == (None, "no batch on warm executors was committed since the last look")

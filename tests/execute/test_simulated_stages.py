@@ -59,7 +59,7 @@ def in_batches(seed: int) -> Case:
     no target of its own."""
     rng = np.random.default_rng(seed)
     if rng.random() < 0.2:
-        return families.draw(str(rng.choice(["micro-batch", "stateful-micro-batch"])), int(rng.integers(200)))
+        return families.draw_case(str(rng.choice(["micro-batch", "stateful-micro-batch"])), int(rng.integers(200)))
     while True:
         family = str(rng.choice(IN_BATCHES))
         draft = RECIPES[family].draft(rng, None)
@@ -154,7 +154,7 @@ def test_a_stage_lasts_as_much_longer_as_its_tasks_do(seed: int) -> None:
 @settings(deadline=None, max_examples=20)
 @given(st.integers(0, 500))
 def test_pipelines_have_no_stages(number: int) -> None:
-    case = families.draw("diamond", number)
+    case = families.draw_case("diamond", number)
     snapshot = observed(case, case.floor, seed=number, noise=case.job.noise)
     assert snapshot == untimed(snapshot)
     assert sized(snapshot).lasting == ()

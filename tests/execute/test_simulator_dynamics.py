@@ -16,7 +16,7 @@ from autotrascale.execute.simulator.fluid_job import FluidJob
 from autotrascale.execute.simulator.rate_functions import random_day
 from benchmarks.workloads.case import Case
 from benchmarks.workloads.families import FAMILIES
-from benchmarks.workloads.families import draw as draw_anew
+from benchmarks.workloads.families import draw_case as draw_anew
 from benchmarks.workloads.presets import PRESETS, SPARK_STALLED, WORDCOUNT
 
 draw = cache(draw_anew)  # a case is the same each time: draw it once

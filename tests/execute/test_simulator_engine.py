@@ -15,7 +15,7 @@ from autotrascale.plan.sizing.demand import measure_demand
 from autotrascale.plan.sizing.floor import compute_floor
 from autotrascale.testing.engine_contract import EngineContract, EngineDemand, stable_snapshot
 from benchmarks.workloads.case import Case
-from benchmarks.workloads.families import FAMILIES, draw
+from benchmarks.workloads.families import FAMILIES, draw_case
 from benchmarks.workloads.presets import SPARK_STALLED, WORDCOUNT, YAHOO
 
 
@@ -81,7 +81,7 @@ def test_each_run_draws_new_noise_of_the_size_asked_for() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_ds2_recovers_the_true_rates_from_a_snapshot(family: str) -> None:
     for seed in range(5):
-        case = draw(family, seed)
+        case = draw_case(family, seed)
         k = tuple(min(case.p_max, x + 2) for x in case.floor)
         trial = run(case, k, seed=seed)
         true = case.compiled.steady(k).load[0]
@@ -99,7 +99,7 @@ def floor_from(case: Case, k: tuple[int, ...]) -> tuple[int, ...]:
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "stateful-micro-batch"])
 def test_the_floor_rule_on_a_snapshot_at_the_floor_says_stay(family: str) -> None:
     for seed in range(10):
-        case = draw(family, seed)
+        case = draw_case(family, seed)
         assert floor_from(case, case.floor) == case.floor
 
 
@@ -107,7 +107,7 @@ def test_the_floor_rule_on_skewed_stages_ends_where_batches_are_short_enough() -
     """A case's own floor takes operators as balanced; a stage lasts as long as its hottest instance."""
     grew = 0
     for seed in range(10):
-        case = draw("stateful-micro-batch", seed)
+        case = draw_case("stateful-micro-batch", seed)
         k, found = case.floor, floor_from(case, case.floor)
         while found != k:
             k, found = found, floor_from(case, found)
@@ -130,7 +130,7 @@ def test_the_overhead_share_makes_the_floor_rule_say_when_batches_get_too_long()
 @pytest.mark.parametrize("family", FAMILIES)
 def test_records_that_come_in_go_out_or_wait(family: str) -> None:
     for seed in range(5):
-        case = draw(family, seed)
+        case = draw_case(family, seed)
         for k in (case.floor, tuple(max(1, x // 2) for x in case.floor)):
             snapshot = seen(run(case, k, seed=seed))
             waiting = sum(snapshot.operators[name].backlog_records or 0.0 for name in case.topology.sources)
@@ -144,7 +144,7 @@ def test_records_that_come_in_go_out_or_wait(family: str) -> None:
 
 
 def test_skew_shows_in_the_hottest_instance() -> None:
-    case = next(case for case in (draw("skewed", seed) for seed in range(20)) if max(case.floor) > 2)
+    case = next(case for case in (draw_case("skewed", seed) for seed in range(20)) if max(case.floor) > 2)
     k = tuple(x + 2 for x in case.floor)
     for name, operator in seen(run(case, k, noise=0.0)).operators.items():
         records = [work.records_in or 0.0 for work in operator.instances]

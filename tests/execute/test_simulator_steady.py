@@ -19,7 +19,7 @@ from autotrascale.execute.simulator.simulated_job import MicroBatch, SimulatedJo
 from autotrascale.execute.simulator.steady_state import steady_state
 from autotrascale.validation import validate
 from benchmarks.workloads.families import FAMILIES
-from benchmarks.workloads.families import draw as draw_anew
+from benchmarks.workloads.families import draw_case as draw_anew
 from benchmarks.workloads.presets import PRESETS, SPARK_STALLED, SPARK_WORDCOUNT, WORDCOUNT, WORDCOUNT_SMALL, YAHOO
 
 draw = cache(draw_anew)  # a case is the same each time: draw it once

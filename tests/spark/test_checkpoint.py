@@ -22,7 +22,7 @@ from autotrascale.execute.spark.common.checkpoint_facts import (
     is_first_after_move,
     next_preparation_step,
 )
-from autotrascale.execute.spark.driver_agent.checkpoint_folder import planned_of
+from autotrascale.execute.spark.driver_agent.checkpoint_folder import parse_planned_batch
 
 counts = st.integers(1, 4)
 cuts = st.one_of(st.none(), st.integers(0, 25))  # the writes before the power is cut
@@ -203,7 +203,7 @@ def test_what_is_not_known_to_be_mended_is_refused_in_one_line(found: Checkpoint
 def test_an_entry_of_the_offset_log_says_how_its_batch_ran_and_how_far_the_input_was(
     text: str, planned: PlannedBatch
 ) -> None:
-    assert planned_of(3, text) == planned
+    assert parse_planned_batch(3, text) == planned
 
 
 @given(numbers=st.lists(counts, min_size=1, max_size=8))

@@ -105,7 +105,7 @@ def test_a_copy_under_other_numbers_is_the_same_copy(
 ) -> None:
     folder = tmp_path_factory.mktemp("numbers")
     original = checkpoint(folder / "original", batches, snapshots)
-    copy_checkpoint.copy(original, folder / "copy")
+    copy_checkpoint.copy_checkpoint(original, folder / "copy")
     rewrite_batch_ids(original, folder / "other", by)
     plain, other = files(folder / "copy"), files(folder / "other")
     least = {"offsets": 0, "commits": 0, "state": 1}
@@ -117,7 +117,7 @@ def test_a_copy_under_other_numbers_is_the_same_copy(
         elif int(number) + by >= least[place.split("/")[0]]:
             expected[place, f"{int(number) + by}{dot}{rest}"] = text
     assert other == expected
-    assert copy_checkpoint.newest(folder / "other", "commits") == batches - 2 + by
+    assert copy_checkpoint.newest_entry(folder / "other", "commits") == batches - 2 + by
 
 
 def files(folder: Path) -> dict[tuple[str, str], str]:

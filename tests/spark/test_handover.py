@@ -223,7 +223,7 @@ def test_a_copy_has_what_its_version_of_the_state_is_made_of(
 ) -> None:
     folder = tmp_path_factory.mktemp("copy")
     original, copy = checkpoint(folder / "checkpoint", batches, snapshots), folder / "checkpoint-1"
-    batch = copy_checkpoint.copy(original, copy)
+    batch = copy_checkpoint.copy_checkpoint(original, copy)
     assert batch == batches - 2  # the newest one is open
     version = batch + 1
     since = max((each for each in snapshots if each <= version), default=0)
@@ -231,25 +231,25 @@ def test_a_copy_has_what_its_version_of_the_state_is_made_of(
     assert {f"{each}.changelog" for each in range(max(since, 1), version + 1)} <= files
     assert (f"{since}.zip" in files) == (since > 0)
     assert not [name for name in files if name.startswith(".") or int(name.split(".")[0]) > version]
-    assert copy_checkpoint.newest(copy, "offsets") == copy_checkpoint.newest(copy, "commits") == batch
+    assert copy_checkpoint.newest_entry(copy, "offsets") == copy_checkpoint.newest_entry(copy, "commits") == batch
     assert json.loads((copy / "metadata").read_text())["id"] != "a"
     assert (copy / "state/0/_metadata/metadata").exists()
     # The open batch is given to it as the next; given once more, it is there.
-    assert copy_checkpoint.give(original, copy, batch + 1) == batch + 1
+    assert copy_checkpoint.plan_to_same_input(original, copy, batch + 1) == batch + 1
     assert json.loads((copy / f"offsets/{batch + 1}").read_text().splitlines()[2]) == {"logOffset": batch + 1}
-    assert copy_checkpoint.give(original, copy, batch + 1) == batch + 1
+    assert copy_checkpoint.plan_to_same_input(original, copy, batch + 1) == batch + 1
     # What no input tells apart from the one before is another batch all the same.
-    copy_checkpoint.repeat(original, copy, batch + 1, batch + 2)
+    copy_checkpoint.plan_same_batch(original, copy, batch + 1, batch + 2)
     planned = (copy / f"offsets/{batch + 2}").read_text().splitlines()
     assert json.loads(planned[1])["batchTimestampMs"] == batch + 1
     assert json.loads(planned[2]) == {"logOffset": batch + 1}
     with pytest.raises(EngineError, match="not in its log"):
-        copy_checkpoint.repeat(original, copy, batches, batch + 3)
+        copy_checkpoint.plan_same_batch(original, copy, batches, batch + 3)
 
 
 def test_without_a_commit_there_is_nothing_to_copy(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="has no commit"):
-        copy_checkpoint.copy(checkpoint(tmp_path / "checkpoint", 1, set()), tmp_path / "checkpoint-1")
+        copy_checkpoint.copy_checkpoint(checkpoint(tmp_path / "checkpoint", 1, set()), tmp_path / "checkpoint-1")
 
 
 class Led(BatchFollower):
@@ -271,9 +271,9 @@ def test_each_batch_is_planned_as_it_was(
     original, copy = checkpoint(folder / "checkpoint", before + more + 2, set()), folder / "checkpoint-1"
     for later in range(before + 1, before + more + 1):
         (original / f"commits/{later}").unlink()
-    since = copy_checkpoint.copy(original, copy)
+    since = copy_checkpoint.copy_checkpoint(original, copy)
     if moved:
-        copy_checkpoint.repeat(original, copy, since, since + 1)
+        copy_checkpoint.plan_same_batch(original, copy, since, since + 1)
         (copy / f"commits/{since + 1}").write_text("v1")
     replay = Led(original, copy, since, lambda _: pytest.fail("nobody builds here"))
     for later in range(since + 1, since + more + 1):
@@ -283,8 +283,8 @@ def test_each_batch_is_planned_as_it_was(
     assert (replay.done, replay.behind) == (since + more, 0)
     last = since + more + 1  # which is open
     muted = replay.come_to(last, time.monotonic() + 60)
-    assert muted == last + moved == copy_checkpoint.newest(copy, "offsets")
-    assert copy_checkpoint.newest(copy, "commits") == muted - 1
+    assert muted == last + moved == copy_checkpoint.newest_entry(copy, "offsets")
+    assert copy_checkpoint.newest_entry(copy, "commits") == muted - 1
     for batch in range(since, last + 1):
         theirs, ours = (
             (each / f"offsets/{number}").read_text() for each, number in ((original, batch), (copy, batch + moved))
@@ -296,7 +296,9 @@ def test_each_batch_is_planned_as_it_was(
 def test_who_does_not_come_in_time_is_not_handed_over_to(tmp_path: Path) -> None:
     original, copy = checkpoint(tmp_path / "checkpoint", 4, set()), tmp_path / "checkpoint-1"
     (original / "commits/2").unlink()
-    replay = Led(original, copy, copy_checkpoint.copy(original, copy), lambda _: pytest.fail("nobody builds here"))
+    replay = Led(
+        original, copy, copy_checkpoint.copy_checkpoint(original, copy), lambda _: pytest.fail("nobody builds here")
+    )
     (original / "commits/2").write_text("v1")
     with pytest.raises(EngineError, match="did not come to batch 3 in time"):
         replay.come_to(3, 0)

@@ -99,7 +99,7 @@ def test_a_job_that_runs_reads_the_topic_itself(broker: Broker, events: list[str
         until, expected = time.monotonic() + 60, Counter(views(events))
         while by_campaign(tmp_path / "results") != expected and time.monotonic() < until:
             live.wait(0.2)
-        look = live.look()
+        look = live.observe()
     assert by_campaign(tmp_path / "results") == expected
     assert look.running is not None
     assert look.running["source"] == 3

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from autotrascale.execute.spark.common.processes import end_leftovers
+from autotrascale.execute.spark.common.processes import kill_leftovers
 from benchmarks.faults.kill_bench import all_kills, drawn
 from benchmarks.faults.kills.jobs import JOBS, lines
 from benchmarks.faults.kills.run import PHASES, VICTIMS, Fire, Kill, Outcome
@@ -103,7 +103,7 @@ def test_what_an_earlier_host_left_is_ended_by_its_owner_alone(tmp_path: Path) -
         for process in (owned, other):
             assert process.stdout is not None
             process.stdout.readline()
-        end_leftovers(str(tmp_path / "home"))
+        kill_leftovers(str(tmp_path / "home"))
         assert not psutil.pid_exists(owned.pid)  # it was waited for, too
         time.sleep(0.1)
         assert other.poll() is None

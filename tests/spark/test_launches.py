@@ -18,19 +18,19 @@ from autotrascale.execute.spark.controller.program_process import ProgramProcess
 from autotrascale.execute.spark.controller.supervisor import LEAVING_FILE, NEXT_FILE, READY_FILE
 
 SECONDS = 60.0
-# Each life says its number and its settings, and that nobody else is there; then what its number tells it.
+# Each launch says its number and its settings, and that nobody else is there; then what its number tells it.
 SCRIPT = """
     import json, os, pathlib, subprocess, sys, time
     folder, log = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    path = folder / "life.json"
-    life = json.loads(path.read_text()) if path.exists() else {"number": 1, "settings": {}}
+    path = folder / "launch.json"
+    launch = json.loads(path.read_text()) if path.exists() else {"number": 1, "settings": {}}
     with log.open("a") as file:
-        file.write(json.dumps([life["number"], life["settings"].get("size", ""), os.getpid()]) + "\\n")
+        file.write(json.dumps([launch["number"], launch["settings"].get("size", ""), os.getpid()]) + "\\n")
     def leave():
-        (folder / "leaving.json").write_text(json.dumps({"life": life["number"], "at": 5.0}))
+        (folder / "leaving.json").write_text(json.dumps({"launch": launch["number"], "at": 5.0}))
     def arrive():
         (folder / "arrived.json").write_text(json.dumps({"at": 7.0}))
-    exec(sys.argv[2 + life["number"]])
+    exec(sys.argv[2 + launch["number"]])
 """
 
 
@@ -42,12 +42,12 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def started(script: Path, *lives: str, following: NextLaunch | None = None) -> ProgramProcess:
+def started(script: Path, *launches: str, following: NextLaunch | None = None) -> ProgramProcess:
     folder = script.parent / "p"
     keeper = [sys.executable, "-m", "autotrascale.execute.spark.controller.supervisor", str(folder)]
     if following is not None:
         (folder / NEXT_FILE).write_text(json.dumps(vars(following)))
-    program = [sys.executable, str(script), str(folder), str(script.parent / "log"), *lives]
+    program = [sys.executable, str(script), str(folder), str(script.parent / "log"), *launches]
     child = subprocess.Popen(
         [*keeper, *program], start_new_session=True, env={**os.environ, "AUTOTRASCALE_PROGRAM": str(folder)}
     )
@@ -68,8 +68,14 @@ def test_a_life_that_leaves_makes_room_for_the_next(script: Path) -> None:
     assert program.wait(SECONDS) == 0
     assert not program.ensure_supervised()
     assert lived(script) == [(1, ""), (2, "small")]
-    life = program.life
-    assert (life.number, life.action, life.settings, life.former, life.left_at) == (2, 3, {"size": "small"}, {}, 5.0)
+    launch = program.launch
+    assert (launch.number, launch.action, launch.settings, launch.former, launch.left_at) == (
+        2,
+        3,
+        {"size": "small"},
+        {},
+        5.0,
+    )
     assert not (program.folder / NEXT_FILE).exists()
     assert not (program.folder / LEAVING_FILE).exists()
 
@@ -79,8 +85,8 @@ def test_one_that_fails_on_trial_is_followed_by_the_sizes_of_before(script: Path
     program = started(script, "leave()", end, "sys.exit(4)", following=SMALL)
     assert program.wait(SECONDS) == 4  # the third is no trial: its end is the program's
     assert lived(script) == [(1, ""), (2, "small"), (3, "")]
-    assert program.life.why == f"it ended with exit code {137 if 'kill' in end else 3}"
-    assert (program.life.action, program.life.former) == (3, None)
+    assert program.launch.why == f"it ended with exit code {137 if 'kill' in end else 3}"
+    assert (program.launch.action, program.launch.former) == (3, None)
 
 
 def test_one_that_does_not_come_up_is_followed_by_the_sizes_of_before(script: Path) -> None:
@@ -88,7 +94,7 @@ def test_one_that_does_not_come_up_is_followed_by_the_sizes_of_before(script: Pa
     program = started(script, "leave()", "time.sleep(600)", "sys.exit(0)", following=late)
     assert program.wait(SECONDS) == 0
     assert lived(script) == [(1, ""), (2, "huge"), (3, "")]
-    assert program.life.why == "it had no batch done within 1 s"
+    assert program.launch.why == "it had no batch done within 1 s"
 
 
 @pytest.mark.parametrize(
@@ -113,19 +119,19 @@ def test_settings_that_got_lost_leave_the_program_as_it_was(script: Path) -> Non
     assert lived(script) == [(1, ""), (2, "")]
 
 
-@pytest.mark.parametrize("life", [1, 2])
-def test_who_is_told_to_end_has_no_other_life(script: Path, life: int) -> None:
+@pytest.mark.parametrize("launch", [1, 2])
+def test_who_is_told_to_end_has_no_other_life(script: Path, launch: int) -> None:
     """Also one that is leaving, or on trial."""
-    first = "leave(); time.sleep(600)" if life == 1 else "leave()"
+    first = "leave(); time.sleep(600)" if launch == 1 else "leave()"
     program = started(script, first, "time.sleep(600)", "sys.exit(9)", following=SMALL)
     until = time.monotonic() + SECONDS
-    while not (script.parent / "log").exists() or len(lived(script)) < life:
+    while not (script.parent / "log").exists() or len(lived(script)) < launch:
         assert time.monotonic() < until
         time.sleep(0.05)
     time.sleep(0.3)  # it says so before it leaves
     program.send(signal.SIGTERM)
     assert program.wait(SECONDS) == 143
-    assert len(lived(script)) == life
+    assert len(lived(script)) == launch
 
 
 def test_nothing_of_a_life_goes_on_beside_the_next(script: Path) -> None:
@@ -136,7 +142,7 @@ def test_nothing_of_a_life_goes_on_beside_the_next(script: Path) -> None:
     )
     program = started(script, left, alone, "sys.exit(9)", following=SMALL)
     assert program.wait(SECONDS) == 9  # two: the keeper and itself; it failed by that, and the next one ended
-    assert program.life.why == "it ended with exit code 2"
+    assert program.launch.why == "it ended with exit code 2"
 
 
 def kill_keeper(program: ProgramProcess) -> None:
@@ -152,7 +158,7 @@ WAITS = "while not (folder / 'go').exists(): time.sleep(0.02)\n"
 @pytest.mark.parametrize("when", ["before it leaves", "while it leaves", "after it has left"])
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_keeper_that_is_killed_has_another_one_take_its_place(script: Path, when: str, *, killed: bool) -> None:
-    """Wherever it is killed there is one life afterwards, with the settings that were asked for."""
+    """Wherever it is killed there is one launch afterwards, with the settings that were asked for."""
     last = "os.kill(os.getpid(), 9)" if killed else "sys.exit(0)"
     first = {
         "before it leaves": f"{WAITS}leave(); {last}",
@@ -187,12 +193,12 @@ def test_a_life_on_trial_is_taken_back_by_whichever_keeper_there_is(script: Path
     _await_life(program, 3)
     _await(program.folder / READY_FILE)
     assert lived(script) == [(1, ""), (2, "small"), (3, "")]
-    assert program.life.why == "it ended when the keeper that would know how had been killed"
+    assert program.launch.why == "it ended when the keeper that would know how had been killed"
     program.kill()
 
 
 def test_a_keeper_that_is_killed_between_two_lives_has_the_next_one_started_once(script: Path) -> None:
-    """It had begun the next life, and had written down nothing but its settings."""
+    """It had begun the next launch, and had written down nothing but its settings."""
     program = started(script, LONG, f"arrive(); {LONG}", following=SMALL)
     note = program.note
     _await(script.parent / "log")
@@ -200,7 +206,7 @@ def test_a_keeper_that_is_killed_between_two_lives_has_the_next_one_started_once
         time.sleep(0.02)
     os.kill(note.keeper, signal.SIGSTOP)
     os.kill(note.program, signal.SIGKILL)
-    (program.folder / "life.json").write_text(
+    (program.folder / "launch.json").write_text(
         json.dumps(
             {"number": 2, "action": 3, "settings": {"size": "small"}, "former": {}, "within": 30.0, "trial": 30.0}
         )
@@ -209,7 +215,7 @@ def test_a_keeper_that_is_killed_between_two_lives_has_the_next_one_started_once
     assert program.ensure_supervised()
     _await(program.folder / READY_FILE)
     assert lived(script) == [(1, ""), (2, "small")]
-    assert program.life.former == {}
+    assert program.launch.former == {}
     program.kill()
 
 
@@ -238,14 +244,14 @@ def test_settings_that_were_written_long_ago_are_nobodys_wish(script: Path) -> N
 
 @pytest.mark.parametrize(("last", "code", "lives"), [("sys.exit(0)", 0, 4), ("os.kill(os.getpid(), 9)", 137, 5)])
 def test_one_that_is_killed_on_its_way_back_comes_back_all_the_same(
-    script: Path, last: str, code: int, lives: int
+    script: Path, last: str, code: int, launches: int
 ) -> None:
     """A few times: a program that is always killed has another trouble than its sizes."""
     kill = "os.kill(os.getpid(), 9)"
     program = started(script, "leave()", "sys.exit(1)", kill, last, last, following=SMALL)
     assert program.wait(SECONDS) == code
     assert lived(script) == [(1, ""), (2, "small"), *((number, "") for number in range(3, lives + 1))]
-    assert program.life.why == "it ended with exit code 1"
+    assert program.launch.why == "it ended with exit code 1"
 
 
 def test_batches_of_a_life_are_not_the_next_ones(script: Path) -> None:
@@ -266,7 +272,7 @@ def test_a_controller_that_comes_later_reads_what_became_of_it(script: Path) -> 
     _await(program.folder / READY_FILE)
     later = ProgramProcess.find(program.folder)
     assert later.arrived() == 7.0
-    assert later.life.action == 3
+    assert later.launch.action == 3
     assert later.exit_code() is None
     assert later.note.program == json.loads((script.parent / "log").read_text().splitlines()[-1])[2]
     program.kill()
@@ -281,6 +287,6 @@ def _await(sign: Path) -> None:
 
 def _await_life(program: ProgramProcess, number: int) -> None:
     until = time.monotonic() + SECONDS
-    while program.life.number != number or program.note.life != number:
+    while program.launch.number != number or program.note.launch != number:
         assert time.monotonic() < until
         time.sleep(0.02)

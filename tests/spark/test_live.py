@@ -105,7 +105,7 @@ def test_nothing_is_lost_by_crashes_at_the_worst_moments(tmp_path: Path, monkeyp
         connection = live._hosting.connection
         assert connection is not None
         connection.process.kill()
-        look = live.look()
+        look = live.observe()
         assert look.running is None
         assert look.detail
         assert not live.rescale(OTHER).done
@@ -141,7 +141,7 @@ def test_nothing_is_lost_by_crashes_at_the_worst_moments(tmp_path: Path, monkeyp
 
 
 def commit_batches_that_never_ran(query: Path, batches: int) -> None:
-    checkpoint, source = query / "checkpoint", load_file.read(query / "load.json").sources["source"]
+    checkpoint, source = query / "checkpoint", load_file.read_load(query / "load.json").sources["source"]
     last = max(int(path.name) for path in (checkpoint / "offsets").glob("[0-9]*"))
     version, told, end = (checkpoint / "offsets" / f"{last}").read_text().splitlines()
     for number in range(1, batches + 1):

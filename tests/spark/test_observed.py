@@ -75,10 +75,10 @@ def live(tmp_path: Path) -> Iterator[LiveOwnJob]:
 
 
 def test_a_look_says_what_ran_and_not_what_was_asked_for(live: LiveOwnJob) -> None:
-    look = live.look()
+    look = live.observe()
     assert look.snapshot is not None
     assert look.running == look.snapshot.parallelism == RAN
-    again = live.look()
+    again = live.observe()
     assert again.snapshot is None
     assert again.running == RAN
 
@@ -117,7 +117,7 @@ def test_a_trial_is_measured_when_it_can_be_judged() -> None:
 def test_of_a_source_of_which_nobody_says_the_rate_there_is_no_snapshot(live: LiveOwnJob) -> None:
     silent = [batch(number, arrivals=False) for number in range(3)]
     live._hosting.connection.watch.batches = [_uncounted(one) for one in silent]  # type: ignore[union-attr]
-    look = live.look()
+    look = live.observe()
     assert look.snapshot is None
     assert look.detail == RATES_UNKNOWN
     assert look.running == RAN

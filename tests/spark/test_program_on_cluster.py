@@ -109,8 +109,8 @@ def opened(program: ProgramProcess, most: int) -> Iterator[AdoptedApplication]:
 def await_batches(job: AdoptedJob, count: int) -> None:
     until = time.monotonic() + 90.0
     while len(job.recent) < count:
-        assert time.monotonic() < until, job.look().detail
-        job.look()
+        assert time.monotonic() < until, job.observe().detail
+        job.observe()
         time.sleep(0.3)
 
 
@@ -125,7 +125,7 @@ def pinned(job: AdoptedJob, executors: int) -> list[DecisionEntry]:
         report=lambda _, entry: told.append(entry),
         orders=lambda number: () if number else (pin,),
     )
-    loop.turn()
+    loop.run_once()
     return told
 
 
@@ -159,7 +159,7 @@ def test_executors_come_and_go_under_its_query(program: ProgramProcess, capfd: p
         assert moved.partitions >= 3  # every slot gets a task
         assert moved.stages == {"orders_of_shops": moved.partitions}
         await_batches(job, 2)
-        assert job.look().running == {OPERATOR: 3}
+        assert job.observe().running == {OPERATOR: 3}
 
         beyond = application.give(query.id, 3)
         assert (beyond.done, beyond.share) == (True, 3)

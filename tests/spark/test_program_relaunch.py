@@ -72,19 +72,19 @@ def test_it_goes_on_with_other_sizes_and_comes_back_from_those_with_which_it_can
             _await(lambda: _rows(seen) > 10, program)
             assert _heap(cluster) == "512M"
             with program.client(60.0) as client:
-                with pytest.raises(EngineError, match="settings of its next life are not written"):
+                with pytest.raises(EngineError, match="settings of its next launch are not written"):
                     client.leave(StopForRelaunch(30.0))
                 program.prepare(NextLaunch(1, {"spark.executor.memory": "600m"}, 400.0, 120.0))
                 assert not client.leave(StopForRelaunch(30.0)).cut_off
-            _await(lambda: program.life.number == 2 and program.arrived() is not None, program)
+            _await(lambda: program.launch.number == 2 and program.arrived() is not None, program)
             assert _heap(cluster) == "600M"
 
             program.prepare(NextLaunch(2, {"spark.executor.memory": "100m"}, 400.0, 120.0))  # Spark refuses that
             with program.client(60.0) as client:
                 client.leave(StopForRelaunch(30.0))
             rows = _rows(seen)
-            _await(lambda: program.life.number == 4 and _rows(seen) > rows, program)
-            assert program.life.why == "it ended with exit code 1"
+            _await(lambda: program.launch.number == 4 and _rows(seen) > rows, program)
+            assert program.launch.why == "it ended with exit code 1"
             assert _heap(cluster) == "600M"
             program.send(signal.SIGTERM)
             assert program.wait(60.0) == 143

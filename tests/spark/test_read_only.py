@@ -36,25 +36,25 @@ def test_each_look_is_at_what_came_since_the_last_one(log: Path) -> None:
     assert before.running is None
     assert "no batch with the marks of source, flatmap, count, sink" in before.detail
     log.write_text("".join(LINES[: ENDS[1]]))
-    first = job.look()
+    first = job.observe()
     assert first.running == RUNNING
     assert first.snapshot is not None
     assert first.snapshot.parallelism == RUNNING
     assert first.snapshot.target_rate > 0
     assert first.measured_at is not None
-    again = job.look()
+    again = job.observe()
     assert again.snapshot is None
     assert again.running == RUNNING
     assert "no batch" in again.detail
     log.write_text("".join(LINES[: ENDS[2]]))
-    second = job.look()
+    second = job.observe()
     assert second.snapshot is not None
     assert (second.measured_at or 0) > first.measured_at
 
 
 def test_a_query_that_has_ended_does_not_run(log: Path) -> None:
     log.write_text("".join(LINES))
-    look = read_only(log.parent).look()
+    look = read_only(log.parent).observe()
     assert look.running is None
     assert look.detail == "the query has ended"
 
@@ -62,7 +62,7 @@ def test_a_query_that_has_ended_does_not_run(log: Path) -> None:
 def test_nothing_is_changed(log: Path) -> None:
     log.write_text("".join(LINES[: ENDS[2]]))
     with read_only(log.parent) as job:
-        job.look()
+        job.observe()
         rescaled = job.rescale(dict.fromkeys(RUNNING, 9))
         assert not rescaled.done
         assert rescaled.running == RUNNING
@@ -73,7 +73,7 @@ def test_nothing_is_changed(log: Path) -> None:
 def test_a_log_come_upon_half_way_is_read_from_its_last_file_and_from_the_middle_of_a_batch(log: Path) -> None:
     log.write_text("not to be read: it is of last month")
     log.with_name("events_7_app-1").write_text("half a line}\n" + "".join(LINES[3 : ENDS[2]]))
-    look = read_only(log.parent).look()
+    look = read_only(log.parent).observe()
     assert look.running == RUNNING
     assert look.snapshot is not None
 
@@ -91,26 +91,26 @@ def test_damaged_lines_are_passed_over_and_said(log: Path) -> None:
     progress = ENDS[1]
     log.write_text("".join([*LINES[:5], LINES[5][:80] + "\n", "hello\n", *LINES[5:progress]]))
     job = read_only(log.parent)
-    look = job.look()
+    look = job.observe()
     assert look.snapshot is not None
     assert look.detail == "2 lines of the log were no whole event and left out"
-    assert "no whole event" not in job.look().detail
+    assert "no whole event" not in job.observe().detail
     with log.open("a") as file:
         file.writelines([LINES[progress][:50] + "\n", *LINES[progress:]])
-    last = job.look()
+    last = job.observe()
     assert last.running is None
     assert last.detail == "the query has ended; 1 line of the log was no whole event and left out"
 
 
 def test_a_log_that_does_not_join_marks_and_stages_says_so(log: Path) -> None:
     log.write_text("".join(LINES[: ENDS[1]]).replace("spark_plan_", "").replace('"Parent IDs"', '"Parents"'))
-    look = read_only(log.parent).look()
+    look = read_only(log.parent).observe()
     assert look.running is None
     assert "does not say which stage has which mark" in look.detail
 
 
 def test_a_log_of_an_earlier_spark_is_joined_by_the_shape_of_its_plan(log: Path) -> None:
     log.write_text("".join(LINES[: ENDS[1]]).replace("spark_plan_", ""))
-    look = read_only(log.parent).look()
+    look = read_only(log.parent).observe()
     assert look.running == RUNNING
     assert look.snapshot is not None

@@ -68,26 +68,26 @@ def test_it_goes_on_with_other_sizes_and_comes_back_from_those_with_which_it_can
                 live.relaunch(following(1, "600m"))
             records.more()
             assert live.start(K).running == K
-            assert (heap(cluster), live.life, live.arrived()) == ("512M", Launch(), None)
+            assert (heap(cluster), live.launch, live.arrived()) == ("512M", Launch(), None)
 
             assert not live.relaunch(following(1, "600m")).cut_off
-            assert (heap(cluster), live.life.number, live.life.action) == ("600M", 2, 1)
+            assert (heap(cluster), live.launch.number, live.launch.action) == ("600M", 2, 1)
             assert live.arrived() is not None
             records.more()
 
             live.relaunch(following(2, "100m"))  # Spark refuses that
-            assert (heap(cluster), live.life.number, live.life.settings) == ("600M", 4, {HEAP: "600m"})
-            assert "100m" in live.life.why or "System memory" in live.life.why or "executor" in live.life.why
-            assert live.look().running == K
+            assert (heap(cluster), live.launch.number, live.launch.settings) == ("600M", 4, {HEAP: "600m"})
+            assert "100m" in live.launch.why or "System memory" in live.launch.why or "executor" in live.launch.why
+            assert live.observe().running == K
             records.more()
             check(live, tmp_path / "job", records.records)
 
-        # Somebody wrote down the next life, and died.
+        # Somebody wrote down the next launch, and died.
         LaunchLog(tmp_path / "job" / "home", live.settings.conf | {HEAP: "512m"}).begin(following(3, "560m"))
         with opened(tmp_path / "job", cluster) as live:
             records.more()
             assert live.start(K).running == K
-            assert (heap(cluster), live.life.number, live.life.action) == ("560M", 5, 3)
+            assert (heap(cluster), live.launch.number, live.launch.action) == ("560M", 5, 3)
             assert live.arrived() is not None
             assert live.use.conf.said[HEAP] == "560m"
             check(live, tmp_path / "job", records.records)
@@ -96,24 +96,24 @@ def test_it_goes_on_with_other_sizes_and_comes_back_from_those_with_which_it_can
 
 def test_what_the_file_says_by_now_counts_for_more_than_an_earlier_life(tmp_path: Path) -> None:
     LaunchLog(tmp_path, {HEAP: "1g", "other": "a"}).begin(following(1, "2g"))
-    assert LaunchLog(tmp_path, {HEAP: "1g", "other": "b"}).life.settings == {HEAP: "2g"}
-    assert LaunchLog(tmp_path, {HEAP: "3g"}).life == Launch(3)
-    assert LaunchLog(tmp_path, {}).life == Launch(3)
+    assert LaunchLog(tmp_path, {HEAP: "1g", "other": "b"}).launch.settings == {HEAP: "2g"}
+    assert LaunchLog(tmp_path, {HEAP: "3g"}).launch == Launch(3)
+    assert LaunchLog(tmp_path, {}).launch == Launch(3)
 
 
 def test_a_life_is_on_trial_until_some_time_after_its_first_batches(tmp_path: Path) -> None:
     lives = LaunchLog(tmp_path, {})
-    assert not lives.is_on_trial(0.0)
-    lives.begin(following(1, "2g"))
+    assert not launches.is_on_trial(0.0)
+    launches.begin(following(1, "2g"))
     assert LaunchLog(tmp_path, {}).is_on_trial(1e9)
-    lives.left(90.0)
-    lives.arrive(100.0)
+    launches.left(90.0)
+    launches.arrive(100.0)
     again = LaunchLog(tmp_path, {})
-    assert (again.life.left_at, again.arrived) == (90.0, 100.0)
+    assert (again.launch.left_at, again.arrived) == (90.0, 100.0)
     assert again.is_on_trial(699.0)
     assert not again.is_on_trial(701.0)
     again.back("it ended")
-    assert LaunchLog(tmp_path, {}).life == Launch(3, {}, 1, "it ended")
+    assert LaunchLog(tmp_path, {}).launch == Launch(3, {}, 1, "it ended")
     assert not again.is_on_trial(101.0)
 
 
@@ -123,7 +123,7 @@ def check(live: RelaunchableJob, folder: Path, records: int) -> None:
     until, found = time.monotonic() + 120.0, None
     while found != job.expected(records) and time.monotonic() < until:
         live.wait(0.5)
-        assert live.look().running is not None
+        assert live.observe().running is not None
         found = job.found()
     assert found == job.expected(records)
 

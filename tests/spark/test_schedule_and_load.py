@@ -15,7 +15,7 @@ from autotrascale.execute.simulator.rate_functions import Sine
 from autotrascale.execute.spark.jobs import load_file, load_generator
 from autotrascale.execute.spark.jobs.load_file import QueryLoad, SourceLoad
 from autotrascale.execute.spark.jobs.load_generator import LoadReader
-from autotrascale.execute.spark.jobs.rate_schedule import RateSchedule, constant, sampled
+from autotrascale.execute.spark.jobs.rate_schedule import RateSchedule, constant_schedule, sample_schedule
 
 rates = st.floats(0, 5000)
 schedules = st.lists(st.tuples(st.floats(0.001, 20), rates), max_size=6).map(
@@ -36,7 +36,7 @@ def begun(schedule: RateSchedule, at: int = 0) -> SourceLoad:
 
 
 def test_a_constant_rate_gives_rate_times_time() -> None:
-    assert constant(250.0).arrived(4.0) == 1000.0
+    assert constant_schedule(250.0).arrived(4.0) == 1000.0
 
 
 def test_a_ramp_gives_the_triangle_under_it_and_holds_its_last_rate() -> None:
@@ -53,7 +53,7 @@ def test_two_points_at_one_time_are_a_step() -> None:
 
 
 def test_any_rate_over_time_can_be_sampled() -> None:
-    wave = sampled(Sine(mean=1000, amplitude=400, period=60), seconds=60, every=0.5)
+    wave = sample_schedule(Sine(mean=1000, amplitude=400, period=60), seconds=60, every=0.5)
     assert float(wave.arrived(60.0)) == pytest.approx(60_000, rel=1e-6)
     assert float(wave.rate(30.0)) == pytest.approx(1400)
 
@@ -91,7 +91,7 @@ def test_slices_of_a_load_are_exact_however_it_is_cut(schedule: RateSchedule, cu
 
 
 def test_records_of_a_slice_arrive_within_it_and_are_numbered_on() -> None:
-    source = begun(constant(1000.0))
+    source = begun(constant_schedule(1000.0))
     first, arrivals = source.arrivals(100, 103)
     assert first == 100
     assert arrivals.tolist() == [100, 101, 102]
@@ -113,28 +113,28 @@ def test_priming_has_a_record_for_every_instance_however_low_the_rate(rate: floa
 
 
 def test_the_load_begins_where_priming_ended() -> None:
-    source = SourceLoad.priming(10.0, batches=2, least=8).begun(constant(1000.0), now_ms=70_000)
+    source = SourceLoad.priming(10.0, batches=2, least=8).begun(constant_schedule(1000.0), now_ms=70_000)
     assert source.latest_ms(100, now_ms=70_000) == 100
     assert source.latest_ms(100, now_ms=70_250) == 350
     assert source.count(350) - source.count(100) == 250
 
 
 def test_a_load_that_has_begun_follows_the_clock_and_waits_for_nobody() -> None:
-    source = begun(constant(1000.0), at=5_000)
+    source = begun(constant_schedule(1000.0), at=5_000)
     assert source.latest_ms(0, now_ms=5_250) == 250
     assert source.latest_ms(0, now_ms=65_000) == 60_000
 
 
 def test_a_held_load_offers_nothing_new_and_loses_nothing() -> None:
-    source = begun(constant(1000.0), at=5_000).held(6_000)
+    source = begun(constant_schedule(1000.0), at=5_000).held(6_000)
     assert source.latest_ms(500, now_ms=9_000) == 1_000
     assert source.limit_count == 1_000
     assert source.released().latest_ms(1_000, now_ms=9_000) == 4_000
 
 
 def test_a_change_of_rate_leaves_earlier_offsets_their_meaning() -> None:
-    source = begun(constant(1000.0))
-    changed = source.changed(constant(10.0), now_ms=2_000)
+    source = begun(constant_schedule(1000.0))
+    changed = source.changed(constant_schedule(10.0), now_ms=2_000)
     assert changed.arrivals(500, 600)[1].tolist() == source.arrivals(500, 600)[1].tolist()
     assert changed.count(2_000) == 2_000
     assert changed.count(3_000) == 2_010
@@ -142,12 +142,12 @@ def test_a_change_of_rate_leaves_earlier_offsets_their_meaning() -> None:
 
 def test_the_load_file_keeps_everything(tmp_path: Path) -> None:
     source = begun(RateSchedule(((0.0, 5.0), (2.0, 7.5))), at=77).held(99)
-    load_file.write(QueryLoad({"source": source}), tmp_path / "load.json")
-    assert load_file.read(tmp_path / "load.json") == QueryLoad({"source": source})
+    load_file.write_load(QueryLoad({"source": source}), tmp_path / "load.json")
+    assert load_file.read_load(tmp_path / "load.json") == QueryLoad({"source": source})
 
 
 def reader(source: SourceLoad, folder: Path) -> LoadReader:
-    load_file.write(QueryLoad({"source": source}), folder / "load.json")
+    load_file.write_load(QueryLoad({"source": source}), folder / "load.json")
     schema = StructType([StructField("n", LongType()), StructField("ts", TimestampType())])
     options = {"file": str(folder / "load.json"), "source": "source", "partitions": "2"}
     return LoadReader(options, schema, lambda numbers: [numbers])
@@ -169,5 +169,5 @@ def test_no_record_comes_from_the_future_while_priming_or_after(
     for start in (0, 50, 100):
         primed = stamps(primes, start, start + 50, tmp_path)
         assert 700_000 - 50 <= min(primed) <= max(primed) < 700_000
-    loaded = primes.begun(constant(1000.0), now_ms=700_000)
+    loaded = primes.begun(constant_schedule(1000.0), now_ms=700_000)
     assert min(stamps(loaded, 150, 250, tmp_path)) == 700_000

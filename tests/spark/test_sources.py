@@ -67,7 +67,7 @@ def test_an_idle_source_is_a_running_job(live: LiveOwnJob) -> None:
         rescaled = live.rescale(wanted)
         assert rescaled.done, rescaled.detail
         assert rescaled.running == wanted
-    assert live.look().running == ONE
+    assert live.observe().running == ONE
     assert time.monotonic() - began < PATIENCE.first_batch
 
 
@@ -83,7 +83,7 @@ def test_a_topic_that_falls_silent_is_rescaled_with_its_state(live: LiveOwnJob, 
         arrive(folder, f"day{number}", "a", "b", f"new{number}")
         wait_for(folder, live, {"a", "b", *(f"new{n}" for n in range(number + 1))})
     # Files that Spark writes by batch numbers: nothing twice, and their log has no gap that they would trip over.
-    assert live.look().running == TWO
+    assert live.observe().running == TWO
     for number in range(10):
         arrive(folder, f"many{number}", f"many{number}")
         wait_for(folder, live, {f"many{number}"})
@@ -113,7 +113,7 @@ def test_a_source_that_cannot_be_replayed_is_refused_before_anything_stops(tmp_p
             assert refused.detail.startswith("job firsts: reads from socket, which gives each record only once")
             assert "\n" not in refused.detail
             assert heard._ready().watch.run == run
-            assert heard.look().running == refused.running
+            assert heard.observe().running == refused.running
 
 
 def arrive(folder: Path, name: str, *lines: str) -> None:
@@ -125,7 +125,7 @@ def arrive(folder: Path, name: str, *lines: str) -> None:
 def wait_for(folder: Path, live: LiveOwnJob, words: set[str]) -> None:
     until = time.monotonic() + PATIENCE.first_batch
     while not words <= set(read(folder)):
-        look = live.look()
+        look = live.observe()
         assert look.running is not None, look.detail
         assert time.monotonic() < until, read(folder)
         time.sleep(0.1)

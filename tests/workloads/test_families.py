@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
 from benchmarks.workloads.case import Case, throughput_floor
-from benchmarks.workloads.families import DEVELOPMENT, FAMILIES, HELD_APART, draw
+from benchmarks.workloads.families import DEVELOPMENT, FAMILIES, HELD_OUT, draw_case
 from benchmarks.workloads.lattice import frugal_points, sample_frugal
 from benchmarks.workloads.presets import PRESETS
 
@@ -24,21 +24,21 @@ def everything(case: Case) -> np.ndarray:
 
 
 def test_three_to_develop_with_and_three_held_apart() -> None:
-    assert set(DEVELOPMENT).isdisjoint(HELD_APART)
-    assert {*DEVELOPMENT, *HELD_APART} == set(FAMILIES)
+    assert set(DEVELOPMENT).isdisjoint(HELD_OUT)
+    assert {*DEVELOPMENT, *HELD_OUT} == set(FAMILIES)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_same_seed_gives_the_same_case(family: str) -> None:
-    assert draw(family, 7) == draw(family, 7)
-    assert draw(family, 7).job != draw(family, 8).job
+    assert draw_case(family, 7) == draw_case(family, 7)
+    assert draw_case(family, 7).job != draw_case(family, 8).job
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_case_is_sound(family: str) -> None:
     shares, floor_meets = [], 0
     for seed in SEEDS:
-        case = draw(family, seed)
+        case = draw_case(family, seed)
         assert all(1 <= k <= 0.75 * case.p_max for k in case.floor)
         optimum = case.optimum()
         assert optimum.feasible is not None
@@ -57,7 +57,7 @@ def test_every_case_is_sound(family: str) -> None:
 def test_the_floor_is_the_least_that_keeps_up(family: str) -> None:
     """On the mean loads, as DS2 sees them: one instance less anywhere is too few."""
     for seed in range(10):
-        case = draw(family, seed)
+        case = draw_case(family, seed)
         state = case.compiled.steady(case.floor)
         if case.job.execution == "pipelined":
             assert (state.load[0] <= np.array(case.floor) + 1e-6).all()
@@ -74,7 +74,7 @@ def test_the_floor_is_the_least_that_keeps_up(family: str) -> None:
 def test_pruning_loses_nothing(family: str) -> None:
     """The bounded search against full enumeration, on lattices small enough for it."""
     for seed in range(12):
-        case = draw(family, seed)
+        case = draw_case(family, seed)
         width = {3: 12, 4: 6, 5: 4, 6: 3}[len(case.floor)]
         case = replace(case, p_max=max(case.floor) + width)
         K = everything(case)
@@ -122,7 +122,7 @@ def test_samples_cover_the_frugal_points_evenly() -> None:
 def test_another_rate_keeps_job_and_target_and_gets_its_own_floor(family: str) -> None:
     found = 0
     for seed in range(10):
-        case = draw(family, seed)
+        case = draw_case(family, seed)
         other = case.at_rate(0.7)
         if other is None:
             continue
@@ -136,14 +136,14 @@ def test_another_rate_keeps_job_and_target_and_gets_its_own_floor(family: str) -
 
 
 def test_a_rate_out_of_reach_says_so() -> None:
-    case = draw("contention", 0)
+    case = draw_case("contention", 0)
     assert case.at_rate(1000.0) is None
     rates = {name: rate * 1000 for name, rate in case.source_rates.items()}
     assert throughput_floor(case.job, case.topology, rates, case.p_max) is None
 
 
 def test_a_reading_is_noisy_and_seeded() -> None:
-    case = draw("contention", 1)
+    case = draw_case("contention", 1)
     k = case.optimum().best.parallelism
     readings = [case.measure(k, np.random.default_rng(seed)) for seed in (1, 1, 2)]
     assert readings[0] == readings[1] != readings[2]
@@ -152,7 +152,7 @@ def test_a_reading_is_noisy_and_seeded() -> None:
 
 def test_unknown_families_are_named() -> None:
     with pytest.raises(InputError, match="contention"):
-        draw("no-such-family", 0)
+        draw_case("no-such-family", 0)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -21,18 +21,21 @@ from autotrascale.validation import validate
 from benchmarks.workloads import descent, problems
 from benchmarks.workloads.case import Case
 from benchmarks.workloads.lattice import sample_frugal
-from benchmarks.workloads.problems import Problem, kept_apart, sustains
+from benchmarks.workloads.problems import Problem, is_held_out, sustains
 from benchmarks.workloads.readings import Disturbance, Windows
 from benchmarks.workloads.shapes import FAMILIES, FEWEST, MOST, RECIPES, WIDE
 
-draw = cache(problems.draw)  # a problem is the same each time: draw it once
+draw = cache(problems.draw_problem)  # a problem is the same each time: draw it once
 JOBS = 2  # of those seen, and one more of those kept apart
 SMALL = 60_000  # points that enumeration takes in a moment
 
 
 def drawn(family: str, jobs: int = JOBS) -> list[Problem]:
     """Of both halves, none of them chosen: a seed that no benchmark takes."""
-    return [draw(family, number) for number in (*islice(problems.seen(family), jobs), next(problems.apart(family, 99)))]
+    return [
+        draw(family, number)
+        for number in (*islice(problems.development_numbers(family), jobs), next(problems.held_out_numbers(family, 99)))
+    ]
 
 
 def cases() -> Iterator[Case]:
@@ -62,8 +65,8 @@ def small(case: Case) -> Case | None:
 class TestLaws:
     @pytest.mark.parametrize("family", FAMILIES)
     def test_the_same_number_gives_the_same_problem(self, family: str) -> None:
-        assert problems.draw(family, 5) == problems.draw(family, 5)
-        assert problems.draw(family, 5) != problems.draw(family, 6)
+        assert problems.draw_problem(family, 5) == problems.draw_problem(family, 5)
+        assert problems.draw_problem(family, 5) != problems.draw_problem(family, 6)
 
     @pytest.mark.parametrize("family", FAMILIES)
     def test_they_are_what_their_recipe_says(self, family: str) -> None:
@@ -172,21 +175,21 @@ class TestLaws:
 
     def test_unknown_families_are_named(self) -> None:
         with pytest.raises(InputError, match="stragglers"):
-            problems.draw("no-such-family", 0)
+            problems.draw_problem("no-such-family", 0)
 
 
 class TestSplit:
     @pytest.mark.parametrize("family", FAMILIES)
     def test_seen_and_kept_apart_never_meet(self, family: str) -> None:
-        assert not any(kept_apart(family, number) for number in islice(problems.seen(family), 200))
-        assert all(kept_apart(family, number) for number in islice(problems.apart(family, 3), 200))
+        assert not any(is_held_out(family, number) for number in islice(problems.development_numbers(family), 200))
+        assert all(is_held_out(family, number) for number in islice(problems.held_out_numbers(family, 3), 200))
 
     def test_each_half_is_about_a_half(self) -> None:
-        flags = [kept_apart(family, number) for family in FAMILIES for number in range(300)]
+        flags = [is_held_out(family, number) for family in FAMILIES for number in range(300)]
         assert 0.45 < np.mean(flags) < 0.55
 
     def test_a_seed_draws_the_same_jobs_again_and_another_draws_others(self) -> None:
-        first, again, other = ([*islice(problems.apart("near", seed), 20)] for seed in (1, 1, 2))
+        first, again, other = ([*islice(problems.held_out_numbers("near", seed), 20)] for seed in (1, 1, 2))
         assert first == again
         assert not set(first) & set(other)
 

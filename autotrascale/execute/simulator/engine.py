@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
+from autotrascale.closeable import Closeable
 from autotrascale.domain import checks
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
@@ -20,7 +19,7 @@ Failure = Callable[[Mapping[str, int]], str | None]
 THROUGHPUT_NOISE = 0.2  # of the noise of times: a sustained rate is an average over the whole window
 
 
-class SimulatorEngine:
+class SimulatorEngine(Closeable):
     """Every run draws its own noise from (seed, number of the run): the same sequence of runs gives the same trials.
 
     `fails` names what goes wrong at a parallelism, or None: the trial then has the verdict `failed`.
@@ -112,14 +111,6 @@ class SimulatorEngine:
 
     def close(self) -> None:
         self._closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def rescale_seconds(job: SimulatedJob, topology: Topology, k: tuple[int, ...]) -> float:

@@ -10,15 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from autotrascale.atomic_files import write_atomically
+from autotrascale.closeable import Closeable
 from autotrascale.domain import checks
 from autotrascale.domain.errors import EngineError
-from autotrascale.domain.observation import RescaleTime
+from autotrascale.domain.observation import Observation, RescaleResult, RescaleTime
 from autotrascale.domain.topology import Topology, check_parallelism
-from autotrascale.execute.live_job import Observation, RescaleResult
 from autotrascale.execute.simulator.engine import rescale_seconds
 from autotrascale.execute.simulator.fluid_job import FluidJob, FluidStep
 from autotrascale.execute.simulator.rate_functions import RateFunction
@@ -30,7 +28,7 @@ STEP_SECONDS = 10.0  # rates are taken as constant for so long
 _FILE = "simulated-job.json"
 
 
-class SimulatedLiveJob:
+class SimulatedLiveJob(Closeable):
     simulated = True
 
     def __init__(
@@ -61,9 +59,9 @@ class SimulatedLiveJob:
             self._fluid = self._fluid or self._left() or self._fluid_job(k)
             self._running = True
             self._keep()
-        return self.look()
+        return self.observe()
 
-    def look(self) -> Observation:
+    def observe(self) -> Observation:
         fluid = self._fluid
         if fluid is None or not self._running:
             return Observation(0.0 if fluid is None else fluid.time, None, None, detail=self._why_down)
@@ -105,14 +103,6 @@ class SimulatedLiveJob:
         if self._running:
             self._keep()
         self._running, self._why_down = False, "the job was closed"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _pass(self, seconds: float, beside: tuple[int, ...] = ()) -> None:
         """`beside` runs too, and takes nothing from the job: it is made ready to take over from it."""

@@ -124,7 +124,7 @@ class SimulatedRescaleCosts:
     def __post_init__(self) -> None:
         checks.non_negative("fixed_seconds", self.fixed_seconds)
         checks.non_negative("partition_seconds", self.partition_seconds)
-        checks.non_negative("both_seconds", self.overlap_seconds)
+        checks.non_negative("both_seconds", self.both_seconds)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The lives of one application, each with settings of its own: of a program that is adopted, and of a job of ours.
 
-A life that replaced another is on trial until some time after its first batches. Should it fail or not come up, the
+A launch that replaced another is on trial until some time after its first batches. Should it fail or not come up, the
 next one has the settings of before. A program's lives are written down by its keeper (`adopted/keeper.py`), those of a
-job of ours here: whole, and before anything is touched, so that whoever comes after a crash goes on with the same life.
+job of ours here: whole, and before anything is touched, so that whoever comes after a crash goes on with the same launch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from autotrascale.atomic_files import write_atomically
 
 @dataclass(frozen=True)
 class NextLaunch:
-    """The settings of a life to come, for which action on sizes. `within`: so many seconds it may take until its first
+    """The settings of a launch to come, for which action on sizes. `within`: so many seconds it may take until its first
     batches are done; `trial`: for so long after them it is started with the settings of before, should it fail."""
 
     action: int
@@ -45,67 +45,67 @@ class Launch:
 
 @dataclass(frozen=True)
 class LaunchReady:
-    """The first batches of a life were done."""
+    """The first batches of a launch were done."""
 
     at: float
 
 
 @dataclass(frozen=True)
 class _Written:
-    """`over`: what the job file said of each setting of the life, and nothing where it said nothing."""
+    """`over`: what the job file said of each setting of the launch, and nothing where it said nothing."""
 
-    life: Launch
+    launch: Launch
     over: Mapping[str, str]
     arrived: float | None = None
 
 
 class LaunchLog:
-    """Of one job of ours. `conf`: what its file says; where that was changed since, it counts, and not the life."""
+    """Of one job of ours. `conf`: what its file says; where that was changed since, it counts, and not the launch."""
 
     def __init__(self, home: Path, conf: Mapping[str, str]) -> None:
-        self._path, self._conf = home / "life.json", conf
+        self._path, self._conf = home / "launch.json", conf
         written = validation.read_file(self._path, _Written) if self._path.exists() else _Written(Launch(), {})
-        if written.over != self._over(written.life):
-            written = _Written(Launch(written.life.number + 1), {})
+        if written.over != self._over(written.launch):
+            written = _Written(Launch(written.launch.number + 1), {})
         self._written = written
 
     @property
-    def life(self) -> Launch:
-        return self._written.life
+    def launch(self) -> Launch:
+        return self._written.launch
 
     @property
     def arrived(self) -> float | None:
         return self._written.arrived
 
     def begin(self, following: NextLaunch) -> None:
-        life = self.life
+        launch = self.launch
         self._write(
             Launch(
-                life.number + 1,
+                launch.number + 1,
                 following.settings,
                 following.action,
-                former=life.settings,
+                former=launch.settings,
                 within=following.within,
                 trial=following.trial,
             )
         )
 
     def left(self, at: float) -> None:
-        self._write(replace(self.life, left_at=at))
+        self._write(replace(self.launch, left_at=at))
 
     def arrive(self, at: float) -> None:
-        self._write(self.life, at)
+        self._write(self.launch, at)
 
     def is_on_trial(self, now: float) -> bool:
-        return self.life.former is not None and (self.arrived is None or now - self.arrived < self.life.trial)
+        return self.launch.former is not None and (self.arrived is None or now - self.arrived < self.launch.trial)
 
     def back(self, why: str) -> None:
-        life = self.life
-        self._write(Launch(life.number + 1, life.former or {}, life.action, why))
+        launch = self.launch
+        self._write(Launch(launch.number + 1, launch.former or {}, launch.action, why))
 
-    def _write(self, life: Launch, arrived: float | None = None) -> None:
-        self._written = _Written(life, self._over(life), arrived)
+    def _write(self, launch: Launch, arrived: float | None = None) -> None:
+        self._written = _Written(launch, self._over(launch), arrived)
         write_atomically(self._path, json.dumps(asdict(self._written)))
 
-    def _over(self, life: Launch) -> dict[str, str]:
-        return {name: self._conf[name] for name in {**life.settings, **(life.former or {})} if name in self._conf}
+    def _over(self, launch: Launch) -> dict[str, str]:
+        return {name: self._conf[name] for name in {**launch.settings, **(launch.former or {})} if name in self._conf}

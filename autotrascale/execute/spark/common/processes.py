@@ -93,7 +93,7 @@ def kill_session(leader: int, spare: int = 0) -> None:
         time.sleep(0.01)
 
 
-def end_leftovers(owner: str) -> None:
+def kill_leftovers(owner: str) -> None:
     """Kills what a host of this owner has left. A JVM whose host was killed may live for some seconds, and commit."""
     for _ in range(_KILL_ROUNDS):
         members = [process for process in psutil.process_iter() if _owner(process) == owner]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 from autotrascale.analyze import unmarked_query as measuring
 from autotrascale.analyze.critical.bottleneck_shares import measure_critical
@@ -15,10 +13,11 @@ from autotrascale.analyze.live.application import ApplicationRun
 from autotrascale.analyze.live.measurer import RATES_UNKNOWN
 from autotrascale.analyze.task_costs import fit_task_costs
 from autotrascale.analyze.unmarked_query import OPERATOR
+from autotrascale.closeable import Closeable
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.job import Job
+from autotrascale.domain.observation import Observation, RescaleResult
 from autotrascale.domain.topology import check_parallelism
-from autotrascale.execute.live_job import Observation, RescaleResult
 from autotrascale.execute.spark.controller.adopted_application import AdoptedApplication
 from autotrascale.execute.spark.protocol.agent_messages import AdoptedQuery
 
@@ -27,7 +26,7 @@ _MOST_RECENT = 500  # batches
 _TELLING = 60  # … and how many of them say what a task costs
 
 
-class AdoptedJob:
+class AdoptedJob(Closeable):
     """It was started by its program, and is never ours to start or to end."""
 
     simulated = False
@@ -57,9 +56,9 @@ class AdoptedJob:
         return self._query.source_options
 
     def start(self, parallelism: Mapping[str, int]) -> Observation:  # noqa: ARG002 - it runs as its program started it
-        return self.look()
+        return self.observe()
 
-    def look(self) -> Observation:
+    def observe(self) -> Observation:
         application, at = self._application, time.time()
         application.look()
         queries = [query for query in application.queries() if query.active]
@@ -151,14 +150,6 @@ class AdoptedJob:
 
     def close(self) -> None:
         """It is not ours to stop."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _ran(batch: BatchFact) -> set[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
+from autotrascale.closeable import Closeable
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.protocol.agent_address import connect
 from autotrascale.execute.spark.protocol.agent_messages import (
@@ -40,7 +40,7 @@ class AgentBrokenError(EngineError):
     """It answers, and something of its program is broken."""
 
 
-class AgentClient:
+class AgentClient(Closeable):
     """One question at a time. Raises `EngineError` where the program's side refuses, `AgentAwayError` where it is gone;
     what was asked for may then be done all the same."""
 
@@ -74,12 +74,6 @@ class AgentClient:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def _ask(self, question: Question, kind: type[_A], seconds: float | None = None) -> _A:
         try:

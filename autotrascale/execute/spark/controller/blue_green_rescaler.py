@@ -42,7 +42,7 @@ from autotrascale.execute.spark.protocol.own_job_messages import (
     Message,
     QueryDescription,
     Repartition,
-    state_partitions,
+    count_state_partitions,
 )
 from autotrascale.plan.migration import catch_up
 from autotrascale.plan.migration.catch_up import CatchUpRound
@@ -115,7 +115,7 @@ class BlueGreenRescaler:
         copied = self._ask(CopyCheckpoint(query.checkpoint, copy))
         assert isinstance(copied, CheckpointCopied)
         phases["copy"] = time.monotonic() - began
-        wanted = state_partitions(self.changes.connection.topology, k)
+        wanted = count_state_partitions(self.changes.connection.topology, k)
         for step in checkpoint_facts.preparation_steps(partial(self.changes.read, copy), wanted, copy):
             if not isinstance(step, MoveStateStep):
                 raise EngineError(f"{copy}: was copied as of a commit, and still needs {step}")

@@ -12,18 +12,16 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from autotrascale import validation
 from autotrascale.analyze import metrics
 from autotrascale.analyze.live.measurer import RATES_UNKNOWN, JobMeasurer
 from autotrascale.atomic_files import FileLock, write_atomically
+from autotrascale.closeable import Closeable
 from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.domain.observation import RescaleTime
+from autotrascale.domain.observation import Observation, RescaleResult, RescaleTime
 from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
-from autotrascale.execute.live_job import Observation, RescaleResult
-from autotrascale.execute.spark.common.processes import end_leftovers
+from autotrascale.execute.spark.common.processes import kill_leftovers
 from autotrascale.execute.spark.common.spark_settings import SparkSettings
 from autotrascale.execute.spark.controller.blue_green_rescaler import (
     BlueGreenRescaler,
@@ -55,7 +53,7 @@ class OwnJobRecord:
     moving_to: Mapping[str, int] | None = None
 
 
-class LiveOwnJob:
+class LiveOwnJob(Closeable):
     simulated = False
     measured = False  # what its executors use of their memory
 
@@ -65,7 +63,7 @@ class LiveOwnJob:
         self.change = RescaleReport()
         self._home = home.resolve()
         self._lock = _claim(self._home)
-        end_leftovers(str(self._home))
+        kill_leftovers(str(self._home))
         self._hosting = DriverLauncher(self.settings, owner=str(self._home), trials=False, measured=self.measured)
         self._query: OwnQuery | None = None
         self._own: dict[str, int] = {}  # instances of sources that have a number of their own, whatever was asked for
@@ -102,9 +100,9 @@ class LiveOwnJob:
                 self._bring_up(connection, parallelism)
             except _Broken as problem:
                 self._broke(problem)
-        return self.look()
+        return self.observe()
 
-    def look(self) -> Observation:
+    def observe(self) -> Observation:
         self._poll()
         at, query, connection = time.time(), self._query, self._hosting.connection
         if query is None or connection is None or not query.running:
@@ -184,14 +182,6 @@ class LiveOwnJob:
         self._why_down = "the job was closed"
         self._hosting.close()
         self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _change(self, changes: QueryRescaler, query: OwnQuery, wanted: Mapping[str, int]) -> RescaleReport:
         """Overlapped or in place."""

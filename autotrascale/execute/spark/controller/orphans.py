@@ -1,5 +1,4 @@
-"""What a keeper that was killed leaves: a program that is nobody's child, and what belongs to it. A number may be
-another process's by now; those of the program carry the name of its folder."""
+"""Processes that a killed supervisor leaves behind: the program, which has no parent any more, and its session."""
 
 from __future__ import annotations
 
@@ -14,14 +13,17 @@ from pathlib import Path
 import psutil
 
 from autotrascale.execute.spark.common.processes import session_members
-from autotrascale.execute.spark.protocol.agent_address import FOLDER_VARIABLE
+from autotrascale.execute.spark.common.program_records import belongs_to_program
 
 _POLL_SECONDS = 0.2
 _KILL_ROUNDS = 5
 
 
 class OrphanedProgram:
-    """As a child is (`subprocess.Popen`), but for its exit code, which only a parent is told: it counts as killed."""
+    """A program without a parent, with the interface of `subprocess.Popen`.
+
+    Only a parent learns the exit code. So an orphan that has ended counts as killed.
+    """
 
     def __init__(self, pid: int, folder: Path) -> None:
         self.pid, self._folder = pid, folder
@@ -49,16 +51,8 @@ class OrphanedProgram:
         self.send_signal(signal.SIGKILL)
 
 
-def belongs_to_program(pid: int, folder: Path) -> bool:
-    """It lives, and is of the program with this folder."""
-    with suppress(psutil.Error, OSError):
-        process = psutil.Process(pid)
-        return bool(process.status() != psutil.STATUS_ZOMBIE and process.environ().get(FOLDER_VARIABLE) == str(folder))
-    return False
-
-
 def end_session(session: int, folder: Path, seconds: float) -> None:
-    """What is left of it ends within so many seconds, or is killed; and again what was born meanwhile."""
+    """Wait up to `seconds` for the session of a program to end, then kill what is left, children born meanwhile too."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and any(_members(session, folder)):
         time.sleep(_POLL_SECONDS)
@@ -73,8 +67,8 @@ def end_session(session: int, folder: Path, seconds: float) -> None:
 
 
 def _members(session: int, folder: Path) -> Iterator[psutil.Process]:
-    """But this process itself. All of a session of our own are the program's."""
-    mine = session == os.getsid(0)
+    """Yield the program's processes in the session, without this process. In a session of our own all are the program's."""
+    is_ours = session == os.getsid(0)
     for each in session_members(session):
-        if each.pid != os.getpid() and (mine or belongs_to_program(each.pid, folder)):
+        if each.pid != os.getpid() and (is_ours or belongs_to_program(each.pid, folder)):
             yield each

@@ -57,7 +57,7 @@ class OwnQuery:
         cls, settings: SparkSettings, folder: Path, parallelism: Mapping[str, int], rates: Mapping[str, float]
     ) -> OwnQuery:
         """As an earlier process left it: its load goes on as if nobody had been away."""
-        loads, shape = load_file.read(folder / _LOAD_FILE), RateSchedule(settings.load_shape)
+        loads, shape = load_file.read_load(folder / _LOAD_FILE), RateSchedule(settings.load_shape)
         live = checkpoint_generations.read_generation(folder)
         checkpoint_generations.remove_other_generations(folder, live)
         checkpoint = str(folder / live.name) if live.number else _checkpoint(settings, folder)
@@ -142,7 +142,7 @@ class OwnQuery:
         self._save()
 
     def _save(self) -> None:
-        load_file.write(self.loads, self.load_file)
+        load_file.write_load(self.loads, self.load_file)
 
 
 def _checkpoint(settings: SparkSettings, folder: Path) -> str:

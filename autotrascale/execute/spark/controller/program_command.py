@@ -1,4 +1,4 @@
-"""What stands on a command line that starts a PySpark program, and the same line with our driver in between. Pure.
+"""Parse the command line of a PySpark program, and put AuTraScale's driver script into it. Pure.
 
 my_app.py arguments…
 python3 -u my_app.py arguments…
@@ -23,7 +23,7 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _PYTHON_WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
 _OTHER_SHELLS = ("pyspark", "spark-shell", "spark-sql", "sparkR", "spark-class")
 
-# As spark-submit has them. Everything else that begins with a dash takes a value, or is none of its options.
+# Options of spark-submit.
 _SWITCHES = ("--verbose", "-v", "--supervise")
 _NO_PROGRAM = ("--help", "-h", "--version", "--usage-error", "--kill", "--status")
 _WITH_VALUE = (
@@ -39,8 +39,11 @@ _OPTION = re.compile(r"(--[^=]+)=(.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class ProgramCommand:
-    """`launcher` is a Python or a spark-submit, as the user calls it; empty: whichever Python is ours. `script` is a
-    file, or the name of a module."""
+    """The command line of a program, split into its parts.
+
+    `launcher`: Python or spark-submit as the user calls it; empty for the Python that runs AuTraScale. `script`: a
+    file, or the name of a module if `module` is set.
+    """
 
     kind: Literal["python", "spark-submit"]
     launcher: str
@@ -51,75 +54,87 @@ class ProgramCommand:
 
     @property
     def name(self) -> str:
+        """Name of the program's file or module."""
         return derive_program_name(self._program)
 
     @property
     def _program(self) -> tuple[str, ...]:
         return ("-m", self.script) if self.module else (self.script,)
 
-    def adopted(self, python: str) -> tuple[str, ...]:
-        """The words to run instead. The program sees the same arguments."""
+    def with_driver(self, python: str) -> tuple[str, ...]:
+        """Return the command that runs the program inside our driver script. The program sees the same arguments."""
         options = self.options
-        if self.kind == "spark-submit" and not self._is_named():
-            options = (*options, "--name", PurePath(self.script).name)  # Spark would take the name of our driver
+        if self.kind == "spark-submit" and not self._has_name():
+            options = (*options, "--name", PurePath(self.script).name)  # Spark would use the name of our script
         return (self.launcher or python, *options, str(DRIVER), *self._program, *self.arguments)
 
-    def _is_named(self) -> bool:
-        return any(name == "--name" or _setting(name, value)[0] == "spark.app.name" for name, value in _pairs(self))
+    def _has_name(self) -> bool:
+        pairs, _ = _read_options(self.options)
+        return any(name == "--name" or _split_setting(name, value)[0] == "spark.app.name" for name, value in pairs)
 
 
 def derive_program_name(words: Sequence[str]) -> str:
-    """Of what stands behind our driver: a file, or -m and a module."""
+    """Return the name of a program from the words behind our driver script: a file, or -m and a module."""
     return words[1].rpartition(".")[2] if words[0] == "-m" else PurePath(words[0]).stem
 
 
 def parse_command(words: Sequence[str]) -> ProgramCommand:
-    """Raises `InputError` for what is no Python program, or whose driver would be somewhere else."""
+    """Parse the words of a command line.
+
+    Raises `InputError` for a command that starts no Python program, or whose driver would run on another machine.
+    """
     if not words:
-        raise InputError(_PLACE, "is missing", remedy="name it behind --: -- my_app.py arguments…")
+        raise InputError(_PLACE, "is missing", remedy="write it after --, as in: -- my_app.py ARGUMENTS")
     first = PurePath(words[0]).name
     if first == "spark-submit":
-        return _submitted(words[0], words[1:])
+        return _parse_spark_submit(words[0], words[1:])
     if _PYTHON.fullmatch(first):
-        return _interpreted(words[0], words[1:])
+        return _parse_python(words[0], words[1:])
     if first in _OTHER_SHELLS:
         raise InputError(_PLACE, "is a shell, not a program", seen=words[0], remedy="name a Python file")
-    return ProgramCommand("python", "", (), _script(words[0]), tuple(words[1:]))
+    return ProgramCommand("python", "", (), _check_script(words[0]), tuple(words[1:]))
 
 
-def _interpreted(python: str, words: Sequence[str]) -> ProgramCommand:
+def _parse_python(python: str, words: Sequence[str]) -> ProgramCommand:
     at = 0
     while at < len(words) and words[at].startswith("-"):
         if words[at].startswith("-m"):
             module, *rest = [word for word in (words[at][2:],) if word] + list(words[at + 1 :]) or [""]
-            return ProgramCommand("python", python, tuple(words[:at]), _module(module), tuple(rest), module=True)
+            return ProgramCommand("python", python, tuple(words[:at]), _check_module(module), tuple(rest), module=True)
         if words[at][:2] == "-c" or words[at] == "-":
-            remedy = "name the program's file instead"
-            raise InputError(_PLACE, "is not started from a file", seen=words[at], remedy=remedy)
+            remedy = "write the program to a file, and name the file"
+            raise InputError(_PLACE, "is not in a file", seen=words[at], remedy=remedy)
         at += 2 if words[at] in _PYTHON_WITH_VALUE else 1
     if at >= len(words):
         raise InputError(_PLACE, "is missing", seen=" ".join([python, *words]), remedy="name a Python file")
-    return ProgramCommand("python", python, tuple(words[:at]), _script(words[at]), tuple(words[at + 1 :]))
+    return ProgramCommand("python", python, tuple(words[:at]), _check_script(words[at]), tuple(words[at + 1 :]))
 
 
-def _submitted(launcher: str, words: Sequence[str]) -> ProgramCommand:
-    at, pairs = 0, list[tuple[str, str]]()
-    while at < len(words) and words[at].startswith("-"):
-        width, name, value = _option(words[at:])
+def _parse_spark_submit(launcher: str, words: Sequence[str]) -> ProgramCommand:
+    pairs, at = _read_options(words)
+    for name, value in pairs:
         _check_option(name, value)
-        pairs.append((name, value))
-        at += width
     if at >= len(words):
         raise InputError(_PLACE, "is missing", seen=" ".join([launcher, *words]), remedy="name a Python file")
-    return ProgramCommand("spark-submit", launcher, tuple(words[:at]), _script(words[at]), tuple(words[at + 1 :]))
+    return ProgramCommand("spark-submit", launcher, tuple(words[:at]), _check_script(words[at]), tuple(words[at + 1 :]))
 
 
-def _option(words: Sequence[str]) -> tuple[int, str, str]:
-    """How many words the first option takes, its name and its value."""
+def _read_options(words: Sequence[str]) -> tuple[list[tuple[str, str]], int]:
+    """Return (name, value) of the leading options of spark-submit, and the number of words that they take."""
+    at, pairs = 0, list[tuple[str, str]]()
+    while at < len(words) and words[at].startswith("-"):
+        width, name, value = _read_option(words[at:])
+        pairs.append((name, value))
+        at += width
+    return pairs, at
+
+
+def _read_option(words: Sequence[str]) -> tuple[int, str, str]:
+    """Return the number of words that the first option takes, its name and its value."""
     match = _OPTION.fullmatch(words[0])
     name = match.group(1) if match else words[0]
     if name in _NO_PROGRAM:
-        raise InputError(_PLACE, "is not started by this", seen=words[0], remedy="leave it out")
+        raise InputError(_PLACE, "is not started by this option", seen=words[0], remedy="remove the option")
     if name in _SWITCHES:
         return 1, name, ""
     if name not in _WITH_VALUE:
@@ -127,56 +142,48 @@ def _option(words: Sequence[str]) -> tuple[int, str, str]:
     if match:
         return 1, name, match.group(2)
     if len(words) < 2:
-        raise InputError(_PLACE, "has an option without its value", seen=words[0], remedy="give it one")
+        raise InputError(_PLACE, "has an option without a value", seen=words[0], remedy="add the value")
     return 2, name, words[1]
 
 
 def _check_option(name: str, value: str) -> None:
-    setting, said = _setting(name, value)
-    if said == "cluster" and (name == "--deploy-mode" or setting == "spark.submit.deployMode"):
-        problem = "has its driver on the cluster, where nobody here can reach it"
-        raise InputError(_PLACE, problem, seen=f"{name} {value}", remedy="leave it out: the driver then runs here")
-    if name == "--remote" or (setting in ("spark.remote", "spark.api.mode") and said != "classic"):
-        problem = "goes through Spark Connect, whose driver is elsewhere"
+    setting, text = _split_setting(name, value)
+    if text == "cluster" and (name == "--deploy-mode" or setting == "spark.submit.deployMode"):
+        problem = "runs its driver on the cluster, where AuTraScale cannot reach it"
+        raise InputError(_PLACE, problem, seen=f"{name} {value}", remedy="use deploy mode client")
+    if name == "--remote" or (setting in ("spark.remote", "spark.api.mode") and text != "classic"):
+        problem = "uses Spark Connect, whose driver runs on the server"
         raise InputError(_PLACE, problem, seen=f"{name} {value}", remedy="name the cluster with --master")
     if name == "--class":
-        raise InputError(_PLACE, "is a class of Java's or Scala's", seen=value, remedy="only Python can be adopted")
+        problem, remedy = "is a Java or Scala class", "name a Python program: AuTraScale supports no other language"
+        raise InputError(_PLACE, problem, seen=value, remedy=remedy)
 
 
-def _setting(name: str, value: str) -> tuple[str, str]:
-    """Of `--conf name=value`; other options stand for themselves."""
+def _split_setting(name: str, value: str) -> tuple[str, str]:
+    """Split `--conf name=value`. Other options are returned as they are."""
     if name not in ("--conf", "-c"):
         return name, value
-    setting, _, said = value.partition("=")
-    return setting.strip(), said.strip()
+    setting, _, text = value.partition("=")
+    return setting.strip(), text.strip()
 
 
-def _pairs(command: ProgramCommand) -> list[tuple[str, str]]:
-    at, pairs = 0, list[tuple[str, str]]()
-    while at < len(command.options):
-        width, name, value = _option(command.options[at:])
-        pairs.append((name, value))
-        at += width
-    return pairs
-
-
-def _module(name: str) -> str:
+def _check_module(name: str) -> str:
     if not _MODULE.fullmatch(name):
-        raise InputError(_PLACE, "is no module", seen=name, remedy="write -m package.module")
+        raise InputError(_PLACE, "is not a module name", seen=name, remedy="write -m package.module")
     return name
 
 
-def _script(word: str) -> str:
-    """A file of this machine, as Python wants it named."""
+def _check_script(word: str) -> str:
+    """Return the path of a Python file on this machine."""
     scheme, colon, rest = word.partition(":")
     if colon and scheme in ("file", "local"):
-        return _script(re.sub(r"^/+", "/", rest))
+        return _check_script(re.sub(r"^/+", "/", rest))
     if colon and re.fullmatch(r"[a-z][a-z0-9+.-]+", scheme):
-        raise InputError(_PLACE, "is not on this machine", seen=word, remedy="fetch it, and name the file")
+        raise InputError(_PLACE, "is not on this machine", seen=word, remedy="copy it here, and name the copy")
     suffix = PurePath(word).suffix.lower()
     if suffix in (".jar", ".r"):
-        language = "Java or Scala" if suffix == ".jar" else "R"
-        raise InputError(_PLACE, f"is written in {language}", seen=word, remedy="only Python can be adopted")
+        language, remedy = "Java or Scala" if suffix == ".jar" else "R", "name a Python program"
+        raise InputError(_PLACE, f"is written in {language}", seen=word, remedy=remedy)
     if suffix != ".py":
-        raise InputError(_PLACE, "is no Python file", seen=word, remedy="name one that ends in .py")
+        raise InputError(_PLACE, "is not a Python file", seen=word, remedy="name a file that ends in .py")
     return word

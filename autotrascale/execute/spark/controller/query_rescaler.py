@@ -30,7 +30,7 @@ from autotrascale.execute.spark.protocol.own_job_messages import (
     Repartition,
     RunOpenBatch,
     StopQuery,
-    state_partitions,
+    count_state_partitions,
 )
 
 POLL_SECONDS = 0.05
@@ -107,7 +107,7 @@ class QueryRescaler:
     def _stop_in_order(self, query: OwnQuery, k: Mapping[str, int]) -> dict[str, float]:
         """Once what comes next is built. A batch that had better not be waited for is cut short."""
         self._build(query, k)
-        wanted = state_partitions(self.connection.topology, k)
+        wanted = count_state_partitions(self.connection.topology, k)
         stays = wanted == self._wanted(query)  # then what is cut short begins anew as soon as the query does
         along = not stays and can_carry_over_open_batch(self.connection, self.settings)
         phases = {"finish": self.come_to_rest(query, k if stays or along else None)}
@@ -115,7 +115,7 @@ class QueryRescaler:
         return phases | (self._take_along(query, k) if along else {})
 
     def _take_along(self, query: OwnQuery, k: Mapping[str, int]) -> dict[str, float]:
-        wanted = state_partitions(self.connection.topology, k)
+        wanted = count_state_partitions(self.connection.topology, k)
         began = time.monotonic()
         taken = carry_over_open_batch(self.connection, self.settings, self.read, query, k, wanted)
         return {"take_along": time.monotonic() - began} if taken else {}
@@ -172,7 +172,7 @@ class QueryRescaler:
         return answer.found
 
     def _wanted(self, query: OwnQuery) -> int:
-        return state_partitions(self.connection.topology, query.parallelism)
+        return count_state_partitions(self.connection.topology, query.parallelism)
 
     def _doing(self, step: PreparationStep, query: OwnQuery) -> tuple[str, Callable[[], object]]:
         """A step's name among the phases, and how it is done."""

@@ -10,17 +10,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from autotrascale.analyze import metrics
 from autotrascale.analyze.executor_usage import ExecutorUsage
 from autotrascale.analyze.facts import BatchFact, Fact, QueryRunEnded
 from autotrascale.analyze.live.measurer import RATES_UNKNOWN, JobMeasurer
 from autotrascale.analyze.live.query_run import FactStream
+from autotrascale.closeable import Closeable
 from autotrascale.domain.errors import InputError
+from autotrascale.domain.observation import Observation, RescaleResult
 from autotrascale.domain.topology import Topology
-from autotrascale.execute.live_job import Observation, RescaleResult
 from autotrascale.monitor.eventlog.follower import Follower
 
 _PREFIX = "eventlog_v2_"
@@ -29,7 +28,7 @@ _UNJOINED = "the event log does not say which stage has which mark: Spark writes
 _ADVICE = "this job is only looked at: rescale it where it is run"
 
 
-class ReadOnlySparkJob:
+class ReadOnlySparkJob(Closeable):
     """Follows the query of the newest batch that has all of the job's marks; an application may run others too."""
 
     simulated = False
@@ -65,9 +64,9 @@ class ReadOnlySparkJob:
         self._why = f"no batch with the marks of {', '.join(topology)} is in {folder} yet"
 
     def start(self, parallelism: Mapping[str, int]) -> Observation:  # noqa: ARG002 - it is somebody else's to start
-        return self.look()
+        return self.observe()
 
-    def look(self) -> Observation:
+    def observe(self) -> Observation:
         for fact in self._stream.facts():
             self._take(fact)
         at, batches = self._clock(), list(self._batches)
@@ -88,14 +87,6 @@ class ReadOnlySparkJob:
 
     def close(self) -> None:
         """It is not ours to stop."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _damage(self) -> str:
         """What of the log could not be read since the last look: the figures lack it."""

@@ -1,8 +1,8 @@
 """A job of ours whose executors may be given other sizes: its Spark is closed between two batches and opened anew with
 other settings, and the query goes on from its checkpoint.
 
-A life that fails or does not come up while it is on trial is followed by one with the settings of before; so is one
-that another process left half way. Which life it is stands in the job's home (`lives.py`).
+A launch that fails or does not come up while it is on trial is followed by one with the settings of before; so is one
+that another process left half way. Which launch it is stands in the job's home (`launches.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from autotrascale.analyze.executor_usage import ExecutorUsage
 from autotrascale.domain.errors import EngineError
-from autotrascale.execute.live_job import Observation
+from autotrascale.domain.observation import Observation
 from autotrascale.execute.spark.common.launches import Launch, LaunchLog, NextLaunch
 from autotrascale.execute.spark.common.spark_settings import SparkSettings
 from autotrascale.execute.spark.controller.driver_connection import DriverLostError, QueryFailedError
@@ -42,16 +42,16 @@ class RelaunchableJob(LiveOwnJob):
         settings = replace(settings, conf={_APPLICATION: name, **REQUIRED_SETTINGS, **settings.conf})
         super().__init__(settings, source_rates, home)
         self._as_its_file_says, self._failed = self.settings, ""
-        self._lives = LaunchLog(self._home, settings.conf)
+        self._launches = LaunchLog(self._home, settings.conf)
         self._take_settings()
 
     @property
-    def life(self) -> Launch:
-        return self._lives.life
+    def launch(self) -> Launch:
+        return self._launches.launch
 
     def arrived(self) -> float | None:
-        """When the first batches of the present life were done; None of one that nobody relaunched."""
-        return self._lives.arrived
+        """When the first batches of the present launch were done; None of one that nobody relaunched."""
+        return self._launches.arrived
 
     @property
     def use(self) -> ExecutorUsage:
@@ -70,25 +70,25 @@ class RelaunchableJob(LiveOwnJob):
             look = super().start(parallelism)
         if look.running is None and self._go_back(look.detail):
             look = super().start(parallelism)
-        if look.running is not None and self.life.former is not None and self.arrived() is None:
-            self._lives.arrive(time.time())
+        if look.running is not None and self.launch.former is not None and self.arrived() is None:
+            self._launches.arrive(time.time())
         return look
 
     def relaunch(self, following: NextLaunch) -> RestResult:
-        """Returns when it runs with these settings, or with those of before, or not at all: `life` says which. Raises
+        """Returns when it runs with these settings, or with those of before, or not at all: `launch` says which. Raises
         where it cannot be relaunched, and nothing has been done then."""
         query, connection = self._query, self._hosting.connection
         if query is None or connection is None or not self._runs():
             raise EngineError(self._why_down)
         changes = QueryRescaler(connection, self.settings)
         changes.check_replayable(query)
-        self._lives.begin(following)
+        self._launches.begin(following)
         rested = 0.0
-        with suppress(QueryFailedError, DriverLostError):  # the next life has the batch again
+        with suppress(QueryFailedError, DriverLostError):  # the next launch has the batch again
             rested = changes.come_to_rest(query)
             changes.stop(query)
         query.running = False
-        self._lives.left(time.time())
+        self._launches.left(time.time())
         self._hosting.end()
         self._take_settings()
         self.start(query.parallelism)
@@ -96,19 +96,19 @@ class RelaunchableJob(LiveOwnJob):
 
     def _take_settings(self) -> None:
         file = self._as_its_file_says
-        self.settings = self._hosting.settings = replace(file, conf={**file.conf, **self.life.settings})
+        self.settings = self._hosting.settings = replace(file, conf={**file.conf, **self.launch.settings})
         self._failed = ""
 
     def _broke(self, problem: Exception) -> None:
         super()._broke(problem)
-        if self._lives.is_on_trial(time.time()):
+        if self._launches.is_on_trial(time.time()):
             self._failed = str(problem)
 
     def _go_back(self, why: str) -> bool:
         """To the settings of before, where those of now are on trial."""
-        if not self._lives.is_on_trial(time.time()):
+        if not self._launches.is_on_trial(time.time()):
             return False
-        self._lives.back(why)
+        self._launches.back(why)
         if self._hosting.connection is not None:
             self._hosting.drop(self._hosting.connection)
         self._take_settings()

@@ -1,30 +1,28 @@
-"""Stays with the program, so that its exit code is known to whoever comes later:
+"""Supervisor: a small process that starts a program, waits for its end, and starts it again with other settings.
 
     python -m autotrascale.execute.spark.controller.supervisor FOLDER command…
     python -m autotrascale.execute.spark.controller.supervisor FOLDER
 
-A controller may die and another one come, and neither of them is the program's parent. It passes on what it is told by
-signals, and otherwise sleeps. Without a command it takes the place of a keeper that was killed, wherever that had come
-to: it keeps what runs, or starts what should.
+A controller may die and another controller may follow: the supervisor keeps the exit code for both. It forwards
+signals to the program and sleeps otherwise. Without a command it replaces a supervisor that was killed. Then it takes
+over the program that still runs, or starts the launch that is due.
 
-One program may have several lives, one after the other, each with settings of its own:
+A program has one launch after another, each with its own settings. A launch that replaces another launch is on trial:
+if it fails, or has no batch done in time, the program is started again with the former settings.
+The files of the folder (`program_folder.py`) hold the whole state, and a supervisor decides from them alone. A crash
+between any two writes therefore leaves exactly one launch to go on with:
 
-    next.json     the settings of the life to come, written whole before anybody is asked to leave
-    leaving.json  written by the driver before it stops its first query: this life ends to make room for the next
-    life.json     the present life. One that replaced another is on trial until some time after its first batches:
-                  should it fail or not come up, the program is started with the settings of before
-    arrived.json  its first batches are done
-    told.json     somebody told the program to end: there are no more lives
-
-What is written here is read by whoever starts next, so a death between any two of them leaves one life to go on with. A
-program that is killed (SIGKILL) while it is asked to leave has left; one that is killed before its first batches with
-the settings of before is started with them again.
+    end of the present launch                                    next launch
+    signal.json exists                                           none
+    the driver announced its stop in stopping.json               settings of next.json, on trial
+    killed at most 60 s after next.json was written              settings of next.json, on trial
+    failed or late while on trial                                former settings
+    killed before its first batches with the former settings     the same settings, at most three times
+    any other end                                                none
 """
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import signal
 import subprocess
@@ -36,28 +34,33 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-PROGRAM_FILE, PYTHON_FILE, EXIT_FILE = "program.json", "python.json", "exit.json"
-NEXT_FILE, LEAVING_FILE, LAUNCH_FILE, READY_FILE, STOP_FILE = (
-    "next.json",
-    "leaving.json",
-    "life.json",
-    "arrived.json",
-    "told.json",
+from autotrascale.atomic_files import FileLock
+from autotrascale.execute.spark.common.program_folder import (
+    EXIT_FILE,
+    LAUNCH_FILE,
+    NEXT_FILE,
+    PROGRAM_FILE,
+    READY_FILE,
+    SIGNAL_FILE,
+    STOPPING_FILE,
+    read_json,
+    write_json,
 )
+
 FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_LOCK = "keeper.lock"
+LOCK_FILE = "supervisor.lock"
 _ENDED_ON_PURPOSE = (0, *(-each for each in FORWARDED_SIGNALS), *(128 + each for each in FORWARDED_SIGNALS))
-_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # the latter is spark-submit's word for its Python
-_LOOK_SECONDS = 0.2
-_END_SECONDS = 10.0  # a JVM closes its event log, and says good-bye to its executors
-_ASKED_SECONDS = 60.0  # after the settings are written, in which somebody is asking it to leave
-_MOST_TRIES = 3  # of a life that is killed before its first batches
-_FIRST: Mapping[str, Any] = {"number": 1, "settings": {}}
-_USUAL: Mapping[str, Any] = {"action": 0, "within": 300.0, "trial": 600.0}
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # spark-submit reports the latter when its Python was killed
+_POLL_SECONDS = 0.2
+_TERMINATE_SECONDS = 10.0  # the JVM closes its event log and releases its executors
+_RECENT_REQUEST_SECONDS = 60.0  # age of next.json up to which a controller is taken to be asking for a stop
+_MAX_ATTEMPTS = 3  # of a launch that is killed before its first batches
+_FIRST_LAUNCH: Mapping[str, Any] = {"number": 1, "settings": {}}
+_LAUNCH_DEFAULTS: Mapping[str, Any] = {"action": 0, "within": 300.0, "trial": 600.0}
 
 
 class Process(Protocol):
-    """The program: a child of ours, or one that is left by another keeper."""
+    """The program: a child of this supervisor, or an orphan of a supervisor that was killed."""
 
     pid: int
 
@@ -68,176 +71,155 @@ class Process(Protocol):
     def kill(self) -> None: ...
 
 
-class _Signals:
-    """Passed on to the program, and written down: it has no other life then."""
+class _SignalForwarder:
+    """Writes signals down, so that no launch follows, and passes them on to the program."""
 
     def __init__(self, folder: Path) -> None:
         self.program: Process | None = None
         self._folder, self._delivered = folder, False
         for each in FORWARDED_SIGNALS:
-            signal.signal(each, self._pass_on)
+            signal.signal(each, self._forward)
 
-    def begun(self) -> None:
-        """What was told before there was anybody to have it."""
-        told = _read(self._folder / STOP_FILE)
-        if told is not None and not self._delivered and self.program is not None:
-            self.program.send_signal(int(told["signal"]))
+    def deliver_earlier_signal(self) -> None:
+        """Send a signal that arrived before the program was started."""
+        earlier = read_json(self._folder / SIGNAL_FILE)
+        if earlier is not None and not self._delivered and self.program is not None:
+            self.program.send_signal(int(earlier["signal"]))
 
-    def _pass_on(self, number: int, _: FrameType | None) -> None:
+    def _forward(self, number: int, _: FrameType | None) -> None:
         with suppress(OSError):
-            _write(self._folder / STOP_FILE, {"signal": number})
+            write_json(self._folder / SIGNAL_FILE, {"signal": number})
         if self.program is not None and self.program.poll() is None:
             self.program.send_signal(number)
             self._delivered = True
 
 
 def supervise(folder: Path, command: Sequence[str]) -> int:
-    """No command: that of the keeper whose place is taken."""
-    lock = _alone(folder)
-    if lock is None:
+    """Run the program until no launch follows, and return its exit code.
+
+    An empty `command` takes the place of a supervisor that was killed. Returns 1 if another supervisor is at work.
+    """
+    lock = FileLock(folder / LOCK_FILE, 0o600)  # held as long as this process lives
+    if not lock.acquire(wait=False):
         return 1
-    signals, session = _Signals(folder), os.getsid(0)
+    forwarder, session = _SignalForwarder(folder), os.getsid(0)
     if not command:
-        command, signals.program, session = _left(folder)
+        command, forwarder.program, session = _recover(folder)
     while True:
-        life = _read(folder / LAUNCH_FILE) or _FIRST
-        if signals.program is None:
+        launch = read_json(folder / LAUNCH_FILE) or _FIRST_LAUNCH
+        if forwarder.program is None:
             session = os.getsid(0)
             try:
-                signals.program = subprocess.Popen(command, restore_signals=True)
+                forwarder.program = subprocess.Popen(command, restore_signals=True)
             except OSError as error:
                 print(f"autotrascale: {command[0]}: {error.strerror}", file=sys.stderr)
-                _write(folder / EXIT_FILE, {"code": 127})
+                write_json(folder / EXIT_FILE, {"code": 127})
                 return 127
-        program = signals.program
-        about = {"keeper": os.getpid(), "program": program.pid, "command": list(command), "session": session}
-        _write(folder / PROGRAM_FILE, {**about, "life": life["number"]})
-        signals.begun()
-        code, trouble = _end_of(program, folder, life)
-        following = _following(folder, life, code, trouble)
+        program = forwarder.program
+        record = {"supervisor": os.getpid(), "program": program.pid, "command": list(command), "session": session}
+        write_json(folder / PROGRAM_FILE, {**record, "launch": launch["number"]})
+        forwarder.deliver_earlier_signal()
+        code, failure = _await_end(program, folder, launch)
+        following = _choose_next_launch(folder, launch, code, failure)
         if following is None:
-            code = code if isinstance(program, subprocess.Popen) else 1  # nobody knows
-            _write(folder / EXIT_FILE, {"code": code})
+            code = code if isinstance(program, subprocess.Popen) else 1  # the code of an orphan is unknown
+            write_json(folder / EXIT_FILE, {"code": code})
             return code
-        _clear(folder, session)
-        _begin(folder, following)
-        signals.program = None
+        _end_leftovers(folder, session)
+        _begin_launch(folder, following)
+        forwarder.program = None
 
 
 def shell_exit_code(code: int) -> int:
-    """Of a program that was ended by a signal."""
+    """Return the exit code as a shell reports it: 128 + n for a program that was ended by signal n."""
     return 128 - code if code < 0 else code
 
 
-def _left(folder: Path) -> tuple[list[str], Process | None, int]:
-    """By a keeper that was killed: the command, the program if it had begun its present life, and its session. What was
-    started and not yet written down is begun anew."""
+def _recover(folder: Path) -> tuple[list[str], Process | None, int]:
+    """Return command, program and session of a supervisor that was killed.
+
+    The program is None if its present launch was not yet written down. That launch is then started anew.
+    """
     from autotrascale.execute.spark.controller.orphans import OrphanedProgram
 
-    note, life = _read(folder / PROGRAM_FILE) or {}, _read(folder / LAUNCH_FILE) or _FIRST
-    session = int(note.get("session") or note["keeper"])
-    if note.get("life", life["number"]) == life["number"]:
-        return note["command"], OrphanedProgram(int(note["program"]), folder), session
-    _clear(folder, session)
-    return note["command"], None, session
+    record, launch = read_json(folder / PROGRAM_FILE) or {}, read_json(folder / LAUNCH_FILE) or _FIRST_LAUNCH
+    session = int(record.get("session") or record["supervisor"])
+    if record.get("launch", launch["number"]) == launch["number"]:
+        return record["command"], OrphanedProgram(int(record["program"]), folder), session
+    _end_leftovers(folder, session)
+    return record["command"], None, session
 
 
-def _end_of(program: Process, folder: Path, life: Mapping[str, Any]) -> tuple[int, str]:
-    """Its exit code, and what speaks against another life with its settings."""
-    if "former" not in life:
+def _await_end(program: Process, folder: Path, launch: Mapping[str, Any]) -> tuple[int, str]:
+    """Return the exit code, and why the settings of a launch on trial are given up, if they are."""
+    if "former" not in launch:
         return program.wait(), ""
-    began, arrived = time.monotonic(), 0.0
+    began, ready_at = time.monotonic(), 0.0
     while (code := program.poll()) is None:
         now = time.monotonic()
-        if not arrived and (folder / READY_FILE).exists():
-            arrived = now
-        if arrived and now - arrived > life["trial"]:
+        if not ready_at and (folder / READY_FILE).exists():
+            ready_at = now
+        if ready_at and now - ready_at > launch["trial"]:
             return program.wait(), ""
-        if not arrived and now - began > life["within"]:
-            return _ended(program), f"it had no batch done within {life['within']:.0f} s"
-        time.sleep(_LOOK_SECONDS)
+        if not ready_at and now - began > launch["within"]:
+            return _terminate(program), f"no batch was done within {launch['within']:.0f} s"
+        time.sleep(_POLL_SECONDS)
     if not isinstance(program, subprocess.Popen):
-        return code, "it ended when the keeper that would know how had been killed"
-    return code, "" if code in _ENDED_ON_PURPOSE else f"it ended with exit code {shell_exit_code(code)}"
+        return code, "the program ended while it had no supervisor"
+    return code, "" if code in _ENDED_ON_PURPOSE else f"the program ended with exit code {shell_exit_code(code)}"
 
 
-def _following(folder: Path, life: Mapping[str, Any], code: int, trouble: str) -> dict[str, Any] | None:
-    """The next life; None where the program has come to its end."""
-    if (folder / STOP_FILE).exists():
+def _choose_next_launch(folder: Path, launch: Mapping[str, Any], code: int, failure: str) -> dict[str, Any] | None:
+    """Return the next launch by the table above, or None if the program has come to its end."""
+    if (folder / SIGNAL_FILE).exists():
         return None
-    number, left, killed = life["number"] + 1, _read(folder / LEAVING_FILE), code in _KILLED
-    wanted = _read(folder / NEXT_FILE)
-    if left is not None and left["life"] == life["number"]:
-        wanted = wanted or {"settings": life["settings"]}
-        return {**_USUAL, **wanted, "number": number, "former": life["settings"], "left_at": left.get("at")}
-    if killed and wanted is not None and _is_asked(folder, wanted, life):
-        return {**_USUAL, **wanted, "number": number, "former": life["settings"]}
-    if trouble:
-        return {"number": number, "action": life["action"], "settings": life["former"], "why": trouble}
-    tries = life.get("tries", 1)
-    if killed and life.get("why") and not (folder / READY_FILE).exists() and tries < _MOST_TRIES:
-        return {**life, "number": number, "tries": tries + 1}
+    number, was_killed = launch["number"] + 1, code in _KILLED
+    stopping, wanted = read_json(folder / STOPPING_FILE), read_json(folder / NEXT_FILE)
+    if stopping is not None and stopping["launch"] == launch["number"]:
+        wanted = wanted or {"settings": launch["settings"]}
+        on_trial = {"number": number, "former": launch["settings"], "left_at": stopping.get("at")}
+        return {**_LAUNCH_DEFAULTS, **wanted, **on_trial}
+    if was_killed and wanted is not None and _is_recent_request(folder, wanted, launch):
+        return {**_LAUNCH_DEFAULTS, **wanted, "number": number, "former": launch["settings"]}
+    if failure:
+        return {"number": number, "action": launch["action"], "settings": launch["former"], "why": failure}
+    attempts = launch.get("tries", 1)
+    if was_killed and launch.get("why") and not (folder / READY_FILE).exists() and attempts < _MAX_ATTEMPTS:
+        return {**launch, "number": number, "tries": attempts + 1}
     return None
 
 
-def _is_asked(folder: Path, wanted: Mapping[str, Any], life: Mapping[str, Any]) -> bool:
-    """To leave, just now. What was written long ago nobody came to ask for."""
+def _is_recent_request(folder: Path, wanted: Mapping[str, Any], launch: Mapping[str, Any]) -> bool:
     with suppress(OSError):
-        fresh = time.time() - (folder / NEXT_FILE).stat().st_mtime < _ASKED_SECONDS
-        return fresh and wanted["action"] != life.get("action")
+        age = time.time() - (folder / NEXT_FILE).stat().st_mtime
+        return age < _RECENT_REQUEST_SECONDS and wanted["action"] != launch.get("action")
     return False
 
 
-def _begin(folder: Path, life: dict[str, Any]) -> None:
-    """Batches of the life before are none of this one's; all else goes by the number of a life or of its action."""
+def _begin_launch(folder: Path, launch: dict[str, Any]) -> None:
+    # ready.json has no launch number, so it goes first. The others are told apart by the number of launch or action.
     (folder / READY_FILE).unlink(missing_ok=True)
-    _write(folder / LAUNCH_FILE, life)
-    for done in (NEXT_FILE, LEAVING_FILE):
+    write_json(folder / LAUNCH_FILE, launch)
+    for done in (NEXT_FILE, STOPPING_FILE):
         (folder / done).unlink(missing_ok=True)
 
 
-def _ended(program: Process) -> int:
+def _terminate(program: Process) -> int:
     program.terminate()
     try:
-        return program.wait(_END_SECONDS)
+        return program.wait(_TERMINATE_SECONDS)
     except subprocess.TimeoutExpired:
         program.kill()
         return program.wait()
 
 
-def _clear(folder: Path, session: int) -> None:
-    """Of the life that ended nothing goes on beside the next: a JVM may outlive its Python, and commit."""
+def _end_leftovers(folder: Path, session: int) -> None:
+    """End all processes of the former launch: a JVM may outlive its Python and commit a batch."""
     from autotrascale.execute.spark.controller.orphans import end_session
 
     if session == os.getsid(0) != os.getpid():
         return
-    end_session(session, folder, _END_SECONDS)
-
-
-def _alone(folder: Path) -> int | None:
-    """Held for as long as this process lives: a program has one keeper at a time."""
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return None
-    return lock
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """Files of ours are whole or not there."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _write(path: Path, content: dict[str, object]) -> None:
-    """Whole or not at all. Nothing of ours is loaded for it: this process lives as long as the program."""
-    fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(content), encoding="utf-8")
-    os.replace(fresh, path)
+    end_session(session, folder, _TERMINATE_SECONDS)
 
 
 if __name__ == "__main__":

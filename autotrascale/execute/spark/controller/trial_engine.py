@@ -11,11 +11,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from autotrascale.analyze import metrics, starvation
 from autotrascale.analyze.live.measurer import JobMeasurer, describe_difference
+from autotrascale.closeable import Closeable
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
 from autotrascale.domain.trial import Trial, Verdict
@@ -30,7 +29,7 @@ from autotrascale.monitor import host_counters
 from autotrascale.monitor.host_counters import HostReading
 
 
-class SparkEngine:
+class SparkEngine(Closeable):
     """`Engine` on real Spark. After a trial, `window` and `change` say more about it than a `Trial` has room for."""
 
     simulated = False
@@ -98,14 +97,6 @@ class SparkEngine:
 
     def close(self) -> None:
         self._hosting.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def _connection(self) -> DriverConnection | None:

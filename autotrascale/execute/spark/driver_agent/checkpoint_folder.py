@@ -19,7 +19,7 @@ from autotrascale.execute.spark.common.checkpoint_facts import CheckpointFacts, 
 
 _NEWEST = 16  # entries of each folder: a job that an earlier version left behind was started again a few times
 _PARTITIONS = "spark.sql.shuffle.partitions"
-VERSION = re.compile(r"(\d+)(_[^.]*)?\.(changelog|zip|delta|snapshot)")  # of state, as its files are called
+STATE_FILE = re.compile(r"(\d+)(_[^.]*)?\.(changelog|zip|delta|snapshot)")  # of state, as its files are called
 
 
 class CheckpointFolder:
@@ -33,7 +33,7 @@ class CheckpointFolder:
 
     def read(self) -> CheckpointFacts:
         batches = _newest(self._numbers("offsets"))
-        planned = tuple(planned_of(batch, self._text(f"offsets/{batch}")) for batch in batches)
+        planned = tuple(parse_planned_batch(batch, self._text(f"offsets/{batch}")) for batch in batches)
         oldest = min(batches, default=0)
         return CheckpointFacts(planned, tuple(_newest(self._numbers("commits"))), tuple(self._stores(oldest)))
 
@@ -43,7 +43,7 @@ class CheckpointFolder:
     def setting(self, name: str) -> str:
         """What the newest batch that is planned runs with; empty where nothing is said."""
         batches = self._numbers("offsets")
-        return settings_of(self._text(f"offsets/{batches[-1]}")).get(name, "") if batches else ""
+        return parse_batch_settings(self._text(f"offsets/{batches[-1]}")).get(name, "") if batches else ""
 
     def forget(self, entries: Iterable[LogEntry]) -> None:
         for entry in entries:
@@ -96,16 +96,16 @@ class CheckpointFolder:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._root}/{below}" if below else self._root)
 
 
-def planned_of(batch: int, text: str) -> PlannedBatch:
+def parse_planned_batch(batch: int, text: str) -> PlannedBatch:
     """An entry of the offset log: a line for the version of its format, one for what the batch ran with, and one for
     each source."""
     _, _, rest = text.partition("\n")
     sources = rest.partition("\n")[2]
-    partitions = settings_of(text).get(_PARTITIONS, "")
+    partitions = parse_batch_settings(text).get(_PARTITIONS, "")
     return PlannedBatch(batch, int(partitions) if partitions.isdecimal() else 0, sources.strip())
 
 
-def settings_of(text: str) -> dict[str, str]:
+def parse_batch_settings(text: str) -> dict[str, str]:
     """Those of Spark's that such an entry says."""
     try:
         said = json.loads(text.splitlines()[1])["conf"]
@@ -119,7 +119,7 @@ def _newest(numbers: list[int]) -> list[int]:
 
 
 def _versions(names: Iterable[str]) -> set[int]:
-    return {int(match.group(1)) for name in names if (match := VERSION.fullmatch(name))}
+    return {int(match.group(1)) for name in names if (match := STATE_FILE.fullmatch(name))}
 
 
 def _after(oldest: int, versions: set[int]) -> tuple[int, ...]:

@@ -23,32 +23,32 @@ from contextlib import suppress
 from pathlib import Path
 
 from autotrascale.domain.errors import EngineError
-from autotrascale.execute.spark.driver_agent.checkpoint_folder import VERSION
+from autotrascale.execute.spark.driver_agent.checkpoint_folder import STATE_FILE
 
 _KEPT = 10  # entries of each log: a query reads the newest two
 
 
-def numbers(checkpoint: Path, folder: str) -> list[int]:
+def list_entries(checkpoint: Path, folder: str) -> list[int]:
     """The entries of a log, the newest last."""
     with suppress(FileNotFoundError):
         return sorted(int(name) for name in os.listdir(checkpoint / folder) if name.isdecimal())
     return []
 
 
-def newest(checkpoint: Path, folder: str) -> int:
-    return max(numbers(checkpoint, folder), default=-1)
+def newest_entry(checkpoint: Path, folder: str) -> int:
+    return max(list_entries(checkpoint, folder), default=-1)
 
 
-def copy(original: Path, target: Path) -> int:
+def copy_checkpoint(original: Path, target: Path) -> int:
     """As of its newest commit, and which one that is."""
-    batch = newest(original, "commits")
+    batch = newest_entry(original, "commits")
     if batch < 0:
         raise EngineError(f"{original}: has no commit that it could be copied as of")
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     for folder in ("offsets", "commits"):
         (target / folder).mkdir()
-        for number in [each for each in numbers(original, folder) if each <= batch][-_KEPT:]:
+        for number in [each for each in list_entries(original, folder) if each <= batch][-_KEPT:]:
             _copy(original / folder / str(number), target / folder / str(number))
     _copy_sources(original, target)
     if (original / "state").is_dir():
@@ -57,27 +57,27 @@ def copy(original: Path, target: Path) -> int:
     return batch
 
 
-def give(original: Path, target: Path, batch: int) -> int:
+def plan_to_same_input(original: Path, target: Path, batch: int) -> int:
     """Plans a batch of the copy whose input ends where the original's batch ended, and says its number; the newest
     one's where the copy has come so far already. The one before must be committed."""
-    own = newest(target, "offsets")
+    own = newest_entry(target, "offsets")
     if _input(_entry(target, own)) == _input(_entry(original, batch)):
         _copy_sources(original, target)
         return own
-    repeat(original, target, batch, own + 1)
+    plan_same_batch(original, target, batch, own + 1)
     return own + 1
 
 
-def repeat(original: Path, target: Path, batch: int, number: int) -> None:
+def plan_same_batch(original: Path, target: Path, batch: int, number: int) -> None:
     """Plans the original's batch in the copy under this number, whatever is in it. The one before must be committed."""
     _copy_sources(original, target)
-    text = planned_like(_entry(target, number - 1), _entry(original, batch))
+    text = build_offsets_entry(_entry(target, number - 1), _entry(original, batch))
     draft = target / "offsets" / f".{number}.draft"
     draft.write_text(text)
     draft.rename(target / "offsets" / str(number))
 
 
-def planned_like(own: str, others: str) -> str:
+def build_offsets_entry(own: str, others: str) -> str:
     """The next entry of an offset log: it runs with the settings of the entry before it, and its input ends where the
     other log's entry says, at that one's watermark and time.
 
@@ -113,7 +113,7 @@ def _copy_state(original: Path, target: Path, version: int) -> None:
     for folder, _, names in os.walk(original):
         place = target / Path(folder).relative_to(original)
         place.mkdir(parents=True, exist_ok=True)
-        found = {name: match for name in _shown(names) if (match := VERSION.fullmatch(name))}
+        found = {name: match for name in _shown(names) if (match := STATE_FILE.fullmatch(name))}
         snapshots = [int(match.group(1)) for match in found.values() if match.group(3) in ("zip", "snapshot")]
         since = max((number for number in snapshots if number <= version), default=0)
         for name, match in found.items():
@@ -123,7 +123,7 @@ def _copy_state(original: Path, target: Path, version: int) -> None:
         place = target / Path(folder).relative_to(original)
         place.mkdir(parents=True, exist_ok=True)
         for name in _shown(names):
-            if not VERSION.fullmatch(name):
+            if not STATE_FILE.fullmatch(name):
                 _link(Path(folder, name), place / name)
 
 

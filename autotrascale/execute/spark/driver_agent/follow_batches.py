@@ -41,7 +41,7 @@ class BatchFollower:
     def __init__(self, original: Path, copy: Path, since: int, build: Callable[[Fence], DataStreamWriter]) -> None:
         self.done = since
         self._original, self._copy, self._build = original, copy, build
-        self._raised = checkpoints.newest(copy, "offsets") - since
+        self._raised = checkpoints.newest_entry(copy, "offsets") - since
         self._fence = _Drops()
         self._query: StreamingQuery | None = None
         self._clock: Any = None
@@ -50,7 +50,7 @@ class BatchFollower:
     @property
     def newest(self) -> int:
         """Of A's batches that are committed."""
-        return checkpoints.newest(self._original, "commits")
+        return checkpoints.newest_entry(self._original, "commits")
 
     @property
     def behind(self) -> int:
@@ -85,7 +85,7 @@ class BatchFollower:
     def _plan(self, batch: int) -> int:
         """In the log of the copy, and its number there. B is through with the one before."""
         number = batch + self._raised
-        checkpoints.repeat(self._original, self._copy, batch, number)
+        checkpoints.plan_same_batch(self._original, self._copy, batch, number)
         self.done = batch
         return number
 

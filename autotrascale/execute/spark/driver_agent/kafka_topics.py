@@ -39,8 +39,8 @@ class KafkaSources:
     ) -> None:
         self._spark, self._folder, self._copied = spark, folder, copied
         self._topics = {name: source.kafka for name, source in sources.items()}
-        held = {name: offsets(spark, topic) for name, topic in self._topics.items()}
-        self._newest = {name: newest(ranges, self._topics[name].records) for name, ranges in held.items()}
+        held = {name: fetch_offsets(spark, topic) for name, topic in self._topics.items()}
+        self._newest = {name: select_newest(ranges, self._topics[name].records) for name, ranges in held.items()}
         self.holds = {name: TopicContents(len(ranges), _count(ranges)) for name, ranges in self._newest.items()}
         for name, topic in self._topics.items():
             if copied and not self.holds[name].records:
@@ -55,7 +55,7 @@ class KafkaSources:
         topic = self._topics.get(name)
         if topic is None:
             return None
-        return self._copy(name, topic, schema) if self._copied else stream(self._spark, topic, schema, k)
+        return self._copy(name, topic, schema) if self._copied else read_topic_stream(self._spark, topic, schema, k)
 
     def check_fed(self, job: str, fed: list[str]) -> None:
         for name in self._topics:
@@ -77,7 +77,7 @@ class KafkaSources:
             return TopicCopy(str(path))
         ranges = self._newest[name]
         rows = _reader(self._spark.read, topic, _offsets(topic, ranges, 0), _offsets(topic, ranges, 1)).load()
-        table = columns(rows, schema, {PARTITION: "partition", OFFSET: "offset", STAMP: "timestamp"}).toArrow()
+        table = decode_records(rows, schema, {PARTITION: "partition", OFFSET: "offset", STAMP: "timestamp"}).toArrow()
         own = [
             column
             for name, column in zip(table.column_names, table.columns, strict=True)
@@ -96,14 +96,14 @@ class KafkaSources:
         return self._folder / f"copy-{name}.arrow"
 
 
-def stream(spark: SparkSession, topic: KafkaTopic, schema: str, k: int) -> DataFrame:
+def read_topic_stream(spark: SparkSession, topic: KafkaTopic, schema: str, k: int) -> DataFrame:
     """The topic itself; a record has arrived when the broker or its producer says so."""
     reader = spark.readStream.format("kafka").option("subscribe", topic.topic).option("startingOffsets", topic.begin)
     rows = _options(reader, topic).option("minPartitions", k).load()
-    return columns(rows, schema, {ARRIVAL: "timestamp"})
+    return decode_records(rows, schema, {ARRIVAL: "timestamp"})
 
 
-def columns(rows: DataFrame, schema: str, beside: Mapping[str, str]) -> DataFrame:
+def decode_records(rows: DataFrame, schema: str, beside: Mapping[str, str]) -> DataFrame:
     """Of Kafka's rows: a value is the one column of text, or a JSON object with a field for each column. `beside` are
     columns of Kafka's own, by the names that they shall have."""
     wanted, text = cast(StructType, StructType.fromDDL(schema)), fn.col("value").cast("string")
@@ -113,7 +113,7 @@ def columns(rows: DataFrame, schema: str, beside: Mapping[str, str]) -> DataFram
     return rows.select(fn.from_json(text, wanted).alias("record"), *others).select("record.*", *beside)
 
 
-def newest(held: Ranges, most: int) -> dict[int, tuple[int, int]]:
+def select_newest(held: Ranges, most: int) -> dict[int, tuple[int, int]]:
     """Of each partition the newest, the same share of each, so that what is uneven stays so.
 
     >>> newest({0: (0, 300), 1: (50, 150)}, 40)
@@ -126,7 +126,7 @@ def newest(held: Ranges, most: int) -> dict[int, tuple[int, int]]:
     }
 
 
-def offsets(spark: SparkSession, topic: KafkaTopic) -> dict[int, tuple[int, int]]:
+def fetch_offsets(spark: SparkSession, topic: KafkaTopic) -> dict[int, tuple[int, int]]:
     """What the topic holds, asked of the broker."""
     jvm: Any = spark.sparkContext._jvm
     settings = jvm.java.util.HashMap()

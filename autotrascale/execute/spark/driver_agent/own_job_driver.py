@@ -73,7 +73,7 @@ from autotrascale.execute.spark.protocol.own_job_messages import (
     StartQuery,
     StopQuery,
     WaitingState,
-    state_partitions,
+    count_state_partitions,
 )
 
 Built = tuple[BuildQuery, Flow, DataStreamWriter]
@@ -122,9 +122,11 @@ class OwnJobDriver:
             case Repartition():
                 repartition_state(self.spark, message.checkpoint, message.partitions)
             case CopyCheckpoint():
-                return CheckpointCopied(copy_checkpoint.copy(Path(message.checkpoint), Path(message.target)))
+                return CheckpointCopied(copy_checkpoint.copy_checkpoint(Path(message.checkpoint), Path(message.target)))
             case PlanBatch():
-                return BatchPlanned(copy_checkpoint.give(Path(message.checkpoint), Path(message.copy), message.batch))
+                return BatchPlanned(
+                    copy_checkpoint.plan_to_same_input(Path(message.checkpoint), Path(message.copy), message.batch)
+                )
             case IsWaiting():
                 return WaitingState(self.running is not None and is_between_batches(self.running.query.status))
             case DescribeQuery() | CatchUp() | DropCopy() | HandOver() | LetWrite():
@@ -209,7 +211,7 @@ class OwnJobDriver:
     def _say_partitions(self, k: Mapping[str, int]) -> None:
         """Spark takes the number for all state from here, and wants one also where there is none. What runs has its
         own already."""
-        self.spark.conf.set("spark.sql.shuffle.partitions", str(state_partitions(self.job.topology, k) or 1))
+        self.spark.conf.set("spark.sql.shuffle.partitions", str(count_state_partitions(self.job.topology, k) or 1))
 
     def _build(self, message: BuildQuery) -> Built:
         self._say_partitions(message.parallelism)
@@ -253,7 +255,7 @@ def serve(channel: Channel[Message]) -> None:
             return
         except Exception as error:
             if not stopping.is_set() and _jvm_is_gone(host.spark, error):
-                end(JVM_GONE)
+                end_process(JVM_GONE)
             channel.send(_failure(error))
 
 
@@ -263,7 +265,7 @@ def _listen(channel: Channel[Message], inbox: queue.Queue[Message], parent: int,
         while True:
             inbox.put(channel.receive())
     except (ChannelClosedError, InputError):
-        end(PARENT_GONE, work_dir if _orphaned(parent) else "")
+        end_process(PARENT_GONE, work_dir if _orphaned(parent) else "")
 
 
 def _orphaned(parent: int) -> bool:
@@ -276,7 +278,7 @@ def _watch_parent(parent: int, work_dir: str) -> None:
     """For the case that a child of the parent still holds the channel open: an orphan has another parent."""
     while os.getppid() == parent:
         time.sleep(_PARENT_CHECK_SECONDS)
-    end(PARENT_GONE, work_dir)
+    end_process(PARENT_GONE, work_dir)
 
 
 def _watch_jvm(spark: SparkSession, stopping: threading.Event) -> None:
@@ -285,10 +287,10 @@ def _watch_jvm(spark: SparkSession, stopping: threading.Event) -> None:
     gateway.proc.wait()
     if not stopping.is_set():
         print("the JVM ended by itself", file=sys.stderr, flush=True)
-        end(JVM_GONE)
+        end_process(JVM_GONE)
 
 
-def end(code: int, work_dir: str = "") -> None:
+def end_process(code: int, work_dir: str = "") -> None:
     """Now, with everything that was started. `work_dir` goes too when there is nobody left to remove it. A thread that
     comes second waits for the first: the end of one makes the others see theirs."""
     _ending.acquire()
@@ -301,7 +303,7 @@ def end(code: int, work_dir: str = "") -> None:
 
 def _jvm_is_gone(spark: SparkSession, error: Exception) -> bool:
     """A dying JVM is first seen as a connection that breaks or as a class that it no longer has; its process is gone a
-    moment later. What Java itself answered shows that it lives."""
+    moment later. What Java itself answered shows that it launches."""
     gateway: Any = spark.sparkContext._gateway
     answered = isinstance(error, Py4JJavaError) or not isinstance(error, Py4JError | OSError)
     until = time.monotonic() + (0.0 if answered else 2.0)
@@ -326,7 +328,7 @@ def main() -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        end(0)
+        end_process(0)
 
 
 if __name__ == "__main__":

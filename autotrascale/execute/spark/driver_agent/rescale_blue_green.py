@@ -183,7 +183,7 @@ class _Overlap:
         return self._answer(True, still, "", both)
 
     def _make_ready(self, live: Path, copy: Path) -> None:
-        copy_checkpoint.copy(live, copy)
+        copy_checkpoint.copy_checkpoint(live, copy)
         self._go_on()
         spark = self.written.spark
         for step in preparation_steps(CheckpointFolder(spark, str(copy)).read, self.wish.partitions, str(copy)):
@@ -202,9 +202,9 @@ class _Overlap:
         message = HandOver({}, str(second), "", self.wish.first_within / 2)
 
         def with_its_number(original: Path, copy: Path, last: int) -> int:
-            rewrite_batch_ids(first, copy, last - copy_checkpoint.give(original, first, last))
+            rewrite_batch_ids(first, copy, last - copy_checkpoint.plan_to_same_input(original, first, last))
             self._known_as_ours(copy)
-            return copy_checkpoint.give(original, copy, last)
+            return copy_checkpoint.plan_to_same_input(original, copy, last)
 
         successor, handed = self.running.hand_over(
             message, partial(self._beside, second), time.monotonic(), with_its_number
@@ -243,7 +243,7 @@ class _Overlap:
         while (waited := time.monotonic() - began) < self.wish.first_within and self.handle.runs_now():
             if fence.wrote_at:
                 return max(0.0, fence.wrote_at - wrote_at) if wrote_at else 0.0
-            planned = copy_checkpoint.newest(Path(successor.checkpoint), "offsets")
+            planned = copy_checkpoint.newest_entry(Path(successor.checkpoint), "offsets")
             if self.handle.is_to_stop() or (waited > _QUIET_SECONDS and planned <= fence.visible.after):
                 break
             time.sleep(_POLL_SECONDS)

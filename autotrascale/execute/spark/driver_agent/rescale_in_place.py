@@ -129,7 +129,7 @@ def no_alternative(*_: object) -> tuple[None, str]:
 def rescale(handle: QueryHandle, wish: RescaleQuery, instead: AlternativeRescale = no_alternative) -> QueryRescaled:
     with handle.one_at_a_time:
         if handle.moving:
-            raise EngineError(f"query {_called(handle)} is not moved: its program makes room for its next life")
+            raise EngineError(f"query {_called(handle)} is not moved: its program makes room for its next launch")
         state, written = read_query_state(handle, again=True), handle.written
         before = state.partitions
         if state.not_movable or written is None:

@@ -18,19 +18,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from autotrascale.domain.errors import EngineError
-from autotrascale.execute.spark.driver_agent.checkpoint_folder import VERSION
-from autotrascale.execute.spark.driver_agent.copy_checkpoint import copy
+from autotrascale.execute.spark.driver_agent.checkpoint_folder import STATE_FILE
+from autotrascale.execute.spark.driver_agent.copy_checkpoint import copy_checkpoint
 
 _ENTRY = re.compile(r"(\d+)()()")
 
 
 def rewrite_batch_ids(original: Path, target: Path, by: int) -> None:
     """As of the newest commit, each batch with a number that is higher by so much, or lower."""
-    copy(original, target)
+    copy_checkpoint(original, target)
     for folder in ("offsets", "commits"):
         _rename(target / folder, _ENTRY, by, first=0)
     for place, _, _ in os.walk(target / "state"):
-        _rename(Path(place), VERSION, by, first=1)
+        _rename(Path(place), STATE_FILE, by, first=1)
 
 
 def _rename(folder: Path, names: re.Pattern[str], by: int, first: int) -> None:

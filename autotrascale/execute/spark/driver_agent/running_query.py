@@ -63,7 +63,7 @@ class RunningQuery:
 
     def describe(self) -> QueryDescription:
         """Asked of Spark; nothing is touched."""
-        committed = checkpoints.newest(Path(self.checkpoint), "commits") >= 0
+        committed = checkpoints.newest_entry(Path(self.checkpoint), "commits") >= 0
         by_batches, named = _by_batches(self.writer), bool(self.query.name)
         fenced = self.fence is not None
         return QueryDescription(sink_format(self.writer), fenced, by_batches, named, committed, _keys(self.query))
@@ -74,8 +74,8 @@ class RunningQuery:
         if message.since is not None:
             self.replay = self.replay or BatchFollower(original, copy, message.since, build)
             return _caught_up(self.replay, message.within, began)
-        own = checkpoints.newest(copy, "offsets")
-        given = checkpoints.give(original, copy, checkpoints.newest(original, "commits"))
+        own = checkpoints.newest_entry(copy, "offsets")
+        given = checkpoints.plan_to_same_input(original, copy, checkpoints.newest_entry(original, "commits"))
         if given > own:
             writer = build(Fence(VisibleBatches(given), given)).trigger(once=True)
             writer.start().awaitTermination()
@@ -87,7 +87,11 @@ class RunningQuery:
             replay.stop()
 
     def hand_over(
-        self, message: HandOver, build: BuildCopyQuery, began: float, plan: PlanCopyBatch = checkpoints.give
+        self,
+        message: HandOver,
+        build: BuildCopyQuery,
+        began: float,
+        plan: PlanCopyBatch = checkpoints.plan_to_same_input,
     ) -> tuple[RunningQuery, HandedOver]:
         """Where anything fails, A goes on. To stop it would take a while and changes nothing: its fence is enough."""
         if self.fence is None:

@@ -272,6 +272,6 @@ CODEC: Codec[Message] = Codec(get_args(Message))
 encode, decode = CODEC.encode, CODEC.decode
 
 
-def state_partitions(topology: Topology, k: Mapping[str, int]) -> int:
+def count_state_partitions(topology: Topology, k: Mapping[str, int]) -> int:
     """Spark gives all state of one query one number of partitions; 0 where there is no state. Both sides go by it."""
     return max((k[name] for name, operator in topology.operators.items() if operator.stateful), default=0)
