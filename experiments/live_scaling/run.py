@@ -60,7 +60,7 @@ def compare(folder: Path) -> dict[str, Any]:
     (query_file,) = folder.glob("live/*/query-*/load.json")
     content = yaml.safe_load((folder / "job.yaml").read_text(encoding="utf-8"))
     job = WordCount(**content["spark"]["options"])
-    records = load_file.read(query_file).sources["source"].limit_count
+    records = load_file.read_load(query_file).sources["source"].limit_count
     oracle: Counter[str] = Counter()
     for first in range(0, records, _AT_ONCE):
         sentences = job.sentences(np.arange(first, min(records, first + _AT_ONCE)))[0]
