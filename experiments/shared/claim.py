@@ -40,6 +40,7 @@ NAMES = (
     "elastic_pulsar",
     "days",
     "search_quality",
+    "state_migration",
 )
 
 

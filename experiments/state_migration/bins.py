@@ -1,13 +1,12 @@
-"""Bins of keys, who has them, and which of them have to move (Hoffmann, Megaphone, §5.1.1 and §5.2.1).
+"""Bins of keys, their owners, and the moves from one assignment to another (Hoffmann, Megaphone, §5.1.1 and §5.2.1).
 
     symbol   meaning                                                                    unit, shape
-    b        a bin: all keys whose hash has the same leading bits, so that keys need
-             no routing of their own                                                    0 … B - 1
-    s(b)     size of its state                                                          bytes
+    b        a bin: all keys whose hash has the same leading bits                       0 … B − 1
+    s(b)     size of the state of a bin                                                 bytes
     C        a configuration: the owner of each bin                                     (B,)
-    w        a worker, the owner of bins: a partition of state                          0 … W - 1
+    w        a worker, which owns bins                                                  0 … W − 1
 
-differs: Megaphone says when a bin moves by a logical time of its stream; here a plan says in which step.
+differs: in Megaphone a bin moves at a logical time of its stream; here a plan assigns each move to a step.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Configuration = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Move:
-    """One bin, from its owner to another."""
+    """The transfer of one bin of `size` bytes from worker `giver` to worker `taker`."""
 
     bin: int
     giver: int
@@ -32,9 +31,9 @@ class Move:
 
 
 def spread_bins(bins: int, workers: int) -> Configuration:
-    """As a job starts: in turn.
+    """Return the configuration of a new job: bins are assigned to workers in turn.
 
-    >>> spread(5, 2)
+    >>> spread_bins(5, 2)
     (0, 1, 0, 1, 0)
     """
     checks.count("bins", bins)
@@ -43,31 +42,32 @@ def spread_bins(bins: int, workers: int) -> Configuration:
 
 
 def rebalance(before: Configuration, workers: int) -> Configuration:
-    """As even as it gets, by the fewest moves: who has too many gives them to who has too few. The larger shares stay
-    with those who have most already.
+    """Return the most even configuration for `workers` that needs the fewest moves.
 
-    >>> rebalanced((0, 1, 0, 1, 0), 3)
+    Workers with too many bins give them to workers with too few. Larger shares stay with workers that have most bins.
+
+    >>> rebalance((0, 1, 0, 1, 0), 3)
     (0, 1, 0, 1, 2)
     """
     checks.count("workers", workers)
-    had = [sum(owner == w for owner in before) for w in range(workers)]
+    owned = [sum(owner == w for owner in before) for w in range(workers)]
     least, larger = divmod(len(before), workers)
     shares = [least] * workers
-    for w in sorted(range(workers), key=lambda w: (-had[w], w))[:larger]:
+    for w in sorted(range(workers), key=lambda w: (-owned[w], w))[:larger]:
         shares[w] += 1
-    kept, homeless = list(before), list[int]()
+    after, unassigned = list(before), list[int]()
     for b, owner in enumerate(before):
         if owner < workers and shares[owner]:
             shares[owner] -= 1
         else:
-            homeless.append(b)
+            unassigned.append(b)
     takers = [w for w in range(workers) for _ in range(shares[w])]
-    for b, taker in zip(homeless, takers, strict=True):
-        kept[b] = taker
-    return tuple(kept)
+    for b, taker in zip(unassigned, takers, strict=True):
+        after[b] = taker
+    return tuple(after)
 
 
 def list_moves(before: Configuration, after: Configuration, sizes: Sequence[float]) -> tuple[Move, ...]:
-    """What it takes from one to the other."""
+    """Return the moves from one configuration to another; `sizes` are the bytes of each bin."""
     pairs = zip(before, after, sizes, strict=True)
     return tuple(Move(b, giver, taker, size) for b, (giver, taker, size) in enumerate(pairs) if giver != taker)

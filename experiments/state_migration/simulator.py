@@ -1,16 +1,16 @@
-"""What a plan does to latency, how long it takes, and how much is under way at once (Megaphone §5.3.3). **Simulated**:
-a model of workers that give and take while they work, for the shapes and not for the milliseconds.
+"""Latency, duration and memory of a migration plan (Megaphone §5.3.3). **Simulated**: a model of workers that transfer
+state while they process records. It reproduces the shapes of the thesis, not its milliseconds.
 
     symbol   meaning                                                                        unit
-    a        what a step takes whatever is in it: the frontier has to come to it            s
-    v        how fast a worker packs and sends its state, or takes it in                    bytes/s
-    ρ        share of its time that a worker works on records                               0 … 1
-    x        the most seconds that one worker packs or unpacks in a step, bytes / v         s
-    L        longest time that a record waits, beyond what it waits without a move          s
-    T        from the begin of the first step to the end of the last                        s
+    a        fixed time of a step: the frontier has to reach it                             s
+    v        rate at which a worker packs and sends its state, or unpacks it                bytes/s
+    ρ        share of its time in which a worker processes records                          [0, 1)
+    x        longest time that one worker packs or unpacks in a step, bytes / v             s
+    L        longest wait of a record, beyond its wait without a migration                  s
+    T        time from the begin of the first step to the end of the last                   s
 
-A worker that packs or unpacks does nothing else, so a record waits for a + x at most. The next step is agreed on once
-the records that came meanwhile, ρ · x, are worked off with what the worker has left: a step lasts a + x / (1 - ρ).
+A worker that packs or unpacks processes no records, so a record waits for a + x at most. The next step begins when the
+records that arrived meanwhile, ρ · x, are processed in the worker's spare time: a step lasts a + x / (1 − ρ).
 """
 
 from __future__ import annotations
@@ -25,42 +25,51 @@ from experiments.state_migration.plans import MovePlan, MoveStep
 
 @dataclass(frozen=True)
 class MigratingWorkers:
-    step_seconds: float = 0.002  # a
-    bytes_per_second: float = 1e9  # v
-    utilisation: float = 0.25  # ρ
+    """The speed of the simulated workers.
+
+    Args:
+        step_seconds: a, default 0.002.
+        bytes_per_second: v, default 1e9.
+        utilisation: ρ, default 0.25.
+    """
+
+    step_seconds: float = 0.002
+    bytes_per_second: float = 1e9
+    utilisation: float = 0.25
 
     def __post_init__(self) -> None:
         checks.non_negative("step_seconds", self.step_seconds)
         checks.positive("bytes_per_second", self.bytes_per_second)
         checks.share("utilisation", self.utilisation)
         if self.utilisation == 1:
-            raise InputError("utilisation", "leaves no time to move anything", seen=1, remedy="give less than 1")
+            raise InputError("utilisation", "leaves no time to move state", seen=1, remedy="give less than 1")
 
 
 @dataclass(frozen=True)
 class MigrationShape:
-    """What a migration looks like from outside."""
+    """The cost of a migration: duration T and latency L in seconds, and the most bytes in transfer at once."""
 
-    duration: float = 0.0  # T
-    latency: float = 0.0  # L
-    in_flight: float = 0.0  # bytes: the most that are packed at once, beside the state itself
+    duration: float = 0.0
+    latency: float = 0.0
+    in_flight: float = 0.0
 
 
-def simulate(plan: MovePlan, machine: MigratingWorkers) -> MigrationShape:
-    packing = [max(_busy(step, machine).values()) for step in plan]
-    spare = 1 - machine.utilisation
+def simulate(plan: MovePlan, workers: MigratingWorkers) -> MigrationShape:
+    """Return the simulated cost of `plan`."""
+    packing = [max(_packing_seconds(step, workers).values()) for step in plan]
+    spare = 1 - workers.utilisation
     return MigrationShape(
-        duration=sum(machine.step_seconds + x / spare for x in packing),
-        latency=max((machine.step_seconds + x for x in packing), default=0.0),
+        duration=sum(workers.step_seconds + x / spare for x in packing),
+        latency=max((workers.step_seconds + x for x in packing), default=0.0),
         in_flight=max((sum(move.size for move in step) for step in plan), default=0.0),
     )
 
 
-def _busy(step: MoveStep, machine: MigratingWorkers) -> dict[int, float]:
-    """Seconds of each worker that gives or takes."""
+def _packing_seconds(step: MoveStep, workers: MigratingWorkers) -> dict[int, float]:
+    """Return the seconds that each worker packs or unpacks in this step; it sends and receives at the same time."""
     gives: dict[int, float] = defaultdict(float)
     takes: dict[int, float] = defaultdict(float)
     for move in step:
-        gives[move.giver] += move.size / machine.bytes_per_second
-        takes[move.taker] += move.size / machine.bytes_per_second
+        gives[move.giver] += move.size / workers.bytes_per_second
+        takes[move.taker] += move.size / workers.bytes_per_second
     return {worker: max(gives[worker], takes[worker]) for worker in {*gives, *takes}}

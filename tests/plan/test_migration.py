@@ -1,8 +1,7 @@
-"""Plans of migrations: laws of their moves and steps, the shapes of the thesis, and what is chosen by their costs."""
+"""Rescale costs, the choice between in place and overlap, and the interruption of an open batch."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -12,96 +11,6 @@ from hypothesis import strategies as st
 from autotrascale.plan.migration.batch_interruption import OpenBatch, StageDuration, repeated_share, should_interrupt
 from autotrascale.plan.migration.rescale_costs import LinearCost, RescaleCosts, fit_line
 from autotrascale.plan.migration.rescale_mode import ORDINARY_KEYS, RescaleConditions, RescaleMode, choose_rescale_mode
-from experiments.state_migration.bins import Move, list_moves, rebalance, spread_bins
-from experiments.state_migration.plans import MovePlan, count_least_steps, plan_all_at_once, plan_batched, plan_fluid
-from experiments.state_migration.simulator import MigratingWorkers, MigrationShape, simulate
-
-workers = st.integers(1, 9)
-migrations = st.lists(
-    st.tuples(st.integers(0, 6), st.integers(0, 6), st.sampled_from([1.0, 2.0, 50.0])), max_size=60
-).map(lambda drawn: [Move(b, giver, taker + 7, size) for b, (giver, taker, size) in enumerate(drawn)])
-
-
-@given(st.integers(1, 200), workers, workers)
-def test_fewest_bins_move_and_shares_are_even(bins: int, before: int, after: int) -> None:
-    old = spread_bins(bins, before)
-    new = rebalance(old, after)
-    shares = Counter(new)
-    assert set(new) <= set(range(after))
-    assert max(shares.values()) - min(shares[w] for w in range(after)) <= 1
-    moved = list_moves(old, new, [1.0] * bins)
-    # No even configuration keeps more of each worker's bins than its share.
-    least, larger = divmod(bins, after)
-    had = sorted((Counter(old)[w] for w in range(after)), reverse=True)
-    assert bins - len(moved) == sum(min(count, least + (at < larger)) for at, count in enumerate(had))
-    assert rebalance(new, after) == new
-
-
-@given(migrations)
-def test_a_batched_plan_has_no_conflict_and_the_fewest_steps(wanted: list[Move]) -> None:
-    plan = plan_batched(wanted)
-    assert Counter(move for step in plan for move in step) == Counter(wanted)
-    for step in plan:
-        assert len({move.giver for move in step}) == len({move.taker for move in step}) == len(step)
-    assert len(plan) == count_least_steps(wanted)
-
-
-@given(migrations, st.floats(0, 0.9))
-def test_strategies_keep_their_order(wanted: list[Move], utilisation: float) -> None:
-    """Less at a time never waits longer, nor is it sooner done, nor is more under way."""
-    machine = MigratingWorkers(0.01, 10.0, utilisation)
-    once, some, one = (simulate(make(wanted), machine) for make in (plan_all_at_once, plan_batched, plan_fluid))
-    assert once.duration <= some.duration + 1e-9
-    assert some.duration <= one.duration + 1e-9
-    assert once.in_flight >= some.in_flight >= one.in_flight
-    if not wanted:
-        assert once == some == one == MigrationShape()
-
-
-def half_moves(bins: int, state: float) -> list[Move]:
-    """As in the thesis: half of the workers give half of what they have."""
-    before = spread_bins(bins, 4)
-    after = tuple(owner + 2 if owner < 2 and b % 8 < 4 else owner for b, owner in enumerate(before))
-    return list(list_moves(before, after, [state / bins] * bins))
-
-
-def shapes(bins: int, state: float) -> dict[str, MigrationShape]:
-    plans: dict[str, MovePlan] = {
-        make.__name__: make(half_moves(bins, state)) for make in (plan_all_at_once, plan_batched, plan_fluid)
-    }
-    return {name: simulate(plan, MigratingWorkers()) for name, plan in plans.items()}
-
-
-def test_more_bins_shorten_the_waiting_of_all_but_all_at_once() -> None:
-    """Figure 5.15."""
-    few, many = shapes(2**4, 8e9), shapes(2**12, 8e9)
-    assert many["all_at_once"] == few["all_at_once"]
-    for name in ("batched", "fluid"):
-        assert many[name].latency < few[name].latency / 10
-    assert many["fluid"].latency < many["all_at_once"].latency / 10
-    # The price is what each step takes by itself, and batched pays it less often.
-    assert many["batched"].duration < many["fluid"].duration
-    assert few["batched"].duration < 1.05 * few["all_at_once"].duration
-
-
-def test_with_more_state_everything_grows_in_proportion() -> None:
-    """Figure 5.16."""
-    small, large = shapes(2**8, 8e9), shapes(2**8, 80e9)
-    for name in small:
-        assert large[name].latency == pytest.approx(10 * small[name].latency, rel=0.6)
-        assert large[name].duration == pytest.approx(10 * small[name].duration, rel=0.6)
-        assert large[name].in_flight == pytest.approx(10 * small[name].in_flight)
-
-
-def test_with_as_much_state_a_bin_only_all_at_once_waits_longer() -> None:
-    """Figures 5.17 and 5.19."""
-    small, large = shapes(2**6, 1e9), shapes(2**12, 64e9)
-    for name in ("batched", "fluid"):
-        assert large[name].latency == pytest.approx(small[name].latency, rel=0.5)
-        assert large[name].duration > 30 * small[name].duration
-        assert large[name].in_flight == pytest.approx(small[name].in_flight)
-    assert large["all_at_once"].latency > 30 * small["all_at_once"].latency
-    assert large["all_at_once"].in_flight > 30 * small["all_at_once"].in_flight
 
 
 @given(st.floats(0, 20), st.floats(0, 1e-3), st.lists(st.integers(1, 10**7), min_size=2, max_size=6, unique=True))
