@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
-from autotrascale.domain.displayed import Displayed
 
 # One instance more of an operator, or as many as there may be; all its instances alike; a kind of activity for nothing.
 WhatIfChange = Literal["one-more", "unlimited", "even", "free"]
@@ -44,7 +43,7 @@ class WhatIf:
 
 
 @dataclass(frozen=True)
-class CriticalPathReport(Displayed):
+class CriticalPathReport:
     """One window, or the mean of several. Parts come with the greatest participation first."""
 
     application: str

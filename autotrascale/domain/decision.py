@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from autotrascale.domain.displayed import Displayed
 
 Number = float | int | str | bool
 
@@ -24,7 +23,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Decision(Displayed):
+class Decision:
     """The parallelism that a policy wants. `changed` compares it with what the snapshot says is running.
 
     `hold`: it could not decide, as opposed to: it decided that what runs is right.

@@ -9,7 +9,6 @@ from typing import Any, Literal, Protocol
 
 from autotrascale.domain import checks
 from autotrascale.domain.decision import Decision, Reason
-from autotrascale.domain.displayed import Displayed
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import CriticalShares, Snapshot
@@ -116,7 +115,7 @@ class TuningProgress:
 
 
 @dataclass(frozen=True)
-class Outcome(Displayed):
+class Outcome:
     """`met_target`: `best` can be trusted to meet the target, with at least the probability `confidence` where the
     search knows one. Else `best` is the nearest miss. `floor_holds`: the floor was seen or computed to hold the rate;
     else it is the nearest that was found. `fixed_seconds`: the least that a batch was seen to take beside the work of

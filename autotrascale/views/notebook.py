@@ -140,6 +140,13 @@ def _participation(one: CriticalPathReport) -> str:
     )
 
 
+def install_html_reprs() -> None:
+    """Let notebooks show the classes that `as_html` knows: give each class a `_repr_html_` method."""
+    for kind in as_html.registry:
+        if kind is not object:
+            kind._repr_html_ = lambda self: as_html(self)
+
+
 def render_report(outcome: Outcome) -> str:
     """A tuning run as a file that can be opened anywhere."""
     return render_document(f"Tuning run of {outcome.job.name}", as_html(outcome))

@@ -25,6 +25,7 @@ from autotrascale.domain.critical_path_report import (
 )
 from autotrascale.monitor.stores.participation_points import participation_to_points
 from autotrascale.views.critical_path_text import describe_kind, explain_participation, participation_rows
+from autotrascale.views.notebook import as_html
 from autotrascale.views.plots import critical_paths as plots
 from autotrascale.views.plots.plotly import build_figure
 from autotrascale.views.plots.terminal import draw_plot
@@ -140,7 +141,7 @@ def test_a_query_bound_by_its_commits() -> None:
 
 def test_a_notebook_shows_the_same() -> None:
     one = replace(known(), query="<script>words")
-    html = one._repr_html_()
+    html = as_html(one)
     assert "&lt;script&gt;words" in html
     assert "<script" not in html
     assert all(escape(line) in html for line in explain_participation(one))

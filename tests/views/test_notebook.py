@@ -72,29 +72,37 @@ def outcome(name: str = "work") -> Outcome:
 
 
 def test_a_tuning_run_says_why_and_shows_each_trial() -> None:
-    whole = Whole(outcome()._repr_html_())
+    whole = Whole(notebook.as_html(outcome()))
     assert "scripted (simulated) at 150 records/s" in whole.said
     assert "is the least that holds the rate (floor)" in whole.said
-    assert "<circle" in outcome()._repr_html_()
-    assert len(outcome().evaluations) == outcome()._repr_html_().count("<circle") + outcome()._repr_html_().count(
-        "<path"
-    )
+    assert "<circle" in notebook.as_html(outcome())
+    assert len(outcome().evaluations) == notebook.as_html(outcome()).count("<circle") + notebook.as_html(
+        outcome()
+    ).count("<path")
     Whole(notebook.render_report(outcome()))
-    assert "(simulated)" not in Whole(replace(outcome(), simulated=False)._repr_html_()).said
+    assert "(simulated)" not in Whole(notebook.as_html(replace(outcome(), simulated=False))).said
 
 
 def test_a_study_from_its_first_look_to_its_end() -> None:
     study = Study((2, 3), 12, 0.1, seed=3)
-    assert "nothing has been told yet" in Whole(study._repr_html_()).said
+    assert "nothing has been told yet" in Whole(notebook.as_html(study)).said
     study.tell((2, 3), failed=True)
-    said = Whole(study._repr_html_()).said
+    said = Whole(notebook.as_html(study)).said
     assert "failed or fell behind" in said
     study.optimize(lambda k: 0.04 + 0.3 / sum(k), progress=False)
-    said = Whole(study._repr_html_()).said
+    said = Whole(notebook.as_html(study)).said
     assert "can be trusted to meet the target" in said
     assert f"{len(study.runs)} of at most 40 runs" in said
-    assert "can be trusted to meet" in Whole(study.answer._repr_html_()).said
-    Whole(study.runs[0]._repr_html_())
+    assert "can be trusted to meet" in Whole(notebook.as_html(study.answer)).said
+    Whole(notebook.as_html(study.runs[0]))
+
+
+def test_notebooks_find_the_html_of_every_class() -> None:
+    study = Study((2, 3), 12, 0.1)
+    study.tell((2, 3), latency=0.2)
+    decision = Decision("ds2", {"source": 1}, False, ())
+    for value in (study, study.best, study.runs[0], study.model(10.0), decision, outcome()):
+        assert getattr(value, "_repr_html_")() == notebook.as_html(value)  # noqa: B009 - set when Study was loaded
 
 
 def test_a_model_shows_what_it_learned_from() -> None:
@@ -103,7 +111,7 @@ def test_a_model_shows_what_it_learned_from() -> None:
     model = study.model(1000.0)
     later = Study((2, 3), 12, 0.1, source=model)
     later.tell((4, 5), latency=0.08)
-    said = Whole(later.model(2000.0)._repr_html_()).said
+    said = Whole(notebook.as_html(later.model(2000.0))).said
     assert "at 2,000 records/s" in said
     assert "learned together with runs at 1,000/s" in said
 
@@ -113,7 +121,7 @@ def test_whatever_a_decision_says_is_said_and_not_run(
     policy: str, operator: str, text: str, k: int, changed: bool, hold: bool
 ) -> None:
     decision = Decision(policy, {operator: k}, changed, (Reason("code", text),), hold)
-    whole = Whole(decision._repr_html_())
+    whole = Whole(notebook.as_html(decision))
     assert str(k) in whole.said
     for each in (operator, text):
         assert each.replace("\r\n", "\n").replace("\r", "\n") in "".join(whole.text).replace("\r\n", "\n").replace(

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 
 from autotrascale.domain import checks
-from autotrascale.domain.displayed import Displayed
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.search.lattice import Point
 from autotrascale.plan.sizing.sizing import Sizing
@@ -42,7 +41,7 @@ def _mean(mine: float, other: float, windows: int) -> float:
 
 
 @dataclass(frozen=True)
-class Run(Displayed):
+class Run:
     """One configuration and what was measured of it. `latency` is None for a run that failed or fell behind.
 
     Windows at the same configuration are averaged in the logarithm, where the noise of a latency is even.
@@ -81,7 +80,7 @@ class Run(Displayed):
 
 
 @dataclass(frozen=True)
-class Best(Displayed):
+class Best:
     """The configuration to use, and whether it meets the target as measured. `probability` that its true latency does,
     where the search knows one; `trusted` when that is enough."""
 
