@@ -1,8 +1,7 @@
-"""AuTraScale: the least parallelism that holds a streaming job's latency target.
+"""AuTraScale: find the least parallelism that holds the latency target of a streaming job.
 
-The names that most people need are imported from here. They are resolved on first use, because the mathematics behind
-them takes a second to import and `autotrascale --help` should not; those that describe a PySpark job need pyspark, and
-nothing else does.
+The public names are imported from here and loaded on first use, which keeps `import autotrascale` and the command line
+fast. `Flow`, `Query`, `attach`, `job` and `mark` describe PySpark jobs and need pyspark.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from autotrascale.execute.spark.jobs.flow import Query as Query
     from autotrascale.execute.spark.jobs.flow import job as job
     from autotrascale.execute.spark.jobs.marking import mark as mark
-    from autotrascale.plan.search.benefit_model import BenefitModel as BenefitModel
+    from autotrascale.study import BenefitModel as BenefitModel
     from autotrascale.study import Study as Study
 
 __all__ = ["BenefitModel", "Flow", "Operator", "Query", "Study", "attach", "job", "mark"]
@@ -24,7 +23,7 @@ __version__ = "0.1.0"
 
 _FLOW = "autotrascale.execute.spark.jobs.flow"
 _HOMES = {
-    "BenefitModel": "autotrascale.plan.search.benefit_model",
+    "BenefitModel": "autotrascale.study",  # which also makes notebooks display it
     "Flow": _FLOW,
     "Operator": "autotrascale.domain.topology",
     "Query": _FLOW,
@@ -33,6 +32,10 @@ _HOMES = {
     "job": _FLOW,
     "mark": "autotrascale.execute.spark.jobs.marking",
 }
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> object:

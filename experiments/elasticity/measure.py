@@ -8,7 +8,7 @@ from typing import Any
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.plan.search.ask_tell import AskTellStudy, SearchSettings
-from autotrascale.plan.search.bootstrap import bootstrap_set
+from autotrascale.plan.search.paper_algorithms import bootstrap_set
 from autotrascale.tuning import TuningSettings, tune
 from benchmarks.workloads.case import Case
 from experiments.shared.driving import asked_until, drs, engine, truth, window

@@ -18,7 +18,7 @@ from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.tuning import Outcome, TuningSettings, tune
 from benchmarks.workloads.case import Case
-from benchmarks.workloads.families import draw
+from benchmarks.workloads.families import draw_case
 from experiments.shared.driving import TOLERANCE, engine, find_floor, truth, window
 from experiments.shared.jobs import at_rate, job
 from experiments.shared.published import published
@@ -86,7 +86,7 @@ def _rates(case: Mapping[str, Any]) -> tuple[Case, Case | None]:
     """The job at the rate before, and at the one after."""
     if "/" in case["job"]:
         family, number = case["job"].split("/")
-        drawn = draw(family, int(number))
+        drawn = draw_case(family, int(number))
         return drawn, drawn.at_rate(case["factor"])
     change = published(f"{case['job']}/change")
     known = replace(job(case["job"]), alpha=SCORE["alpha"], over_allocation=SCORE["over_allocation"])

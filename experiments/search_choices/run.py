@@ -25,7 +25,7 @@ from joblib import Parallel, delayed
 from autotrascale.plan.search import latency_model, measured_loads, search, surrogate
 from autotrascale.plan.search.acquisition import improvement_of_benefit
 from autotrascale.plan.search.ask_tell import SearchSettings
-from autotrascale.plan.search.bootstrap import bootstrap_set
+from autotrascale.plan.search.paper_algorithms import bootstrap_set
 from autotrascale.plan.search.latency_model import LatencyModel
 from autotrascale.plan.search.search import Search
 from autotrascale.plan.search.study_runs import WindowMeasurement

@@ -3,8 +3,8 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from dataclasses import replace
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any

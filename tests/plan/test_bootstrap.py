@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from autotrascale.plan.search.bootstrap import bootstrap_set
 from autotrascale.plan.search.lattice import Lattice, Point
+from autotrascale.plan.search.paper_algorithms import bootstrap_set
 from autotrascale.testing.strategies import boxes
 
 

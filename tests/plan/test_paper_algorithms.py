@@ -11,9 +11,8 @@ from autotrascale import BenefitModel, Study
 from autotrascale.plan.search import paper_algorithms, score_process
 from autotrascale.plan.search.acquisition import expected_improvement
 from autotrascale.plan.search.ask_tell import SearchSettings
-from autotrascale.plan.search.bootstrap import bootstrap_set
 from autotrascale.plan.search.lattice import Lattice, Point
-from autotrascale.plan.search.paper_algorithms import XI, Algorithm1, Algorithm2
+from autotrascale.plan.search.paper_algorithms import XI, Algorithm1, Algorithm2, bootstrap_set
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.search.study_runs import Run
 
@@ -117,12 +116,12 @@ def test_after_the_bootstrap_the_next_run_is_where_expected_improvement_is_large
 def test_the_stop_rule_is_met_by_measured_numbers_alone() -> None:
     algorithm = Algorithm1(LATTICE, BENEFIT, UNIFORM)
     told = runs(*algorithm.bootstrap)
-    accepted = algorithm.accepted(told)
+    accepted = algorithm.find_accepted(told)
     good = [run for run in told if run.latency is not None and BENEFIT.satisfied(run.parallelism, run.latency)]
     assert (accepted in good) if good else (accepted is None)
     easy = [Run(k, 0.01) for k in algorithm.bootstrap]
-    assert algorithm.accepted(easy[:-1]) is None  # l. 1 comes before l. 8
-    best = algorithm.accepted(easy)
+    assert algorithm.find_accepted(easy[:-1]) is None  # l. 1 comes before l. 8
+    best = algorithm.find_accepted(easy)
     assert best is not None
     assert float(BENEFIT.score(best.parallelism, 0.01)) == max(
         float(BENEFIT.score(k, 0.01)) for k in algorithm.bootstrap
@@ -132,7 +131,7 @@ def test_the_stop_rule_is_met_by_measured_numbers_alone() -> None:
 def test_a_failed_run_scores_as_one_without_end() -> None:
     algorithm = Algorithm1(LATTICE, BENEFIT, UNIFORM)
     told = [Run(k, None) for k in algorithm.bootstrap]
-    assert algorithm.accepted(told) is None
+    assert algorithm.find_accepted(told) is None
     assert algorithm.propose(told, RNG) in LATTICE
     assert all(sample.latency is None for sample in algorithm.model(told, 5.0).samples)
 
@@ -145,9 +144,9 @@ def test_without_a_residual_the_prediction_is_the_source_models() -> None:
     algorithm = Algorithm2(LATTICE, BENEFIT, source(), UNIFORM)
     ks = LATTICE.points[::5]
     expected = source().predict(ks)[0]
-    assert np.array_equal(algorithm._transferred(ks, []), expected)
+    assert np.array_equal(algorithm._transferred_scores(ks, []), expected)
     predicted = [_scoring(k, float(source().predict([k])[0][0])) for k in ((2, 5), (3, 7), (7, 8))]
-    assert algorithm._transferred(ks, predicted) == pytest.approx(expected, abs=1e-6)
+    assert algorithm._transferred_scores(ks, predicted) == pytest.approx(expected, abs=1e-6)
 
 
 def _scoring(k: Point, score: float) -> Run:
@@ -160,7 +159,7 @@ def _scoring(k: Point, score: float) -> Run:
 def test_a_constant_residual_moves_the_prediction_by_it() -> None:
     algorithm = Algorithm2(LATTICE, BENEFIT, source(), UNIFORM)
     lower = [_scoring(k, float(source().predict([k])[0][0]) - 0.05) for k in ((2, 5), (5, 4), (7, 8))]
-    moved = algorithm._transferred(LATTICE.points, lower) - source().predict(LATTICE.points)[0]
+    moved = algorithm._transferred_scores(LATTICE.points, lower) - source().predict(LATTICE.points)[0]
     assert moved == pytest.approx(-0.05, abs=1e-6)
 
 
@@ -178,13 +177,13 @@ def test_after_num_real_samples_the_source_is_asked_no_more(monkeypatch: pytest.
     algorithm = Algorithm2(LATTICE, BENEFIT, source(), UNIFORM)
     assert algorithm.num == len(bootstrap_set(FLOOR, P_MAX, UNIFORM)) == 5
     asked: list[int] = []
-    transferred = Algorithm2._transferred
+    transferred = Algorithm2._transferred_scores
 
     def watched(self: Algorithm2, ks: np.ndarray, told: list[Run]) -> np.ndarray:
         asked.append(len(told))
         return np.asarray(transferred(self, ks, told))
 
-    monkeypatch.setattr(paper_algorithms.Algorithm2, "_transferred", watched)
+    monkeypatch.setattr(paper_algorithms.Algorithm2, "_transferred_scores", watched)
     told: list[Run] = []
     for _ in range(algorithm.num + 1):
         k = algorithm.propose(told, RNG)

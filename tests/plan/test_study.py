@@ -65,7 +65,7 @@ def test_the_module_says_how_to_use_it_and_that_works() -> None:
     block = re.search(r"\n\n((?:    .*\n)+)", module.__doc__ or "")
     assert block is not None
     lines = "\n".join(line[4:] for line in block[1].splitlines())
-    names: dict[str, Any] = {"Study": Study, "measure": lambda _: 0.1}
+    names: dict[str, Any] = {"AskTellStudy": Study, "measure": lambda _: 0.1}
     exec(lines, names)
     assert names["study"].best.met_target
 
@@ -114,7 +114,7 @@ def test_every_point_is_run_once_and_then_none_is_left() -> None:
         study.tell(asked[-1], latency=latency(asked[-1]))
     assert sorted(asked) == sorted(product((2, 3), (3, 4)))
     assert study.stop_reason == "exhausted"
-    with pytest.raises(StudyError, match="every one of the 4 configurations has been run"):
+    with pytest.raises(StudyError, match="4 configurations"):
         study.ask()
 
 

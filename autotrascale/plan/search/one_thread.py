@@ -1,6 +1,7 @@
-"""Small matrices on one thread: with ten to a hundred runs, threads of a BLAS cost more than they bring.
+"""Run linear algebra of small matrices on one thread.
 
-On a machine whose cores are busy, which is where a tuner runs, they cost ten times as much.
+With ten to a hundred runs, the threads of a BLAS library cost more time than they save. On a busy machine, where a tuner
+usually runs, they take ten times as long.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ R = TypeVar("R")
 
 
 def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
+    """Return `function`, limited to one BLAS thread while it runs."""
+
     @wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> R:
         with _controller().limit(limits=1):
@@ -26,5 +29,5 @@ def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
 
 @cache
 def _controller() -> ThreadpoolController:
-    """Looks for the loaded libraries once: that takes milliseconds, using it takes microseconds."""
+    # Finding the loaded libraries takes milliseconds, limiting them takes microseconds.
     return ThreadpoolController()
