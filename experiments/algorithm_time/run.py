@@ -13,7 +13,7 @@ from experiments.shared.documents import table
 from experiments.shared.published import published
 
 PARTS = {"train": "train", "use": "use", "transfer": "transfer"}
-TITLES = {"faithful": "to the letter", "default": "our default"}
+TITLES = {"faithful": "to the letter", "default": "AuTraScale"}
 
 
 def result(pairs: Sequence[Pair]) -> Result:
@@ -73,9 +73,7 @@ def _summary(found: Result) -> str:
     theirs = ", ".join(
         f"{published(f'algorithm_time/{p}')[-1] / published(f'algorithm_time/{p}')[0]:.1f}" for p in PARTS
     )
-    return (
-        f"from {first} to {last} operators times grow by factors of: {'; '.join(told)} (paper, in this order: {theirs})"
-    )
+    return f"from {first} to {last} operators times grow by these factors: {'; '.join(told)} (paper: {theirs})"
 
 
 def _plots(found: Result) -> list[Plot]:

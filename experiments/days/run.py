@@ -12,7 +12,7 @@ from experiments.shared.claim import Claim, Pair, Result
 from experiments.shared.documents import percent, table
 
 TITLES = {
-    "autotrascale": "our loop",
+    "autotrascale": "AuTraScale",
     "ds2": "DS2",
     "drs-true": "DRS, true rates",
     "drs-observed": "DRS, observed rates",
@@ -20,7 +20,7 @@ TITLES = {
     "threshold": "threshold",
     "queueing": "queueing, function",
     "queueing-path": "queueing, path",
-    "none": "none: what ran stays",
+    "none": "none: static peak",
 }
 SHORT = {
     "autotrascale": "ours",
@@ -83,12 +83,10 @@ def _cost(found: Result) -> str:
                     each["rescales"],
                 )
             )
-        rows.append(("", "knows the day", percent(least, 0), "1.00", "100.0 %", "dozens"))
+        rows.append(("", "oracle", percent(least, 0), "1.00", "100.0 %", "dozens"))
         changes = day["clairvoyant"]["changes"]
-        rows.append(
-            ("", f"knows the day, {changes} changes", percent(few, 0), f"{few / least:.2f}", "100.0 %", changes)
-        )
-    head = ("job", "policy", "instance-hours of the static peak's", "over who knows the day", "in target", "rescales")
+        rows.append(("", f"oracle, {changes} changes", percent(few, 0), f"{few / least:.2f}", "100.0 %", changes))
+    head = ("job", "policy", "instance-hours of the static peak's", "over the oracle", "in target", "rescales")
     return table(head, rows)
 
 
@@ -118,15 +116,13 @@ def _summary(found: Result) -> str:
         least = day["clairvoyant"]["of_peak"]
         ours = day["autotrascale"]
         held = [p for p in POLICIES[1:-1] if day[p]["in_target"] >= WELL]
-        rivals = (
-            f"{len(held)} of {len(POLICIES) - 2} other policies hold{'s' * (len(held) == 1)} {percent(WELL, 0)} of it"
-        )
+        rivals = f"{len(held)} of {len(POLICIES) - 2} other policies hold{'s' * (len(held) == 1)} {percent(WELL, 0)}"
         if held:
             cheapest = min(held, key=lambda p: day[p]["of_peak"])
             rivals += f", the cheapest ({TITLES[cheapest]}) at {day[cheapest]['of_peak'] / least:.2f}"
         told.append(
-            f"{name}: our loop takes {ours['of_peak'] / least:.2f} times the instance-hours of one who knows "
-            f"the day, with {percent(ours['in_target'])} of it in target; {rivals}"
+            f"{name}: AuTraScale takes {ours['of_peak'] / least:.2f} times the oracle's instance-hours, "
+            f"{percent(ours['in_target'])} of the day in target; {rivals}"
         )
     return "; ".join(told)
 
@@ -134,7 +130,7 @@ def _summary(found: Result) -> str:
 def _plots(found: Result) -> list[Plot]:
     panels = []
     names = tuple(SHORT[policy] for policy in POLICIES)
-    knows = Level(1.0, "who knows the day")
+    knows = Level(1.0, "oracle")
     for name, day in found["diurnal"].items():
         least = day["clairvoyant"]["of_peak"]
         costs = tuple(day[policy]["of_peak"] / least for policy in POLICIES)
@@ -144,7 +140,7 @@ def _plots(found: Result) -> list[Plot]:
                 f"{name}: instance-hours — simulated",
                 "",
                 Axis("", "names"),
-                Axis("over who knows the day", "log"),
+                Axis("over the oracle", "log"),
                 (Series("a policy", names, costs, "points"),),
                 (knows,),
             )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from autotrascale.execute.simulator.fluid_job import solve_profile
-from autotrascale.plan.policies import create
+from autotrascale.plan.policies.registry import create
 from benchmarks.workloads.case import Case
 from experiments.ds2_convergence.measure import SEEDS, word_count
 from experiments.ds2_convergence.measure import measure as converge

@@ -116,10 +116,10 @@ def _summary(found: Result) -> str:
     even, steep = found["counts"]["even"], found["counts"]["steep"]
     fewer = [_more(each, query, -1)["carried"] for query, each in found["queries"]["even"].items()]
     return (
-        f"where speed is even, {even['least']} of {even['choices']} choices of DS2 are the least that keeps up, and "
-        f"one instance fewer carries {percent(min(fewer), 0)} to {percent(max(fewer), 0)} of the rate; where it falls "
-        f"steeply, {steep['least']} are, {steep['fewer']} are up to {steep['most_fewer']} too few and {steep['more']} "
-        f"up to {steep['most_more']} too many"
+        f"even speed: {even['least']} of {even['choices']} choices of DS2 are the least that keeps up. One instance "
+        f"fewer carries {percent(min(fewer), 0)} to {percent(max(fewer), 0)} of the rate. Steep: {steep['least']} "
+        f"choices are the least, {steep['fewer']} are up to {steep['most_fewer']} too few and {steep['more']} up to "
+        f"{steep['most_more']} too many"
     )
 
 

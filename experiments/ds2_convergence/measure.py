@@ -8,7 +8,8 @@ from typing import Any
 
 from autotrascale.domain.target import Target
 from autotrascale.execute.simulator.fluid_job import FluidJob
-from autotrascale.plan.policies import Policy, create
+from autotrascale.plan.policies.base import Policy
+from autotrascale.plan.policies.registry import create
 from benchmarks.workloads.case import Case
 from experiments.shared.driving import engine
 from experiments.shared.jobs import QUERIES, job

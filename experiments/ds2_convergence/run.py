@@ -96,7 +96,7 @@ def _word_count(found: Result) -> str:
             f"{vector(k)} after {steps}" for k, steps in ((theirs["k"], theirs["steps"]), (ours["end"], ours["steps"]))
         )
         rows.append((title, paper, mine, f"{ours['settled_at']:,.0f} s", way))
-    return table(("policy", "paper: (flatmap, count), decisions", "ours", "stands still at", "way"), rows)
+    return table(("policy", "paper: (flatmap, count), decisions", "ours", "stops at", "path"), rows)
 
 
 def _summary(found: Result) -> str:
@@ -105,9 +105,9 @@ def _summary(found: Result) -> str:
     share = sum(words["dhalion"]["end"]) / sum(words["ds2"]["end"])
     theirs, mine = (f"{words[who]['steps']} to {vector(words[who]['end'])}" for who in ("dhalion", "ds2"))
     return (
-        f"DS2 stands still after at most three decisions in {even['at_most_three']} of {even['cells']} cases where "
-        f"speed is even, in {steep['at_most_three']} where it falls steeply; on the word count it takes {mine}, "
-        f"Dhalion {theirs}, {percent(share, 0)} of DS2's instances"
+        f"DS2 stops after at most three decisions in {even['at_most_three']} of {even['cells']} even cases and in "
+        f"{steep['at_most_three']} steep ones. On the word count it takes {mine}. Dhalion takes {theirs}, "
+        f"{percent(share, 0)} of DS2's instances"
     )
 
 

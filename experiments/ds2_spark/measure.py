@@ -11,7 +11,7 @@ from typing import Any
 from autotrascale.app.job_file import JobFile
 from autotrascale.domain.job import Job
 from autotrascale.execute.engine import Engine
-from autotrascale.plan.policies import PolicyChoice
+from autotrascale.plan.policies.registry import PolicyChoice
 from autotrascale.tuning import TuningSettings, tune
 from autotrascale.validation import validate
 from experiments.shared.record import Case, Measure, Sitting

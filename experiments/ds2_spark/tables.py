@@ -68,8 +68,8 @@ def summary(result: Result) -> str:
     still = sum(each["stop_reason"] in SETTLED and decisions(each) <= PAPER for each in found)
     close = sum(near(each) <= PAPER for each in found)
     return (
-        f"DS2 stands still after at most {PAPER} decisions in {still} of {len(found)} cases, and moves no operator by "
-        f"more than one instance after {PAPER} in {close}"
+        f"DS2 stops after at most {PAPER} decisions in {still} of {len(found)} cases. In {close} cases it moves no "
+        f"operator by more than one instance after decision {PAPER}"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from autotrascale.domain.target import Target
 from autotrascale.execute.simulator.fluid_job import FluidJob
-from autotrascale.plan.policies import create
+from autotrascale.plan.policies.registry import create
 from experiments.shared.jobs import at_rate, job
 from experiments.shared.published import published
 

@@ -54,7 +54,7 @@ def _decisions(found: Result) -> str:
         ("1M sentences/s", "the paper, Flink", _way(DOWN["k"], DOWN["decided"]), f"{DOWN['settled']} s", "–", "–"),
         *_rows(found, "second"),
     ]
-    head = ("phase", "", "decisions (flatmap, count)", "stands still from", "over the least", "of the phase's records")
+    head = ("phase", "", "decisions (flatmap, count)", "settled from", "over the least", "of the phase's records")
     return table(head, rows)
 
 
@@ -68,7 +68,7 @@ def _rows(found: Result, phase: str) -> list[tuple[str, ...]]:
         rows.append(
             (
                 "",
-                f"{TITLES[name]}, ours",
+                f"{TITLES[name]}, here",
                 _way([c["k"] for c in changes], [c["decided"] for c in changes]),
                 settled,
                 over,
@@ -89,10 +89,10 @@ def _summary(found: Result) -> str:
     ends = [each[phase]["end"] for phase in ("first", "second") for each in (ds2, dhalion)]
     return (
         f"DS2 takes {len(up['changes'])} decisions up, to {vector(ends[0])}, and {len(down['changes'])} down, to "
-        f"{vector(ends[2])} (paper: {theirs}, to {vector(UP[-1])} and {vector(DOWN['k'][-1])}), and stands still "
+        f"{vector(ends[2])} (paper: {theirs}, to {vector(UP[-1])} and {vector(DOWN['k'][-1])}). It settles "
         f"{up['settled']:.0f} s after the start and {down['settled'] - RATES['second_from']:.0f} s after the change "
-        f"(paper: {UP_AT['settled']} s and {DOWN['settled'] - RATES['second_from']} s); Dhalion, which the paper does "
-        f"not run here, takes {len(dhalion['first']['changes'])}, to {vector(ends[1])}, and "
+        f"(paper: {UP_AT['settled']} s and {DOWN['settled'] - RATES['second_from']} s). Dhalion, an addition to the "
+        f"paper's experiment, takes {len(dhalion['first']['changes'])}, to {vector(ends[1])}, and "
         f"{len(dhalion['second']['changes'])}, to {vector(ends[3])}"
     )
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
 from autotrascale.domain.target import Target
-from autotrascale.plan.policies import Policy, create
+from autotrascale.plan.policies.base import Policy
+from autotrascale.plan.policies.registry import create
 from experiments.elastic_pulsar.functions import Function, Record, Tally
 from experiments.shared.published import published
 

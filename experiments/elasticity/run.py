@@ -20,8 +20,8 @@ TITLES = {
     "drs-observed-corrected": "DRS, observed, corrected",
     "drs-true-corrected": "DRS, true, corrected",
     "algorithm-1": "Algorithm 1",
-    "default": "our default",
-    "default-from-here": "our default, from what runs",
+    "default": "AuTraScale",
+    "default-from-here": "AuTraScale, from the start",
 }
 SHORT = {
     "drs-observed": "DRS o",
@@ -193,7 +193,7 @@ def _or_none(share: float | None) -> str:
 
 
 def _summary(found: Result) -> str:
-    """From what runs, as the paper starts; and from ones, as `tune` does where nothing runs."""
+    """Summarize the savings from the paper's starts, and from one instance of each operator."""
     theirs = published("elasticity/saved")
     corrected, from_ones, as_it_is = (
         _both_ways(found, ours, kind)
@@ -204,11 +204,12 @@ def _summary(found: Result) -> str:
         )
     )
     return (
-        f"of the instances of a DRS that is corrected by what it measures our default saves {corrected} (paper: "
-        f"{percent(theirs['down'])} and {percent(theirs['up'])}; begun with ones, {from_ones}), of DRS's as it is "
-        f"{as_it_is}; it holds throughput and latency in {percent(_held(found, 'default-from-here'), 0)} of its runs, "
-        f"DRS corrected in {percent(_held(found, *RIVALS['corrected']), 0)}, as it is in "
-        f"{percent(_held(found, *RIVALS['as it is']), 0)}"
+        f"AuTraScale uses {corrected} fewer instances than DRS corrected by measurements (paper: "
+        f"{percent(theirs['down'])} down and {percent(theirs['up'])} up; from one instance each, {from_ones}). "
+        f"Compared with plain DRS it uses {as_it_is} fewer. Throughput and latency hold in "
+        f"{percent(_held(found, 'default-from-here'), 0)} of its runs, in "
+        f"{percent(_held(found, *RIVALS['corrected']), 0)} of corrected DRS and in "
+        f"{percent(_held(found, *RIVALS['as it is']), 0)} of plain DRS"
     )
 
 

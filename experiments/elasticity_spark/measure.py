@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from autotrascale.domain.job import Job
-from autotrascale.plan.policies import PolicyChoice
+from autotrascale.plan.policies.registry import PolicyChoice
 from autotrascale.tuning import TuningSettings, tune
 from experiments.elasticity_spark.cases import FIXED, RISING, SWEEP
 from experiments.shared.record import Case, Measure, Sitting

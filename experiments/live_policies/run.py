@@ -43,7 +43,7 @@ def _policies(result: Result) -> str:
         "looks in target",
         *(f"settled at {rate:,.0f}/s after" for _, rate in PHASES),
         "rescales",
-        "what ran last in each phase",
+        "last parallelism of each phase",
         "highest latency",
         "load",
     )

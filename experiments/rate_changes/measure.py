@@ -12,7 +12,7 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.plan.policies import create
+from autotrascale.plan.policies.registry import create
 from autotrascale.plan.search.ask_tell import AskTellStudy
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.sizing.sizing import Sizing, size

@@ -20,9 +20,9 @@ METHODS = {
     "ds2-usual": f"DS2, {percent(USUAL, 0)} utilisation",
     "ds2-hindsight": "DS2, least headroom that holds QoS",
     "algorithm-2": "Algorithm 2",
-    "transfer": "our default, from a model",
-    "transfer-on": "our default, from a model, as many runs as DS2",
-    "cold": "our default, cold",
+    "transfer": "AuTraScale, from a model",
+    "transfer-on": "AuTraScale, from a model, as many runs as DS2",
+    "cold": "AuTraScale, cold",
 }
 SHORT = {
     "ds2": "DS2",
@@ -236,13 +236,13 @@ def _summary(found: Result) -> str:
     paper = percent(published("rate_changes/saved"))
     offline = _example(found)
     return (
-        f"DS2 offline, as its authors' program runs, with sources as busy as in its example: from a model our default "
-        f"takes {_signed(offline['transfer']['queries'])} instances than it, and in as many runs "
-        f"{_signed(offline['transfer-on']['queries'])} (paper: {paper} fewer than DS2). DS2 told what is offered: "
-        f"from a model our default takes {ratio} instances than DS2 with its own target rate ratio, and {plain} than "
-        f"DS2 without; they hold QoS in {held['ds2-ratio']} and in {held['ds2']} of the seeds on Q5 and Q11, ours in "
-        f"{held['transfer']}. At equal QoS it takes {each} than DS2 with the least headroom that holds, which is known "
-        f"afterwards only, and in as many runs as DS2 {on}; {usual} than DS2 at {percent(USUAL, 0)} utilisation"
+        f"Offline DS2, with sources as busy as in its authors' example: AuTraScale from a model takes "
+        f"{_signed(offline['transfer']['queries'])} instances, and {_signed(offline['transfer-on']['queries'])} in as "
+        f"many runs (paper: {paper} fewer). DS2 with the offered rate: AuTraScale takes {ratio} instances than DS2 "
+        f"with its target rate ratio, and {plain} than DS2 without it. QoS holds on Q5 and Q11 in {held['ds2-ratio']} "
+        f"of the seeds with the ratio, {held['ds2']} without, and {held['transfer']} for AuTraScale. Compared with the "
+        f"least headroom that holds, known only afterwards, AuTraScale takes {each}. In as many runs as DS2 it takes "
+        f"{on}. At {percent(USUAL, 0)} utilization DS2 needs more: AuTraScale takes {usual}"
     )
 
 

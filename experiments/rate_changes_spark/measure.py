@@ -8,7 +8,7 @@ from typing import Any
 
 from autotrascale.domain.job import Job
 from autotrascale.execute.engine import Engine
-from autotrascale.plan.policies import PolicyChoice
+from autotrascale.plan.policies.registry import PolicyChoice
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.tuning import Outcome, TuningSettings, tune
 from experiments.shared.published import published

@@ -58,7 +58,7 @@ def _changes(result: Result) -> str:
         "change",
         "method",
         "before",
-        "what ran",
+        "parallelism",
         "ended at",
         "Σk",
         "slots",

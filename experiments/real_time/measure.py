@@ -13,7 +13,7 @@ import numpy as np
 
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
-from autotrascale.plan.policies import PolicyChoice
+from autotrascale.plan.policies.registry import PolicyChoice
 from autotrascale.tuning import TuningSettings, tune
 from experiments.real_time.engine import TOPOLOGY, RealTimeEngine
 from experiments.real_time.query import MODES, P_MAX, Load, Queries, queries

@@ -104,7 +104,19 @@ def policies(result: Result) -> str:
                 )
             )
             place = ""
-    head = ("start", "policy", "what ran", "ended at", "Σk", "latency", "of the rate", "QoS", "trials", "why", "load")
+    head = (
+        "start",
+        "policy",
+        "parallelism",
+        "ended at",
+        "Σk",
+        "latency",
+        "of the rate",
+        "QoS",
+        "trials",
+        "why",
+        "load",
+    )
     return table(head, rows) if rows else "Not measured yet."
 
 

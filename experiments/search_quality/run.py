@@ -16,7 +16,7 @@ from experiments.shared.documents import percent, spread, table
 from experiments.shared.driving import quartiles
 
 TITLES = {
-    OURS: "our default",
+    OURS: "AuTraScale",
     PAPER: "Algorithm 1",
     "random": "random",
     "skopt-gp-ei": "scikit-optimize, GP and EI",
@@ -129,7 +129,7 @@ def _cold(found: Result) -> str:
 
 
 def _changed(found: Result) -> str:
-    titles = {OURS: "our default", PAPER: "Algorithms 1 and 2"}
+    titles = {OURS: "AuTraScale", PAPER: "Algorithms 1 and 2"}
     starts = {"cold": "cold", "warm": "from a model"}
     rows = [
         (f"{titles[method]}, {starts[start]}", *_cells(each))
@@ -222,8 +222,9 @@ def _summary(found: Result) -> str:
     ours, theirs = (f"{_runs(each[m]['runs'])} runs, regret {each[m]['regret'][1]:.3f}" for m in (OURS, best))
     cold, warm = (found["changed"][OURS][start] for start in ("cold", "warm"))
     return (
-        f"our default stops after {ours} in the median of {each[OURS]['searches']} searches, the best other "
-        f"({TITLES[best]}) after {theirs}; from a model {_runs(warm['runs'])} runs instead of {_runs(cold['runs'])}"
+        f"AuTraScale stops after {ours} (median of {each[OURS]['searches']} searches). The best other search, "
+        f"{TITLES[best]}, stops after {theirs}. From a model AuTraScale takes {_runs(warm['runs'])} runs instead of "
+        f"{_runs(cold['runs'])}"
     )
 
 
@@ -243,7 +244,7 @@ def _plots(found: Result) -> list[Plot]:
             "bars",
             role,
         )  # type: ignore[arg-type]
-        for m, title, role in ((OURS, "our default", "main"), (PAPER, "Algorithms 1 and 2", "second"))
+        for m, title, role in ((OURS, "AuTraScale", "main"), (PAPER, "Algorithms 1 and 2", "second"))
     )
     return [
         Plot(

@@ -24,7 +24,12 @@ _MEASURED = re.compile(r"(<!-- measured: (\w+) -->)(\n?)(.*?)(<!-- end -->)", re
 
 def documents() -> Iterator[Path]:
     """All that may quote a figure and are there."""
-    places = (ROOT / "README.md", ROOT / "ARCHITECTURE.md", EXPERIMENTS / "README.md", *sorted(ROOT.glob("docs/*.md")))
+    places = (
+        ROOT / "README.md",
+        ROOT / "ARCHITECTURE.md",
+        EXPERIMENTS / "README.md",
+        *sorted(ROOT.glob("docs/**/*.md")),
+    )
     own = (EXPERIMENTS / name / "README.md" for name in NAMES)
     return (path for path in (*places, *own) if path.exists())
 

@@ -14,8 +14,8 @@ from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.target import Target
 from autotrascale.domain.trial import Trial, Verdict
 from autotrascale.execute.simulator.engine import SimulatorEngine
-from autotrascale.plan.policies import create
 from autotrascale.plan.policies.drs import sojourn_seconds, use_elapsed_time
+from autotrascale.plan.policies.registry import create
 from autotrascale.plan.policies.stations import build_stations
 from autotrascale.plan.sizing.floor_search import ThroughputSearch
 from autotrascale.plan.sizing.sizing import Sizing, size

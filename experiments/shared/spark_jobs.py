@@ -97,7 +97,7 @@ def content(name: str, slow: float = 1.0) -> dict[str, Any]:
 def opened(sitting: Sitting) -> Iterator[tuple[Job, Engine]]:
     """The bench's job on a session of its own."""
     file = validate(content(sitting.bench, sitting.slow), JobFile, place=sitting.bench)
-    job, engine = file.open("spark", sitting.seed)
+    job, engine = file.open_engine("spark", sitting.seed)
     with engine:
         yield job, engine
 

@@ -62,7 +62,7 @@ def _summary(found: Result) -> str:
     least, last = milliseconds(known[best]), milliseconds(known[max(known)])
     turn = f"latency is least at p = {best}, {least}, and {last} at {max(known)}"
     gains = " and ".join(f"{rows[str(p)]['throughput'] / rows['1']['throughput']:.2f}" for p in (2, 3))
-    return f"p = {P} falls behind at {behind:,}/s; 2 and 3 instances carry {gains} times what one does; {turn}"
+    return f"p = {P} falls behind at {behind:,}/s. 2 and 3 instances carry {gains} times the rate of one. The {turn}"
 
 
 def _plots(found: Result) -> list[Plot]:
