@@ -15,7 +15,7 @@ from pathlib import Path
 from autotrascale.analyze import unmarked_query as measured
 from autotrascale.analyze.partitions import measure_partitions
 from autotrascale.analyze.unmarked_query import LATENCY_IS_ESTIMATED, OPERATOR
-from autotrascale.app import loop_session
+from autotrascale.app import loop_session, stores
 from autotrascale.app.application_summary import ApplicationSummary, write_summary
 from autotrascale.app.console import note, print_answer, say
 from autotrascale.app.executor_sizing import LiveSizing
@@ -60,9 +60,9 @@ class ControlledQuery:
         limits = application.bounds  # those that there are, where they cannot come and go
         limited = replace(file.program, executors=ExecutorBounds(limits.most, limits.least))
         self.file, self.application, self._around = replace(file, program=limited), application, around
-        self.target = file.target_of(described.name)
+        self.target = file.target_for(described.name)
         self._number = described.id
-        self._job = self.file.of_query(described.name, self.target or Target(1.0))
+        self._job = self.file.query_job(described.name, self.target or Target(1.0))
         self.name, self.called = self._job.name, described.name
         self.live = AdoptedJob(self._job, described, application)
         self.due = 0.0
@@ -77,7 +77,7 @@ class ControlledQuery:
             self.due = now + _LEARNING_SECONDS
         if self.target is not None:
             self.kept = self.kept or self._taken(self.target)
-            self.kept.loop.turn()
+            self.kept.loop.run_once()
             self.due = now + self.kept.loop.rules.knobs.interval_seconds
 
     def end(self, ended: str) -> bool:
@@ -93,7 +93,7 @@ class ControlledQuery:
         if self.target is None:
             note(f"{self.name}: no settings are advised, as there is no target: give one with --target SECONDS")
         self.live.read_on()
-        watched, target = self.application.watched, self.target or Target(1.0)
+        watched, target = self.application.followed, self.target or Target(1.0)
         found = advise_query(
             self.name,
             self.live.recent,
@@ -110,7 +110,7 @@ class ControlledQuery:
         return found
 
     def _learn(self) -> None:
-        self.live.look()
+        self.live.observe()
         batches = self.live.recent
         rate = measured.estimate_source_rate(batches)
         if rate is None:
@@ -126,12 +126,12 @@ class ControlledQuery:
         job, around = replace(self._job, target=target), self._around
         with ExitStack() as stack:
             lease, store = loop_session.take_lease(stack, around.store, job.name, advise=around.advise)
-            wanted = ModelRequest.by(job, execution="micro-batch", simulated=False, faithful=False)
+            wanted = ModelRequest.for_job(job, execution="micro-batch", simulated=False, faithful=False)
             initial = {OPERATOR: self.application.share(self._number)}
             around = replace(around, store=store)
-            size = self.application.size(self.file.program.price)
+            size = self.application.executor_size(self.file.program.price)
             kept = LoopSession(
-                around, self.file.filled_in(), job, self.live, "spark", wanted, initial, lease, executor=size
+                around, self.file.with_defaults(), job, self.live, "spark", wanted, initial, lease, executor=size
             )
             self._held = stack.pop_all()
         return kept
@@ -160,7 +160,7 @@ class ProgramController:
         self._together = ApplicationSummary()
         acts, section = file.sizes is not None and not around.advise, file.sizes or SizesSection()
         self._sizes = LiveSizing(
-            around, file.services, how=section.how(file.program.executors.maximum if acts else None), acts=acts
+            around, file.services, how=section.to_settings(file.program.executors.maximum if acts else None), acts=acts
         )
         self._relaunching = Relauncher(program, section, self._sizes, held=self._paused) if acts else None
 
@@ -191,7 +191,7 @@ class ProgramController:
     def _paused(self) -> str:
         """Why people want the program left alone, if they do."""
         loops = ((query.name, query.kept.loop) for query in self._queries.values() if query.kept is not None)
-        return next((f"{name} is paused" for name, loop in loops if loop.state.orders.paused), "")
+        return next((f"{name} is paused" for name, loop in loops if loop.state.commands.paused), "")
 
     def _keep_its_keeper(self) -> None:
         """A program that is to have more than one life is never without one."""
@@ -205,7 +205,7 @@ class ProgramController:
         try:
             self._turn()
             self._away_since = None
-            self._tell_once("" if self._application is None else self._application.standing.trouble)
+            self._tell_once("" if self._application is None else self._application.executor_counts.trouble)
         except AgentAwayError as error:
             self._away_since = self._away_since or self._clock()
             if self._clock() - self._away_since > _ENDING_SECONDS:
@@ -219,7 +219,7 @@ class ProgramController:
         application = self._opened()
         if application is None:
             return
-        for described in application.queries():
+        for described in application.read_queries():
             if described.active and described.id not in self._queries:
                 self._queries[described.id] = ControlledQuery(described, application, self._file, self._around)
                 self._seen.add(described.name)
@@ -233,13 +233,13 @@ class ProgramController:
         self._together.saw(self._clock(), application.executors, application.cores)
         if self._relaunching is not None:
             self._relaunching.follow(ProgramHost(self._program, application))
-        self._sizes.saw(application.watched.use, elastic=application.elastic and not self._around.advise)
+        self._sizes.saw(application.followed.use, elastic=application.is_elastic and not self._around.advise)
         if self._relaunching is not None and self._relaunching.turn(ProgramHost(self._program, application)):
             self._let_go("relaunched")
         self._tell_of_unknown(_NAMED_SECONDS)
 
     def _learn_from(self, query: ControlledQuery) -> None:
-        if query.target is not None and self._file.target_of(query.called) is None:
+        if query.target is not None and self._file.target_for(query.called) is None:
             self._learned[query.called] = query.target
 
     def _tell_of_unknown(self, after: float) -> None:
@@ -258,7 +258,7 @@ class ProgramController:
         about = self._client.application()
         if not about.id:
             return None
-        if self._application is None or self._application.about.id != about.id:
+        if self._application is None or self._application.info.id != about.id:
             self._end_all("finished")
             limits = self._file.program.executors
             self._application = AdoptedApplication(self._client, about, ExecutorRange(limits.minimum, limits.maximum))
@@ -290,15 +290,15 @@ class ProgramController:
         if bill is not None:
             print_answer(around.form, bill.as_data(), lambda: say(bill.words()))
             if around.decisions is not None:
-                write_summary(bill, loop_session.live_job_folder(around.decisions, self._file.job))
+                write_summary(bill, stores.live_job_folder(around.decisions, self._file.job))
 
     def _tell_what_it_is(self, application: AdoptedApplication) -> None:
-        about, doing = application.about, "advising on" if self._around.advise else "keeping"
+        about, doing = application.info, "advising on" if self._around.advise else "keeping"
         note(
             f"{doing} {about.name} ({about.id}) on {about.master}, Spark {about.spark_version}; {LATENCY_IS_ESTIMATED}"
         )
-        if application.standing.why_not:
-            note(f"its executors stay as they are: {application.standing.why_not}")
+        if application.executor_counts.not_elastic:
+            note(f"its executors stay as they are: {application.executor_counts.not_elastic}")
 
     def _tell_once(self, line: str) -> None:
         if line and line != self._told:
@@ -310,10 +310,10 @@ class ProgramController:
         file, held = self._file, "what it held while it was looked at"
         if len(self._learned) == 1:
             (target,) = self._learned.values()
-            file, remarks = file.aiming_at(target), {"target": held}
+            file, remarks = file.with_target(target), {"target": held}
         else:
             remarks = {"queries": held} if self._learned else {}
             for name, target in self._learned.items():
-                file = file.aiming_at(target, name)
+                file = file.with_target(target, name)
         write_atomically(path, render_program_file(file, remarks))
         note(f"job file written: {path}")

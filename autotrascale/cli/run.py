@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autotrascale.app.console import FormatOption, OutputFormat, note
-from autotrascale.app.stores import MetricsOption, StoreOption
-from autotrascale.cli.tuning_output import TARGET_NOT_MET
+from autotrascale.app.console import OutputFormat, note
+from autotrascale.cli.options import TARGET_NOT_MET, FormatOption, MetricsOption, StoreOption
 
 if TYPE_CHECKING:
     from autotrascale.app.program_file import ExecutorBounds, ProgramFile
@@ -60,10 +59,11 @@ def run(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Run a PySpark streaming program as it is: [JOB.yaml] -- my_app.py arguments… or -- spark-submit …"""
-    from autotrascale.app import loop_session, notifications, program_controller
+    from autotrascale.app import loop_session, notifications, program_controller, stores
     from autotrascale.app.metric_recording import open_metric_recorder
     from autotrascale.app.stores import open_store
     from autotrascale.domain.errors import InputError
+    from autotrascale.execute.spark.common.program_environment import ProgramOptions
     from autotrascale.execute.spark.controller.program_command import parse_command
     from autotrascale.execute.spark.controller.program_process import ProgramProcess
 
@@ -86,7 +86,7 @@ def run(
     command = parse_command(words) if program is None else None
     opened = open_store(store)
     with ExitStack() as stack:
-        decisions = loop_session.open_decisions(opened)
+        decisions = stores.open_decisions(opened)
         if decisions is not None:
             stack.callback(decisions.close)
         found = None if program is None else ProgramProcess.find(program.resolve())
@@ -98,16 +98,18 @@ def run(
         if found is not None:
             running = found
         elif command is not None:
-            folder = program_controller.new_program_folder(loop_session.live_job_folder(decisions, wishes.job))
+            folder = program_controller.new_program_folder(stores.live_job_folder(decisions, wishes.job))
             limits = wishes.program.executors
             running = ProgramProcess.start(
                 command,
                 folder,
-                apply=apply,
-                executors=(limits.minimum, limits.maximum),
-                rescale=wishes.program.rescale if apply else "in-place",
+                ProgramOptions(
+                    apply=apply,
+                    executors=(limits.minimum, limits.maximum),
+                    rescale=wishes.program.rescale if apply else "in-place",
+                    memory_metrics=apply and wishes.sizes is not None,
+                ),
                 all_to_stderr=form is OutputFormat.json,
-                measured=apply and wishes.sizes is not None,
             )
             note(f"should this command end before the program: autotrascale run --program {folder}")
         controller = program_controller.ProgramController(running, wishes, around)
@@ -182,22 +184,22 @@ def _aiming(file: ProgramFile, said: str) -> ProgramFile:
         ) from None
     if equals and not query:
         raise InputError("--target", "names no query before its =", seen=said, remedy="write 5, or orders=2")
-    before = file.target_of(query)
+    before = file.target_for(query)
     try:
         target = replace(before, latency_seconds=seconds) if before else Target(seconds)
     except InputError as error:
-        raise error.under("--target: ") from None
-    return file.aiming_at(target, query)
+        raise error.with_prefix("--target: ") from None
+    return file.with_target(target, query)
 
 
 def _how(said: str) -> RescaleMode:
     from autotrascale.domain.errors import InputError
-    from autotrascale.execute.spark.protocol.agent_address import parse_rescale_method
+    from autotrascale.execute.spark.common.program_environment import parse_rescale_mode
 
     try:
-        return parse_rescale_method(said)
+        return parse_rescale_mode(said)
     except InputError as error:
-        raise error.under("--") from None
+        raise error.with_prefix("--") from None
 
 
 def _bounds(text: str) -> ExecutorBounds:

@@ -26,11 +26,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from autotrascale.execute.spark.common.program_environment import ProgramOptions
 from autotrascale.execute.spark.controller.agent_client import AgentClient
 from autotrascale.execute.spark.controller.program_command import parse_command
 from autotrascale.execute.spark.controller.program_process import ProgramProcess
 from autotrascale.execute.spark.controller.supervisor import shell_exit_code
-from autotrascale.execute.spark.driver_agent.checkpoint_folder import planned_of
+from autotrascale.execute.spark.driver_agent.checkpoint_folder import parse_planned_batch
 from autotrascale.execute.spark.protocol.agent_address import connect
 from autotrascale.execute.spark.protocol.agent_messages import CODEC, AdoptedQuery, RescaleQuery
 from autotrascale.execute.spark.protocol.channel import Channel
@@ -106,7 +107,7 @@ def _last_life(exhibit: Exhibit, number: int, java: str, how: How) -> int | None
     program = _life(exhibit, number, java, how)
     try:
         await_all(program.exit_code)
-        program.send(signal.SIGTERM)
+        program.send_signal(signal.SIGTERM)
         return program.wait(_SECONDS)
     finally:
         program.kill()
@@ -117,8 +118,7 @@ def _life(exhibit: Exhibit, number: int, java: str, how: How) -> ProgramProcess:
     return ProgramProcess.start(
         parse_command(exhibit.command),
         exhibit.folder / f"life-{number}",
-        apply=True,
-        rescale=how,
+        ProgramOptions(apply=True, rescale=how),
         environment=_environment(java, slots),
     )
 
@@ -137,7 +137,7 @@ def _running(client: AgentClient, program: ProgramProcess) -> AdoptedQuery:
         if queries and queries[0].stateful and _newest(_folder(queries[0]))[1] >= 0:
             return queries[0]
         time.sleep(0.1)
-    raise RuntimeError(f"{program.note.command[-3:]} did not come up")
+    raise RuntimeError(f"{program.record.command[-3:]} did not come up")
 
 
 def _folder(query: AdoptedQuery) -> Path:
@@ -201,7 +201,11 @@ def _newest(checkpoint: Path) -> tuple[int, int, int]:
             max((int(path.name) for path in (checkpoint / folder).iterdir() if path.name.isdecimal()), default=-1)
             for folder in ("offsets", "commits")
         )
-        return opened, committed, planned_of(opened, (checkpoint / "offsets" / str(opened)).read_text()).partitions
+        return (
+            opened,
+            committed,
+            parse_planned_batch(opened, (checkpoint / "offsets" / str(opened)).read_text()).partitions,
+        )
     return -1, -1, 0
 
 

@@ -26,6 +26,7 @@ from typing import Any, get_args
 
 from autotrascale.analyze.live.application import FollowedApplication
 from autotrascale.analyze.partitions import measure_partitions
+from autotrascale.execute.spark.common.program_environment import ProgramOptions
 from autotrascale.execute.spark.controller.adopted_application import find_event_log_folder
 from autotrascale.execute.spark.controller.agent_client import AgentClient
 from autotrascale.execute.spark.controller.program_command import parse_command
@@ -106,7 +107,7 @@ def _program(broker: Broker, folder: Path, how: How) -> Iterator[AgentClient]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYSPARK_PYTHON": sys.executable}
     program = ProgramProcess.start(
-        parse_command(words), folder / "program", apply=True, rescale=how, environment=environment
+        parse_command(words), folder / "program", ProgramOptions(apply=True, rescale=how), environment=environment
     )
     try:
         with program.client(_WITHIN) as client:

@@ -70,7 +70,7 @@ def measured(keys: int, times: int, folder: Path, java: str) -> dict[str, Any]:
         time.sleep(2 * BEFORE)
         with AgentClient(attached.folder) as client:
             for number in range(2 * times + 2):
-                attached.adoption.rescale = how = ("in-place", "overlap")[number % 2]
+                attached.program.rescale = how = ("in-place", "overlap")[number % 2]
                 time.sleep(BEFORE)
                 began = time.time()
                 done = client.rescale(RescaleQuery(str(query.id), _PARTITIONS[(number + 1) % 2]))

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autotrascale.cli.tuning_output import TARGET_NOT_MET
+from autotrascale.cli.options import TARGET_NOT_MET
 
 BATCHES, WARM_UP = 120, 40
 TARGET = "60"  # seconds: nothing to do, and all to be looked at

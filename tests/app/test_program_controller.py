@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from autotrascale.app import loop_session
+from autotrascale.app import stores
 from autotrascale.app.console import OutputFormat
 from autotrascale.app.loop_session import CommandContext
 from autotrascale.app.metric_recording import NO_RECORDER
@@ -47,11 +47,11 @@ class Driver:
 
     def application(self) -> ApplicationInfo:
         if self.away:
-            raise AgentAwayError("no program answers in /run")
+            raise AgentAwayError("no agent answers in /run")
         return ApplicationInfo(1, "app-1", "shops", "local[2]", "4.3.0", self.event_log, 2)
 
-    def standing(self) -> ExecutorCounts:
-        return ExecutorCounts(why_not="master local[2] runs all tasks inside the driver")
+    def executors(self) -> ExecutorCounts:
+        return ExecutorCounts(not_elastic="master local[2] runs all tasks inside the driver")
 
     def queries(self) -> tuple[AdoptedQuery, ...]:
         return tuple(
@@ -100,9 +100,9 @@ def test_a_query_that_cannot_be_kept_is_tried_again_now_and_then(
 
 def test_a_driver_that_hangs_is_said_and_one_that_just_ends_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     kept(Driver("", left=10, away=True))
-    assert "no program answers" not in capsys.readouterr().err
+    assert "no agent answers" not in capsys.readouterr().err
     kept(Driver("", away=True))
-    assert capsys.readouterr().err.count("no program answers") == 1
+    assert capsys.readouterr().err.count("no agent answers") == 1
 
 
 @pytest.mark.parametrize("turns", [TURNS, 200, 10])
@@ -116,7 +116,7 @@ def test_a_query_that_the_file_names_and_the_program_has_not_is_said_once(
         aimed.append(query.target)
 
     monkeypatch.setattr(ControlledQuery, "turn", turn)
-    kept(Driver(tmp_path.as_uri(), left=turns), FILE.aiming_at(Target(2.0), "totals").aiming_at(Target(1.0), "orders"))
+    kept(Driver(tmp_path.as_uri(), left=turns), FILE.with_target(Target(2.0), "totals").with_target(Target(1.0), "orders"))
     said = capsys.readouterr().err
     assert said.count("queries.orders: the program has started no query of this name; it has totals") == 1
     assert set(aimed) == {Target(2.0)}
@@ -134,7 +134,7 @@ def test_several_queries_of_a_program_are_summed_up_in_one_sentence(
         return SimpleNamespace(advice=SimpleNamespace(then=then), held=False)
 
     monkeypatch.setattr(ControlledQuery, "advise", advise)
-    store = loop_session.open_decisions(MlflowStore(f"sqlite:///{tmp_path}/mlflow.db"))
+    store = stores.open_decisions(MlflowStore(f"sqlite:///{tmp_path}/mlflow.db"))
     around = replace(AROUND, form=form, decisions=store)
     file = replace(FILE, program=replace(FILE.program, price=0.12))
     kept(Driver(tmp_path.as_uri(), names=("orders", "clicks")), file, around)
@@ -164,7 +164,7 @@ def test_what_was_learned_is_written_for_each_query(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(ControlledQuery, "turn", turn)
     bare = ProgramFile("shops", FILE.program)
-    for file, learned in ((bare, bare.aiming_at(Target(3.0))), (FILE, FILE)):
+    for file, learned in ((bare, bare.with_target(Target(3.0))), (FILE, FILE)):
         controller = kept(Driver(tmp_path.as_uri()), file)
         controller.write_job(tmp_path / "shops.yaml")
         assert read_program_file(tmp_path / "shops.yaml") == learned

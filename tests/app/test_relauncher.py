@@ -65,7 +65,7 @@ class Driver:
     def lives_on(self, number: int, **said: Any) -> None:
         """As its keeper writes it."""
         (self.folder / "next.json").unlink(missing_ok=True)
-        (self.folder / "life.json").write_text(json.dumps({"number": number, "action": 1, **said}))
+        (self.folder / "launch.json").write_text(json.dumps({"number": number, "action": 1, **said}))
 
     def arrives(self, at: float) -> None:
         (self.folder / "arrived.json").write_text(json.dumps({"at": at}))
@@ -82,7 +82,7 @@ class Setting:
     held: list[str]  # why people want it left alone
 
     def turn(self) -> bool:
-        return self.relaunching.turn(ProgramHost(self.program, cast(AdoptedApplication, self.application)))
+        return self.relaunching.relaunch_if_due(ProgramHost(self.program, cast(AdoptedApplication, self.application)))
 
     def log(self) -> list[str]:
         return [each.what for each in action_log.read_actions(self.decisions, "orders")]
@@ -108,17 +108,17 @@ def setting(
     action_log.append_actions(decisions, "orders", [ASKED, *also])
     around = CommandContext(None, decisions, NO_RECORDER, OutputFormat.table, advise=False)
     said, held = list[str](), [""]
-    sizes = LiveSizing(around, {}, said.append, acts=True)
-    sizes.sizing = ExecutorSizing("orders", SizingSettings(), decisions)
+    sizes = LiveSizing(around, {}, said.append, can_relaunch=True)
+    sizes.sizing = ExecutorSizing("orders", SizingSettings(), ExecutorConf(), decisions)
     driver = Driver(tmp_path, trouble)
     note = SimpleNamespace(began=0.0)
     program = ProgramProcess(tmp_path, cast(Any, note))
     relaunching = Relauncher(
-        program, section or SizesSection(), sizes, said.append, wall=lambda: NOW, held=lambda: held[0]
+        program, section or SizesSection(), sizes, said.append, wall=lambda: NOW, explain_hold=lambda: held[0]
     )
     use = SimpleNamespace(conf=ExecutorConf({"spark.master": master}))
     application = SimpleNamespace(
-        client=driver, watched=SimpleNamespace(use=use), moves=0, elastic=elastic, executors=3
+        client=driver, followed=SimpleNamespace(use=use), rescales=0, is_elastic=elastic, executors=3
     )
     return Setting(driver, program, relaunching, application, decisions, said, held)
 
@@ -128,11 +128,11 @@ def test_it_leaves_comes_up_and_is_in_the_log(tmp_path: Path, decisions: Decisio
     assert found.turn()
     assert found.driver.prepared[0]["settings"] == LARGER
     assert found.driver.prepared[0]["action"] == 1
-    assert found.relaunching.under_way()
+    assert found.relaunching.is_under_way()
     found.driver.lives_on(2, settings=LARGER, former={}, left_at=NOW - 20)
-    assert found.relaunching.under_way()  # it has begun, and is not up
+    assert found.relaunching.is_under_way()  # it has begun, and is not up
     found.driver.arrives(NOW - 8)
-    assert not found.relaunching.under_way()
+    assert not found.relaunching.is_under_way()
     assert not found.turn()
     assert found.log() == ["asked", "relaunched"]
     assert "relaunched from its checkpoint as life 2; it stood still for 12.00 s" in found.said[-1]
@@ -162,7 +162,7 @@ def test_outside_its_part_of_the_day_it_waits_and_says_so_once(tmp_path: Path, d
     assert not found.turn()
     assert not found.turn()
     assert found.said == [f"sizes, P1: it waits for {between}"]
-    found.application.moves = 1
+    found.application.rescales = 1
     assert found.turn()
 
 
@@ -182,7 +182,7 @@ def test_what_cannot_be_relaunched_is_said_once_and_goes_on(
     assert said in found.said[-1]
     assert found.said[-1].endswith("; set at its next start instead")
     assert not (tmp_path / "next.json").exists()
-    assert not found.relaunching.under_way()
+    assert not found.relaunching.is_under_way()
     assert found.log() == ["asked"]
 
 

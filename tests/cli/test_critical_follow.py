@@ -86,7 +86,7 @@ def test_what_cannot_be_followed_is_said_in_one_line(
     packed = tmp_path / "packed"
     shutil.copytree(RECORDED, packed / RECORDED.name)
     cases = {
-        (str(packed),): "is compressed, so it cannot be followed",
+        (str(packed),): "is compressed",
         (str(log), str(packed)): "is of one application (seen: 2)",
         (str(log), "--plots"): "--plots: is for logs that are read as a whole",
         (str(tmp_path / "events" / f"eventlog_v2_{NAME}" / f"events_1_{NAME}"),): "has no eventlog_v2_",

@@ -14,6 +14,7 @@ from autotrascale.analyze.live.application import ApplicationRun
 from autotrascale.analyze.unmarked_query import OPERATOR, RunningExecutor
 from autotrascale.app.program_file import ExecutorBounds, ProgramFile, ProgramSettings
 from autotrascale.domain.target import Target
+from autotrascale.execute.spark.controller import adopted_job
 from autotrascale.execute.spark.controller.adopted_application import AdoptedApplication
 from autotrascale.execute.spark.controller.adopted_job import AdoptedJob
 from autotrascale.execute.spark.protocol.agent_messages import AdoptedQuery
@@ -23,7 +24,7 @@ FILE = ProgramFile("shops", ProgramSettings(ExecutorBounds(4)), Target(5.0))
 
 
 def query(gives_all: bool) -> AdoptedQuery:
-    return AdoptedQuery("q", "run", ("run",), "totals", "/c", 4, True, True, False, gives_all=gives_all)
+    return AdoptedQuery("q", "run", ("run",), "totals", "/c", 4, True, True, False, reads_all_available=gives_all)
 
 
 @dataclass
@@ -39,18 +40,15 @@ class Application:
         self.run = ApplicationRun("run", "q", "totals", number=1, from_its_start=True)
 
     @property
-    def watched(self) -> SimpleNamespace:
+    def followed(self) -> SimpleNamespace:
         return SimpleNamespace(
             executors={name: RunningExecutor(name, "h", 1) for name in self.there}, poll=lambda: None
         )
 
-    def look(self) -> None:
-        """Nothing is read: batches are put in."""
-
-    def queries(self) -> tuple[AdoptedQuery, ...]:
+    def refresh(self) -> tuple[AdoptedQuery, ...]:
         return (query(self.gives_all),)
 
-    def run_of(self, _: AdoptedQuery) -> ApplicationRun:
+    def find_run(self, _: AdoptedQuery) -> ApplicationRun:
         return self.run
 
     def share(self, _: str) -> int:
@@ -59,7 +57,7 @@ class Application:
 
 def job(application: Application) -> AdoptedJob:
     asked = query(application.gives_all)
-    return AdoptedJob(FILE.of_query("totals", Target(5.0)), asked, cast(AdoptedApplication, application))
+    return AdoptedJob(FILE.query_job("totals", Target(5.0)), asked, cast(AdoptedApplication, application))
 
 
 def batch(number: int, executors: str) -> BatchFact:
@@ -102,4 +100,4 @@ def test_a_look_without_warm_batches_says_so() -> None:
     for number, executors in enumerate(("0", "01")):
         application.run.take(batch(number, executors))
     look = job(application).observe()
-    assert (look.snapshot, look.detail) == (None, "no batch on warm executors was committed since the last look")
+    assert (look.snapshot, look.detail) == (None, adopted_job._NO_WARM_BATCH)

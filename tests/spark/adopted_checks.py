@@ -433,7 +433,7 @@ def another_query_takes_over_while_the_first_runs_on() -> None:
 
     place = FOLDER / "overlapped"
     spark.conf.set("spark.sql.shuffle.partitions", "1")
-    attached.adoption.rescale = "overlap"
+    attached.program.rescale = "overlap"
     query = started("overlapped", function=upsert)
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     identity = query.id
@@ -457,7 +457,7 @@ def another_query_takes_over_while_the_first_runs_on() -> None:
         assert place.is_symlink()
     query.stop()
     until(lambda: not place.is_symlink() and not place.with_name(".overlapped.generations").exists())
-    attached.adoption.rescale = "in-place"
+    attached.program.rescale = "in-place"
     again, seen = started("overlapped", function=upsert), len(batches)
     until(lambda: len(batches) > seen + 2)
     again.stop()
@@ -478,12 +478,12 @@ def a_query_that_is_stopped_takes_the_one_that_is_made_ready_along() -> None:
             handle[0].stop()  # in the middle of a batch
 
     spark.conf.set("spark.sql.shuffle.partitions", "1")
-    attached.adoption.rescale = "overlap"
+    attached.program.rescale = "overlap"
     handle.append(query := started("stopped", function=stops))
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     threading.Timer(0.7, stop.set).start()
     answer = rescaled(query, 3)
-    attached.adoption.rescale = "in-place"
+    attached.program.rescale = "in-place"
     assert query.awaitTermination(int(SECONDS)), answer
     assert query.exception() is None
     until(lambda: not place.is_symlink() and not place.with_name(".stopped.generations").exists())
@@ -494,7 +494,7 @@ def a_query_that_is_stopped_takes_the_one_that_is_made_ready_along() -> None:
 def files_are_each_written_once_when_another_query_takes_over() -> None:
     to = FOLDER / "taken-over-files"
     spark.conf.set("spark.sql.shuffle.partitions", "1")
-    attached.adoption.rescale = "auto"  # which thinks nothing of so few keys
+    attached.program.rescale = "auto"  # which thinks nothing of so few keys
     seen = numbers().dropDuplicates(["value"]).select("value", (col("value") % 2).alias("k"))
     writer = seen.writeStream.partitionBy("k").option("checkpointLocation", str(FOLDER / "taken-over"))
     query = writer.start(str(to), format="json")
@@ -502,13 +502,13 @@ def files_are_each_written_once_when_another_query_takes_over() -> None:
     until(lambda: query.lastProgress is not None and query.lastProgress.batchId > 1)
     answer = rescaled(query, 2)
     assert (answer.done, answer.how.partition(":")[0]) == (True, "in place"), answer
-    attached.adoption.rescale = "overlap"
+    attached.program.rescale = "overlap"
     answer = rescaled(query, 1)
     assert (answer.done, answer.how) == (True, "overlap: as the job file says"), answer
     last = query.lastProgress.batchId
     until(lambda: query.lastProgress.batchId > last + 11)  # past a compaction of the log
     query.stop()
-    attached.adoption.rescale = "in-place"
+    attached.program.rescale = "in-place"
     values = sorted(row.value for row in spark.read.json(str(to)).collect())
     assert values == list(range(len(values)))
     assert len(values) > 60
@@ -544,7 +544,7 @@ if __name__ == "__main__":
     spark.sparkContext.setLogLevel("OFF")
     before = numbers().writeStream.format("noop").queryName("before").start()
     attached = autotrascale.attach(FOLDER / "program", rescale="overlap")
-    attached.adoption.rescale = "in-place"  # but for those that ask
+    attached.program.rescale = "in-place"  # but for those that ask
     client = AgentClient(attached.folder, patience=SECONDS)
     for name, function in CHECKS.items():
         if sys.argv[2:] and name not in sys.argv[2:]:

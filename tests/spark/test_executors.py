@@ -50,7 +50,7 @@ def until(what: Callable[[], bool], seconds: float = PATIENCE) -> float:
 def test_executors_come_and_go_under_a_running_query(cluster: StandaloneCluster, application: Driver) -> None:
     """Nothing that an executor was doing is lost when it is given back. Whoever fetches from it in the moment in which
     it exits may have to do so again, once for each that goes: that is all that may fail, and no count is wrong."""
-    assert application("why_not") == ""
+    assert application("explain_not_elastic") == ""
 
     def batches(more: int) -> None:
         """So many more are committed."""
@@ -58,41 +58,41 @@ def test_executors_come_and_go_under_a_running_query(cluster: StandaloneCluster,
         until(lambda: application("progress").committed >= before + more)
 
     def number() -> int:
-        return len(application("running"))
+        return len(application("list_running"))
 
     until(lambda: number() == 3)  # a standalone cluster gives all it has at the start
     batches(2)
     went = application("scale_to", 1)
     assert len(went) == 2
-    assert {each.id for each in application("running") if each.leaving} <= set(went)
+    assert {each.id for each in application("list_running") if each.leaving} <= set(went)
     assert until(lambda: number() == 1) < RELEASED_WITHIN
     batches(1)
 
     application("scale_to", 3)
     until(lambda: number() == 3)
     # Each on a worker of its own, once their sizes are known.
-    until(lambda: len({each.host for each in application("running") if (each.cores, each.slots) == (1, 1)}) == 3)
+    until(lambda: len({each.host for each in application("list_running") if (each.cores, each.slots) == (1, 1)}) == 3)
     batches(2)
-    assert application("standing").missing == 0
+    assert application("read").missing == 0
     calm = application("progress")
     assert calm.exception == ""
     assert calm.failed_tasks <= len(went)
 
-    victim = application("running")[-1].id
+    victim = application("list_running")[-1].id
     os.kill(cluster.executor(victim), signal.SIGKILL)
-    until(lambda: victim not in {each.id for each in application("running")})
+    until(lambda: victim not in {each.id for each in application("list_running")})
     until(lambda: number() == 3)  # Spark starts another, for so many are wanted
     batches(1)
 
     application("scale_to", 5)
     time.sleep(2.0)
-    standing = application("standing")
-    assert (len(standing.staying), standing.missing) == (3, 2)
-    assert standing.waiting_seconds > 1.0
-    assert "2 of 5 executors have not come" in standing.not_granted(patience=1.0)
+    found = application("read")
+    assert (len(found.staying), found.missing) == (3, 2)
+    assert found.waiting_seconds > 1.0
+    assert "2 of 5 executors" in found.explain_missing(timeout_seconds=1.0)
 
     with pytest.raises(InputError, match="would all be released"):
-        application("release", [each.id for each in standing.staying])
+        application("release", [each.id for each in found.staying])
     before = application("progress")
     application("scale_to", 1)
     assert until(lambda: number() == 1) < RELEASED_WITHIN
@@ -128,7 +128,7 @@ def test_every_cluster_is_asked_in_the_same_way(local: SparkSession, of: str) ->
 
 def test_a_session_without_executors_says_so(local: SparkSession) -> None:
     executors = ApplicationExecutors(local)
-    assert "runs all tasks inside the driver" in executors.why_not()
+    assert "runs all tasks inside the driver" in executors.explain_not_elastic()
     assert executors.running() == ()
     with pytest.raises(InputError, match="there are no executors to give back"):
         executors.request(2)

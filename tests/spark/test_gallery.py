@@ -110,9 +110,11 @@ def started_by_one_who_dies(words: list[str], folder: Path) -> ProgramProcess:
     starting = """
 import json, sys
 from pathlib import Path
+from autotrascale.execute.spark.common.program_environment import ProgramOptions
 from autotrascale.execute.spark.controller.program_command import parse_command
 from autotrascale.execute.spark.controller.program_process import ProgramProcess
-ProgramProcess.start(parse_command(json.loads(sys.argv[1])), Path(sys.argv[2]), apply=True).wait()
+program = ProgramProcess.start(parse_command(json.loads(sys.argv[1])), Path(sys.argv[2]), ProgramOptions(apply=True))
+program.wait()
 """
     # As a shell with our environment has it: spark-submit looks for its Python there.
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -132,7 +134,7 @@ def rescaled_by_one_who_dies(gallery: Gallery, query: AdoptedQuery, partitions: 
 
     def there() -> bool:
         now = {other.id: other for other in gallery.client.queries()}[query.id]
-        return len(now.runs) > len(query.runs) and not now.moving
+        return len(now.runs) > len(query.runs) and not now.is_rescaling
 
     until(there)
 

@@ -1,4 +1,4 @@
-"""The lives of one program, as its keeper has them: one at a time, and one to go on with whatever dies."""
+"""The launches of one program, as its keeper has them: one at a time, and one to go on with whatever dies."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from autotrascale.execute.spark.common.launches import NextLaunch
+from autotrascale.execute.spark.common.program_folder import NEXT_FILE, READY_FILE, STOPPING_FILE
 from autotrascale.execute.spark.controller.program_process import ProgramProcess
-from autotrascale.execute.spark.controller.supervisor import LEAVING_FILE, NEXT_FILE, READY_FILE
 
 SECONDS = 60.0
 # Each launch says its number and its settings, and that nobody else is there; then what its number tells it.
@@ -27,9 +27,9 @@ SCRIPT = """
     with log.open("a") as file:
         file.write(json.dumps([launch["number"], launch["settings"].get("size", ""), os.getpid()]) + "\\n")
     def leave():
-        (folder / "leaving.json").write_text(json.dumps({"launch": launch["number"], "at": 5.0}))
+        (folder / "stopping.json").write_text(json.dumps({"launch": launch["number"], "at": 5.0}))
     def arrive():
-        (folder / "arrived.json").write_text(json.dumps({"at": 7.0}))
+        (folder / "ready.json").write_text(json.dumps({"at": 7.0}))
     exec(sys.argv[2 + launch["number"]])
 """
 
@@ -52,7 +52,7 @@ def started(script: Path, *launches: str, following: NextLaunch | None = None) -
         [*keeper, *program], start_new_session=True, env={**os.environ, "AUTOTRASCALE_PROGRAM": str(folder)}
     )
     _await(folder / "program.json")
-    return ProgramProcess(folder, ProgramProcess.find(folder).note, child)
+    return ProgramProcess(folder, ProgramProcess.find(folder).record, child)
 
 
 def lived(script: Path) -> list[tuple[int, str]]:
@@ -77,7 +77,7 @@ def test_a_life_that_leaves_makes_room_for_the_next(script: Path) -> None:
         5.0,
     )
     assert not (program.folder / NEXT_FILE).exists()
-    assert not (program.folder / LEAVING_FILE).exists()
+    assert not (program.folder / STOPPING_FILE).exists()
 
 
 @pytest.mark.parametrize("end", ["sys.exit(3)", "os.kill(os.getpid(), 9)", "arrive(); time.sleep(1); sys.exit(3)"])
@@ -85,7 +85,7 @@ def test_one_that_fails_on_trial_is_followed_by_the_sizes_of_before(script: Path
     program = started(script, "leave()", end, "sys.exit(4)", following=SMALL)
     assert program.wait(SECONDS) == 4  # the third is no trial: its end is the program's
     assert lived(script) == [(1, ""), (2, "small"), (3, "")]
-    assert program.launch.why == f"it ended with exit code {137 if 'kill' in end else 3}"
+    assert program.launch.why == f"the program ended with exit code {137 if 'kill' in end else 3}"
     assert (program.launch.action, program.launch.former) == (3, None)
 
 
@@ -94,7 +94,7 @@ def test_one_that_does_not_come_up_is_followed_by_the_sizes_of_before(script: Pa
     program = started(script, "leave()", "time.sleep(600)", "sys.exit(0)", following=late)
     assert program.wait(SECONDS) == 0
     assert lived(script) == [(1, ""), (2, "huge"), (3, "")]
-    assert program.launch.why == "it had no batch done within 1 s"
+    assert program.launch.why == "no batch was done within 1 s"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_who_is_told_to_end_has_no_other_life(script: Path, launch: int) -> None
         assert time.monotonic() < until
         time.sleep(0.05)
     time.sleep(0.3)  # it says so before it leaves
-    program.send(signal.SIGTERM)
+    program.send_signal(signal.SIGTERM)
     assert program.wait(SECONDS) == 143
     assert len(lived(script)) == launch
 
@@ -142,7 +142,7 @@ def test_nothing_of_a_life_goes_on_beside_the_next(script: Path) -> None:
     )
     program = started(script, left, alone, "sys.exit(9)", following=SMALL)
     assert program.wait(SECONDS) == 9  # two: the keeper and itself; it failed by that, and the next one ended
-    assert program.launch.why == "it ended with exit code 2"
+    assert program.launch.why == "the program ended with exit code 2"
 
 
 def kill_keeper(program: ProgramProcess) -> None:
@@ -167,10 +167,10 @@ def test_a_keeper_that_is_killed_has_another_one_take_its_place(script: Path, wh
     }[when]
     program = started(script, first, f"arrive(); {LONG}", following=SMALL)
     if when == "after it has left":
-        os.kill(program.note.keeper, signal.SIGSTOP)
+        os.kill(program.record.supervisor, signal.SIGSTOP)
         _await(program.folder / "left")
     if when == "while it leaves":
-        _await(program.folder / LEAVING_FILE)
+        _await(program.folder / STOPPING_FILE)
     kill_keeper(program)
     later = ProgramProcess.find(program.folder)
     assert later.ensure_supervised()
@@ -180,7 +180,7 @@ def test_a_keeper_that_is_killed_has_another_one_take_its_place(script: Path, wh
     _await(program.folder / READY_FILE)
     assert lived(script) == [(1, ""), (2, "small")]
     assert not ProgramProcess.find(program.folder).ensure_supervised()
-    later.send(signal.SIGTERM)
+    later.send_signal(signal.SIGTERM)
     assert later.wait(SECONDS) == 143
 
 
@@ -193,19 +193,19 @@ def test_a_life_on_trial_is_taken_back_by_whichever_keeper_there_is(script: Path
     _await_life(program, 3)
     _await(program.folder / READY_FILE)
     assert lived(script) == [(1, ""), (2, "small"), (3, "")]
-    assert program.launch.why == "it ended when the keeper that would know how had been killed"
+    assert program.launch.why == "the program ended while it had no supervisor"
     program.kill()
 
 
 def test_a_keeper_that_is_killed_between_two_lives_has_the_next_one_started_once(script: Path) -> None:
     """It had begun the next launch, and had written down nothing but its settings."""
     program = started(script, LONG, f"arrive(); {LONG}", following=SMALL)
-    note = program.note
+    record = program.record
     _await(script.parent / "log")
     while not lived(script):
         time.sleep(0.02)
-    os.kill(note.keeper, signal.SIGSTOP)
-    os.kill(note.program, signal.SIGKILL)
+    os.kill(record.supervisor, signal.SIGSTOP)
+    os.kill(record.program, signal.SIGKILL)
     (program.folder / "launch.json").write_text(
         json.dumps(
             {"number": 2, "action": 3, "settings": {"size": "small"}, "former": {}, "within": 30.0, "trial": 30.0}
@@ -228,7 +228,7 @@ def test_one_that_is_killed_while_it_is_asked_to_leave_has_left(script: Path) ->
 def test_one_that_is_killed_when_nobody_asks_it_any_more_has_ended(script: Path) -> None:
     """The settings were taken away again, as it cannot be relaunched."""
     program = started(script, f"{WAITS}os.kill(os.getpid(), 9)", "sys.exit(0)", following=SMALL)
-    program.withdraw()
+    program.remove_next_launch()
     (program.folder / "go").touch()
     assert program.wait(SECONDS) == 137
     assert lived(script) == [(1, "")]
@@ -242,7 +242,7 @@ def test_settings_that_were_written_long_ago_are_nobodys_wish(script: Path) -> N
     assert lived(script) == [(1, "")]
 
 
-@pytest.mark.parametrize(("last", "code", "lives"), [("sys.exit(0)", 0, 4), ("os.kill(os.getpid(), 9)", 137, 5)])
+@pytest.mark.parametrize(("last", "code", "launches"), [("sys.exit(0)", 0, 4), ("os.kill(os.getpid(), 9)", 137, 5)])
 def test_one_that_is_killed_on_its_way_back_comes_back_all_the_same(
     script: Path, last: str, code: int, launches: int
 ) -> None:
@@ -250,19 +250,15 @@ def test_one_that_is_killed_on_its_way_back_comes_back_all_the_same(
     kill = "os.kill(os.getpid(), 9)"
     program = started(script, "leave()", "sys.exit(1)", kill, last, last, following=SMALL)
     assert program.wait(SECONDS) == code
-    assert lived(script) == [(1, ""), (2, "small"), *((number, "") for number in range(3, lives + 1))]
-    assert program.launch.why == "it ended with exit code 1"
+    assert lived(script) == [(1, ""), (2, "small"), *((number, "") for number in range(3, launches + 1))]
+    assert program.launch.why == "the program ended with exit code 1"
 
 
 def test_batches_of_a_life_are_not_the_next_ones(script: Path) -> None:
     """One that is relaunched again is not taken for one that is up."""
     again = "(folder / 'next.json').write_text(json.dumps({'action': 4, 'settings': {}, 'within': 30., 'trial': 30.}))"
     program = started(
-        script,
-        "leave()",
-        f"arrive(); {again}; leave()",
-        "sys.exit((folder / 'arrived.json').exists())",
-        following=SMALL,
+        script, "leave()", f"arrive(); {again}; leave()", "sys.exit((folder / 'ready.json').exists())", following=SMALL
     )
     assert program.wait(SECONDS) == 0
 
@@ -274,7 +270,7 @@ def test_a_controller_that_comes_later_reads_what_became_of_it(script: Path) -> 
     assert later.arrived() == 7.0
     assert later.launch.action == 3
     assert later.exit_code() is None
-    assert later.note.program == json.loads((script.parent / "log").read_text().splitlines()[-1])[2]
+    assert later.record.program == json.loads((script.parent / "log").read_text().splitlines()[-1])[2]
     program.kill()
 
 
@@ -287,6 +283,6 @@ def _await(sign: Path) -> None:
 
 def _await_life(program: ProgramProcess, number: int) -> None:
     until = time.monotonic() + SECONDS
-    while program.launch.number != number or program.note.launch != number:
+    while program.launch.number != number or program.record.launch != number:
         assert time.monotonic() < until
         time.sleep(0.02)

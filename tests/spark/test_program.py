@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from autotrascale.domain.errors import EngineError, InputError
+from autotrascale.execute.spark.common.program_environment import ProgramOptions
 from autotrascale.execute.spark.controller.program_command import DRIVER, parse_command
 from autotrascale.execute.spark.controller.program_process import ProgramProcess
 
@@ -26,7 +27,9 @@ def start(tmp_path: Path) -> Start:
     def started(source: str) -> ProgramProcess:
         script = tmp_path / "app.py"
         script.write_text(textwrap.dedent(source))
-        return ProgramProcess.start(parse_command([str(script), "one", "--two"]), tmp_path / "p", apply=True)
+        return ProgramProcess.start(
+            parse_command([str(script), "one", "--two"]), tmp_path / "p", ProgramOptions(apply=True)
+        )
 
     return started
 
@@ -94,14 +97,16 @@ def test_a_module_sees_what_it_would_see_without_us(
         [sys.executable, "-m", "jobs.shop", "one", "-m"], capture_output=True, text=True, check=False
     )
     program = ProgramProcess.start(
-        parse_command([sys.executable, "-m", "jobs.shop", "one", "-m"]), tmp_path / "p", apply=True
+        parse_command([sys.executable, "-m", "jobs.shop", "one", "-m"]), tmp_path / "p", ProgramOptions(apply=True)
     )
     assert (program.wait(SECONDS), program.name) == (alone.returncode, "shop") == (1, "shop")
     said = capfd.readouterr()
     assert said.out == alone.stdout
     assert said.err.splitlines()[-1] == alone.stderr.splitlines()[-1] == "ValueError: its own error"
     assert str(DRIVER) not in said.err
-    missing = ProgramProcess.start(parse_command([sys.executable, "-m", "jobs.none"]), tmp_path / "q", apply=True)
+    missing = ProgramProcess.start(
+        parse_command([sys.executable, "-m", "jobs.none"]), tmp_path / "q", ProgramOptions(apply=True)
+    )
     assert missing.wait(SECONDS) == 1
     assert capfd.readouterr().err.endswith("No module named jobs.none\n")
 
@@ -131,7 +136,7 @@ def test_a_program_that_does_not_decide_on_ctrl_c_ends_without_a_traceback(
         """
     )
     _await(tmp_path / "up")
-    program.send(signal.SIGINT)
+    program.send_signal(signal.SIGINT)
     assert program.wait(SECONDS) == 130
     ours, _, rest = capfd.readouterr().err.partition("asked\n")
     its_own, _, end = rest.partition("asked by itself\n")
@@ -164,9 +169,11 @@ def test_it_outlives_its_controller_and_is_found_again(tmp_path: Path) -> None:
     )
     starting = f"""
 from pathlib import Path
-from autotrascale.execute.spark.controller.program_command import DRIVER, parse_command
+from autotrascale.execute.spark.common.program_environment import ProgramOptions
+from autotrascale.execute.spark.controller.program_command import parse_command
 from autotrascale.execute.spark.controller.program_process import ProgramProcess
-program = ProgramProcess.start(parse_command([{str(script)!r}]), Path({str(tmp_path / "p")!r}), apply=True)
+command, folder = parse_command([{str(script)!r}]), Path({str(tmp_path / "p")!r})
+program = ProgramProcess.start(command, folder, ProgramOptions(apply=True))
 program.client({SECONDS})
 Path({str(tmp_path / "up")!r}).touch()
 program.wait()
@@ -177,10 +184,10 @@ program.wait()
     controller.wait()
     program = ProgramProcess.find(tmp_path / "p")
     with program.client(SECONDS) as client:
-        assert client.application().pid == program.note.program
+        assert client.application().pid == program.record.program
         assert client.queries() == ()
         with pytest.raises(EngineError, match="has not opened Spark"):
-            client.standing()
+            client.executors()
     with program.client(SECONDS):
         assert program.exit_code() is None
     (tmp_path / "end").touch()
@@ -188,14 +195,18 @@ program.wait()
 
 
 def test_what_cannot_be_started_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    program = ProgramProcess.start(parse_command([str(tmp_path / "none.py")]), tmp_path / "p", apply=True)
+    program = ProgramProcess.start(
+        parse_command([str(tmp_path / "none.py")]), tmp_path / "p", ProgramOptions(apply=True)
+    )
     assert program.wait(SECONDS) == 2
     assert capfd.readouterr().err.count("\n") == 1
     with pytest.raises(EngineError, match="could not be started"):
-        ProgramProcess.start(parse_command([str(tmp_path / "python3"), "app.py"]), tmp_path / "q", apply=True)
-    with pytest.raises(InputError, match="another program's"):
-        ProgramProcess.start(parse_command(["app.py"]), tmp_path / "p", apply=True)
-    with pytest.raises(InputError, match="has no program"):
+        ProgramProcess.start(
+            parse_command([str(tmp_path / "python3"), "app.py"]), tmp_path / "q", ProgramOptions(apply=True)
+        )
+    with pytest.raises(InputError, match="holds another program"):
+        ProgramProcess.start(parse_command(["app.py"]), tmp_path / "p", ProgramOptions(apply=True))
+    with pytest.raises(InputError, match="holds no program"):
         ProgramProcess.find(tmp_path / "r")
 
 
@@ -204,7 +215,7 @@ def test_a_python_that_lacks_us_is_one_line(tmp_path: Path) -> None:
         [sys.executable, "-S", str(DRIVER), "app.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr.endswith("lacks autotrascale: install it there\n")
+    assert done.stderr.endswith("lacks autotrascale: install it for that Python\n")
     assert done.stderr.count("\n") == 1
 
 
@@ -212,7 +223,7 @@ def test_an_agent_in_a_folder_with_a_long_name_is_for_its_owner_alone(tmp_path: 
     script = tmp_path / "app.py"
     script.write_text("import time; time.sleep(600)")
     folder = tmp_path / ("long" * 30)
-    program = ProgramProcess.start(parse_command([str(script)]), folder, apply=False)
+    program = ProgramProcess.start(parse_command([str(script)]), folder, ProgramOptions())
     with program.client(SECONDS):
         assert folder.stat().st_mode & 0o777 == 0o700
     program.kill()

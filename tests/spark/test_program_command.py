@@ -24,7 +24,7 @@ OPTIONS = st.one_of(
 @given(script=SCRIPTS, arguments=WORDS)
 def test_a_script_alone_gets_our_python_and_all_its_arguments(script: str, arguments: list[str]) -> None:
     command = parse_command([script, *arguments])
-    assert command.adopted(PYTHON) == (PYTHON, str(DRIVER), script, *arguments)
+    assert command.with_driver(PYTHON) == (PYTHON, str(DRIVER), script, *arguments)
 
 
 @given(
@@ -38,7 +38,7 @@ def test_a_python_of_the_users_keeps_its_options(
 ) -> None:
     words = [word for option in options for word in option]
     command = parse_command([python, *words, script, *arguments])
-    assert command.adopted(PYTHON) == (python, *words, str(DRIVER), script, *arguments)
+    assert command.with_driver(PYTHON) == (python, *words, str(DRIVER), script, *arguments)
 
 
 @given(
@@ -50,7 +50,7 @@ def test_a_python_of_the_users_keeps_its_options(
 def test_a_module_is_run_as_one(options: tuple[str, ...], apart: bool, arguments: list[str], module: str) -> None:
     words = ["-m", module] if apart else [f"-m{module}"]
     command = parse_command(["python3", *options, *words, *arguments])
-    assert command.adopted(PYTHON) == ("python3", *options, str(DRIVER), "-m", module, *arguments)
+    assert command.with_driver(PYTHON) == ("python3", *options, str(DRIVER), "-m", module, *arguments)
     assert command.name == module.rpartition(".")[2]
 
 
@@ -61,14 +61,14 @@ def test_spark_submit_keeps_its_options_and_the_program_its_arguments(
     words = tuple(word for option in options for word in option)
     command = parse_command(["/spark/bin/spark-submit", *words, script, *arguments])
     assert (command.options, command.script, command.arguments) == (words, script, tuple(arguments))
-    adopted = command.adopted(PYTHON)
+    adopted = command.with_driver(PYTHON)
     named = ("--name", script.rpartition("/")[2])
     assert adopted == ("/spark/bin/spark-submit", *words, *named, str(DRIVER), script, *arguments)
 
 
 @pytest.mark.parametrize("name", [["--name", "mine"], ["--name=mine"], ["--conf", "spark.app.name=mine"]])
 def test_a_name_of_the_users_stays(name: list[str]) -> None:
-    adopted = parse_command(["spark-submit", *name, "app.py"]).adopted(PYTHON)
+    adopted = parse_command(["spark-submit", *name, "app.py"]).with_driver(PYTHON)
     assert adopted == ("spark-submit", *name, str(DRIVER), "app.py")
 
 
@@ -88,13 +88,13 @@ def test_a_file_of_this_machine_is_named_as_python_wants_it(word: str) -> None:
             (["--remote", "sc://host"], "app.py", "Spark Connect"),
             (["--conf", "spark.remote=local"], "app.py", "Spark Connect"),
             (["--conf", "spark.api.mode=connect"], "app.py", "Spark Connect"),
-            (["--class", "org.Main"], "app.jar", "class of Java's or Scala's"),
+            (["--class", "org.Main"], "app.jar", "Java or Scala class"),
             ([], "app.jar", "written in Java or Scala"),
             ([], "app.R", "written in R"),
             ([], "hdfs://host/app.py", "not on this machine"),
             ([], "https://host/app.py", "not on this machine"),
-            ([], "spark-internal", "no Python file"),
-            ([], "app.zip", "no Python file"),
+            ([], "spark-internal", "not a Python file"),
+            ([], "app.zip", "not a Python file"),
             (["--version"], "app.py", "not started by this"),
             (["--kill", "driver-1"], "app.py", "not started by this"),
             (["--no-such-option"], "app.py", "does not know"),
@@ -119,12 +119,12 @@ def test_what_cannot_be_adopted_is_refused_in_one_line(
         ([], "is missing"),
         (["python3"], "is missing"),
         (["spark-submit", "--master", "yarn"], "is missing"),
-        (["spark-submit", "--master"], "without its value"),
-        (["python3", "-m"], "is no module"),
-        (["python3", "-m", "my_app.py/x"], "is no module"),
-        (["python3", "-c", "print()"], "not started from a file"),
+        (["spark-submit", "--master"], "without a value"),
+        (["python3", "-m"], "is not a module name"),
+        (["python3", "-m", "my_app.py/x"], "is not a module name"),
+        (["python3", "-c", "print()"], "is not in a file"),
         (["pyspark"], "is a shell"),
-        (["app"], "no Python file"),
+        (["app"], "not a Python file"),
     ],
 )
 def test_a_line_without_a_program_is_refused(words: list[str], why: str) -> None:

@@ -20,16 +20,19 @@ from autotrascale.analyze.unmarked_query import OPERATOR
 from autotrascale.app.program_file import DEFAULT_KNOBS, ExecutorBounds, ProgramFile, ProgramSettings
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.target import Target
+from autotrascale.execute.spark.common.program_environment import ProgramOptions
 from autotrascale.execute.spark.controller.adopted_application import AdoptedApplication
 from autotrascale.execute.spark.controller.adopted_job import AdoptedJob
 from autotrascale.execute.spark.controller.program_command import parse_command
 from autotrascale.execute.spark.controller.program_process import ProgramProcess
-from autotrascale.loop import Loop
+from autotrascale.loop import Loop, LoopCollaborators
 from autotrascale.plan.control.autoscaling.prediction import AutoscalingSettings
 from autotrascale.plan.control.commands import LoopCommand
-from autotrascale.plan.control.loop_state import DecisionEntry, Rules
+from autotrascale.plan.control.events import Event
+from autotrascale.plan.control.loop_state import DecisionEntry, Rules, State
 from autotrascale.plan.sizing.executor_plan import ExecutorRange
 from autotrascale.testing import standalone_cluster
+from tests.loop.scripts import Diary
 
 pytestmark = pytest.mark.spark
 
@@ -84,9 +87,7 @@ def program(tmp_path: Path) -> Iterator[ProgramProcess]:
         running = ProgramProcess.start(
             parse_command(words),
             tmp_path / "p",
-            apply=True,
-            executors=(1, 3),
-            rescale="overlap",
+            ProgramOptions(apply=True, executors=(1, 3), rescale="overlap"),
             environment=environment(),
         )
         try:
@@ -114,26 +115,39 @@ def await_batches(job: AdoptedJob, count: int) -> None:
         time.sleep(0.3)
 
 
+class Pinned:
+    """A journal that records nothing and delivers one command."""
+
+    def __init__(self, pin: LoopCommand) -> None:
+        self.pin = pin
+
+    def begin(self, rules: Rules) -> None: ...
+
+    def record(self, state: State, entry: DecisionEntry, event: Event) -> None: ...
+
+    def commands_after(self, number: int) -> tuple[LoopCommand, ...]:
+        return () if number else (self.pin,)
+
+
 def pinned(job: AdoptedJob, executors: int) -> list[DecisionEntry]:
     """What a loop does at its next look when somebody pins it."""
-    told: list[DecisionEntry] = []
+    diary = Diary()
     pin = LoopCommand(1, "pin", "somebody", 0.0, {OPERATOR: executors})
     loop = Loop(
         job,
         Rules(AutoscalingSettings(Target(5.0)), DEFAULT_KNOBS),
         initial={OPERATOR: 3},
-        report=lambda _, entry: told.append(entry),
-        orders=lambda number: () if number else (pin,),
+        around=LoopCollaborators(Pinned(pin), listener=diary),
     )
     loop.run_once()
-    return told
+    return diary.entries
 
 
 def test_executors_come_and_go_under_its_query(program: ProgramProcess, capfd: pytest.CaptureFixture[str]) -> None:
     with opened(program, most=3) as application:
         query = application.queries()[0]
         file = ProgramFile("shops", ProgramSettings(ExecutorBounds(3)), Target(5.0))
-        job = AdoptedJob(file.of_query(query.name, Target(5.0)), query, application)
+        job = AdoptedJob(file.query_job(query.name, Target(5.0)), query, application)
         assert (job.name, query.partitions, application.executors, application.cores) == ("shops.totals", 2, 3, 1)
         assert query.stages == {"orders_of_shops": 2}
         await_batches(job, 3)

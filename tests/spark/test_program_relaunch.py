@@ -15,6 +15,7 @@ import pytest
 
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.common.launches import NextLaunch
+from autotrascale.execute.spark.common.program_environment import ProgramOptions
 from autotrascale.execute.spark.controller.program_command import parse_command
 from autotrascale.execute.spark.controller.program_process import ProgramProcess
 from autotrascale.execute.spark.protocol.agent_messages import StopForRelaunch
@@ -64,29 +65,30 @@ def test_it_goes_on_with_other_sizes_and_comes_back_from_those_with_which_it_can
         program = ProgramProcess.start(
             parse_command([*words, str(script), str(tmp_path / "checkpoint"), str(seen)]),
             tmp_path / "p",
-            apply=True,
+            ProgramOptions(apply=True, memory_metrics=True),
             environment={**os.environ, "PYSPARK_PYTHON": sys.executable},
-            measured=True,
         )
         try:
             _await(lambda: _rows(seen) > 10, program)
             assert _heap(cluster) == "512M"
             with program.client(60.0) as client:
                 with pytest.raises(EngineError, match="settings of its next launch are not written"):
-                    client.leave(StopForRelaunch(30.0))
-                program.prepare(NextLaunch(1, {"spark.executor.memory": "600m"}, 400.0, 120.0))
-                assert not client.leave(StopForRelaunch(30.0)).cut_off
+                    client.stop_for_relaunch(StopForRelaunch(30.0))
+                program.write_next_launch(NextLaunch(1, {"spark.executor.memory": "600m"}, 400.0, 120.0))
+                assert not client.stop_for_relaunch(StopForRelaunch(30.0)).cut_off
             _await(lambda: program.launch.number == 2 and program.arrived() is not None, program)
             assert _heap(cluster) == "600M"
 
-            program.prepare(NextLaunch(2, {"spark.executor.memory": "100m"}, 400.0, 120.0))  # Spark refuses that
+            program.write_next_launch(
+                NextLaunch(2, {"spark.executor.memory": "100m"}, 400.0, 120.0)
+            )  # Spark refuses that
             with program.client(60.0) as client:
-                client.leave(StopForRelaunch(30.0))
+                client.stop_for_relaunch(StopForRelaunch(30.0))
             rows = _rows(seen)
             _await(lambda: program.launch.number == 4 and _rows(seen) > rows, program)
-            assert program.launch.why == "it ended with exit code 1"
+            assert program.launch.why == "the program ended with exit code 1"
             assert _heap(cluster) == "600M"
-            program.send(signal.SIGTERM)
+            program.send_signal(signal.SIGTERM)
             assert program.wait(60.0) == 143
         finally:
             program.kill()

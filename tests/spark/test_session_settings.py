@@ -3,6 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autotrascale.execute.spark.common.program_environment import ProgramOptions
 from autotrascale.execute.spark.driver_agent.session_settings import PROVIDER, ROCKSDB, choose_session_settings
 
 LOG = "file:///run/events"
@@ -23,36 +24,38 @@ ASKED = st.fixed_dictionaries(
 
 @given(asked=ASKED, apply=st.booleans())
 def test_what_the_author_asked_for_stands(asked: dict[str, str], apply: bool) -> None:
-    chosen = choose_session_settings(asked.get, LOG, apply=apply)
+    chosen = choose_session_settings(asked.get, LOG, ProgramOptions(apply=apply))
     assert not set(chosen.settings) & set(asked)
     assert all("\n" not in line for line in chosen.lines)
 
 
 @given(asked=ASKED)
 def test_who_only_watches_changes_no_state_and_no_executor(asked: dict[str, str]) -> None:
-    chosen = choose_session_settings(asked.get, LOG, apply=False)
+    chosen = choose_session_settings(asked.get, LOG, ProgramOptions())
     assert all(name.startswith("spark.eventLog.") for name in chosen.settings)
 
 
 @given(asked=ASKED)
 def test_what_stands_in_the_way_is_said(asked: dict[str, str]) -> None:
-    said = " ".join(choose_session_settings(asked.get, LOG, apply=True).lines)
+    said = " ".join(choose_session_settings(asked.get, LOG, ProgramOptions(apply=True)).lines)
     assert ("cannot be measured" in said) == (asked.get("spark.eventLog.enabled") == "false")
     assert ("cannot be moved" in said) == (PROVIDER in asked and asked[PROVIDER] != ROCKSDB)
 
 
 def test_on_a_cluster_it_is_bounded_and_executors_can_leave_soon() -> None:
     asked = {"spark.master": "spark://host:7077", "spark.executor.cores": "2"}
-    chosen = choose_session_settings(asked.get, LOG, apply=True, executors=(1, 6))
+    chosen = choose_session_settings(asked.get, LOG, ProgramOptions(apply=True, executors=(1, 6)))
     assert chosen.settings["spark.cores.max"] == "12"
     assert chosen.settings["spark.decommission.enabled"] == "true"
     assert chosen.settings["spark.storage.decommission.replicationReattemptInterval"] == "1s"
-    bounded = choose_session_settings({**asked, "spark.cores.max": "4"}.get, LOG, apply=True, executors=(1, 6))
-    assert any("there can never be more than 2 executors of 2 cores, and not 6" in line for line in bounded.lines)
+    bounded = choose_session_settings(
+        {**asked, "spark.cores.max": "4"}.get, LOG, ProgramOptions(apply=True, executors=(1, 6))
+    )
+    assert any("2 executors of 2 cores, not 6" in line for line in bounded.lines)
 
 
 def test_a_plain_program_gets_a_log_and_movable_state_and_is_told_of_both() -> None:
-    chosen = choose_session_settings({"spark.master": "local[*]"}.get, LOG, apply=True)
+    chosen = choose_session_settings({"spark.master": "local[*]"}.get, LOG, ProgramOptions(apply=True))
     assert chosen.settings["spark.eventLog.dir"] == LOG
     assert chosen.settings[PROVIDER] == ROCKSDB
     assert "spark.decommission.enabled" not in chosen.settings  # one machine has no executors to give back

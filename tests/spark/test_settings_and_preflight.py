@@ -47,9 +47,9 @@ def test_a_whole_section_is_read() -> None:
 @pytest.mark.parametrize(
     ("section", "says"),
     [
-        ({"master": "mesos://x"}, "spark: master: is no master that Spark knows"),
-        ({"driver_memory": "lots"}, "driver_memory: is no amount of memory"),
-        ({"conf": {"spark.sql.adaptive.enabled": "true"}}, "conf.spark.sql.adaptive.enabled: is set by the engine"),
+        ({"master": "mesos://x"}, "spark: master: is not a Spark master"),
+        ({"driver_memory": "lots"}, "driver_memory: is not an amount of memory"),
+        ({"conf": {"spark.sql.adaptive.enabled": "true"}}, "conf.spark.sql.adaptive.enabled: is set by AuTraScale"),
         ({"window": {"min_batches": 1}}, "min_batches: must be at least 3"),
         ({"patience": {"start": 0}}, "start: must be above zero"),
         ({"p_max": 0}, "p_max: must be at least 1"),
@@ -111,7 +111,7 @@ def test_a_new_java_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineError, match="there is no Java: install Java 17"):
+    with pytest.raises(EngineError, match="Java is missing: install Java 17"):
         check_java()
 
 
@@ -122,7 +122,7 @@ def test_a_java_home_without_java_is_said(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_too_little_memory_is_said_with_both_numbers() -> None:
-    with pytest.raises(EngineError, match=r"wants 90000000 MB .* MB are free: lower spark.driver_memory"):
+    with pytest.raises(EngineError, match=r"90000000 MB .* MB are free: lower spark.driver_memory"):
         check_memory(90_000_000)
 
 
@@ -172,7 +172,7 @@ ValueError: amount is -3
         ("java.lang.OutOfMemoryError: Java heap space\n\tat x", "the JVM ran out of memory: raise spark.driver_memory"),
         ("a\nCaused by: java.io.IOException: disk is slow\n\tat y", "IOException: disk is slow"),
         ("AnalysisException: [TABLE_NOT_FOUND] no t\n\n== plan", "AnalysisException: [TABLE_NOT_FOUND] no t"),
-        ("", "no reason was given"),
+        ("", "Spark gave no reason"),
         (
             "An error occurred while calling o9.parquet.\n: org.apache.hadoop.fs.ParentNotDirectoryException: "
             "Parent path is not a directory: file:/f\n\tat org.apache.hadoop.fs.Raw.mkdirs(Raw.java:892)\n",
@@ -184,9 +184,9 @@ def test_pages_of_stack_trace_become_the_line_that_matters(text: str, reason: st
     assert explain_error(text) == reason
 
 
-def test_the_end_of_a_host_is_told_from_its_exit_code_and_its_log(tmp_path: Path) -> None:
-    log = tmp_path / "host.log"
-    assert explain_exit(-9, log) == "the host was killed by signal 9"
+def test_the_end_of_a_driver_is_told_from_its_exit_code_and_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "driver.log"
+    assert explain_exit(-9, log) == "the driver was killed by signal 9"
     assert explain_exit(JVM_GONE, log) == "the JVM ended by itself"
     log.write_text("x" * 100_000 + "\njava.lang.OutOfMemoryError: Java heap space\n" + os.linesep)
     assert "ran out of memory" in explain_exit(JVM_GONE, log)

@@ -30,7 +30,7 @@ def executor_window_to_points(window: ExecutorWindow) -> list[MetricPoint]:
         name = resource if resource in ("cores", "executors") else f"{resource}_given_mb"
         fields[name] = window.sizes.of(resource)
     for why in get_args(LossReason):
-        fields[f"lost_{why}"] = sum(lost.why == why for lost in window.lost)
+        fields[f"lost_{why}"] = sum(lost.reason == why for lost in window.lost)
     for name in MEASURED:
         fields[name] = getattr(window, name)
     known = {name: float(value) for name, value in fields.items() if value is not None}

@@ -9,9 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as given
-from types import TracebackType
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
+from autotrascale.closeable import Closeable
 from autotrascale.domain import checks
 from autotrascale.domain.errors import InputError
 from autotrascale.monitor.stores.points import MetricPoint, check_name, check_tags, check_time
@@ -81,7 +81,7 @@ class StoreStatus:
         return self.problem is None
 
 
-class MetricStore(ABC):
+class MetricStore(Closeable, ABC):
     """Keeps points and answers questions about them. Threads may share one."""
 
     @abstractmethod
@@ -125,14 +125,6 @@ class MetricStore(ABC):
 
     @abstractmethod
     def _last(self, query: MetricQuery) -> Iterable[MetricSample]: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _by_group_then_time(sample: MetricSample) -> tuple[list[tuple[str, str]], int]:

@@ -21,10 +21,11 @@ import psutil
 from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.executor_window import ExecutorSizes
-from autotrascale.execute.spark.controller.orphans import belongs_to_program
+from autotrascale.execute.spark.common.program_environment import ProgramOptions
+from autotrascale.execute.spark.common.program_folder import LAUNCH_FILE, PYTHON_FILE, READY_FILE, STOPPING_FILE
+from autotrascale.execute.spark.common.program_records import belongs_to_program
 from autotrascale.execute.spark.controller.program_command import parse_command
 from autotrascale.execute.spark.controller.program_process import ProgramProcess
-from autotrascale.execute.spark.controller.supervisor import LEAVING_FILE, PYTHON_FILE, READY_FILE
 from autotrascale.knowledge.decision_journal import size_action_log as action_log
 from autotrascale.knowledge.decision_journal.journal import DecisionJournal
 from autotrascale.plan.executor_size.size_changes import SizeChange
@@ -33,7 +34,7 @@ from benchmarks.faults.relaunches import controller
 from benchmarks.faults.relaunches import program as script
 
 NAME = "counts"  # of the application
-VICTIMS = ("driver", "JVM", "keeper", "controller", "executor")
+VICTIMS = ("driver", "JVM", "supervisor", "controller", "executor")
 SMALL, LARGE, NONE = 512, 600, 100  # MB of heap; with the last one Spark does not start
 BACK = "going back"
 # What a phase is told by; the first two by a controller that waits there.
@@ -118,9 +119,8 @@ class Fire:
         self.program = ProgramProcess.start(
             parse_command(words),
             self.folder / "p",
-            apply=True,
+            ProgramOptions(apply=True, memory_metrics=True),
             environment=_ENVIRONMENT,
-            measured=True,
             all_to_stderr=True,
         )
         return self
@@ -166,7 +166,7 @@ class Fire:
 
     def close(self) -> int:
         """Told to end, as by a supervisor. The processes that are left."""
-        self.program.send(signal.SIGTERM)
+        self.program.send_signal(signal.SIGTERM)
         self.program.wait(60.0)
         return self._left(closed=True)
 
@@ -213,15 +213,15 @@ class Fire:
             case controller.WRITTEN | controller.ASKED:
                 return (folder / controller.REACHED).exists()
             case "stopping":
-                return (folder / LEAVING_FILE).exists()
+                return (folder / STOPPING_FILE).exists()
             case "stopped":
-                return _says(folder / LEAVING_FILE, '"at"')
+                return _says(folder / STOPPING_FILE, '"at"')
             case "ended":
-                return (folder / LEAVING_FILE).exists() and not belongs_to_program(self.program.note.program, folder)
+                return (folder / STOPPING_FILE).exists() and not belongs_to_program(self.program.record.program, folder)
             case "begun":
                 return now.number > launch
             case "before its first batch":
-                return now.number > launch and self.program.note.launch == now.number and _fresh(folder)
+                return now.number > launch and self.program.record.launch == now.number and _fresh(folder)
             case "on trial":
                 return now.number > launch and (folder / READY_FILE).exists()
             case _:
@@ -244,12 +244,12 @@ class Fire:
 
     def _pid(self, victim: str) -> int | None:
         match victim:
-            case "keeper":
-                return self.program.note.keeper
+            case "supervisor":
+                return self.program.record.supervisor
             case "executor":
                 return next(iter(self.cluster.executors()), None)
             case "JVM":
-                pid: int | None = self.program.note.program
+                pid: int | None = self.program.record.program
             case _:
                 pid = _driver(self.program.folder)
         return pid if pid is not None and belongs_to_program(pid, self.program.folder) else None
@@ -266,7 +266,7 @@ class Fire:
         return len(list(self.out.glob("*.json"))) if self.out.exists() else 0
 
     def _left(self, *, closed: bool = False) -> int:
-        """Processes of the program that are neither its keeper nor of its present launch."""
+        """Processes of the program that are neither its supervisor nor of its present launch."""
         until = time.monotonic() + _GONE_SECONDS
         while left := len(list(self._strays(closed=closed))):
             if time.monotonic() > until:
@@ -275,8 +275,8 @@ class Fire:
         return 0
 
     def _strays(self, *, closed: bool) -> Iterator[psutil.Process]:
-        note = self.program.note
-        ours = () if closed else (note.keeper, note.session)
+        record = self.program.record
+        ours = () if closed else (record.supervisor, record.session)
         for process in psutil.process_iter():
             with suppress(OSError, psutil.Error):
                 if belongs_to_program(process.pid, self.program.folder) and os.getsid(process.pid) not in ours:
@@ -323,7 +323,7 @@ def _driver(folder: Path) -> int | None:
 def _fresh(folder: Path) -> bool:
     """The Python of the present launch is there."""
     with suppress(OSError):
-        return (folder / PYTHON_FILE).stat().st_mtime > (folder / "launch.json").stat().st_mtime
+        return (folder / PYTHON_FILE).stat().st_mtime > (folder / LAUNCH_FILE).stat().st_mtime
     return False
 
 

@@ -1,1 +1,1 @@
-"""Clusters."""
+"""Executors on local, standalone, YARN and Kubernetes clusters: what can be requested, and how executors are released."""

@@ -1,6 +1,6 @@
-"""What must be set before a session starts, so that its executors can come and go; and what stands in the way.
+"""Settings that let the executors of a session come and go, and warnings about settings that prevent it. Pure.
 
-Pure: settings in, settings and sentences out. docs/clusters.md has the same in words.
+docs/clusters.md lists the same settings.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 DYNAMIC_ALLOCATION = "spark.dynamicAllocation.enabled"
 DECOMMISSION = "spark.decommission.enabled"
+STORAGE_DECOMMISSION = "spark.storage.decommission.enabled"
 CORES = "spark.executor.cores"
 CORES_MAX = "spark.cores.max"
 INSTANCES = "spark.executor.instances"
@@ -17,21 +18,23 @@ INSTANCES = "spark.executor.instances"
 
 @dataclass(frozen=True)
 class ClusterSetting:
+    """A setting that must be there before a session starts, and the reason for it."""
+
     name: str
     value: str
     why: str
 
 
-_GRACEFUL = (
-    ClusterSetting(DECOMMISSION, "true", "an executor that is given back finishes its tasks first"),
+_GRACEFUL_RELEASE = (
+    ClusterSetting(DECOMMISSION, "true", "a released executor finishes its tasks first"),
     ClusterSetting(
-        "spark.storage.decommission.enabled", "true", "… and hands its shuffle files on: no stage runs twice"
+        STORAGE_DECOMMISSION, "true", "it copies its shuffle files to other executors, so no stage runs twice"
     ),
     ClusterSetting(
-        "spark.storage.decommission.replicationReattemptInterval", "1s", "… at once, not after half a minute"
+        "spark.storage.decommission.replicationReattemptInterval", "1s", "the copy starts at once, not after 30 s"
     ),
     ClusterSetting(
-        "spark.executor.decommission.forceKillTimeout", "300s", "a task that never ends holds no executor for ever"
+        "spark.executor.decommission.forceKillTimeout", "300s", "a released executor whose task hangs is killed"
     ),
     ClusterSetting("spark.locality.wait", "100ms", "new executors get tasks although the state was elsewhere before"),
 )
@@ -40,82 +43,78 @@ _GRACEFUL = (
 def choose_elasticity_settings(
     master: str, executors: tuple[int, int] | None = None, cores: int | None = None
 ) -> tuple[ClusterSetting, ...]:
-    """For a master, the least and most executors where they are known, and the cores of one. A user's own settings go
-    over these. Nothing on a master without executors."""
+    """Return the settings for a master; none for a master without executors. A user's own settings replace them.
+
+    Args:
+        master: such as "yarn"
+        executors: the least and the most, None if unknown
+        cores: of one executor, None if unknown
+    """
     if explain_no_executors(master):
         return ()
-    return (*_GRACEFUL, *_bounds(master, executors, cores))
+    return (*_GRACEFUL_RELEASE, *_choose_bounds(master, executors, cores))
 
 
-def _bounds(master: str, executors: tuple[int, int] | None, cores: int | None) -> tuple[ClusterSetting, ...]:
+def _choose_bounds(master: str, executors: tuple[int, int] | None, cores: int | None) -> tuple[ClusterSetting, ...]:
     if executors is None:
         return ()
     least, most = executors
     if not master.startswith("spark://"):
-        return (ClusterSetting(INSTANCES, str(least), "it starts with the fewest executors"),)
-    # A standalone cluster does not heed the number of executors, and gives all it has to whoever sets no bound.
+        return (ClusterSetting(INSTANCES, str(least), "the application starts with the fewest executors"),)
+    # A standalone cluster ignores the number of executors, and gives an application without a bound everything.
     if cores is None:
         return ()
-    return (
-        ClusterSetting(
-            CORES_MAX,
-            str(most * cores),
-            f"it never gets more than {most} executors of {cores} core{'' if cores == 1 else 's'}",
-        ),
-    )
+    size = f"{cores} core{'' if cores == 1 else 's'}"
+    return (ClusterSetting(CORES_MAX, str(most * cores), f"it never gets more than {most} executors of {size}"),)
 
 
 def explain_no_executors(master: str) -> str:
-    """Why there is nothing to ask for and nothing to give back; empty on a cluster."""
+    """Return why a master has no executors to request or release; empty on a cluster."""
     if master.startswith("local-cluster"):
-        return f"master {master} is a toy cluster inside the driver: nobody else can use what it gives back"
+        return f"master {master} is a test cluster inside the driver: no other application can use what it releases"
     if master.startswith("local"):
-        return f"master {master} runs all tasks inside the driver: there are no executors to give back"
+        return f"master {master} runs all tasks inside the driver: there are no executors to release"
     return ""
 
 
 def explain_not_elastic(conf: Mapping[str, str]) -> str:
-    """Why the executors of a session with these settings cannot be asked for and given back; empty where they can."""
+    """Return why executors of a session with these settings cannot be requested and released; empty if they can."""
     if reason := explain_no_executors(conf.get("spark.master", "local[*]")):
         return reason
-    if _is_on(conf.get(DYNAMIC_ALLOCATION, "false")):
-        return f"{DYNAMIC_ALLOCATION} is true, so Spark itself asks for executors and gives them back: set it to false"
-    if not _is_on(conf.get(DECOMMISSION, "false")):
-        return f"{DECOMMISSION} is not true, so an executor could only be killed with its tasks: set it at the start"
+    if _is_true(conf.get(DYNAMIC_ALLOCATION, "false")):
+        return f"{DYNAMIC_ALLOCATION} is true, so Spark itself requests and releases executors: set it to false"
+    if not _is_true(conf.get(DECOMMISSION, "false")):
+        return f"{DECOMMISSION} is not true, so an executor can only be killed with its tasks: set it at the start"
     return ""
 
 
 def list_cautions(conf: Mapping[str, str], most: int | None = None) -> tuple[str, ...]:
-    """What will not be as somebody expects, one line each."""
-    master, said = conf.get("spark.master", ""), list[str]()
+    """Return one line for each setting that limits or disturbs scaling. `most`: executors that the program may have."""
+    master, lines = conf.get("spark.master", ""), list[str]()
     if explain_no_executors(master):
         return ()
-    cores = _number(conf.get(CORES))
+    cores = _parse_count(conf.get(CORES))
     if master.startswith("spark://"):
-        bound = _number(conf.get(CORES_MAX))
+        bound = _parse_count(conf.get(CORES_MAX))
         if cores is None:
-            said.append(
-                f"{CORES} is not set, so an executor takes all free cores of a worker: set it to have sizes alike"
-            )
+            lines.append(f"{CORES} is not set, so an executor takes all free cores of a worker: set it")
         if bound is not None and cores is not None and most is not None and bound < most * cores:
-            said.append(
-                f"{CORES_MAX} is {bound}, so there can never be more than {bound // cores} executors of {cores} cores,"
-                f" and not {most}: it is fixed when the session starts; set it to {most * cores}"
+            lines.append(
+                f"{CORES_MAX} is {bound}, which allows {bound // cores} executors of {cores} cores, not {most}."
+                f" It is fixed when the session starts: set it to {most * cores}"
             )
         if bound is None and most is None:
-            said.append(
-                f"{CORES_MAX} is not set, so it starts with all that the cluster has free, until the first release"
-            )
+            lines.append(f"{CORES_MAX} is not set, so the application first takes all free cores: set it")
         if INSTANCES in conf:
-            said.append(f"{INSTANCES} is not heeded by a standalone cluster: {CORES_MAX} is")
-    if not _is_on(conf.get("spark.storage.decommission.enabled", "false")):
-        said.append("spark.storage.decommission.enabled is not true: a release may make a stage of a batch run again")
-    return tuple(said)
+            lines.append(f"{INSTANCES} has no effect on a standalone cluster: set {CORES_MAX} instead")
+    if not _is_true(conf.get(STORAGE_DECOMMISSION, "false")):
+        lines.append(f"{STORAGE_DECOMMISSION} is not true: after a release, a stage of a batch may run again")
+    return tuple(lines)
 
 
-def _is_on(text: str) -> bool:
+def _is_true(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def _number(text: str | None) -> int | None:
+def _parse_count(text: str | None) -> int | None:
     return int(text) if text is not None and text.strip().isdecimal() else None

@@ -1,12 +1,12 @@
-"""Asking the cluster for executors and giving them back, from inside the driver, while queries run.
+"""Request executors from the cluster and release executors, from inside the driver, while queries run.
 
-Spark's own interface for this is that of dynamic allocation (`ExecutorAllocationClient`), which standalone clusters,
-YARN and Kubernetes all stand behind. Three things about it are easy to get wrong:
+Spark's own interface for this belongs to dynamic allocation (`ExecutorAllocationClient`). Standalone clusters, YARN and
+Kubernetes all implement it. Three rules:
 
 - Lowering the number frees nothing: Spark only stops replacing. Executors are released one by one.
-- Releasing before the number is lowered frees nothing either: Spark starts another in its place.
-- Killing loses what runs. Decommissioned, an executor takes no more tasks, ends those it has, hands its shuffle files
-  on, and exits by itself.
+- A release before the number is lowered frees nothing either: Spark starts another executor.
+- A kill loses running tasks. A decommissioned executor takes no more tasks, finishes its tasks, copies its shuffle
+  files to other executors and exits.
 """
 
 from __future__ import annotations
@@ -28,95 +28,103 @@ from autotrascale.execute.spark.clusters.release_choice import choose_executors_
 from autotrascale.execute.spark.common.error_causes import explain_error
 
 BACKEND = "org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend"
-_ARROW = " -> "  # as Scala writes an entry of a map
+_ARROW = " -> "  # in the text of a Scala map
 
 
 class ApplicationExecutors:
-    """Of the application that a session belongs to. It remembers what it asked for and since when it waits, no more:
-    what runs is asked of Spark each time. For one thread; another that wants to look has an object of its own."""
+    """Executors of the application of a session. For one thread only.
+
+    It remembers the requested number and since when it waits; everything else is read from Spark each time.
+    """
 
     def __init__(self, spark: SparkSession, clock: Callable[[], float] = time.time) -> None:
         self._spark, self._clock = spark, clock
-        self._asked: int | None = None
-        self._whole_at = clock()  # when as many were last seen as were asked for
-        self._left_at: dict[str, float] = {}
+        self._requested: int | None = None
+        self._complete_at = clock()  # last time at which there were as many as requested
+        self._leaving_since: dict[str, float] = {}
         self._known: dict[str, tuple[str, int, int]] = {}  # host, cores and slots, which do not change
 
-    def why_not(self) -> str:
-        """One line that says why nothing can be asked for or given back here; empty where it can."""
+    def explain_not_elastic(self) -> str:
+        """Return in one line why executors cannot be requested or released here, or an empty string."""
         if getattr(self._spark, "_jsparkSession", None) is None:
             return "this session is a client of Spark Connect: its executors belong to the server"
-        with _spark_answers("which executors can be asked for"):
+        with _translate_errors("whether executors can be requested"):
             conf = dict(self._spark.sparkContext.getConf().getAll())
             if reason := elasticity_settings.explain_not_elastic(conf):
                 return reason
             if self._has_executors:
                 return ""
             kind = str(self._backend.getClass().getSimpleName())
-        return (
-            f"{kind}, the scheduler of master {conf.get('spark.master')}, does not let an application ask for executors"
-        )
+        return f"{kind}, the scheduler of master {conf.get('spark.master')}, takes no requests for executors"
 
-    def running(self) -> tuple[RegisteredExecutor, ...]:
-        """All that are registered, the oldest first; those that are leaving too, until they are gone."""
-        with _spark_answers("which executors there are"):
+    def list_running(self) -> tuple[RegisteredExecutor, ...]:
+        """Return all registered executors, oldest first, with those that are leaving."""
+        with _translate_errors("for the list of executors"):
             if not self._has_executors:
                 return ()
-            since = _numbers(self._backend.getExecutorsWithRegistrationTs())
-            tasks = _numbers(self._scheduler.runningTasksByExecutors())
-            leaving = _keys(self._backend.executorsPendingDecommission()) | _keys(
+            since = _read_numbers(self._backend.getExecutorsWithRegistrationTs())
+            tasks = _read_numbers(self._scheduler.runningTasksByExecutors())
+            leaving = _read_keys(self._backend.executorsPendingDecommission()) | _read_keys(
                 self._backend.executorsPendingToRemove()
             )
             now = self._clock()
-            self._left_at = {name: self._left_at.get(name, now) for name in leaving if name in since}
+            self._leaving_since = {name: self._leaving_since.get(name, now) for name in leaving if name in since}
             return tuple(
-                RegisteredExecutor(name, *self._size(name), tasks.get(name), at / 1000, self._left_at.get(name))
+                RegisteredExecutor(
+                    name, *self._read_size(name), tasks.get(name), at / 1000, self._leaving_since.get(name)
+                )
                 for name, at in sorted(since.items(), key=lambda entry: (entry[1], entry[0]))
             )
 
-    def standing(self) -> ExecutorSet:
-        """How what there is stands to what was asked for. Ask at every look: it also keeps the time."""
-        executors, now = self.running(), self._clock()
-        standing = ExecutorSet(executors, self._asked, now - self._whole_at, now)
-        if not standing.missing:
-            self._whole_at = now
-            standing = ExecutorSet(executors, self._asked, 0.0, now)
-        return standing
+    def read(self) -> ExecutorSet:
+        """Compare the executors with the request. Call it at each observation, because it also measures the waiting time."""
+        executors, now = self.list_running(), self._clock()
+        found = ExecutorSet(executors, self._requested, now - self._complete_at, now)
+        if not found.missing:
+            self._complete_at = now
+            found = ExecutorSet(executors, self._requested, 0.0, now)
+        return found
 
     def request(self, total: int) -> None:
-        """So many, all in all. More of them come as the cluster can; with fewer, Spark does not replace those that go.
-        Whether they come is seen in `standing`: a cluster takes requests for more than it has."""
-        self._check()
+        """Request `total` executors in all.
+
+        More executors come as the cluster grants them. With fewer, Spark does not replace those that go. A cluster
+        accepts requests for more than it has: `read` tells what was granted.
+        """
+        self._check_elastic()
         checks.count("executors", total)
-        with _spark_answers(f"a request for {total} executors"):
-            nobody: Any = self._jvm.PythonUtils.toScalaMap({})  # where tasks would like to run
-            taken = self._context.requestTotalExecutors(total, 0, nobody)
-        if not taken:
-            raise EngineError(f"the cluster did not take a request for {total} executors: is its master there?")
-        if total != self._asked:
-            self._asked, self._whole_at = total, self._clock()
+        with _translate_errors(f"a request for {total} executors"):
+            no_preferred_hosts: Any = self._jvm.PythonUtils.toScalaMap({})
+            accepted = self._context.requestTotalExecutors(total, 0, no_preferred_hosts)
+        if not accepted:
+            raise EngineError(f"the cluster rejected a request for {total} executors: check that its master runs")
+        if total != self._requested:
+            self._requested, self._complete_at = total, self._clock()
 
     def release(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """Lets go of these and asks for as many fewer. Those that now leave: one that is gone, or leaves already, is
-        passed over, and does not count."""
-        self._check()
-        staying, wanted = [each.id for each in self.running() if not each.leaving], set(ids)
+        """Release these executors and request as many fewer. Returns the ids that are leaving now.
+
+        Executors that are gone or leaving already do not count. Raises `InputError` if no executor would stay.
+        """
+        self._check_elastic()
+        staying, wanted = [each.id for each in self.list_running() if not each.leaving], set(ids)
         going = [name for name in staying if name in wanted]
         if not going:
             return ()
-        total = (len(staying) if self._asked is None else self._asked) - len(going)
+        total = (len(staying) if self._requested is None else self._requested) - len(going)
         if len(going) == len(staying) or total < 1:
-            raise InputError(
-                "executors", "would all be released, and the queries stand still", seen=sorted(going), remedy="keep one"
-            )
+            problem = "would all be released, and the queries would stop"
+            raise InputError("executors", problem, seen=sorted(going), remedy="keep one")
         self.request(total)
         return self._decommission(going)
 
     def scale_to(self, total: int) -> tuple[str, ...]:
-        """Asks for so many, and releases what there is beyond. To be said again at every look: one that was lost is
-        replaced by Spark, and one that came back is released again."""
+        """Request `total` executors and release the executors beyond. Returns the ids that are leaving now.
+
+        Repeat it at each observation: Spark replaces a lost executor, and an executor that came back is released again.
+        """
         self.request(total)
-        running = self.running()
+        running = self.list_running()
         staying = sum(not each.leaving for each in running)
         return self._decommission(choose_executors_to_release(running, staying - total))
 
@@ -124,17 +132,17 @@ class ApplicationExecutors:
         ids = tuple(ids)
         if not ids:
             return ()
-        with _spark_answers(f"the release of executor {', '.join(ids)}"):
-            # Files of batches long past are removed when the driver collects its garbage: nobody has to carry them.
+        with _translate_errors(f"the release of executor {', '.join(ids)}"):
+            # A garbage collection in the driver removes files of old batches, which need not be copied then.
             self._jvm.System.gc()
             scheduler = self._jvm.org.apache.spark.scheduler
-            reason = scheduler.ExecutorDecommissionInfo("given back", self._jvm.scala.Option.apply(None))
-            left = tuple(name for name in ids if self._backend.decommissionExecutor(name, reason, False, False))
-        self._left_at |= dict.fromkeys(left, self._clock())
-        return left
+            reason = scheduler.ExecutorDecommissionInfo("released", self._jvm.scala.Option.apply(None))
+            leaving = tuple(name for name in ids if self._backend.decommissionExecutor(name, reason, False, False))
+        self._leaving_since |= dict.fromkeys(leaving, self._clock())
+        return leaving
 
-    def _size(self, name: str) -> tuple[str, int | None, int | None]:
-        """Host, cores and slots. The list of executors that Spark shows to people has them; it lags a little behind."""
+    def _read_size(self, name: str) -> tuple[str, int | None, int | None]:
+        """Return host, cores and slots by Spark's status list, which lags a little behind."""
         if name not in self._known:
             try:
                 summary = self._context.statusStore().executorSummary(name)
@@ -146,8 +154,8 @@ class ApplicationExecutors:
             self._known[name] = host, cores, int(summary.maxTasks())
         return self._known[name]
 
-    def _check(self) -> None:
-        if reason := self.why_not():
+    def _check_elastic(self) -> None:
+        if reason := self.explain_not_elastic():
             raise InputError("executors", reason)
 
     @property
@@ -172,24 +180,24 @@ class ApplicationExecutors:
 
 
 def parse_host(address: str) -> str:
-    """Of `host:port`; of a host alone, as Spark has it until the executor's block manager has said its port."""
+    """Return the host of `host:port`, or of a host alone: a block manager that starts has no port yet."""
     host, _, port = address.rpartition(":")
     return host if port.isdecimal() else address
 
 
 @contextmanager
-def _spark_answers(to: str) -> Iterator[None]:
+def _translate_errors(question: str) -> Iterator[None]:
     try:
         yield
     except (Py4JError, OSError) as error:
-        raise EngineError(f"Spark did not answer {to}: {explain_error(str(error))}") from None
+        raise EngineError(f"Spark did not answer {question}: {explain_error(str(error))}") from None
 
 
-def _numbers(scala: Any) -> dict[str, int]:
-    """A map of Scala's, in one call: names to whole numbers."""
+def _read_numbers(scala: Any) -> dict[str, int]:
+    """Read a Scala map of names to whole numbers in one call."""
     entries = (line.rpartition(_ARROW) for line in str(scala.mkString("\n")).splitlines())
     return {name: int(value) for name, _, value in entries}
 
 
-def _keys(scala: Any) -> set[str]:
+def _read_keys(scala: Any) -> set[str]:
     return set(str(scala.keys().mkString("\n")).split())

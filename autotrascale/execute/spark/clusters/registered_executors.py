@@ -1,4 +1,4 @@
-"""One executor as its driver sees it, and how the whole set stands to what was asked for."""
+"""Executors as the driver sees them, compared with the number that was requested."""
 
 from __future__ import annotations
 
@@ -6,21 +6,26 @@ from dataclasses import dataclass
 
 from autotrascale.plan.formatting import format_seconds, join_names
 
-# A cluster that has room starts an executor in less, on a busy machine too.
+# A cluster with free resources starts an executor sooner, on a busy machine too.
 GRANT_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class RegisteredExecutor:
-    """`cores`, `slots` and `active_tasks` are None, `host` is empty, where the driver does not know them yet."""
+    """One executor.
+
+    `cores`, `slots` and `active_tasks` are None, and `host` is empty, while the driver does not know them. `slots`:
+    tasks that run at once; fewer than `cores` if a task takes several (`spark.task.cpus`). `since`: Unix time of the
+    registration. `leaving_since`: from then on it takes no tasks, and ends once its tasks are done.
+    """
 
     id: str
     host: str
     cores: int | None
-    slots: int | None  # tasks that it runs at once: its cores, unless a task takes several (`spark.task.cpus`)
+    slots: int | None
     active_tasks: int | None
-    since: float  # Unix time of its registration
-    leaving_since: float | None = None  # it takes no more tasks from then on, and ends when it has nothing left to do
+    since: float
+    leaving_since: float | None = None
 
     @property
     def leaving(self) -> bool:
@@ -29,11 +34,14 @@ class RegisteredExecutor:
 
 @dataclass(frozen=True)
 class ExecutorSet:
-    """`asked` is None until somebody asks: the cluster then gives what the application's settings say.
-    `waiting_seconds`: for how long fewer have been there than were asked for."""
+    """All executors at the Unix time `now`.
+
+    `requested`: None before the first request; then the application's settings decide. `waiting_seconds`: for how long
+    there have been fewer executors than requested.
+    """
 
     executors: tuple[RegisteredExecutor, ...]
-    asked: int | None
+    requested: int | None
     waiting_seconds: float
     now: float
 
@@ -43,25 +51,29 @@ class ExecutorSet:
 
     @property
     def missing(self) -> int:
-        return max(0, (self.asked or 0) - len(self.staying))
+        return max(0, (self.requested or 0) - len(self.staying))
 
     @property
     def surplus(self) -> int:
-        """More than were asked for: one that was released has come back, or was never released."""
-        return 0 if self.asked is None else max(0, len(self.staying) - self.asked)
+        """Executors beyond the requested number: they came back after a release, or were never released."""
+        return 0 if self.requested is None else max(0, len(self.staying) - self.requested)
 
-    def not_granted(self, patience: float = GRANT_TIMEOUT_SECONDS) -> str:
-        """A line for people; empty while there is nothing to complain of."""
-        if not self.missing or self.waiting_seconds < patience:
+    def explain_missing(self, timeout_seconds: float = GRANT_TIMEOUT_SECONDS) -> str:
+        """Return one line about executors that the cluster has not granted within the timeout, else an empty string."""
+        if not self.missing or self.waiting_seconds < timeout_seconds:
             return ""
+        waited = format_seconds(self.waiting_seconds)
         return (
-            f"{self.missing} of {self.asked} executors have not come in {format_seconds(self.waiting_seconds)}: the cluster"
-            " has no free cores or memory for them, or spark.cores.max or a quota forbids more"
+            f"the cluster has not granted {self.missing} of {self.requested} executors for {waited}:"
+            " it lacks free cores or memory, or spark.cores.max or a quota forbids more"
         )
 
-    def not_gone(self, patience: float = GRANT_TIMEOUT_SECONDS) -> str:
-        """The same of executors that do not end."""
-        stuck = [each.id for each in self.executors if self.now - (each.leaving_since or self.now) >= patience]
+    def explain_not_released(self, timeout_seconds: float = GRANT_TIMEOUT_SECONDS) -> str:
+        """Return one line about executors that still run long after their release, else an empty string."""
+        stuck = [each.id for each in self.executors if self.now - (each.leaving_since or self.now) >= timeout_seconds]
         if not stuck:
             return ""
-        return f"executor {join_names(stuck)} was released over {format_seconds(patience)} ago: a task or its shuffle files hold it"
+        waited = format_seconds(timeout_seconds)
+        return (
+            f"executor {join_names(stuck)} still runs over {waited} after its release: a task or shuffle files hold it"
+        )

@@ -1,6 +1,6 @@
-"""Which executors to give back: idle ones first, then those that empty a worker, then the youngest.
+"""Choose which executors to release: idle executors first, then those whose release empties a worker, then the youngest.
 
-A worker without executors can be shut down, and the youngest executor has the least state and compiled code to lose.
+A worker without executors can be shut down. The youngest executor has the least state and compiled code to lose.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ from autotrascale.execute.spark.clusters.registered_executors import RegisteredE
 
 
 def choose_executors_to_release(executors: Iterable[RegisteredExecutor], count: int) -> tuple[str, ...]:
-    """The ids of as many as asked for, of those that are not leaving already; all of them where there are no more."""
+    """Return the ids of `count` executors that are not leaving yet, or of all such executors if there are fewer."""
     left = [each for each in executors if not each.leaving]
     chosen: list[str] = []
     while left and len(chosen) < count:
         on_host = Counter(each.host for each in left)
-        best = min(left, key=lambda each: _reluctance(each, on_host[each.host], count - len(chosen)))
+        best = min(left, key=lambda each: _rank(each, on_host[each.host], count - len(chosen)))
         left.remove(best)
         chosen.append(best.id)
     return tuple(chosen)
 
 
-def _reluctance(executor: RegisteredExecutor, on_host: int, wanted: int) -> tuple[bool, bool, int, float, str]:
-    """A worker that can be emptied comes before one that cannot, and one with fewer executors before one with more: so
-    the rest of a worker that was begun with goes next."""
-    idle, empties = executor.active_tasks == 0, bool(executor.host) and on_host <= wanted
-    return not idle, not empties, on_host if empties else 0, -executor.since, executor.id
+def _rank(executor: RegisteredExecutor, on_host: int, wanted: int) -> tuple[bool, bool, int, float, str]:
+    """Return a sort key. On a worker that can be emptied, fewer executors come first: so the worker is emptied in turn."""
+    is_idle, empties_worker = executor.active_tasks == 0, bool(executor.host) and on_host <= wanted
+    return not is_idle, not empties_worker, on_host if empties_worker else 0, -executor.since, executor.id

@@ -1,4 +1,4 @@
-"""What the one Spark session is opened with."""
+"""Settings with which AuTraScale opens a Spark session for a Flow job."""
 
 from __future__ import annotations
 
@@ -8,29 +8,25 @@ from pathlib import Path
 
 from autotrascale.execute.spark.common.spark_settings import SparkSettings
 
-NO_CONNECTOR = (
-    "Spark has no connector to Kafka: run scripts/kafka.sh fetch, or set spark.conf.spark.jars to its jars,"
-    " as scripts/kafka.sh jars prints them"
-)
 _JARS = "spark.jars"
 _STATE = "spark.sql.streaming.stateStore"
 
-# A user's own `conf` goes over these.
+# The user's `conf` replaces these.
 _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
-    # Only this provider's state can be given another number of partitions. Changelogs make its commits short.
+    # Only the state of this provider can be moved to other partitions. Changelogs make its commits short.
     f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
-    # A session lives for hundreds of queries; its memory must not grow with them.
+    # A session runs hundreds of queries; its memory must not grow with them.
     "spark.sql.streaming.numRecentProgressUpdates": "2",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "40",
     "spark.ui.retainedTasks": "1000",
     "spark.sql.streaming.stopTimeout": "30s",
-    # Without the metrics' accumulators the log is about half as long, and nobody reads them.
+    # No reader needs the accumulators of metrics. Without them the log is about half as long.
     "spark.eventLog.includeTaskMetricsAccumulators": "false",
 }
 
@@ -43,7 +39,7 @@ _ON_THIS_MACHINE = {
 
 
 def build_configuration(settings: SparkSettings, work: Path) -> dict[str, str]:
-    """What the session is opened with: our defaults, the user's wishes over them, and over those what we live by."""
+    """Return the settings of a session: defaults, replaced by the user's, replaced by those that the engine needs."""
     here = {name: value.format(work=work) for name, value in _ON_THIS_MACHINE.items()} if settings.local else {}
     ours = {
         "spark.master": settings.master,
@@ -59,18 +55,18 @@ def build_configuration(settings: SparkSettings, work: Path) -> dict[str, str]:
         ),
         "spark.sql.warehouse.dir": (work / "warehouse").as_uri(),
     }
-    jars = _kafka_jars(settings)
+    jars = _find_kafka_jars(settings)
     connector = {_JARS: ",".join(jars)} if jars else {}
     return {"spark.app.name": "autotrascale", **_DEFAULTS, **here, **connector, **settings.conf, **ours}
 
 
 def lacks_connector(settings: SparkSettings) -> bool:
-    """To Kafka, where it is needed: neither does the job file name any jars, nor were they fetched."""
-    return bool(settings.sources) and not _names_jars(settings.conf) and not _kafka_jars(settings)
+    """Return whether the job reads a topic, and Kafka's jars are neither named in the job file nor fetched."""
+    return bool(settings.sources) and not _names_jars(settings.conf) and not _find_kafka_jars(settings)
 
 
-def _kafka_jars(settings: SparkSettings) -> list[str]:
-    """As `scripts/kafka.sh fetch` has left them, for a job that reads topics and says of no jars."""
+def _find_kafka_jars(settings: SparkSettings) -> list[str]:
+    """Return the jars that `scripts/kafka.sh fetch` has fetched, if the job needs them and names none."""
     if not settings.sources or _names_jars(settings.conf):
         return []
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "autotrascale")

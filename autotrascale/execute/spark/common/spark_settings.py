@@ -1,4 +1,4 @@
-"""The `spark:` section of a job file: which job, where it runs, and how long to look at it."""
+"""The `spark:` section of a job file: the job, the cluster, and how long to observe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BetweenTrials = Literal["fresh", "keep"]
 
 _MEMORY = re.compile(r"([1-9][0-9]*)([mg])")
 _MASTER = re.compile(r"local(\[(\*|[1-9][0-9]*)\])?|spark://.+|yarn|k8s://.+")
-# What the engine itself lives by: one operator = one stage, and facts that can be read while the job runs.
+# Set by the engine: one operator must be one stage, and the event log must be readable while the job runs.
 ENGINE_SETTINGS = (
     "spark.sql.adaptive.enabled",
     "spark.sql.shuffle.partitions",
@@ -34,12 +34,16 @@ ENGINE_SETTINGS = (
 
 @dataclass(frozen=True)
 class SparkTimeouts:
-    """Seconds after which something that does not answer is given up, and what hangs is killed."""
+    """Seconds after which a step is given up and a process that hangs is killed.
 
-    start: float = 120.0  # of the host: JVM, session, executors
-    command: float = 60.0  # starting, stopping, rescaling a query
-    first_batch: float = 90.0  # from the start of a query to the first commit
-    finish_batch: float = 15.0  # of a query that is to be rescaled; then its batch is cut off, and runs again
+    `start`: JVM, session and executors. `command`: start, stop or rescale of a query. `first_batch`: from the start of
+    a query to its first commit. `finish_batch`: of a query that is rescaled; then its batch is cut off and runs again.
+    """
+
+    start: float = 120.0
+    command: float = 60.0
+    first_batch: float = 90.0
+    finish_batch: float = 15.0
 
     def __post_init__(self) -> None:
         for name in ("start", "command", "first_batch"):
@@ -49,14 +53,26 @@ class SparkTimeouts:
 
 @dataclass(frozen=True)
 class SparkSettings:
-    """`job` is "module:attribute" and `options` are its own; everything else has a default that works on a laptop.
+    """Settings of a Flow job on Spark. Only `job` is required; the defaults suit a laptop.
 
-    `between_trials`: `fresh` gives each trial an empty state, which is what a tuner wants; `keep` treats the query as
-    the one that must live on: it stays running between trials and is rescaled with its state.
-    `sink`: where the output of trials goes: counted and dropped, to files of the trial's own, or to the job's own sink.
-    `sources` are those whose records are not the job's own to make but come from a topic.
-    `rescale`: of a job that runs, whether a second query is made ready while the first one runs on, and takes over.
-    `load_shape` are (seconds, factor) points: the asked rate times a piecewise linear factor over time.
+    job             "module:attribute" of the job
+    options         options of the job
+    master          URL of the cluster
+    conf            Spark settings; those of `ENGINE_SETTINGS` are refused
+    python_path     folders for imports of the job
+    driver_memory   heap of the driver, such as 800m or 2g
+    p_max           largest parallelism of an operator; default: the slots of the master
+    between_trials  fresh: each trial begins with an empty state; keep: one query runs on and is rescaled with its state
+    sink            output of trials: counted and dropped, written to files of the trial, or to the job's own sink
+    prime_batches   batches that warm up a trial
+    window          when a trial counts as stable
+    patience        timeouts
+    load_shape      (seconds, factor) points of a piecewise linear factor on the input rate
+    sources         sources whose records come from a topic and not from the load generator
+    work_dir        default: the system's folder for temporary files
+    checkpoint_dir  a folder that executors can write too; default: inside work_dir
+    keep_event_log  keep the event log of each trial
+    rescale         of a running job: in place, or by a second query that takes over
     """
 
     job: str
@@ -65,7 +81,7 @@ class SparkSettings:
     conf: Mapping[str, str] = field(default_factory=dict)
     python_path: tuple[str, ...] = ()
     driver_memory: str = "1g"
-    p_max: int | None = None  # the master's slots, when not given
+    p_max: int | None = None
     between_trials: BetweenTrials = "fresh"
     sink: Sink = "discard"
     prime_batches: int = 3
@@ -73,18 +89,18 @@ class SparkSettings:
     patience: SparkTimeouts = field(default_factory=SparkTimeouts)
     load_shape: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
     sources: Mapping[str, SourceSettings] = field(default_factory=dict)
-    work_dir: str = ""  # the system's folder for temporary files, when empty
-    checkpoint_dir: str = ""  # where the cluster's executors can write too; inside work_dir when empty
+    work_dir: str = ""
+    checkpoint_dir: str = ""
     keep_event_log: bool = False
     rescale: RescaleMode = "in-place"
 
     def __post_init__(self) -> None:
         if not _MASTER.fullmatch(self.master):
             remedy = "use local[n], spark://host:port, yarn or k8s://…"
-            raise InputError("master", "is no master that Spark knows", seen=self.master, remedy=remedy)
+            raise InputError("master", "is not a Spark master", seen=self.master, remedy=remedy)
         for name in self.conf:
             if name in ENGINE_SETTINGS:
-                raise InputError(f"conf.{name}", "is set by the engine itself", remedy="remove it")
+                raise InputError(f"conf.{name}", "is set by AuTraScale itself", remedy="remove it")
         if self.p_max is not None:
             checks.count("p_max", self.p_max)
         checks.count("prime_batches", self.prime_batches)
@@ -105,8 +121,8 @@ class SparkSettings:
 
 
 def parse_megabytes(place: str, text: str) -> int:
-    """Of a size as Java has it."""
+    """Return the megabytes of a size such as 800m or 2g. Raises `InputError`, which names `place`."""
     size = _MEMORY.fullmatch(text)
     if not size:
-        raise InputError(place, "is no amount of memory", seen=text, remedy="write it like 800m or 2g")
+        raise InputError(place, "is not an amount of memory", seen=text, remedy="write it like 800m or 2g")
     return int(size.group(1)) * (1024 if size.group(2) == "g" else 1)

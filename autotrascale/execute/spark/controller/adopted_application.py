@@ -1,7 +1,7 @@
-"""A program that somebody else wrote, as its controller has it: its queries, what they do, the executors they share.
+"""A user's program as its controller sees it: its queries, what they do, and the executors that they share.
 
-Each query is kept by a loop of its own, which says how many executors it needs. What the application is given is the
-sum: its queries run together. `give` does what follows from one more answer, step by step, and says what came of it.
+Each query has a control loop of its own, which says how many executors the query needs. The queries run together, so
+the application needs the sum. `scale_query` plans and carries out the steps that follow from a new need.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from autotrascale.analyze.live.application import ApplicationRun
-from autotrascale.analyze.live.application import FollowedApplication as Watched
+from autotrascale.analyze.live.application import ApplicationRun, FollowedApplication
 from autotrascale.domain.errors import InputError
+from autotrascale.execute.spark.clusters.registered_executors import GRANT_TIMEOUT_SECONDS
 from autotrascale.execute.spark.controller.agent_client import AgentClient
 from autotrascale.execute.spark.protocol.agent_messages import (
     AdoptedQuery,
@@ -23,180 +23,209 @@ from autotrascale.execute.spark.protocol.agent_messages import (
     RescaleQuery,
 )
 from autotrascale.monitor.eventlog.follower import Follower
-from autotrascale.plan.sizing import executor_plan as plan
 from autotrascale.plan.sizing.executor_plan import (
     ExecutorRange,
     ExecutorSize,
     ExecutorStep,
     GrowExecutors,
     MovePartitions,
+    QueryNeed,
+    RunningApplication,
     ShrinkExecutors,
+    plan_executors,
+    share_executors,
 )
 
-GRANT_TIMEOUT_SECONDS = 60.0  # a cluster that has room starts an executor in less, on a busy machine too
 _POLL_SECONDS = 0.5
-_MOST_PLANS = 3  # of one answer: what a cluster does not grant is planned again without
+_MAX_PLANS = 3  # for one need: what the cluster does not grant is planned again without
 
 
 @dataclass(frozen=True)
 class ScaleResult:
-    """`share`: executors that the query may use now. `detail` says why that is not what was asked for."""
+    """Result of scaling a query.
+
+    `share`: executors that the query may use now. `phases`: seconds by phase. `detail`: why the share is not what was
+    asked for. `how`: of the last rescale, in place or overlapped, and why. `overlap_seconds`: time in which the query
+    ran twice.
+    """
 
     done: bool
     share: int
     standstill_seconds: float = 0.0
     phases: Mapping[str, float] = field(default_factory=dict)
     detail: str = ""
-    how: str = ""  # of the query that was moved last: overlapped or in place, and why
-    overlap_seconds: float = 0.0  # in which it ran twice
+    how: str = ""
+    overlap_seconds: float = 0.0
 
 
 class AdoptedApplication:
+    """The Spark application of a program.
+
+    Args:
+        client: connection to the program's agent
+        info: the application, as the agent describes it
+        bounds: the least and the most executors; without effect if executors cannot come and go
+    """
+
     def __init__(
         self,
         client: AgentClient,
-        about: ApplicationInfo,
+        info: ApplicationInfo,
         bounds: ExecutorRange | None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`bounds`: None where executors cannot come and go; then there are as many as there are."""
-        self.client, self.about = client, about
+        self.client, self.info = client, info
         self._clock, self._sleep = clock, sleep
-        self.watched = Watched(Follower(find_event_log_folder(about), about.id, consume=False, latest=False))
-        self.standing = client.standing()
-        self._bounds = None if self.standing.why_not else bounds
-        self._needed: dict[str, int] = {}  # by query, as the loops said last
-        self.moves = 0  # of queries that stood still for it
-        self._total = 0  # that the cluster was last asked for; 0: nobody asked
+        self.followed = FollowedApplication(Follower(find_event_log_folder(info), info.id, consume=False, latest=False))
+        self.executor_counts = client.executors()
+        self.rescales = 0  # of queries
+        self._queries: tuple[AdoptedQuery, ...] = ()
+        self._bounds = None if self.executor_counts.not_elastic else bounds
+        self._needed: dict[str, int] = {}  # executors by query, as the loops asked last
+        self._requested = 0  # executors; 0 before the first request
 
     @property
     def cores(self) -> int:
-        """Of one executor."""
-        return self.standing.cores or self.about.slots or 1
-
-    def size(self, price: float | None) -> ExecutorSize | None:
-        """Of one executor; None where the driver runs the tasks."""
-        return None if self._bounds is None else ExecutorSize(self.cores, price=price)
+        """Cores of one executor."""
+        return self.executor_counts.cores or self.info.slots or 1
 
     @property
     def executors(self) -> int:
-        """Those that stay; the driver itself counts as one where it runs the tasks."""
-        return max(1, self.standing.staying)
+        """Executors that stay. A driver that runs the tasks counts as one."""
+        return max(1, self.executor_counts.staying)
 
     @property
-    def elastic(self) -> bool:
-        """Its executors come and go with the load."""
+    def is_elastic(self) -> bool:
+        """Executors come and go with the load."""
         return self._bounds is not None and self._bounds.least < self._bounds.most
 
     @property
     def bounds(self) -> ExecutorRange:
+        """The least and the most executors."""
         return self._bounds or ExecutorRange(self.executors, self.executors)
 
-    def queries(self) -> tuple[AdoptedQuery, ...]:
-        return self.client.queries()
+    def executor_size(self, price: float | None) -> ExecutorSize | None:
+        """Return the size of one executor; None if the driver runs the tasks. `price`: of one executor hour."""
+        return None if self._bounds is None else ExecutorSize(self.cores, price=price)
 
-    def look(self) -> None:
-        """Reads on in the event log, and asks what there is. A number that was asked for is said again: an executor
-        that was lost is replaced, and one that came back is given back again."""
-        self.watched.poll()
-        self.standing = self.client.scale_to(self._total) if self._total else self.client.standing()
+    def read_queries(self) -> tuple[AdoptedQuery, ...]:
+        """Ask the program for its queries."""
+        self._queries = self.client.queries()
+        return self._queries
 
-    def run_of(self, query: AdoptedQuery) -> ApplicationRun | None:
-        return self.watched.runs.get(query.run)
+    def refresh(self) -> tuple[AdoptedQuery, ...]:
+        """Read on in the event log, ask for executors and queries, and return the queries.
+
+        A request for executors is repeated: the cluster then replaces an executor that was lost, and releases an
+        executor that came back.
+        """
+        self.followed.poll()
+        self.executor_counts = self.client.scale_to(self._requested) if self._requested else self.client.executors()
+        return self.read_queries()
+
+    def find_run(self, query: AdoptedQuery) -> ApplicationRun | None:
+        """Return the present run of a query, if the event log has it already."""
+        return self.followed.runs.get(query.run)
 
     def share(self, query: str) -> int:
-        """What it may count on: all of them where it is alone. In the order in which plans have the queries, which says
-        who gets the odd one."""
-        needs = self._needs()
-        return plan.share_executors({**needs, query: needs.get(query, 1)}, self.executors)[query]
+        """Return the executors that a query may count on: all if it is alone.
 
-    def give(self, query: str, executors: int) -> ScaleResult:
-        """What the loop of this query asks for, among what the others have."""
+        Queries are taken in the order of the plans, which decides who gets the odd executor.
+        """
+        needs = self._needs()
+        return share_executors({**needs, query: needs.get(query, 1)}, self.executors)[query]
+
+    def scale_query(self, query: str, executors: int) -> ScaleResult:
+        """Give a query `executors`, as far as the other queries and the cluster allow.
+
+        Each plan is carried out step by step. If the cluster does not grant executors, the rest is planned again
+        within those that are there.
+        """
         self._needed[query] = executors
-        bounds, still, phases, detail, moved = self.bounds, 0.0, dict[str, float](), "", _NOT_MOVED
-        for _ in range(_MOST_PLANS):
-            planned = plan.plan_executors(self._now(), bounds)
-            for step in planned.steps:
+        bounds, standstill, phases, detail, last_rescale = self.bounds, 0.0, dict[str, float](), "", _NO_RESCALE
+        for _ in range(_MAX_PLANS):
+            for step in plan_executors(self._describe(), bounds).steps:
                 began = self._clock()
-                refused, found = self._do(step)
-                if found is not None:
-                    still, moved = still + found.standstill_seconds, found
-                phases[_PHASES[type(step)]] = phases.get(_PHASES[type(step)], 0.0) + self._clock() - began
-                if refused:
-                    detail = refused
+                failure, rescaled = self._carry_out(step)
+                if rescaled is not None:
+                    standstill, last_rescale = standstill + rescaled.standstill_seconds, rescaled
+                phase = _PHASES[type(step)]
+                phases[phase] = phases.get(phase, 0.0) + self._clock() - began
+                if failure:
+                    detail = failure
                     break
             else:
                 break
             if not isinstance(step, GrowExecutors):
                 break
             bounds = ExecutorRange(min(bounds.least, self.executors), self.executors)
-        self.look()
+        self.refresh()
         share = self.share(query)
-        done = share >= executors and not detail
-        return ScaleResult(done, share, still, phases, detail, moved.how, moved.overlap_seconds)
+        is_done = share >= executors and not detail
+        return ScaleResult(is_done, share, standstill, phases, detail, last_rescale.how, last_rescale.overlap_seconds)
 
     def _needs(self) -> dict[str, int]:
-        """Of the queries that run. One that nobody has decided on yet has its part of what the others leave."""
-        active = [each.id for each in self.queries() if each.active]
-        unknown = [each for each in active if each not in self._needed]
+        """Return the executors that each active query needs. Queries without a decision share what is left."""
+        active = [each.id for each in self._queries or self.read_queries() if each.active]
+        undecided = [each for each in active if each not in self._needed]
         left = self.executors - sum(self._needed[each] for each in active if each in self._needed)
-        part = max(1, left // max(1, len(unknown)))
+        part = max(1, left // max(1, len(undecided)))
         return {each: self._needed.get(each, part) for each in active}
 
-    def _now(self) -> plan.RunningApplication:
-        needs = self._needs()
-        queries = [
-            plan.QueryNeed(each.id, needs[each.id], each.partitions if _moves(each) else None, each.stages)
-            for each in self.queries()
+    def _describe(self) -> RunningApplication:
+        queries, needs = self.read_queries(), self._needs()
+        needed = [
+            QueryNeed(each.id, needs[each.id], each.partitions if _is_movable(each) else None, each.stages)
+            for each in queries
             if each.id in needs
         ]
-        return plan.RunningApplication(self.executors, self.cores, tuple(queries))
+        return RunningApplication(self.executors, self.cores, tuple(needed))
 
-    def _do(self, step: ExecutorStep) -> tuple[str, QueryRescaled | None]:
-        """Why it did not come about, if so, and how a query was moved."""
+    def _carry_out(self, step: ExecutorStep) -> tuple[str, QueryRescaled | None]:
+        """Return why the step failed, if it did, and the rescale of a query."""
         match step:
             case GrowExecutors(total):
                 return self._grow(total), None
             case ShrinkExecutors(total):
-                self._ask_for(total)
+                self._request(total)
                 return "", None
             case MovePartitions(query, partitions, _, stages):
-                moved = self.client.rescale(RescaleQuery(query, partitions, stages=dict(stages)))
-                self.moves += 1
-                return "" if moved.done else moved.detail, moved
+                rescaled = self.client.rescale(RescaleQuery(query, partitions, stages=dict(stages)))
+                self.rescales += 1
+                return "" if rescaled.done else rescaled.detail, rescaled
 
     def _grow(self, total: int) -> str:
-        self._ask_for(total)
+        self._request(total)
         until = self._clock() + GRANT_TIMEOUT_SECONDS
         while self.executors < total and self._clock() < until:
             self._sleep(_POLL_SECONDS)
-            self.standing = self.client.standing()
+            self.executor_counts = self.client.executors()
         if self.executors >= total:
             return ""
-        self._ask_for(self.executors)  # what came too late would belong to nobody
-        return f"the cluster gave {self.executors} of {total} executors within {GRANT_TIMEOUT_SECONDS:.0f} s"
+        self._request(self.executors)  # executors that come later would belong to no query
+        return f"the cluster granted {self.executors} of {total} executors within {GRANT_TIMEOUT_SECONDS:.0f} s"
 
-    def _ask_for(self, total: int) -> None:
-        self._total, self.standing = total, self.client.scale_to(total)
+    def _request(self, total: int) -> None:
+        self._requested, self.executor_counts = total, self.client.scale_to(total)
 
 
-_NOT_MOVED = QueryRescaled(True, 0, "", False, 0.0, 0.0)
+_NO_RESCALE = QueryRescaled(True, 0, "", False, 0.0, 0.0)
 _PHASES = {GrowExecutors: "executors", MovePartitions: "partitions", ShrinkExecutors: "release"}
 
 
-def _moves(query: AdoptedQuery) -> bool:
+def _is_movable(query: AdoptedQuery) -> bool:
     return query.partitions > 0 and not query.not_movable
 
 
-def find_event_log_folder(about: ApplicationInfo) -> Path:
-    """The folder of its event log, which must be on this machine."""
-    place = urlsplit(about.event_log)
-    if not about.event_log or place.scheme not in ("", "file"):
+def find_event_log_folder(info: ApplicationInfo) -> Path:
+    """Return the folder of the event log. Raises `InputError` if it is not on this machine."""
+    url = urlsplit(info.event_log)
+    if not info.event_log or url.scheme not in ("", "file"):
         raise InputError(
             "program",
             "writes no event log on this machine, so it cannot be measured",
-            seen=about.event_log or "none",
-            remedy="leave spark.eventLog.enabled and spark.eventLog.dir out: they are then set for it",
+            seen=info.event_log or "none",
+            remedy="remove spark.eventLog.enabled and spark.eventLog.dir: AuTraScale sets both",
         )
-    return Path(unquote(place.path))
+    return Path(unquote(url.path))

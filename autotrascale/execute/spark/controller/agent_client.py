@@ -1,4 +1,4 @@
-"""The controller's end of the line to a program's agent. It may be opened and closed at any time."""
+"""The controller's connection to a program's agent. It may be opened and closed at any time."""
 
 from __future__ import annotations
 
@@ -29,23 +29,26 @@ from autotrascale.execute.spark.protocol.agent_messages import (
 from autotrascale.execute.spark.protocol.channel import Channel, ChannelClosedError, ChannelTimeoutError
 
 _A = TypeVar("_A")
-_MOVE_SECONDS = 600.0  # of state, beside what a rescale may wait for batches
+_MOVE_STATE_SECONDS = 600.0  # of a rescale, beside the batches that it waits for
 
 
 class AgentAwayError(EngineError):
-    """Nobody answers: the program has ended, has not come so far, or hangs."""
+    """The agent does not answer: the program has ended, has not opened it yet, or hangs."""
 
 
 class AgentBrokenError(EngineError):
-    """It answers, and something of its program is broken."""
+    """The agent answers that something in its program is broken."""
 
 
 class AgentClient(Closeable):
-    """One question at a time. Raises `EngineError` where the program's side refuses, `AgentAwayError` where it is gone;
-    what was asked for may then be done all the same."""
+    """Asks one question at a time.
 
-    def __init__(self, folder: Path, *, patience: float = 30.0) -> None:
-        self._folder, self._patience = folder, patience
+    Each method raises `EngineError` if the program refuses, and `AgentAwayError` if the agent does not answer. The
+    request may have been carried out even then.
+    """
+
+    def __init__(self, folder: Path, *, timeout: float = 30.0) -> None:
+        self._folder, self._timeout = folder, timeout
         self._channel: Channel[Question | Answer] | None = None
 
     def application(self) -> ApplicationInfo:
@@ -54,21 +57,21 @@ class AgentClient(Closeable):
     def queries(self) -> tuple[AdoptedQuery, ...]:
         return self._ask(AskQueries(), AdoptedQueries).queries
 
-    def rescale(self, wish: RescaleQuery) -> QueryRescaled:
-        """Also one that had to go back is an answer."""
-        seconds = wish.finish_within + 2 * wish.first_within + _MOVE_SECONDS
-        return self._ask(wish, QueryRescaled, seconds)
+    def rescale(self, request: RescaleQuery) -> QueryRescaled:
+        """Rescale a query. A roll-back is an answer too."""
+        seconds = request.finish_within + 2 * request.first_within + _MOVE_STATE_SECONDS
+        return self._ask(request, QueryRescaled, seconds)
 
-    def standing(self) -> ExecutorCounts:
+    def executors(self) -> ExecutorCounts:
         return self._ask(AskExecutors(), ExecutorCounts)
 
     def scale_to(self, executors: int) -> ExecutorCounts:
-        """More come when the cluster gives them, and those that are given back go when they have done their tasks."""
+        """Request or release executors. The answer comes before the cluster has granted or released them."""
         return self._ask(SetExecutorCount(executors), ExecutorCounts)
 
-    def leave(self, wish: StopForRelaunch) -> StoppedForRelaunch:
-        """The program ends right after the answer."""
-        return self._ask(wish, StoppedForRelaunch, 2 * wish.finish_within + self._patience)
+    def stop_for_relaunch(self, request: StopForRelaunch) -> StoppedForRelaunch:
+        """Stop the program's queries. The program ends right after the answer."""
+        return self._ask(request, StoppedForRelaunch, 2 * request.finish_within + self._timeout)
 
     def close(self) -> None:
         if self._channel is not None:
@@ -79,21 +82,23 @@ class AgentClient(Closeable):
         try:
             channel = self._open()
             channel.send(question)
-            answer = channel.receive(seconds or self._patience)
+            answer = channel.receive(seconds or self._timeout)
         except (OSError, ChannelClosedError):
             self.close()
-            raise AgentAwayError(f"no program answers in {self._folder}") from None
+            raise AgentAwayError(
+                f"no agent answers in {self._folder}: the program has ended or has not begun"
+            ) from None
         except ChannelTimeoutError:
-            self.close()  # its answer, should it come, is not the next one's
+            self.close()  # a late answer must not be read as the answer to the next question
             asked = type(question).__name__
-            raise AgentAwayError(f"the program in {self._folder} did not answer {asked} in time") from None
+            raise AgentAwayError(f"the agent in {self._folder} did not answer {asked} in time") from None
         except BaseException:
             self.close()
             raise
         if isinstance(answer, RequestFailed):
-            raise AgentBrokenError(answer.error) if answer.unforeseen else EngineError(answer.error)
+            raise AgentBrokenError(answer.error) if answer.unexpected else EngineError(answer.error)
         if not isinstance(answer, kind):
-            raise EngineError(f"the program answered with {type(answer).__name__} where {kind.__name__} was asked for")
+            raise EngineError(f"the agent answered {type(answer).__name__} instead of {kind.__name__}")
         return answer
 
     def _open(self) -> Channel[Question | Answer]:

@@ -1,4 +1,4 @@
-"""A Spark of one's own for reading logs on this machine: quiet, small, and gone afterwards."""
+"""A small, silent Spark session on this machine for reading event logs. It is stopped after use."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
-    # A few small tables are shuffled, whatever the size of the logs; adaptive execution merges what is too small.
+    # A few small tables are shuffled for logs of any size. Adaptive execution merges partitions that are too small.
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.files.maxPartitionBytes": "32m",
-    # Lists are collected for each batch: sorting them in between, as Spark does past 128, takes longer than anything.
+    # Lists are collected for each batch. Spark would sort them from 128 entries on, which takes longer than all else.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "20000",
-    # More pieces of code are generated than Spark keeps by default: a second archive would compile them all again.
+    # Spark's default cache of generated code is too small: a second archive would compile everything again.
     "spark.sql.codegen.cache.maxEntries": "1000",
     "spark.eventLog.enabled": "false",
-    # Decoding is native and the rest is soon over: a JVM that optimises for hours to come costs more than it saves. But
-    # what it compiles for one archive after another must fit: when its 48 MB are full, it stops compiling for good.
-    # Classes must fit too, and most objects die young.
+    # The session is short and decoding is native, so optimised compilation costs more than it saves. Compiled code of
+    # several archives must fit: when the default 48 MB are full, the JVM stops compiling. Most objects die young.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     " -XX:+UseSerialGC -XX:MetaspaceSize=256m -XX:NewRatio=1",
 }
@@ -44,8 +43,11 @@ CONF = {
 
 @contextmanager
 def local_session(memory: str = "1g", cores: str = "*") -> Iterator[SparkSession]:
-    """What the JVM has to say goes to a file that is read only if something breaks. A session that is already there,
-    as in a notebook, is used as it is and left alone."""
+    """Open a session with this much driver memory on this many cores, and stop it at the end.
+
+    Output of the JVM goes to a file, which is read if the start fails. A session that is already open, as in a
+    notebook, is used and not stopped. Raises `EngineError` if Spark fails.
+    """
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
@@ -53,19 +55,19 @@ def local_session(memory: str = "1g", cores: str = "*") -> Iterator[SparkSession
     check_packages()
     check_java()
     with tempfile.TemporaryDirectory(prefix="autotrascale-spark-") as folder:
-        said = Path(folder, "spark.log")
-        with _errors_into(said), installed_pyspark(Path(folder, "spark")):
-            spark = _open(memory, cores, folder, said)
+        log = Path(folder, "spark.log")
+        with _redirect_errors(log), installed_pyspark(Path(folder, "spark")):
+            spark = _open(memory, cores, folder, log)
         try:
             yield spark
         except (PySparkException, Py4JError) as error:
             raise EngineError(f"Spark failed: {explain_error(str(error))}") from None
         finally:
-            with _errors_into(said):
+            with _redirect_errors(log):
                 spark.stop()
 
 
-def _open(memory: str, cores: str, folder: str, said: Path) -> SparkSession:
+def _open(memory: str, cores: str, folder: str, log: Path) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder.master(f"local[{cores}]").appName("autotrascale-analyze")
     for name, value in {**CONF, "spark.driver.memory": memory, "spark.local.dir": folder}.items():
@@ -74,21 +76,21 @@ def _open(memory: str, cores: str, folder: str, said: Path) -> SparkSession:
         spark: SparkSession = builder.getOrCreate()
     except Exception as error:
         raise EngineError(
-            f"Spark did not start: {explain_error(said.read_text(errors='replace') or str(error))}"
+            f"Spark did not start: {explain_error(log.read_text(errors='replace') or str(error))}"
         ) from None
     return spark
 
 
 @contextmanager
-def _errors_into(file: Path) -> Iterator[None]:
-    """The JVM inherits file descriptor 2: for the moment of its start it is this file."""
+def _redirect_errors(file: Path) -> Iterator[None]:
+    """Write standard error to `file`. A JVM that is started meanwhile inherits this."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    former = os.dup(2)
     with file.open("ab") as log:
         os.dup2(log.fileno(), 2)
     try:
         yield
     finally:
         sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(former, 2)
+        os.close(former)

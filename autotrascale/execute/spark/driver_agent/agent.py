@@ -1,7 +1,7 @@
-"""Our thread in the program's driver: whoever may enter its folder can ask about the program's queries and move them.
+"""The agent: a thread in the program's driver that answers a controller's questions and carries out its requests.
 
-A controller may come, go in the middle of a question and come back; what it asked for is done to its end. The program
-notices none of it.
+Any process that may enter the program's folder can ask. A controller may come, leave in the middle of a request and
+come back; a request that has begun is finished. The program notices none of this.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from pyspark.sql import SparkSession
 
 from autotrascale.domain import checks
 from autotrascale.domain.errors import AuTraScaleError, EngineError, InputError
-from autotrascale.execute.spark.clusters import executor_control, registered_executors
+from autotrascale.execute.spark.clusters.executor_control import ApplicationExecutors
+from autotrascale.execute.spark.clusters.registered_executors import ExecutorSet
 from autotrascale.execute.spark.common.error_causes import explain_error
-from autotrascale.execute.spark.driver_agent import graceful_stop, rescale_blue_green, rescale_in_place, spark_session
+from autotrascale.execute.spark.driver_agent.graceful_stop import stop_for_relaunch
 from autotrascale.execute.spark.driver_agent.hooks import AdoptedProgram
 from autotrascale.execute.spark.driver_agent.interrupts import AGENT_THREAD
 from autotrascale.execute.spark.driver_agent.query_handle import QueryHandle
+from autotrascale.execute.spark.driver_agent.rescale_blue_green import rescale
+from autotrascale.execute.spark.driver_agent.rescale_in_place import QueryState, read_query_state
+from autotrascale.execute.spark.driver_agent.spark_session import count_slots
 from autotrascale.execute.spark.protocol.agent_address import listen
 from autotrascale.execute.spark.protocol.agent_messages import (
     CODEC,
@@ -45,24 +49,26 @@ from autotrascale.execute.spark.protocol.channel import Channel, ChannelClosedEr
 
 
 class ExecutorControl(Protocol):
-    """What the agent needs of the application's executors."""
+    """The executors of the application, as the agent needs them."""
 
-    def why_not(self) -> str: ...
-    def standing(self) -> registered_executors.ExecutorSet: ...
+    def explain_not_elastic(self) -> str: ...
+    def read(self) -> ExecutorSet: ...
     def scale_to(self, total: int) -> object: ...
 
 
 class Agent:
+    """Listens on the socket in the program's folder, one thread per controller."""
+
     def __init__(
         self,
-        adoption: AdoptedProgram,
+        program: AdoptedProgram,
         folder: Path,
-        executors: Callable[[SparkSession], ExecutorControl] = executor_control.ApplicationExecutors,
+        make_executors: Callable[[SparkSession], ExecutorControl] = ApplicationExecutors,
     ) -> None:
-        self._adoption, self._folder, self._make_executors = adoption, folder, executors
+        self._program, self._folder, self._make_executors = program, folder, make_executors
         self._executors: ExecutorControl | None = None
+        self._executors_of = ""  # application id: a program may close Spark and open it again
         self._one_at_a_time = threading.Lock()  # two controllers may ask at once
-        self._executors_of = ""  # of which application: a program may close Spark and open it again
         self._listener = listen(folder)
         threading.Thread(target=self._listen, name=AGENT_THREAD, daemon=True).start()
 
@@ -70,53 +76,54 @@ class Agent:
         self._listener.close()
 
     def answer(self, question: Question | Answer) -> Answer:
+        """Answer one question. Raises `AuTraScaleError` to refuse it."""
         match question:
             case AskApplication():
-                return self._application()
+                return self._describe_application()
             case AskQueries():
-                return AdoptedQueries(tuple(_described(handle) for handle in self._adoption.handles.all()))
+                return AdoptedQueries(tuple(_describe_query(handle) for handle in self._program.handles.all()))
             case RescaleQuery():
                 checks.count("partitions", question.partitions)
-                return rescale_blue_green.rescale(self._handle(question.query), question, self._adoption.rescale)
+                return rescale(self._find_handle(question.query), question, self._program.rescale)
             case AskExecutors():
                 with self._one_at_a_time:
-                    return _standing(self._scheduler())
+                    return _count_executors(self._open_executors())
             case SetExecutorCount(total):
                 with self._one_at_a_time:
-                    executors = self._scheduler()
+                    executors = self._open_executors()
                     executors.scale_to(total)
-                    return _standing(executors)
+                    return _count_executors(executors)
             case StopForRelaunch():
-                return graceful_stop.stop_for_relaunch(self._adoption, self._folder, question)
+                return stop_for_relaunch(self._program, self._folder, question)
             case _:
-                raise InputError("agent", "is asked what only an agent says", seen=type(question).__name__)
+                raise InputError("agent", "was sent an answer instead of a question", seen=type(question).__name__)
 
-    def _application(self) -> ApplicationInfo:
-        context = self._adoption.context
-        if context is None or self._adoption.session is None or context._jsc is None:  # … or closed it
+    def _describe_application(self) -> ApplicationInfo:
+        context = self._program.context
+        if context is None or self._program.session is None or context._jsc is None:  # not open yet, or closed
             return ApplicationInfo(os.getpid())
         conf = context.getConf()
-        logs = conf.get("spark.eventLog.enabled", "false") == "true"
+        has_log = conf.get("spark.eventLog.enabled", "false") == "true"
         return ApplicationInfo(
             pid=os.getpid(),
             id=str(context.applicationId),
             name=str(context.appName),
             master=str(context.master),
             spark_version=str(context.version),
-            event_log=str(conf.get("spark.eventLog.dir", "/tmp/spark-events")) if logs else "",
-            slots=spark_session.count_slots(context),
-            lines=self._adoption.lines,
+            event_log=str(conf.get("spark.eventLog.dir", "/tmp/spark-events")) if has_log else "",
+            slots=count_slots(context),
+            lines=self._program.lines,
         )
 
-    def _handle(self, query_id: str) -> QueryHandle:
-        handle = self._adoption.handles.of(query_id)
+    def _find_handle(self, query_id: str) -> QueryHandle:
+        handle = self._program.handles.find(query_id)
         if handle is None:
-            known = ", ".join(handle.query_id for handle in self._adoption.handles.all()) or "none"
-            raise InputError("query", "is not one of this program's", seen=query_id, remedy=f"take one of: {known}")
+            known = ", ".join(handle.query_id for handle in self._program.handles.all()) or "none"
+            raise InputError("query", "is not a query of this program", seen=query_id, remedy=f"use one of: {known}")
         return handle
 
-    def _scheduler(self) -> ExecutorControl:
-        context, session = self._adoption.context, self._adoption.session
+    def _open_executors(self) -> ExecutorControl:
+        context, session = self._program.context, self._program.session
         if context is None or session is None:
             raise EngineError("the program has not opened Spark")
         if context._jsc is None:
@@ -141,48 +148,45 @@ class Agent:
                     answer = self.answer(channel.receive())
                 except ChannelClosedError:
                     return
-                except AuTraScaleError as problem:
-                    answer = RequestFailed(str(problem))
-                except Exception as problem:
-                    answer = RequestFailed(explain_error(f"{type(problem).__name__}: {problem}"), unforeseen=True)
+                except AuTraScaleError as refusal:
+                    answer = RequestFailed(str(refusal))
+                except Exception as error:
+                    answer = RequestFailed(explain_error(f"{type(error).__name__}: {error}"), unexpected=True)
                 channel.send(answer)
 
 
-def _standing(executors: ExecutorControl) -> ExecutorCounts:
-    why_not, found = executors.why_not(), executors.standing()
+def _count_executors(executors: ExecutorControl) -> ExecutorCounts:
+    not_elastic, found = executors.explain_not_elastic(), executors.read()
     cores = [each.slots for each in found.executors if each.slots]
-    trouble = "; ".join(filter(None, (found.not_granted(), found.not_gone())))
+    trouble = "; ".join(filter(None, (found.explain_missing(), found.explain_not_released())))
     leaving = len(found.executors) - len(found.staying)
-    return ExecutorCounts(len(found.staying), leaving, min(cores, default=0), why_not, trouble)
+    return ExecutorCounts(len(found.staying), leaving, min(cores, default=0), not_elastic, trouble)
 
 
-def _described(handle: QueryHandle) -> AdoptedQuery:
-    state = rescale_in_place.QueryState(False, handle.partitions, handle.not_movable)
-    with suppress(Exception):  # a file of it goes while it is read; or Spark is closed
-        state = rescale_in_place.read_query_state(handle)
-    error = ""
+def _describe_query(handle: QueryHandle) -> AdoptedQuery:
+    state = QueryState(False, handle.partitions, handle.not_movable)
+    with suppress(Exception):  # a file of the checkpoint may go while it is read, or Spark is closed
+        state = read_query_state(handle)
+    error = name = ""
+    with suppress(Exception):
+        name = str(handle.name or "")
     with suppress(Exception):
         found = handle.exception()
-        error = str(handle.lost or "") or (explain_error(str(found)) if found is not None else "")
+        error = str(handle.failure or "") or (explain_error(str(found)) if found is not None else "")
+    spec = handle.spec
     return AdoptedQuery(
         id=handle.query_id,
         run=handle.runs[-1],
         runs=tuple(handle.runs),
-        name=_name(handle),
+        name=name,
         checkpoint=handle.checkpoint,
         partitions=state.partitions,
         stateful=state.stateful,
-        active=not handle.over,
-        moving=handle.moving,
+        active=not handle.has_ended,
+        is_rescaling=handle.is_rescaling,
         not_movable=state.not_movable,
         error=error,
-        gives_all=handle.written is not None and handle.written.gives_all,
-        stages={} if handle.written is None else dict(handle.written.stages),
-        source_options=None if handle.written is None else handle.written.source_options,
+        reads_all_available=spec is not None and spec.reads_all_available,
+        stages={} if spec is None else dict(spec.stages),
+        source_options=None if spec is None else spec.source_options,
     )
-
-
-def _name(handle: QueryHandle) -> str:
-    with suppress(Exception):
-        return str(handle.name or "")
-    return ""

@@ -1,4 +1,4 @@
-"""Taking a program in: hooks, then the agent. Once in a process, whoever asks first."""
+"""Attach AuTraScale to the program that runs in this process: hooks into PySpark, then the agent. Once per process."""
 
 from __future__ import annotations
 
@@ -6,117 +6,92 @@ import json
 import os
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
 
 from autotrascale.atomic_files import write_atomically
 from autotrascale.domain.errors import InputError
-from autotrascale.execute.spark.common.launches import Launch
-from autotrascale.execute.spark.controller.program_process import read_launch
-from autotrascale.execute.spark.controller.supervisor import PROGRAM_FILE, PYTHON_FILE
+from autotrascale.execute.spark.common.program_environment import FOLDER_VARIABLE, ProgramOptions, parse_rescale_mode
+from autotrascale.execute.spark.common.program_folder import PROGRAM_FILE, PYTHON_FILE
+from autotrascale.execute.spark.common.program_records import ProgramRecord, PythonRecord, read_launch
 from autotrascale.execute.spark.driver_agent.agent import Agent
 from autotrascale.execute.spark.driver_agent.driver_log import write_line
 from autotrascale.execute.spark.driver_agent.hooks import AdoptedProgram
 from autotrascale.execute.spark.driver_agent.interrupts import install_stop_signal, silence_py4j
 from autotrascale.execute.spark.driver_agent.readiness import ReadinessWatcher
-from autotrascale.execute.spark.protocol.agent_address import (
-    APPLY_VARIABLE,
-    EXECUTORS_VARIABLE,
-    FOLDER_VARIABLE,
-    MEMORY_METRICS_VARIABLE,
-    RESCALE_VARIABLE,
-    parse_rescale_method,
-)
 from autotrascale.plan.migration.rescale_mode import RescaleMode
 
 
 @dataclass(frozen=True)
 class Attachment:
-    """`folder` is where a controller finds the program."""
+    """AuTraScale in this process. A controller finds the program by its `folder`."""
 
     folder: Path
-    adoption: AdoptedProgram
+    program: AdoptedProgram
     agent: Agent
 
 
-_attached: Attachment | None = None
+_attachment: Attachment | None = None
 
 
 def adopt() -> Attachment:
-    """Of a program that a controller started; it says where in the environment."""
+    """Attach to a program that a controller started. The environment names its folder and its options."""
     folder = Path(os.environ[FOLDER_VARIABLE])
-    write_atomically(folder / PYTHON_FILE, json.dumps({"pid": os.getpid()}))
-    least, colon, most = os.environ.get(EXECUTORS_VARIABLE, "").partition(":")
-    executors = (int(least), int(most)) if colon else None
-    life = read_launch(folder)
+    write_atomically(folder / PYTHON_FILE, json.dumps(asdict(PythonRecord(os.getpid()))))
+    launch = read_launch(folder)
     install_stop_signal()
-    measured = os.environ.get(MEMORY_METRICS_VARIABLE) == "1"
-    attached = _take_in(
-        folder,
-        apply=os.environ.get(APPLY_VARIABLE) == "1",
-        executors=executors,
-        measured=measured,
-        life=life,
-        rescale=parse_rescale_method(os.environ.get(RESCALE_VARIABLE, "in-place")),
-    )
-    if life.former is not None:
-        ReadinessWatcher(attached.adoption, folder)
-    return attached
+    attachment = _attach_once(folder, ProgramOptions.from_environment(os.environ), launch.settings)
+    if launch.former is not None:
+        ReadinessWatcher(attachment.program, folder)
+    return attachment
 
 
 def attach(folder: str | Path | None = None, *, apply: bool = True, rescale: RescaleMode = "in-place") -> Attachment:
-    """The program that runs now: a notebook, or a script that says so in one line. Best before its session is opened.
-    Twice is once. A program that was started by a controller is taken in already. `rescale`: whether another query may
-    be made ready beside one that runs, and take over from it (`overlap`, `auto`)."""
-    if _attached is not None:
-        return _attached
+    """Attach to the program that calls this: a notebook or a script. Call it before the Spark session is opened.
+
+    A second call returns the first attachment. So does a call in a program that `autotrascale run` started.
+
+    Args:
+        folder: for the files of the program; default: a new temporary folder
+        apply: queries may be rescaled; else they are only observed
+        rescale: "in-place" stops a query while its state moves; "overlap" and "auto" may prepare a second query beside
+            the running query
+    """
+    if _attachment is not None:
+        return _attachment
     home = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="autotrascale-"))
     if home.exists() and not home.is_dir():
-        raise InputError("folder", "is no folder", seen=str(home), remedy="name one, or none")
-    attached = _take_in(home.resolve(), apply=apply, rescale=parse_rescale_method(rescale))
+        raise InputError("folder", "is not a folder", seen=str(home), remedy="name a folder, or leave it out")
+    attachment = _attach_once(home.resolve(), ProgramOptions(apply, rescale=parse_rescale_mode(rescale)), {})
     me = psutil.Process()
-    note = {"keeper": me.pid, "program": me.pid, "command": sys.argv[:1] or ["program"], "began": me.create_time()}
-    write_atomically(attached.folder / PROGRAM_FILE, json.dumps(note))
-    write_line(f"this program can be watched and moved from {attached.folder}")
-    _see_what_runs(attached.adoption)
-    return attached
+    record = ProgramRecord(me.pid, me.pid, tuple(sys.argv[:1]) or ("program",), created_at=me.create_time())
+    write_atomically(attachment.folder / PROGRAM_FILE, json.dumps(asdict(record)))
+    write_line(f"attached to this program; its folder is {attachment.folder}")
+    _tell_what_came_before(attachment.program)
+    return attachment
 
 
-def _take_in(
-    folder: Path,
-    *,
-    apply: bool,
-    executors: tuple[int, int] | None = None,
-    measured: bool = False,
-    life: Launch | None = None,
-    rescale: RescaleMode = "in-place",
-) -> Attachment:
-    global _attached
-    if _attached is None:
+def _attach_once(folder: Path, options: ProgramOptions, relaunch_settings: Mapping[str, str]) -> Attachment:
+    global _attachment
+    if _attachment is None:
         event_log = folder / "events"
         event_log.mkdir(mode=0o700, parents=True, exist_ok=True)
-        adoption = AdoptedProgram(
-            event_log.as_uri(),
-            apply=apply,
-            executors=executors,
-            measured=measured,
-            rescale=rescale,
-            life=(life or Launch()).settings,
-        )
-        agent = Agent(adoption, folder)
-        adoption.install()
+        program = AdoptedProgram(event_log.as_uri(), options, relaunch_settings)
+        agent = Agent(program, folder)
+        program.install_hooks()
         silence_py4j()
-        _attached = Attachment(folder, adoption, agent)
-    return _attached
+        _attachment = Attachment(folder, program, agent)
+    return _attachment
 
 
-def _see_what_runs(adoption: AdoptedProgram) -> None:
-    if adoption.context is None or adoption.session is None:
+def _tell_what_came_before(program: AdoptedProgram) -> None:
+    if program.context is None or program.session is None:
         return
-    write_line("Spark was open before: its settings stay as they are, and what is not in an event log is not measured")
-    running = adoption.session.streams.active
+    write_line("Spark was opened before attach(): its settings stay, and without an event log nothing can be measured")
+    running = program.session.streams.active
     if running:
         names = ", ".join(str(query.name or query.id) for query in running)
-        write_line(f"started before, so they are watched and cannot be moved: {names}")
+        write_line(f"queries that started before attach() are observed and cannot be rescaled: {names}")

@@ -1,4 +1,4 @@
-"""What is said in somebody else's program: one line each, to standard error, and who says it."""
+"""Lines of AuTraScale in the output of a user's program."""
 
 from __future__ import annotations
 
@@ -6,4 +6,5 @@ import sys
 
 
 def write_line(line: str) -> None:
+    """Write one line to standard error, marked as AuTraScale's."""
     print(f"autotrascale: {line}", file=sys.stderr, flush=True)

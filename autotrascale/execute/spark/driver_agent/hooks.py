@@ -1,6 +1,6 @@
-"""Where a program meets Spark: its context is opened, a query is started, somebody asks for the queries there are.
+"""Hooks into PySpark in the program's own process: opening a context, starting a query, listing queries.
 
-These are wrapped, once, in the program's own process; whatever else it does is between it and Spark.
+Each of these calls is wrapped once. Everything else stays between the program and Spark.
 """
 
 from __future__ import annotations
@@ -15,46 +15,45 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from autotrascale.execute.spark.driver_agent import rescale_blue_green, rescale_in_place
+from autotrascale.execute.spark.common.program_environment import ProgramOptions
 from autotrascale.execute.spark.driver_agent.driver_log import write_line
 from autotrascale.execute.spark.driver_agent.fence import make_fenceable
 from autotrascale.execute.spark.driver_agent.interrupts import make_stop_exception
 from autotrascale.execute.spark.driver_agent.query_handle import QueryHandle, QueryHandles
 from autotrascale.execute.spark.driver_agent.query_spec import QuerySpec
+from autotrascale.execute.spark.driver_agent.rescale_blue_green import link_checkpoint, unlink_checkpoint
+from autotrascale.execute.spark.driver_agent.rescale_in_place import describe_error, repair_checkpoint, start_query
 from autotrascale.execute.spark.driver_agent.session_settings import choose_session_settings
-from autotrascale.plan.migration.rescale_mode import RescaleMode
 
 STARTED_BEFORE_ATTACH = "was started before attach()"
 
 
 class AdoptedProgram:
-    """What is known of the program that runs in this process."""
+    """The program that runs in this process, as AuTraScale knows it.
+
+    Args:
+        event_log: URI of a folder for the event log, used if the author names none
+        options: what AuTraScale may do with the program
+        relaunch_settings: executor sizes that the program was relaunched with; they replace the author's
+    """
 
     def __init__(
-        self,
-        event_log: str,
-        *,
-        apply: bool,
-        executors: tuple[int, int] | None = None,
-        measured: bool = False,
-        life: Mapping[str, str] | None = None,
-        rescale: RescaleMode = "in-place",
+        self, event_log: str, options: ProgramOptions, relaunch_settings: Mapping[str, str] | None = None
     ) -> None:
-        """`life`: settings that it was relaunched with, over its author's."""
         self.handles = QueryHandles()
-        self.leaving = threading.Event()
-        self._measured, self._life = measured, dict(life or {})
+        self.is_stopping = threading.Event()  # for a relaunch
         self.lines: tuple[str, ...] = ()
-        self.rescale = rescale
-        self._event_log, self._apply, self._bounds = event_log, apply, executors
+        self.rescale = options.rescale
+        self._event_log, self._options, self._relaunch_settings = event_log, options, dict(relaunch_settings or {})
         self._installing, self._registering = threading.Lock(), threading.RLock()
-        self._installed = False
+        self._is_installed = False
 
-    def install(self) -> None:
+    def install_hooks(self) -> None:
+        """Wrap PySpark's functions. A second call does nothing."""
         with self._installing:
-            if self._installed:
+            if self._is_installed:
                 return
-            self._installed = True
+            self._is_installed = True
         _wrap_context(self)
         _wrap_builder()
         _wrap_writer(self)
@@ -64,27 +63,25 @@ class AdoptedProgram:
 
     @property
     def context(self) -> SparkContext | None:
-        """The program's, while it is open. It is known to PySpark before it is."""
+        """The program's open Spark context. PySpark registers a context before it is open."""
         context = SparkContext._active_spark_context
         return context if getattr(context, "_jsc", None) is not None else None
 
     @property
     def session(self) -> SparkSession | None:
-        """One of the program's: what is asked for here is the same in all."""
+        """One of the program's sessions. Everything that is asked here is the same in all of them."""
         if self.context is None:
             return None
-        started = [handle.written.spark for handle in self.handles.all() if handle.written is not None]
+        started = [handle.spec.spark for handle in self.handles.all() if handle.spec is not None]
         return started[-1] if started else SparkSession._instantiatedSession
 
-    def set_up(self, conf: Any) -> None:
-        """Of a context that is about to be opened."""
+    def add_settings(self, conf: Any) -> None:
+        """Add settings to a context that is about to be opened, and tell the author of them."""
 
         def asked(name: str) -> str | None:
             return str(conf.get(name)) if conf.contains(name) else None
 
-        chosen = choose_session_settings(
-            asked, self._event_log, apply=self._apply, executors=self._bounds, measured=self._measured, life=self._life
-        )
+        chosen = choose_session_settings(asked, self._event_log, self._options, self._relaunch_settings)
         for name, value in chosen.settings.items():
             conf.set(name, value)
         self.lines = chosen.lines
@@ -92,72 +89,70 @@ class AdoptedProgram:
             write_line(line)
 
     def start(self, writer: DataStreamWriter, path: str | None, table: str | None) -> QueryHandle:
-        """Its author's errors are Spark's to raise."""
-        if self.leaving.is_set():
+        """Start a query as its author wants it. Spark raises the author's errors."""
+        if self.is_stopping.is_set():
             raise make_stop_exception()
-        begin: Callable[[], Any] = partial(_as_told, writer, path, table)
-        written, not_movable = None, ""
+        start: Callable[[], Any] = partial(_start_as_written, writer, path, table)
+        spec, not_movable = None, ""
         try:
-            written = QuerySpec(writer, path, table)
-        except Exception as problem:  # a Spark that keeps its writers in another way
-            not_movable = f"cannot be started again: {rescale_in_place.describe_error(problem)}"
-        if written is not None:
-            trouble = rescale_in_place.repair_checkpoint(written)
-            not_movable = written.not_movable or trouble
-            begin = written.start if written.temporary else begin
+            spec = QuerySpec(writer, path, table)
+        except Exception as problem:  # a Spark version whose writers have other fields
+            not_movable = f"cannot be started again: {describe_error(problem)}"
+        if spec is not None:
+            trouble = repair_checkpoint(spec)
+            not_movable = spec.not_movable or trouble
+            start = spec.start if spec.temporary else start
         if not_movable:
-            write_line(f"a query of this program cannot be moved: it {not_movable}")
+            write_line(f"a query of this program cannot be rescaled: it {not_movable}")
         with self._registering:
-            if written is not None:
-                rescale_blue_green.link_checkpoint(
-                    written, "in-place" if not_movable else self.rescale, self.handles.all()
-                )
-            jsq, partitions = self._started(writer._df.sparkSession, written, begin)
-            handle = QueryHandle(jsq, written, not_movable, self.handles.has_ended)
+            if spec is not None:
+                link_checkpoint(spec, "in-place" if not_movable else self.rescale, self.handles.all())
+            jsq, partitions = self._start(writer._df.sparkSession, spec, start)
+            handle = QueryHandle(jsq, spec, not_movable, self.handles.record_end)
             handle.partitions = partitions
             handle.checkpoint = str(jsq.streamingQuery().resolvedCheckpointRoot())
-            if written is not None:
-                written.at(handle.checkpoint)
+            if spec is not None:
+                spec.set_checkpoint(handle.checkpoint)
             return self.handles.add(handle)
 
     @staticmethod
-    def _started(session: SparkSession, written: QuerySpec | None, begin: Callable[[], Any]) -> tuple[Any, int]:
-        if written is not None and written.place is not None:
+    def _start(session: SparkSession, spec: QuerySpec | None, start: Callable[[], Any]) -> tuple[Any, int]:
+        if spec is not None and spec.link is not None:
             try:
-                return rescale_in_place.start_query(session, written.start)
+                return start_query(session, spec.start)
             except Exception:
-                rescale_blue_green.unlink_checkpoint(written)
-        return rescale_in_place.start_query(session, begin)
+                unlink_checkpoint(spec)
+        return start_query(session, start)
 
     def watch(self, jsq: Any) -> QueryHandle:
-        """A query that was not started here."""
+        """Return the handle of a query that was not started through the hooks."""
         with self._registering:
-            known = self.handles.of(str(jsq.id().toString()))
-            if known is not None and not known.over:
+            known = self.handles.find(str(jsq.id().toString()))
+            if known is not None and not known.has_ended:
                 return known
-            return self.handles.add(QueryHandle(jsq, None, STARTED_BEFORE_ATTACH, self.handles.has_ended))
+            return self.handles.add(QueryHandle(jsq, None, STARTED_BEFORE_ATTACH, self.handles.record_end))
 
 
-def _as_told(writer: DataStreamWriter, path: str | None, table: str | None) -> Any:
+def _start_as_written(writer: DataStreamWriter, path: str | None, table: str | None) -> Any:
     inner: Any = writer._jwrite
     if table is not None:
         return inner.toTable(table)
     return inner.start() if path is None else inner.start(path)
 
 
-def _wrap_context(adoption: AdoptedProgram) -> None:
+def _wrap_context(program: AdoptedProgram) -> None:
     inner = SparkContext._initialize_context
 
     @wraps(inner)
     def initialize(self: SparkContext, jconf: Any) -> Any:
-        adoption.set_up(jconf)
+        program.add_settings(jconf)
         return inner(self, jconf)
 
     SparkContext._initialize_context = initialize  # type: ignore[method-assign]
 
 
 def _wrap_builder() -> None:
-    """Only to say what cannot be done: a session of Spark Connect has none of the rest."""
+    """Tell the author that a session of Spark Connect has none of the other hooks."""
     builder: Any = SparkSession.Builder
     inner = builder.getOrCreate
 
@@ -165,16 +160,14 @@ def _wrap_builder() -> None:
     def get_or_create(self: Any) -> SparkSession:
         session: SparkSession = inner(self)
         if type(session).__module__.startswith("pyspark.sql.connect"):
-            write_line(
-                "this program goes through Spark Connect, whose driver is elsewhere: nothing of it is seen or moved"
-            )
+            write_line("this program uses Spark Connect, whose driver runs on the server: it cannot be observed")
         return session
 
     builder.getOrCreate = get_or_create
 
 
-def _wrap_writer(adoption: AdoptedProgram) -> None:
-    """Signatures and the order of what is told are Spark's own; only the last step differs."""
+def _wrap_writer(program: AdoptedProgram) -> None:
+    """Wrap `start` and `toTable`. Signatures and the order of options are Spark's; only the last step differs."""
 
     @wraps(DataStreamWriter.start)
     def start(
@@ -186,8 +179,8 @@ def _wrap_writer(adoption: AdoptedProgram) -> None:
         queryName: str | None = None,
         **options: Any,
     ) -> StreamingQuery:
-        _tell(self, format, outputMode, partitionBy, queryName, options)
-        return adoption.start(self, path, None)
+        _set_options(self, format, outputMode, partitionBy, queryName, options)
+        return program.start(self, path, None)
 
     @wraps(DataStreamWriter.toTable)
     def to_table(
@@ -199,15 +192,15 @@ def _wrap_writer(adoption: AdoptedProgram) -> None:
         queryName: str | None = None,
         **options: Any,
     ) -> StreamingQuery:
-        _tell(self, format, outputMode, partitionBy, queryName, options)
-        return adoption.start(self, None, tableName)
+        _set_options(self, format, outputMode, partitionBy, queryName, options)
+        return program.start(self, None, tableName)
 
     DataStreamWriter.start = start  # type: ignore[method-assign]
     DataStreamWriter.toTable = to_table  # type: ignore[method-assign]
 
 
 def _wrap_foreach_batch() -> None:
-    """With room for a fence."""
+    """Let a fence be put before a function that is given to `foreachBatch`."""
 
     @wraps(DataStreamWriter.foreachBatch)
     def foreach_batch(self: DataStreamWriter, func: Callable[[Any, int], None]) -> DataStreamWriter:
@@ -216,7 +209,7 @@ def _wrap_foreach_batch() -> None:
     setattr(DataStreamWriter, "foreachBatch", foreach_batch)  # noqa: B010 - a method cannot be assigned
 
 
-def _tell(
+def _set_options(
     writer: DataStreamWriter,
     format: str | None,
     mode: str | None,
@@ -235,35 +228,35 @@ def _tell(
         writer.queryName(name)
 
 
-def _wrap_manager(adoption: AdoptedProgram) -> None:
-    handles = adoption.handles
+def _wrap_manager(program: AdoptedProgram) -> None:
+    handles = program.handles
 
-    def here(manager: StreamingQueryManager) -> Callable[[QueryHandle], bool]:
-        """The queries of one session. Those that somebody else started are known from when they are first seen."""
+    def belongs_to(manager: StreamingQueryManager) -> Callable[[QueryHandle], bool]:
+        """Return a test for the queries of one session. Queries that were started without us are registered first."""
         for jsq in manager._jsqm.active():
-            adoption.watch(jsq)
+            program.watch(jsq)
         return lambda handle: bool(handle._jsq.sparkSession().streams().equals(manager._jsqm))
 
     def active(self: StreamingQueryManager) -> list[StreamingQuery]:
-        of_this = here(self)
-        return [handle for handle in handles.all() if handle.isActive and of_this(handle)]
+        is_here = belongs_to(self)
+        return [handle for handle in handles.all() if handle.isActive and is_here(handle)]
 
     def get(self: StreamingQueryManager, id: str) -> StreamingQuery | None:
-        found = handles.of(id)
-        if found is not None and found.isActive and here(self)(found):
+        found = handles.find(id)
+        if found is not None and found.isActive and belongs_to(self)(found):
             return found
         jsq = self._jsqm.get(id)
-        return None if jsq is None else adoption.watch(jsq)
+        return None if jsq is None else program.watch(jsq)
 
     def await_any(self: StreamingQueryManager, timeout: int | None = None) -> bool | None:
-        ended = handles.await_any_end(here(self), timeout)
+        ended = handles.await_any_end(belongs_to(self), timeout)
         if ended is None:
             return False
-        ended.outcome()
+        ended.raise_or_return_end()
         return None if timeout is None else True
 
     def reset(self: StreamingQueryManager) -> None:
-        handles.forget_ended(here(self))
+        handles.forget_ended(belongs_to(self))
         self._jsqm.resetTerminated()
 
     manager: Any = StreamingQueryManager

@@ -1,12 +1,10 @@
-"""The ends of a program that it did not choose itself.
+"""Ends of a program that its author did not write: Ctrl-C, and the stop before a relaunch.
 
-Ctrl-C in a program's driver: it ends as any command does, and nobody reads tracebacks of a JVM that goes with it.
+Ctrl-C: PySpark cancels all jobs and raises KeyboardInterrupt. Threads of AuTraScale may be talking to the JVM at that
+moment, and py4j would log a traceback for each. Those records are dropped; calls of the program itself are logged.
 
-PySpark cancels all jobs at Ctrl-C, and raises KeyboardInterrupt. Our threads may be asking the JVM something then, and
-py4j logs with a traceback that it has gone. What the program itself asks is logged as ever.
-
-One that makes room for its next life is told by SystemExit: what its `finally` says is done, and nothing is logged. The
-main thread is told once, wherever it is.
+Stop before a relaunch: the program gets SystemExit. Its `finally` blocks run, and no error is logged. The main thread
+gets it once, wherever it is.
 """
 
 from __future__ import annotations
@@ -20,60 +18,57 @@ from pathlib import PurePath
 from types import FrameType
 
 AGENT_THREAD, WATCH_THREAD_PREFIX = "autotrascale agent", "query "
-"""How our threads are called."""
+"""Names of AuTraScale's threads in the driver."""
 _LOGGERS = ("py4j.java_gateway", "py4j.clientserver")
+_HANDLER_FILE = ("pyspark", "core", "context.py")  # of PySpark's answer to Ctrl-C
+_STOP_SIGNAL = signal.SIGUSR2
+
+main_thread_stopped = threading.Event()
+"""Set once the main thread has got SystemExit."""
 
 
 def silence_py4j() -> None:
+    """Drop log records of py4j that do not come from the program itself."""
     for name in _LOGGERS:
-        logging.getLogger(name).addFilter(_is_the_programs)
+        logging.getLogger(name).addFilter(_is_from_program)
 
 
-def _is_the_programs(record: logging.LogRecord) -> bool:
-    ours = (record.threadName or "").startswith((AGENT_THREAD, WATCH_THREAD_PREFIX))
-    return not ours and not _at_an_interrupt()
+def _is_from_program(record: logging.LogRecord) -> bool:
+    is_ours = (record.threadName or "").startswith((AGENT_THREAD, WATCH_THREAD_PREFIX))
+    return not is_ours and not _is_interrupted()
 
 
-def _at_an_interrupt() -> bool:
-    """Whether it is PySpark's answer to Ctrl-C that is being run."""
+def _is_interrupted() -> bool:
+    """Return whether PySpark's handler of Ctrl-C is on the call stack."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         code = frame.f_code
-        if code.co_name == "signal_handler" and PurePath(code.co_filename).parts[-3:] == (
-            "pyspark",
-            "core",
-            "context.py",
-        ):
+        if code.co_name == "signal_handler" and PurePath(code.co_filename).parts[-3:] == _HANDLER_FILE:
             return True
         frame = frame.f_back
     return False
 
 
-_END = signal.SIGUSR2
-main_thread_stopped = threading.Event()
-"""The main thread was told to end."""
-
-
 def install_stop_signal() -> None:
-    """In the main thread, before the program has begun. A handler of its author's replaces ours."""
+    """Prepare the main thread for `interrupt_main_thread`, before the program begins. The author may replace the handler."""
     if threading.current_thread() is threading.main_thread():
-        signal.signal(_END, _told)
+        signal.signal(_STOP_SIGNAL, _raise_stop)
 
 
 def make_stop_exception() -> SystemExit:
-    """To raise, in whichever thread of the program's waits for what will not come."""
+    """Return the exception for a thread of the program that waits for an end of a query which will not come."""
     if threading.current_thread() is threading.main_thread():
         main_thread_stopped.set()
     return SystemExit(0)
 
 
 def interrupt_main_thread() -> None:
-    """The main thread, whatever it does."""
-    if signal.getsignal(_END) is _told:
+    """Raise SystemExit in the main thread, unless the author replaced the handler."""
+    if signal.getsignal(_STOP_SIGNAL) is _raise_stop:
         with suppress(Exception):
-            signal.pthread_kill(threading.main_thread().ident or 0, _END)
+            signal.pthread_kill(threading.main_thread().ident or 0, _STOP_SIGNAL)
 
 
-def _told(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as Python calls it
+def _raise_stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signature of a signal handler
     if not main_thread_stopped.is_set():
         raise make_stop_exception()

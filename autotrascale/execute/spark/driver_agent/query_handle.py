@@ -1,9 +1,9 @@
-"""The handle that a program holds of a query, and that goes on working when the query is stopped and started again.
+"""The handle of a query that a program holds. It keeps working when the query is stopped and started again.
 
-Everything that is not said here is answered by the run that there is now. While a query is on its way (`moving`) it has
-not ended, whatever its last run says: nobody who waits for its end is woken, and no error of it is shown.
+Everything that is not defined here is answered by the present run. While a rescale is under way the query has not
+ended, whatever its last run says: threads that wait for its end keep waiting, and no error is shown.
 
-A thread waits for the end of each query, because Spark tells no other way which end is the real one.
+One thread per query waits for its end, because Spark offers no other way to learn which end is final.
 """
 
 from __future__ import annotations
@@ -23,35 +23,39 @@ from autotrascale.execute.spark.driver_agent.interrupts import WATCH_THREAD_PREF
 from autotrascale.execute.spark.driver_agent.query_spec import QuerySpec
 
 _STARTING = {"message": "Initializing sources", "isDataAvailable": False, "isTriggerActive": False}
-_MOST_PROGRESS = 100  # reports, as Spark keeps by itself
-_LOOK_SECONDS = 0.1
+_MAX_PROGRESS = 100  # reports; Spark's own default
+_POLL_SECONDS = 0.1
 
 
 class QueryHandle(StreamingQuery):
-    """`written` is None for a query that somebody else started: it is watched, and never moved."""
+    """One query of the program, in all its runs.
+
+    `spec` is None for a query that was not started through our hooks. Such a query is observed and never rescaled.
+    """
 
     def __init__(
-        self, jsq: Any, written: QuerySpec | None, not_movable: str, ended: Callable[[QueryHandle], None]
+        self, jsq: Any, spec: QuerySpec | None, not_movable: str, on_end: Callable[[QueryHandle], None]
     ) -> None:
         super().__init__(jsq)
-        self.written, self.not_movable = written, not_movable
+        self.spec, self.not_movable = spec, not_movable
         self.query_id, self.runs = str(super().id), [str(super().runId)]
-        self.ids = {self.query_id}  # with those that Spark knows copies of it by
+        self.ids = {self.query_id}  # and the ids by which Spark knows copies of the query
         self._name = super().name
         self.checkpoint, self.partitions = "", 0
         self.changed = threading.Condition()
-        self.one_at_a_time = threading.RLock()  # moving it and stopping it
-        self.moving = self.cutting_off = self.stop_requested = self.over = self.left = False
-        self.lost: EngineError | None = None
-        self._earlier: list[StreamingQueryProgress] = []
-        self._ended = ended
+        self.one_at_a_time = threading.RLock()  # rescale or stop
+        self.is_rescaling = self.cutting_off = self.has_ended = False
+        self.failure: EngineError | None = None  # of a rescale that left the query down
+        self._is_stop_requested = self._is_program_stopping = False
+        self._earlier_progress: list[StreamingQueryProgress] = []
+        self._on_end = on_end
         threading.Thread(target=self._watch, name=f"{WATCH_THREAD_PREFIX}{self.query_id}", daemon=True).start()
 
-    # -- what its author calls
+    # -- called by the program's author
 
     @property
     def id(self) -> str:
-        """A query that took over from another one has a number of its own, until it is started again."""
+        """Id that the query had at first. Until its next start, Spark knows a query that took over by another id."""
         return self.query_id
 
     @property
@@ -59,193 +63,205 @@ class QueryHandle(StreamingQuery):
         return self._name
 
     @property
+    def label(self) -> str:
+        """Name for messages: the query's name, else its id."""
+        return str(self.name or self.query_id)
+
+    @property
     def isActive(self) -> bool:  # noqa: N802
-        return self.moving or (self.lost is None and super().isActive)
+        return self.is_rescaling or (self.failure is None and super().isActive)
 
     @property
     def status(self) -> dict[str, Any]:
-        return dict(_STARTING) if self.moving and not super().isActive else super().status
+        return dict(_STARTING) if self.is_rescaling and not super().isActive else super().status
 
     @property
     def recentProgress(self) -> list[StreamingQueryProgress]:  # noqa: N802
-        return [*self._earlier, *super().recentProgress][-_MOST_PROGRESS:]
+        return [*self._earlier_progress, *super().recentProgress][-_MAX_PROGRESS:]
 
     @property
     def lastProgress(self) -> StreamingQueryProgress | None:  # noqa: N802
-        return super().lastProgress or (self._earlier[-1] if self._earlier else None)
+        return super().lastProgress or (self._earlier_progress[-1] if self._earlier_progress else None)
 
     def exception(self) -> StreamingQueryException | None:
-        return None if self.moving else super().exception()
+        return None if self.is_rescaling else super().exception()
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
         _check_timeout(timeout, or_zero=False)
         if not self.await_end(timeout):
             return False
-        return self.outcome(timeout)
+        return self.raise_or_return_end(timeout)
 
     def processAllAvailable(self) -> None:  # noqa: N802
-        """Again where it was moved meanwhile: the run that was asked knows nothing of what the next one takes."""
+        """Wait until all available data are processed; again, if a rescale began another run meanwhile."""
         while True:
             with self.changed:
-                self.changed.wait_for(lambda: not self.moving)
+                self.changed.wait_for(lambda: not self.is_rescaling)
                 run = self._jsq
             try:
                 super().processAllAvailable()
             except Exception:
-                if not self._goes_on(run):
+                if not self._has_newer_run(run):
                     raise
-            if not self._goes_on(run):
+            if not self._has_newer_run(run):
                 return
 
     def stop(self) -> None:
-        """A rescale that is under way ends first, or gives way. Only where a batch is being cut off nobody waits: it
-        may be the batch itself that asks, and the rescale sees what was asked for."""
+        """Stop the query for good. A rescale that is under way ends first, or gives way.
+
+        While a batch is being cut off, this returns at once: the caller may be that batch itself, and the rescale sees
+        the request.
+        """
         with self.changed:
-            self.stop_requested = True
+            self._is_stop_requested = True
             self.changed.notify_all()
-        while not self.one_at_a_time.acquire(timeout=_LOOK_SECONDS):
+        while not self.one_at_a_time.acquire(timeout=_POLL_SECONDS):
             if self.cutting_off:
                 return
         try:
             super().stop()
-            if self.written is not None:  # the program may end right after it
-                self.written.close_link()
+            if self.spec is not None:  # the program may end right after this
+                self.spec.close_link()
         finally:
             self.one_at_a_time.release()
 
-    # -- what moves it
+    # -- called by a rescale
 
     def begin_rescale(self) -> None:
         with self.changed:
-            self.moving = True
+            self.is_rescaling = True
 
-    def stopped(self) -> None:
-        """By us. What was told of this run is told on."""
+    def keep_progress(self) -> None:
+        """Keep the progress reports of a run that was stopped."""
         with suppress(Exception):
-            self._earlier = self.recentProgress
+            self._earlier_progress = self.recentProgress
 
     def switch_run(self, jsq: Any) -> None:
-        """In another run, which has yet to show that it is well."""
+        """Continue with another run, which has yet to show that it works."""
         with self.changed:
             self._jsq = jsq
             self.runs.append(str(jsq.runId().toString()))
 
-    def arrived(self, lost: EngineError | None = None) -> None:
+    def end_rescale(self, failure: EngineError | None = None) -> None:
         with self.changed:
-            self.moving, self.cutting_off, self.lost = False, False, lost
+            self.is_rescaling, self.cutting_off, self.failure = False, False, failure
             self.changed.notify_all()
 
-    def leave(self) -> None:
-        """The program makes room for its next life: whoever waits for its end is told of that one."""
+    def release_waiting_threads(self) -> None:
+        """Raise SystemExit in threads that wait for the end of the query, because the program stops for a relaunch."""
         with self.changed:
-            self.left = True
+            self._is_program_stopping = True
             self.changed.notify_all()
 
-    def is_to_stop(self) -> bool:
-        """Its author wants it to."""
-        return self.stop_requested
+    def is_stop_requested(self) -> bool:
+        """Return whether the author has asked the query to stop."""
+        return self._is_stop_requested
 
     def runs_now(self) -> bool:
-        """Its present run, whatever is told of it."""
+        """Return whether the present run is active, also during a rescale."""
         return bool(self._jsq.isActive())
 
-    # -- its end
+    # -- end of the query
 
     def await_end(self, timeout: float | None) -> bool:
         with self.changed:
-            ended = self.changed.wait_for(lambda: self.over or self.left, timeout)
-        if self.left:
+            ended = self.changed.wait_for(lambda: self.has_ended or self._is_program_stopping, timeout)
+        if self._is_program_stopping:
             raise make_stop_exception()
         return ended
 
-    def outcome(self, timeout: float | None = None) -> bool | None:
-        """Of a query that has ended: as Spark says it, its error with it."""
-        if self.lost is not None:
-            raise self.lost
+    def raise_or_return_end(self, timeout: float | None = None) -> bool | None:
+        """Return or raise what Spark does for a query that has ended."""
+        if self.failure is not None:
+            raise self.failure
         return super().awaitTermination(None if timeout is None else max(1, int(timeout)))
 
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         with suppress(Exception):
-            return self.lost is not None or super().exception() is not None
+            return self.failure is not None or super().exception() is not None
         return True
 
-    def _goes_on(self, run: Any) -> bool:
+    def _has_newer_run(self, run: Any) -> bool:
         with self.changed:
-            self.changed.wait_for(lambda: not self.moving)
+            self.changed.wait_for(lambda: not self.is_rescaling)
             return self._jsq is not run
 
     def _watch(self) -> None:
         while True:
             run = self._jsq
-            with suppress(Exception):  # its own error, or a JVM that is gone: an end in either case
+            with suppress(Exception):  # an error of the query, or a JVM that is gone: an end in both cases
                 run.awaitTermination()
             with self.changed:
-                self.changed.wait_for(lambda: not self.moving)
+                self.changed.wait_for(lambda: not self.is_rescaling)
                 if self._jsq is run:
-                    self.over = True
+                    self.has_ended = True
                     self.changed.notify_all()
                     break
-        self._ended(self)
+        self._on_end(self)
 
 
 class QueryHandles:
-    """Of all queries of the program, in the order in which they were started."""
+    """Handles of all queries of the program, in the order of their starts."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._handles: list[QueryHandle] = []
-        self._ended: list[QueryHandle] = []  # since somebody forgot about those before
-        self._left = False
+        self._ended: list[QueryHandle] = []  # since the last `forget_ended`
+        self._is_program_stopping = False
 
     def all(self) -> list[QueryHandle]:
         with self._changed:
             return list(self._handles)
+
+    def active(self) -> list[QueryHandle]:
+        return [handle for handle in self.all() if not handle.has_ended]
 
     def add(self, handle: QueryHandle) -> QueryHandle:
         with self._changed:
             self._handles.append(handle)
         return handle
 
-    def of(self, query_id: str) -> QueryHandle | None:
-        """The newest with this id: a program may start its query again."""
+    def find(self, query_id: str) -> QueryHandle | None:
+        """Return the newest handle with this id: a program may start its query again."""
         return next((handle for handle in reversed(self.all()) if query_id in handle.ids), None)
 
-    def has_ended(self, handle: QueryHandle) -> None:
+    def record_end(self, handle: QueryHandle) -> None:
         with self._changed:
             self._ended.append(handle)
             self._changed.notify_all()
-        written = handle.written
-        if written is not None:
-            written.close_link()
-        if written is not None and written.temporary and not handle.failed():
+        spec = handle.spec
+        if spec is None:
+            return
+        spec.close_link()
+        if spec.temporary and not handle.has_failed():
             with suppress(Exception):
-                written.delete_temporary_checkpoint()
+                spec.delete_temporary_checkpoint()
 
-    def await_any_end(self, here: Callable[[QueryHandle], bool], timeout: float | None = None) -> QueryHandle | None:
-        """One that has ended, a failed one first; None where none does in time."""
+    def await_any_end(self, selects: Callable[[QueryHandle], bool], timeout: float | None = None) -> QueryHandle | None:
+        """Return a selected query that has ended, a failed query first; None if none ends within `timeout` seconds."""
         _check_timeout(timeout, or_zero=True)
         with self._changed:
-            self._changed.wait_for(lambda: self._left or any(map(here, self._ended)), timeout)
-            if self._left:
+            self._changed.wait_for(lambda: self._is_program_stopping or any(map(selects, self._ended)), timeout)
+            if self._is_program_stopping:
                 raise make_stop_exception()
-            ended = [handle for handle in self._ended if here(handle)]
-        return next((handle for handle in ended if handle.failed()), ended[0] if ended else None)
+            ended = [handle for handle in self._ended if selects(handle)]
+        return next((handle for handle in ended if handle.has_failed()), ended[0] if ended else None)
 
-    def leave(self) -> None:
-        """All of them."""
+    def release_waiting_threads(self) -> None:
+        """Raise SystemExit in all threads that wait for the end of a query."""
         for handle in self.all():
-            handle.leave()
+            handle.release_waiting_threads()
         with self._changed:
-            self._left = True
+            self._is_program_stopping = True
             self._changed.notify_all()
 
-    def forget_ended(self, here: Callable[[QueryHandle], bool]) -> None:
+    def forget_ended(self, selects: Callable[[QueryHandle], bool]) -> None:
         with self._changed:
-            self._ended = [handle for handle in self._ended if not here(handle)]
+            self._ended = [handle for handle in self._ended if not selects(handle)]
 
 
 def _check_timeout(timeout: float | None, *, or_zero: bool) -> None:
-    """As Spark does, before anybody waits."""
+    """Refuse a timeout that Spark refuses."""
     if timeout is None:
         return
     if not isinstance(timeout, int | float) or timeout < 0 or (timeout == 0 and not or_zero):

@@ -1,15 +1,14 @@
-"""Giving a query of a program another number of partitions while it runs on: a second one is made ready from a copy of
-its checkpoint, in the same driver, and takes over from it at one offset.
+"""Rescale a query of a program while it runs on: a second query, made from a copy of its checkpoint, takes over.
 
-    copy ─▶ move its state ─▶ catch up ─▶ end at a batch ─▶ give the copy its number, and the batch, muted
-         ─▶ point to the copy ─▶ write
+    copy ─▶ move the copy's state ─▶ catch up ─▶ end the first query at a batch ─▶ number the copy like the first,
+         plan that batch in it without output ─▶ point the checkpoint's name to the copy ─▶ let it write
 
-Until the name of the checkpoint points to the copy (`place.py`) the first query is whole, and whatever breaks costs
-nothing but the copy; from then on the second is the job. Nothing else is to be remembered: the copy's batches have the
-numbers that the first would have gone on with (`host/renumbering.py`), so that it is a checkpoint as any other, for a
-sink that goes by numbers and for a script that is started without us.
+Until the name points to the copy (`checkpoint_link.py`) the first query is whole, and a failure costs nothing but the
+copy. From then on the second query is the job. The copy's batches continue the numbers of the first query
+(`rewrite_batch_ids.py`). So the copy is an ordinary checkpoint, for sinks that depend on batch numbers and for a script
+that is started without AuTraScale.
 
-What each query does, and the fence between them, is as for jobs of our own (`host/overlap.py`).
+The fence between both queries works as in Flow jobs (`running_query.py`).
 """
 
 from __future__ import annotations
@@ -29,9 +28,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from autotrascale.atomic_files import write_atomically
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.common.checkpoint_facts import MoveStateStep, preparation_steps
-from autotrascale.execute.spark.driver_agent import copy_checkpoint, rescale_in_place, spark_session
+from autotrascale.execute.spark.driver_agent import rescale_in_place
 from autotrascale.execute.spark.driver_agent.checkpoint_folder import CheckpointFolder
 from autotrascale.execute.spark.driver_agent.checkpoint_link import CheckpointLink, find_checkpoint_link
+from autotrascale.execute.spark.driver_agent.copy_checkpoint import copy_checkpoint, newest_entry, plan_to_same_input
 from autotrascale.execute.spark.driver_agent.driver_log import write_line
 from autotrascale.execute.spark.driver_agent.fence import Fence
 from autotrascale.execute.spark.driver_agent.query_handle import QueryHandle
@@ -39,104 +39,101 @@ from autotrascale.execute.spark.driver_agent.query_spec import QuerySpec
 from autotrascale.execute.spark.driver_agent.repartition_state import repartition_state
 from autotrascale.execute.spark.driver_agent.rewrite_batch_ids import rewrite_batch_ids
 from autotrascale.execute.spark.driver_agent.running_query import RunningQuery
+from autotrascale.execute.spark.driver_agent.spark_session import count_slots
 from autotrascale.execute.spark.protocol.agent_messages import QueryRescaled, RescaleQuery
 from autotrascale.execute.spark.protocol.own_job_messages import CatchUp, HandedOver, HandOver
-from autotrascale.plan.migration import rescale_mode
-from autotrascale.plan.migration.rescale_mode import RescaleChoice, RescaleConditions, choose_rescale_mode
+from autotrascale.plan.migration.rescale_mode import RescaleChoice, RescaleConditions, RescaleMode, choose_rescale_mode
 
-_CATCHING_UP = 3  # times at most
-_SHORT = 1.5  # seconds: then another time would not shorten the hand-over
+_MAX_CATCH_UPS = 3
+_SHORT_CATCH_UP_SECONDS = 1.5  # after a shorter one, another would not shorten the hand-over
 _POLL_SECONDS = 0.05
-_QUIET_SECONDS = 2.0  # without a batch that is planned: there is nothing to write, or not yet
-_RESTART = "spark.sql.streaming.stopActiveRunOnRestart"
+_QUIET_SECONDS = 2.0  # without a planned batch: there is nothing to write
+_STOP_ON_RESTART = "spark.sql.streaming.stopActiveRunOnRestart"
 
 
-def link_checkpoint(written: QuerySpec, asked: rescale_mode.RescaleMode, running: Iterable[QueryHandle]) -> None:
-    """Before its first start: from then on another query can take over, where its sink and its disk allow it."""
-    place = None
-    with suppress(Exception):  # it is Spark's to say what is the matter with its name
-        place = find_checkpoint_link(written.spark, written.checkpoint) if written.checkpoint else None
-    if place is None:
+def link_checkpoint(spec: QuerySpec, mode: RescaleMode, running: Iterable[QueryHandle]) -> None:
+    """Make the checkpoint's name a link before the first start, if sink and disk allow a take-over later."""
+    link = None
+    with suppress(Exception):  # Spark itself reports what is wrong with the name
+        link = find_checkpoint_link(spec.spark, spec.checkpoint) if spec.checkpoint else None
+    if link is None:
         return
-    if written.spark.conf.get(_RESTART, "true") == "true":
-        for handle in running:  # which Spark would know by its number, if it had not been taken over from
-            if not handle.over and handle.written is not None and _is_at(handle.written, place):
+    if spec.spark.conf.get(_STOP_ON_RESTART, "true") == "true":
+        # Spark stops an active run by its id, which is another id after a take-over.
+        for handle in running:
+            if not handle.has_ended and handle.spec is not None and _has_link(handle.spec, link):
                 handle.stop()
-    if asked == "in-place" or not written.is_fenceable:
+    if mode == "in-place" or not spec.is_fenceable:
         with suppress(OSError):
-            place.close()  # as an earlier start has left it
+            link.close()  # an earlier start may have left it open
         return
     try:
-        written.at(str(place.open()))
+        spec.set_checkpoint(str(link.open()))
     except EngineError as problem:
         write_line(f"a query of this program is rescaled in place: {problem}")
         return
-    written.place = place
+    spec.link = link
 
 
-def unlink_checkpoint(written: QuerySpec) -> None:
-    """It does not start so."""
-    if written.place is not None:
-        name = str(written.place.name)
-        written.close_link()
-        written.place = None
-        written.at(name)
+def unlink_checkpoint(spec: QuerySpec) -> None:
+    """Give up the link of a query that does not start with it."""
+    if spec.link is not None:
+        name = str(spec.link.name)
+        spec.close_link()
+        spec.link = None
+        spec.set_checkpoint(name)
 
 
-def rescale(handle: QueryHandle, wish: RescaleQuery, asked: rescale_mode.RescaleMode) -> QueryRescaled:
-    return rescale_in_place.rescale(handle, wish, partial(_overlapped, asked=asked))
+def rescale(handle: QueryHandle, request: RescaleQuery, mode: RescaleMode) -> QueryRescaled:
+    """Rescale a query, overlapped if `mode` and the query allow it, else in place."""
+    return rescale_in_place.rescale(handle, request, partial(_try_overlap, mode=mode))
 
 
-def _is_at(written: QuerySpec, place: CheckpointLink) -> bool:
-    return written.place is not None and written.place.name == place.name
+def _has_link(spec: QuerySpec, link: CheckpointLink) -> bool:
+    return spec.link is not None and spec.link.name == link.name
 
 
-def _overlapped(
-    handle: QueryHandle, written: QuerySpec, wish: RescaleQuery, before: int, asked: rescale_mode.RescaleMode
+def _try_overlap(
+    handle: QueryHandle, spec: QuerySpec, request: RescaleQuery, before: int, mode: RescaleMode
 ) -> tuple[QueryRescaled | None, str]:
-    """None where it is to be done in place, and why."""
-    if asked == "in-place":
+    """Return the result and the reason for the overlap, or None and the reason to rescale in place."""
+    if mode == "in-place":
         return None, ""
     if not rescale_in_place.read_query_state(handle).stateful:
-        return None, "in place: it has no state to be moved, and is only started again"
-    running, found = _running(handle, written), _choice(handle, written, wish, before, asked)
-    if running is None or not found.overlap:
-        return None, found.why
-    return _Overlap(handle, written, wish, running).go(), found.why
+        return None, "in place: the query has no state to move and is only restarted"
+    running, choice = _find_running(handle, spec), _choose(handle, spec, request, before, mode)
+    if running is None or not choice.overlap:
+        return None, choice.why
+    return _Overlap(handle, spec, request, running).run(), choice.why
 
 
-def _running(handle: QueryHandle, written: QuerySpec) -> RunningQuery | None:
-    if written.place is None or written.fenced is None:
+def _find_running(handle: QueryHandle, spec: QuerySpec) -> RunningQuery | None:
+    if spec.link is None or spec.fenced is None:
         return None
-    return RunningQuery(_Run(handle), *written.fenced, str(written.place.live))
+    return RunningQuery(_PresentRun(handle), *spec.fenced, str(spec.link.live))
 
 
-def _choice(
-    handle: QueryHandle, written: QuerySpec, wish: RescaleQuery, before: int, asked: rescale_mode.RescaleMode
+def _choose(
+    handle: QueryHandle, spec: QuerySpec, request: RescaleQuery, before: int, mode: RescaleMode
 ) -> RescaleChoice:
-    running = _running(handle, written)
+    running = _find_running(handle, spec)
     if running is None:
-        return choose_rescale_mode(
-            asked, RescaleConditions(fenced=written.is_fenceable, sink=written.sink, local=False)
-        )
+        return choose_rescale_mode(mode, RescaleConditions(fenced=spec.is_fenceable, sink=spec.sink, local=False))
     found = running.describe()
-    return choose_rescale_mode(
-        asked,
-        RescaleConditions(
-            fenced=found.fenced,
-            sink=found.sink,
-            by_batches=found.by_batches,
-            committed=found.committed,
-            slots=spark_session.count_slots(written.spark.sparkContext),
-            needed=before + wish.partitions,
-            keys=found.keys,
-        ),
+    conditions = RescaleConditions(
+        fenced=found.fenced,
+        sink=found.sink,
+        by_batches=found.by_batches,
+        committed=found.committed,
+        slots=count_slots(spec.spark.sparkContext),
+        needed=before + request.partitions,
+        keys=found.keys,
     )
+    return choose_rescale_mode(mode, conditions)
 
 
-class _Run(StreamingQuery):
-    """The present run of a query. It counts as ended as soon as its author wants it to: a batch of it may wait for
-    that."""
+class _PresentRun(StreamingQuery):
+    """The present run of a query. It counts as ended once the author wants it to end: one of its batches may wait for that."""
 
     def __init__(self, handle: QueryHandle) -> None:
         super().__init__(handle._jsq)
@@ -144,15 +141,15 @@ class _Run(StreamingQuery):
 
     @property
     def isActive(self) -> bool:  # noqa: N802
-        return super().isActive and not self._handle.is_to_stop()
+        return super().isActive and not self._handle.is_stop_requested()
 
 
-class _Beside(DataStreamWriter):
-    """The query of a copy. Not started by the hooks: to the program it is the one that it has."""
+class _CopyWriter(DataStreamWriter):
+    """Writer of the query on the copy. The hooks must not see its start: the program has one query, not two."""
 
-    def __init__(self, told: DataStreamWriter, begin: Callable[[Callable[[], Any]], Any]) -> None:
-        super().__init__(told._df)
-        self._jwrite, self._begin = told._jwrite, begin
+    def __init__(self, writer: DataStreamWriter, begin: Callable[[Callable[[], Any]], Any]) -> None:
+        super().__init__(writer._df)
+        self._jwrite, self._begin = writer._jwrite, begin
 
     def start(self, *_: Any, **__: Any) -> StreamingQuery:
         return StreamingQuery(self._begin(self._jwrite.start))
@@ -161,59 +158,62 @@ class _Beside(DataStreamWriter):
 @dataclass
 class _Overlap:
     handle: QueryHandle
-    written: QuerySpec
-    wish: RescaleQuery
+    spec: QuerySpec
+    request: RescaleQuery
     running: RunningQuery
 
-    def go(self) -> QueryRescaled:
-        place, began, stages = self._place(), time.monotonic(), dict(self.written.stages)
-        first, second = place.fresh(), place.fresh()
+    def run(self) -> QueryRescaled:
+        link, began, stages = self._link(), time.monotonic(), dict(self.spec.stages)
+        # A query has run on the first copy when its batches get other numbers, so they get them in a second copy.
+        first_copy, second_copy = link.new_generation(), link.new_generation()
         try:
-            self.written.give_stages(self.wish.stages)
-            self._make_ready(place.live, first)
-            both = time.monotonic() - began
-            successor, handed = self._hand_over(first, second)
+            self.spec.set_stage_partitions(self.request.stages)
+            self._make_ready(link.live, first_copy)
+            overlap_seconds = time.monotonic() - began
+            successor, handed_over = self._hand_over(first_copy, second_copy)
         except Exception as problem:
-            self.written.give_stages(stages)
-            place.remove_others()
-            return self._answer(False, 0.0, f"runs on as it was: {rescale_in_place.describe_error(problem)}")
-        self._take_over(successor, second)
-        place.remove_others()
-        still = min(self._still(successor, handed.wrote_at), time.monotonic() - began)  # it may have been quiet before
-        return self._answer(True, still, "", both)
+            self.spec.set_stage_partitions(stages)
+            link.remove_others()
+            return self._result(False, 0.0, f"runs on as before: {rescale_in_place.describe_error(problem)}")
+        self._take_over(successor, second_copy)
+        link.remove_others()
+        # The first query may have been quiet before the rescale began.
+        standstill = min(self._measure_standstill(successor, handed_over.wrote_at), time.monotonic() - began)
+        return self._result(True, standstill, "", overlap_seconds)
 
     def _make_ready(self, live: Path, copy: Path) -> None:
-        copy_checkpoint.copy_checkpoint(live, copy)
-        self._go_on()
-        spark = self.written.spark
-        for step in preparation_steps(CheckpointFolder(spark, str(copy)).read, self.wish.partitions, str(copy)):
+        copy_checkpoint(live, copy)
+        self._check_running()
+        spark = self.spec.spark
+        for step in preparation_steps(CheckpointFolder(spark, str(copy)).read, self.request.partitions, str(copy)):
             if not isinstance(step, MoveStateStep):
-                raise EngineError(f"{copy}: was copied as of a commit, and still needs {step}")
+                raise EngineError(f"{copy}: was copied at a commit, and still needs {step}")
             repartition_state(spark, str(copy), step.partitions)
-        self._known_as_ours(copy)
-        for _ in range(_CATCHING_UP):
-            self._go_on()
-            caught = self.running.catch_up(CatchUp({}, str(copy), ""), partial(self._beside, copy), time.monotonic())
-            if not caught.given or caught.seconds < _SHORT:
+        self._register_id(copy)
+        for _ in range(_MAX_CATCH_UPS):
+            self._check_running()
+            message = CatchUp({}, str(copy), "")
+            caught_up = self.running.catch_up(message, partial(self._build_writer, copy), time.monotonic())
+            if not caught_up.ran or caught_up.seconds < _SHORT_CATCH_UP_SECONDS:
                 break
 
-    def _hand_over(self, first: Path, second: Path) -> tuple[RunningQuery, HandedOver]:
-        self._go_on()
-        message = HandOver({}, str(second), "", self.wish.first_within / 2)
+    def _hand_over(self, first_copy: Path, second_copy: Path) -> tuple[RunningQuery, HandedOver]:
+        self._check_running()
+        message = HandOver({}, str(second_copy), "", self.request.first_within / 2)
 
-        def with_its_number(original: Path, copy: Path, last: int) -> int:
-            rewrite_batch_ids(first, copy, last - copy_checkpoint.plan_to_same_input(original, first, last))
-            self._known_as_ours(copy)
-            return copy_checkpoint.plan_to_same_input(original, copy, last)
+        def plan_with_same_number(original: Path, copy: Path, last: int) -> int:
+            rewrite_batch_ids(first_copy, copy, last - plan_to_same_input(original, first_copy, last))
+            self._register_id(copy)
+            return plan_to_same_input(original, copy, last)
 
-        successor, handed = self.running.hand_over(
-            message, partial(self._beside, second), time.monotonic(), with_its_number
+        successor, handed_over = self.running.hand_over(
+            message, partial(self._build_writer, second_copy), time.monotonic(), plan_with_same_number
         )
         try:
-            self._go_on()
-            # What runs has read it. When it is started again, it is the query that it was.
-            write_atomically(second / "metadata", json.dumps({"id": self.handle.query_id}))
-            self._place().make_live(second)
+            self._check_running()
+            # The running query has read the file; its next start finds the id that the program knows.
+            write_atomically(second_copy / "metadata", json.dumps({"id": self.handle.query_id}))
+            self._link().make_live(second_copy)
         except BaseException:
             if successor.fence is not None:
                 successor.fence.give_up()
@@ -221,55 +221,56 @@ class _Overlap:
             if self.running.fence is not None:
                 self.running.fence.open()
             raise
-        return successor, handed
+        return successor, handed_over
 
     def _take_over(self, successor: RunningQuery, checkpoint: Path) -> None:
-        """Whoever dies now, the next start finds the second query."""
-        handle, written, fence = self.handle, self.written, successor.fence
+        """Make the second query the program's query. After a crash from here on, the next start finds the second one."""
+        handle, spec, fence = self.handle, self.spec, successor.fence
         assert fence is not None
-        fence.open()  # the rest is no reason to wait
-        written.fenced = successor.writer, fence
-        handle.stopped()
+        fence.open()  # first of all: nothing below is needed before output continues
+        spec.fenced = successor.writer, fence
+        handle.keep_progress()
         handle.switch_run(successor.query._jsq)
-        handle.checkpoint, handle.partitions = str(checkpoint), self.wish.partitions
-        written.at(str(checkpoint))
-        with suppress(Exception):  # of the first one's last batch, which was to fail
+        handle.checkpoint, handle.partitions = str(checkpoint), self.request.partitions
+        spec.set_checkpoint(str(checkpoint))
+        with suppress(Exception):  # the last batch of the first query, which was meant to fail
             successor.let_write()
 
-    def _still(self, successor: RunningQuery, wrote_at: float) -> float:
-        """Between two batches that were written, where there is something to write."""
+    def _measure_standstill(self, successor: RunningQuery, wrote_at: float) -> float:
+        """Return the seconds between the last write of the first query and the first write of the second, 0 if none."""
         fence, began = successor.fence, time.monotonic()
         assert fence is not None
-        while (waited := time.monotonic() - began) < self.wish.first_within and self.handle.runs_now():
+        while (waited := time.monotonic() - began) < self.request.first_within and self.handle.runs_now():
             if fence.wrote_at:
                 return max(0.0, fence.wrote_at - wrote_at) if wrote_at else 0.0
-            planned = copy_checkpoint.newest_entry(Path(successor.checkpoint), "offsets")
-            if self.handle.is_to_stop() or (waited > _QUIET_SECONDS and planned <= fence.visible.after):
+            planned = newest_entry(Path(successor.checkpoint), "offsets")
+            if self.handle.is_stop_requested() or (waited > _QUIET_SECONDS and planned <= fence.visible.after):
                 break
             time.sleep(_POLL_SECONDS)
         return 0.0
 
-    def _answer(self, done: bool, still: float, detail: str, both: float = 0.0) -> QueryRescaled:
-        running = rescale_in_place.read_query_state(self.handle, again=True).partitions
-        return QueryRescaled(done, running, self.handle.runs[-1], False, 0.0, still, detail, overlap_seconds=both)
+    def _result(self, done: bool, standstill: float, detail: str, overlap_seconds: float = 0.0) -> QueryRescaled:
+        running = rescale_in_place.read_query_state(self.handle, refresh=True).partitions
+        run = self.handle.runs[-1]
+        return QueryRescaled(done, running, run, False, 0.0, standstill, detail, overlap_seconds=overlap_seconds)
 
-    def _beside(self, checkpoint: Path, fence: Fence) -> DataStreamWriter:
-        written = self.written
+    def _build_writer(self, checkpoint: Path, fence: Fence) -> DataStreamWriter:
+        spec = self.spec
 
         def begin(start: Callable[[], Any]) -> Any:
-            written.apply_thread_properties()
-            return rescale_in_place.start_query(written.spark, start, self.wish.partitions)[0]
+            spec.apply_thread_properties()
+            return rescale_in_place.start_query(spec.spark, start, self.request.partitions)[0]
 
-        return _Beside(written.behind(fence, str(checkpoint), named=False), begin)
+        return _CopyWriter(spec.build_fenced_writer(fence, str(checkpoint), named=False), begin)
 
-    def _known_as_ours(self, copy: Path) -> None:
-        """Before it runs: the program may ask Spark for all queries at any time."""
+    def _register_id(self, copy: Path) -> None:
+        """Tell the handle the copy's id before the copy runs: the program may list Spark's queries at any time."""
         self.handle.ids.add(json.loads((copy / "metadata").read_text())["id"])
 
-    def _go_on(self) -> None:
-        if self.handle.is_to_stop() or not self.handle.runs_now():
+    def _check_running(self) -> None:
+        if self.handle.is_stop_requested() or not self.handle.runs_now():
             raise EngineError("the query has ended meanwhile")
 
-    def _place(self) -> CheckpointLink:
-        assert self.written.place is not None
-        return self.written.place
+    def _link(self) -> CheckpointLink:
+        assert self.spec.link is not None
+        return self.spec.link

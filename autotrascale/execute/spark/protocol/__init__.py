@@ -1,1 +1,1 @@
-"""Protocol."""
+"""Messages between controller and driver, and the channel that carries them."""

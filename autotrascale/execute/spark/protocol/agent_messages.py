@@ -1,5 +1,7 @@
-"""What a controller and the agent in a program's driver say to each other. The controller asks, and each question is
-answered with the reply named beside it or with `Failed`."""
+"""Messages between a controller and the agent in a program's driver.
+
+The controller asks; the agent answers each question with the message named beside it, or with `RequestFailed`.
+"""
 
 from __future__ import annotations
 
@@ -11,49 +13,55 @@ from autotrascale.execute.spark.protocol.codec import Codec
 
 @dataclass(frozen=True)
 class AskApplication:
-    """→ `Application`"""
+    """→ `ApplicationInfo`"""
 
 
 @dataclass(frozen=True)
 class AskQueries:
-    """→ `Queries`"""
+    """→ `AdoptedQueries`"""
 
 
 @dataclass(frozen=True)
 class RescaleQuery:
-    """Give the query this number of partitions, and its marked stages these → `Rescaled`, when it runs there or had to
-    go back"""
+    """Change the partitions of a query and of its marked stages → `QueryRescaled`, after success or roll-back.
 
-    query: str  # its id
+    `finish_within`: seconds for the present batch; then it is cut off and runs again. `first_within`: seconds for the
+    first batch with the new partitions; then the query counts as healthy.
+    """
+
+    query: str  # id
     partitions: int
-    finish_within: float = 120.0  # seconds for the batch in flight; then it is cut off, and runs again
-    first_within: float = 120.0  # seconds for the first batch; then the query is taken to be well
+    finish_within: float = 120.0
+    first_within: float = 120.0
     stages: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class AskExecutors:
-    """→ `Standing`"""
+    """→ `ExecutorCounts`"""
 
 
 @dataclass(frozen=True)
 class SetExecutorCount:
-    """The application shall have this many executors: more are asked for, or some given back → `Standing`"""
+    """Request or release executors until the application has `total` → `ExecutorCounts`"""
 
     total: int
 
 
 @dataclass(frozen=True)
 class StopForRelaunch:
-    """End all queries between two batches, and then the program, which is started again by its keeper → `Left`, when
-    the queries have stopped"""
+    """Stop all queries between two batches, then end the program → `StoppedForRelaunch`, once the queries have stopped.
 
-    finish_within: float = 120.0  # seconds for the batches in flight; then they are cut off, and run again
+    The supervisor starts the program again. `finish_within`: seconds for the present batches; then they are cut off
+    and run again.
+    """
+
+    finish_within: float = 120.0
 
 
 @dataclass(frozen=True)
 class StoppedForRelaunch:
-    """`cut_off`: the batch of some query did not end in time. `finish_seconds`: how long they took to end."""
+    """`cut_off`: the batch of some query did not end in time. `finish_seconds`: time until all queries had stopped."""
 
     cut_off: bool
     finish_seconds: float
@@ -61,81 +69,97 @@ class StoppedForRelaunch:
 
 @dataclass(frozen=True)
 class ApplicationInfo:
-    """`id` is empty, and so is the rest, before the program has opened Spark."""
+    """The Spark application of a program. Before the program opens Spark, all fields but `pid` are empty.
+
+    `event_log`: folder of the event log, empty without one. `slots`: tasks that run at once. `lines`: what the agent
+    told the author about settings that it added.
+    """
 
     pid: int
     id: str = ""
     name: str = ""
     master: str = ""
     spark_version: str = ""
-    event_log: str = ""  # the folder; empty where there is none
+    event_log: str = ""
     slots: int = 0
-    lines: tuple[str, ...] = ()  # what was said to its author of what was set
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class AdoptedQuery:
-    """One query, in all its runs. `partitions` is what its state and shuffles have now; `gives_all`: its sources are
-    known to give each batch all that there is; `source_options`: what its author set of how its one source is read,
-    None where that is not known."""
+    """One query of a program, over all its runs.
+
+    `runs`: ids of all runs, oldest first. `partitions`: of its state and shuffles. `not_movable`: why it cannot be
+    rescaled, empty if it can. `error`: the error that ended it. `reads_all_available`: each batch reads everything
+    that its sources hold. `source_options`: options of its only source, None if unknown. `stages`: partitions of
+    marked stages by mark.
+    """
 
     id: str
     run: str
-    runs: tuple[str, ...]  # this and the earlier ones, oldest first
+    runs: tuple[str, ...]
     name: str
     checkpoint: str
     partitions: int
     stateful: bool
     active: bool
-    moving: bool  # a rescale is under way
-    not_movable: str = ""  # why
-    error: str = ""  # what it ended with
-    gives_all: bool = False
+    is_rescaling: bool
+    not_movable: str = ""
+    error: str = ""
+    reads_all_available: bool = False
     source_options: dict[str, str] | None = None
-    stages: dict[str, int] = field(default_factory=dict)  # that have a number of their own, by their marks
+    stages: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class AdoptedQueries:
-    """All that the program started, in that order, with those that have ended."""
+    """All queries that the program started, in that order; ended queries too."""
 
     queries: tuple[AdoptedQuery, ...]
 
 
 @dataclass(frozen=True)
 class QueryRescaled:
-    """`done` is false where the query was brought back to `partitions`; `detail` says why, in one line."""
+    """Result of a rescale. If `done` is false the query runs with its former partitions, and `detail` says why.
+
+    `cut_off`: the batch in flight did not end in time and ran again. `finish_seconds`: time until that batch had
+    ended. `standstill_seconds`: from the stop to the first batch, or until the query waited for records. `how`: in place
+    or overlapped, and why. `overlap_seconds`: time in which a second query was prepared beside the first.
+    """
 
     done: bool
     partitions: int
     run: str
-    cut_off: bool  # the batch in flight did not end in time, and ran again
+    cut_off: bool
     finish_seconds: float
-    standstill_seconds: float  # from its stop to its first batch, or until it waited for records
+    standstill_seconds: float
     detail: str = ""
-    how: str = ""  # overlapped or in place, and why, where there was a choice
-    overlap_seconds: float = 0.0  # in which the next query was made ready beside the one that ran
+    how: str = ""
+    overlap_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class ExecutorCounts:
-    """How the executors that there are stand to those that were asked for. `why_not`: why none can be asked for or
-    given back here; then the rest is what is seen. `trouble`: what the cluster does not do, if anything."""
+    """Executors of the application.
+
+    `staying` and `leaving`: executors that take tasks, and executors that only finish theirs. `cores`: tasks that one
+    executor runs at once, 0 if unknown. `not_elastic`: why executors cannot be requested or released, empty if they
+    can. `trouble`: what the cluster did not grant or release in time.
+    """
 
     staying: int = 0
     leaving: int = 0
-    cores: int = 0  # tasks that one of them runs at once; 0 where it is not known
-    why_not: str = ""
+    cores: int = 0
+    not_elastic: str = ""
     trouble: str = ""
 
 
 @dataclass(frozen=True)
 class RequestFailed:
-    """What was asked for could not be done; `error` is one line for people. `unforeseen`: nobody refused it, something
-    broke, as when the driver's JVM is gone."""
+    """A request that was refused or failed. `unexpected`: not refused, something broke, such as the driver's JVM."""
 
     error: str
-    unforeseen: bool = False
+    unexpected: bool = False
 
 
 Question = AskApplication | AskQueries | RescaleQuery | AskExecutors | SetExecutorCount | StopForRelaunch
