@@ -60,7 +60,7 @@ FOLDERS = {
     "execute/spark/common execute/spark/jobs execute/spark/protocol",
     "tuning": "domain plan/policies plan/search plan/sizing execute",
     "loop": "domain plan/control plan/control/autoscaling plan/search execute",
-    "knowledge": "domain atomic_files closeable validation plan plan/policies plan/search plan/sizing tuning",
+    "knowledge": "domain atomic_files closeable validation plan plan/policies plan/search plan/sizing tuning views",
     "knowledge/decision_journal": "domain validation plan/control plan/control/autoscaling plan/control/manager "
     "plan/executor_size plan/policies plan/search plan/sizing knowledge",
     "views": "domain plan plan/control plan/control/observations plan/executor_size plan/policies plan/search "

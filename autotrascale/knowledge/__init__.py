@@ -1,1 +1,1 @@
-"""What is known and kept, in MLflow: the journal of tuning runs, and the library of benefit models."""
+"""Stored knowledge: tuning runs and benefit models in MLflow, and the journal of control loops."""

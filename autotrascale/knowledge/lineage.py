@@ -1,15 +1,13 @@
-"""What MLflow draws and shows of runs and models beside their numbers: what went into a run, what came out of it, which
-model led to which, and what each of them is in words.
+"""Lineage and descriptions in MLflow: inputs and outputs of runs, and text about runs, models and versions.
 
-A registered version is of a *logged model* of MLflow's, which knows the run that made it; a run names the logged models
-that it started from. So the way from a model over a run to the next model is there for whoever follows it.
+A registered version belongs to a logged model of MLflow, which names the run that made it. A run names the logged
+models that it started from. So MLflow shows the way from a model over a run to the next model.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,46 +22,45 @@ if TYPE_CHECKING:
     from mlflow.entities import LoggedModel
 
 DESCRIPTION_TAG = "mlflow.note.content"  # the description of a run
-LOGGED_MODEL_TAG = "model_id"  # tag of a version: MLflow's own stores do not keep which logged model it is of
-_VERSIONS = "mlflow.modelVersions"
+LOGGED_MODEL_TAG = "model_id"  # tag of a version; MLflow's own stores forget the logged model of a version
+_VERSIONS_TAG = "mlflow.modelVersions"
 
-_VERSION = re.compile(r"models:/(?P<name>[^/@]+)/(?P<version>\d+)")
-_MOST_JSON = 10_000  # characters that MLflow takes of what a source or a schema says
+_VERSION_URI = re.compile(r"models:/(?P<name>[^/@]+)/(?P<version>\d+)")
+_MAX_SCHEMA_LENGTH = 10_000  # characters that MLflow accepts in the schema of a dataset
 
 
 def log_inputs(store: MlflowStore, run_id: str, opening: RunOpening) -> None:
-    """The job as it was read, and the stored models that the run starts from."""
+    """Log the job as the run's dataset, and the stored models that the run starts from."""
     from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelInput
 
     job = opening.job
-    about = {
+    schema = {
         "operators": {name: list(operator.upstream) for name, operator in job.topology.operators.items()},
         "source_rates": dict(job.source_rates),
         "latency_target_seconds": job.target.latency_seconds,
         "p_max": job.p_max,
     }
-    text = json.dumps(about, ensure_ascii=False)
+    text = json.dumps(schema, ensure_ascii=False)
     dataset = Dataset(
         name=job.name[:450],
         digest=opening.digest,
         source_type="job file",
         source=json.dumps({"path": opening.job_path}, ensure_ascii=False),
-        schema=text if len(text) <= _MOST_JSON else None,
+        schema=text if len(text) <= _MAX_SCHEMA_LENGTH else None,
     )
-    models = [LoggedModelInput(found) for name in opening.sources if (found := _logged_model(store, name.name))]
-    store.call(
-        store.client.log_inputs, run_id, [DatasetInput(dataset, [InputTag("mlflow.data.context", "job")])], models
-    )
+    datasets = [DatasetInput(dataset, [InputTag("mlflow.data.context", "job")])]
+    model_ids = [_find_logged_model(store, source.name) for source in opening.sources]
+    models = [LoggedModelInput(model_id) for model_id in model_ids if model_id]
+    store.call(store.client.log_inputs, run_id, datasets, models)
 
 
 def log_model(store: MlflowStore, folder: Path, card: ModelCard, run_id: str, step: int) -> LoggedModel:
-    """The files in `folder` as a logged model, which came out of the run."""
+    """Log the files in `folder` as a model that the run made at `step`, and return it."""
     from mlflow.entities import LoggedModelOutput
 
-    experiment = store.experiment(card.job)
     model = store.call(
         store.client.create_logged_model,
-        experiment,
+        store.experiment(card.job),
         name=card.alias,
         source_run_id=run_id,
         tags=card.as_tags(),
@@ -77,14 +74,14 @@ def log_model(store: MlflowStore, folder: Path, card: ModelCard, run_id: str, st
 
 
 def link_version(store: MlflowStore, model_id: str, name: str, version: int) -> None:
-    """The tag by which MLflow leads from a logged model to its version; only its own way of registering sets it."""
-    said = json.dumps([{"name": name, "version": version}])
-    store.call(store.client.set_logged_model_tags, model_id, {_VERSIONS: said})
+    """Set the tag that leads from a logged model to its version. Only MLflow's own registration sets it otherwise."""
+    versions = json.dumps([{"name": name, "version": version}])
+    store.call(store.client.set_logged_model_tags, model_id, {_VERSIONS_TAG: versions})
 
 
-def _logged_model(store: MlflowStore, name: str) -> str | None:
-    """Of a registered version; None for a file, for what is gone, and for versions that are older than lineage."""
-    match = _VERSION.fullmatch(name)
+def _find_logged_model(store: MlflowStore, name: str) -> str | None:
+    """Return the logged model of a registered version. None for a file, or a version that was removed."""
+    match = _VERSION_URI.fullmatch(name)
     if match is None:
         return None
     try:
@@ -94,26 +91,24 @@ def _logged_model(store: MlflowStore, name: str) -> str | None:
     return version.tags.get(LOGGED_MODEL_TAG)
 
 
-# -- in words ----------------------------------------------------------------------------------------------------------
-
-
 def describe_job(job: str) -> str:
+    """Return the description of a registered model."""
     return (
-        f"What is known of the streaming job {job}: how its latency and its benefit score follow from the parallelism"
-        " of its operators. A version is a benefit model at one input rate; the alias rate-R names the newest of each."
+        f"Benefit models of the streaming job {job}: they predict its latency and its benefit score from the"
+        " parallelism of its operators. Each version is a model at one input rate. The alias rate-R names the newest"
+        " version of rate R."
     )
 
 
 def describe_version(model: BenefitModel, card: ModelCard) -> str:
+    """Return the description of a version: its rate, its runs, its target and its columns."""
     simulated = "Simulated. " if card.simulated else ""
-    others = sorted({ancestor.rate for ancestor in model.ancestors})
-    beside = f", learned together with runs at {_rates(others)}" if others else ""
+    other_rates = sorted({ancestor.rate for ancestor in model.ancestors})
+    others = ", ".join(f"{format_amount(rate)}/s" for rate in other_rates)
+    combined = f", learned together with runs at {others}" if others else ""
+    count, target = len(model.samples), format_seconds(card.latency_target)
     return (
-        f"{simulated}{card.job} at {format_amount(card.rate)} records/s: {len(model.samples)} parallelisms were run{beside}."
-        f" Latency target {format_seconds(card.latency_target)} ({card.statistic}), {card.execution or 'unknown'} execution."
+        f"{simulated}{card.job} at {format_amount(card.rate)} records/s: {count} parallelisms were run{combined}."
+        f" Latency target {target} ({card.statistic}), {card.execution or 'unknown'} execution."
         f" Columns, by name: {', '.join(card.operators)}, instances each."
     )
-
-
-def _rates(rates: Sequence[float]) -> str:
-    return ", ".join(f"{format_amount(rate)}/s" for rate in rates)

@@ -1,7 +1,7 @@
-"""What is written on a stored benefit model, and which of the stored ones a run should start from.
+"""The card of a stored benefit model, and the choice of stored models that a run starts from.
 
-Nearest means nearest in the logarithm of the rate: from 100/s, both 50/s and 200/s are one doubling away. Rates are
-compared here as numbers, because a store compares its tags as text.
+The nearest model is nearest in the logarithm of the rate: 50/s and 200/s are both one doubling away from 100/s. Rates
+are compared here as numbers, because a store compares its tags as text.
 """
 
 from __future__ import annotations
@@ -23,9 +23,21 @@ from autotrascale.plan.search.benefit_model import ANCESTORS, BenefitModel
 
 @dataclass(frozen=True)
 class ModelCard:
-    """The tags of a model version. `operators` are in the order of the model's vectors.
+    """The tags of a model version.
 
-    `cold_trials` is what its run took from nothing; None where it started from other models, or nobody counted.
+    Args:
+        job: name of the job.
+        rate: input rate in records per second.
+        topology: fingerprint of the dataflow graph.
+        operators: names of the operators, in the order of the model's vectors.
+        latency_target: target in seconds.
+        statistic: statistic of the latency that the target is on.
+        execution: execution model; None when unknown.
+        simulated: whether the runs were simulated.
+        kind: kind of the model, "latency" or "score".
+        digest: hash of the model's JSON.
+        run_id: run that made the model.
+        cold_trials: trials of that run, if it started without other models; else None.
     """
 
     job: str
@@ -49,42 +61,34 @@ class ModelCard:
         checks.positive_in_range("rate", self.rate)
         checks.positive_in_range("latency_target", self.latency_target)
         if self.statistic not in get_args(Statistic):
-            raise InputError(
-                "statistic",
-                "is not a latency statistic",
-                seen=self.statistic,
-                remedy=f"use one of {', '.join(get_args(Statistic))}",
-            )
+            remedy = f"use one of {', '.join(get_args(Statistic))}"
+            raise InputError("statistic", "is not a latency statistic", seen=self.statistic, remedy=remedy)
         if self.execution is not None and self.execution not in get_args(Execution):
-            raise InputError(
-                "execution",
-                "is not an execution model",
-                seen=self.execution,
-                remedy=f"use one of {', '.join(get_args(Execution))}",
-            )
+            remedy = f"use one of {', '.join(get_args(Execution))}"
+            raise InputError("execution", "is not an execution model", seen=self.execution, remedy=remedy)
 
     @classmethod
-    def of(
+    def for_model(
         cls, model: BenefitModel, job: Job, *, simulated: bool, run_id: str = "", cold_trials: int | None = None
     ) -> ModelCard:
         return cls(
-            job.name,
-            model.rate,
-            job.topology.fingerprint,
-            tuple(job.topology),
-            model.latency_target,
-            job.target.statistic,
-            model.execution,
-            simulated,
-            model.kind,
-            digest_model(model),
-            run_id,
-            cold_trials,
+            job=job.name,
+            rate=model.rate,
+            topology=job.topology.fingerprint,
+            operators=tuple(job.topology),
+            latency_target=model.latency_target,
+            statistic=job.target.statistic,
+            execution=model.execution,
+            simulated=simulated,
+            kind=model.kind,
+            digest=digest_model(model),
+            run_id=run_id,
+            cold_trials=cold_trials,
         )
 
     def check_matches(self, model: BenefitModel) -> None:
-        """A card that says something else than its model is a mistake, or a forgery."""
-        for name, said, is_ in (
+        """Raise `InputError` if the card describes another model than `model`."""
+        for name, stated, actual in (
             ("rate", self.rate, model.rate),
             ("latency_target", self.latency_target, model.latency_target),
             ("execution", self.execution, model.execution),
@@ -92,17 +96,16 @@ class ModelCard:
             ("operators", len(self.operators), len(model.floor)),
             ("digest", self.digest, digest_model(model)),
         ):
-            if said != is_:
-                raise InputError(
-                    f"tags.{name}", f"does not fit the model, which says {is_!r}", seen=said, remedy="export it again"
-                )
+            if stated != actual:
+                problem = f"does not match the model, which has {actual!r}"
+                raise InputError(f"tags.{name}", problem, seen=stated, remedy="export the model again")
 
     @property
     def alias(self) -> str:
         return rate_alias(self.rate)
 
     def as_tags(self) -> dict[str, str]:
-        counted = {} if self.cold_trials is None else {"cold_trials": str(self.cold_trials)}
+        cold_trials = {} if self.cold_trials is None else {"cold_trials": str(self.cold_trials)}
         return {
             "job": self.job,
             "rate": repr(self.rate),
@@ -115,18 +118,18 @@ class ModelCard:
             "kind": self.kind,
             "digest": self.digest,
             "run_id": self.run_id,
-            **counted,
+            **cold_trials,
         }
 
     @classmethod
     def from_tags(cls, tags: Mapping[str, str]) -> ModelCard:
+        """Return the card that `as_tags` wrote. Raise `InputError` naming the tag that is missing or wrong."""
         try:
-            operators = json.loads(tags["operators"])
             return cls(
                 job=tags["job"],
                 rate=float(tags["rate"]),
                 topology=tags["topology"],
-                operators=tuple(str(name) for name in operators),
+                operators=tuple(str(name) for name in json.loads(tags["operators"])),
                 latency_target=float(tags["latency_target"]),
                 statistic=tags["statistic"],
                 execution=None if tags["execution"] == "unknown" else tags["execution"],
@@ -137,24 +140,31 @@ class ModelCard:
                 cold_trials=int(tags["cold_trials"]) if "cold_trials" in tags else None,
             )
         except KeyError as error:
-            raise InputError(
-                f"tags.{error.args[0]}", "is missing, or is none of its values", remedy="register the model again"
-            ) from None
+            problem = "is missing or has an unknown value"
+            raise InputError(f"tags.{error.args[0]}", problem, remedy="register the model again") from None
+        except InputError as error:
+            raise error.with_prefix("tags.") from None
         except (ValueError, TypeError) as error:
-            if isinstance(error, InputError):
-                raise error.under("tags.") from None
             raise InputError("tags", f"cannot be read: {error}", remedy="register the model again") from None
 
 
 @dataclass(frozen=True)
 class StoredModel:
-    """One version of a registered model, and what its tags say: a card, or why they say nothing."""
+    """One version of a registered model.
+
+    Args:
+        name: name of the registered model.
+        version: its version, from 1.
+        card: the card in its tags, or the error in them.
+        aliases: MLflow aliases of the version.
+        deprecated: why no run starts from it; None when runs may.
+    """
 
     name: str
     version: int
     card: ModelCard | InputError
     aliases: tuple[str, ...] = ()
-    deprecated: str | None = None  # why no run starts from it
+    deprecated: str | None = None
 
     @property
     def uri(self) -> str:
@@ -163,7 +173,7 @@ class StoredModel:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """What a run could start from: anything learned of the same graph, measured the same way."""
+    """The properties that a model needs for a run to start from it: the same graph, measured the same way."""
 
     rate: float
     topology: str
@@ -174,19 +184,12 @@ class ModelRequest:
     faithful: bool = False
 
     @classmethod
-    def by(cls, job: Job, *, execution: str | None, simulated: bool, faithful: bool = False) -> ModelRequest:
-        return cls(
-            job.rate,
-            job.topology.fingerprint,
-            tuple(job.topology),
-            job.target.statistic,
-            execution,
-            simulated,
-            faithful,
-        )
+    def for_job(cls, job: Job, *, execution: str | None, simulated: bool, faithful: bool = False) -> ModelRequest:
+        operators, statistic = tuple(job.topology), job.target.statistic
+        return cls(job.rate, job.topology.fingerprint, operators, statistic, execution, simulated, faithful)
 
-    def why_not(self, card: ModelCard) -> str | None:
-        """The first thing that makes the model useless here; None when nothing does."""
+    def find_mismatch(self, card: ModelCard) -> str | None:
+        """Return the first reason why the model is useless for the run, or None."""
         if card.topology != self.topology:
             return f"it is of another topology ({', '.join(card.operators)})"
         if card.operators != self.operators:
@@ -198,14 +201,19 @@ class ModelRequest:
         if card.simulated != self.simulated:
             return "it was made on the simulator" if card.simulated else "it was made on a real engine"
         if card.kind != "latency" and not self.faithful:
-            return "it predicts scores only, which the default search cannot use"
+            return "it predicts scores only, and the default search needs latencies"
         return None
 
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """The models to start from, the nearest first, what may stand in for one of them that cannot be read, and a line on
-    each of those that do not fit."""
+    """The stored models of a job, sorted by their use for a run.
+
+    Args:
+        chosen: models to start from, the nearest first.
+        spare: further models that fit, the nearest first. They replace chosen models that cannot be read.
+        unfit: one line for each model that does not fit.
+    """
 
     chosen: tuple[StoredModel, ...]
     spare: tuple[StoredModel, ...]
@@ -222,32 +230,32 @@ def describe_too_far(stored: StoredModel, count: int) -> str:
 
 
 def choose_models(models: Sequence[StoredModel], wanted: ModelRequest, count: int = ANCESTORS) -> ModelChoice:
+    """Choose at most `count` models for a run: the newest of each rate, the nearest rates first."""
     fitting: list[tuple[float, StoredModel]] = []
-    passed: list[str] = []
-    newest: dict[float, StoredModel] = {}
+    unfit: list[str] = []
+    newest_of_rate: dict[float, StoredModel] = {}
     for stored in sorted(models, key=lambda each: (each.version, each.name), reverse=True):
         card = stored.card
-        reason = str(card) if isinstance(card, InputError) else wanted.why_not(card)
+        reason = str(card) if isinstance(card, InputError) else wanted.find_mismatch(card)
         if stored.deprecated is not None:
             reason = f"it is deprecated: {stored.deprecated}"
         if isinstance(card, InputError) or reason is not None:
-            passed.append(f"{stored.uri}: {reason}")
-        elif card.rate in newest:
-            passed.append(f"{stored.uri}: version {newest[card.rate].version} of the same rate is newer")
+            unfit.append(f"{stored.uri}: {reason}")
+        elif card.rate in newest_of_rate:
+            unfit.append(f"{stored.uri}: version {newest_of_rate[card.rate].version} of the same rate is newer")
         else:
-            newest[card.rate] = stored
+            newest_of_rate[card.rate] = stored
             fitting.append((abs(math.log(card.rate) - math.log(wanted.rate)), stored))
     fitting.sort(key=lambda each: (each[0], -each[1].version))
     ranked = tuple(stored for _, stored in fitting)
-    return ModelChoice(ranked[:count], ranked[count:], tuple(passed))
+    return ModelChoice(ranked[:count], ranked[count:], tuple(unfit))
 
 
 def rate_alias(rate: float) -> str:
-    """`rate-350000`; MLflow allows no dot in an alias, so 0.5 is `rate-0_5`."""
+    """Return the MLflow alias of a rate, such as `rate-350000`. A dot is not allowed, so 0.5 is `rate-0_5`."""
     text = f"{rate:.6f}".rstrip("0").rstrip(".")
     return f"rate-{text.replace('.', '_')}"
 
 
 def digest_model(model: BenefitModel) -> str:
-    """Return the digest of the model's JSON form."""
     return digest_json(json.loads(model.to_json()))

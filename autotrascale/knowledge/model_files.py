@@ -1,4 +1,4 @@
-"""Benefit models as files: out of one store, into another, or into version control."""
+"""Benefit models as JSON files, to carry them to another store or to keep them under version control."""
 
 from __future__ import annotations
 
@@ -30,40 +30,44 @@ def model_file_name(card: ModelCard) -> str:
 
 
 def write_model(folder: Path, model: BenefitModel, card: ModelCard) -> Path:
-    """A file of the same name is replaced only by the same model."""
+    """Write a model into `folder` and return the file.
+
+    Raises:
+        InputError: the folder cannot be written, or the file exists and holds another model.
+    """
     path = folder / model_file_name(card)
     if path.exists():
         try:
-            same = read_model(path)[1].digest == card.digest
+            is_same = read_model(path)[1].digest == card.digest
         except InputError:
-            same = False
-        if not same:
-            raise InputError(str(path), "is there and holds something else", remedy="remove it, or use another folder")
-    text = json.dumps(
-        {"format": FORMAT, "version": 1, "card": vars(card), "model": json.loads(model.to_json())}, indent=1
-    )
+            is_same = False
+        if not is_same:
+            remedy = "remove it, or use another folder"
+            raise InputError(str(path), "exists and holds something else", remedy=remedy)
+    data = {"format": FORMAT, "version": 1, "card": vars(card), "model": json.loads(model.to_json())}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text + "\n")
+        write_atomically(path, json.dumps(data, indent=1) + "\n")
     except OSError as error:
         raise InputError(str(path), "cannot be written", seen=error.strerror, remedy="use another folder") from None
     return path
 
 
 def read_model(path: Path) -> tuple[BenefitModel, ModelCard]:
+    """Return the model and its card. Raise `InputError` if the file is damaged or the card is another model's."""
     file = read_file(path, _File)
     try:
         model = BenefitModel.from_json(json.dumps(file.model))
         file.card.check_matches(model)
     except InputError as error:
-        raise error.under(f"{path}: ") from None
+        raise error.with_prefix(f"{path}: ") from None
     return model, file.card
 
 
 def is_model_export(path: Path) -> bool:
-    """Whether the file says that it is one of these, and not a bare model."""
+    """Return whether the file has a card, and is not a bare model."""
     try:
         data = json.loads(read_text(path))
-    except (ValueError, RecursionError):  # InputError is one
+    except (ValueError, RecursionError):  # an InputError is a ValueError
         return False
     return isinstance(data, dict) and "card" in data

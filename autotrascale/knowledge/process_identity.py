@@ -1,7 +1,7 @@
-"""Who carries something on, and whether that process still exists.
+"""The identity of a process that works on a run or a job, and whether that process still exists.
 
-Seen from the same machine a process that is gone is known at once. Seen from elsewhere it can only be silent: how that
-is told from being gone is for `lease.py` to say.
+A process of the same machine is known to be gone at once. A process of another machine can only be silent; `lease.py`
+decides how long silence must last.
 """
 
 from __future__ import annotations
@@ -20,13 +20,21 @@ from autotrascale.validation import validate
 HEARTBEAT_SECONDS = 10.0
 LEASE_SECONDS = 60.0
 
-# Tokens of what this very process carries on: a service may do so with several things at a time.
-_mine: set[str] = set()
+# Tokens of the work that this process has under way. A server works on several objects at a time.
+_active_tokens: set[str] = set()
 
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """`machine` is as far as a process number means anything; `started` tells a process from a later namesake."""
+    """A process, and a token for one piece of its work.
+
+    Args:
+        host: name of the machine, for messages.
+        machine: boot and namespace within which `pid` means one process.
+        pid: process number.
+        started: start time in kernel ticks, which tells the process from a later one of the same number.
+        token: unique name of the piece of work.
+    """
 
     host: str
     machine: str
@@ -35,11 +43,13 @@ class ProcessIdentity:
     token: str
 
     @classmethod
-    def me(cls) -> ProcessIdentity:
-        return cls(socket.gethostname(), _machine(), os.getpid(), _started(os.getpid()) or "", uuid.uuid4().hex)
+    def current(cls) -> ProcessIdentity:
+        """Return the identity of this process with a new token."""
+        return cls(socket.gethostname(), _machine(), os.getpid(), _start_time(os.getpid()) or "", uuid.uuid4().hex)
 
     @classmethod
-    def read(cls, tag: Any) -> ProcessIdentity | None:
+    def parse(cls, tag: Any) -> ProcessIdentity | None:
+        """Return the identity that `as_dict` wrote, or None if the data is damaged."""
         try:
             return validate(tag, cls, place="owner")
         except InputError:
@@ -54,22 +64,22 @@ class ProcessIdentity:
 
     @property
     def is_gone(self) -> bool:
-        """Known for sure: it is of this machine, and there is no such process, or this one has let go of it."""
+        """True only when it is certain: the process is of this machine and does not exist, or has ended this work."""
         if not self.is_on_this_machine:
             return False
-        if self.pid == os.getpid() and self.started == (_started(self.pid) or ""):
-            return self.token not in _mine
-        return _started(self.pid) != self.started
+        if self.pid == os.getpid() and self.started == (_start_time(self.pid) or ""):
+            return self.token not in _active_tokens
+        return _start_time(self.pid) != self.started
 
-    def lives(self, silent_seconds: float) -> bool:
-        """As far as one look can tell. `silent_seconds`: since it last wrote the time, by whatever clock."""
+    def seems_alive(self, silent_seconds: float) -> bool:
+        """Return whether the process probably exists. `silent_seconds` is the age of its last heartbeat."""
         return not self.is_gone and (self.is_on_this_machine or silent_seconds < LEASE_SECONDS)
 
-    def take(self) -> None:
-        _mine.add(self.token)
+    def mark_active(self) -> None:
+        _active_tokens.add(self.token)
 
-    def leave(self) -> None:
-        _mine.discard(self.token)
+    def mark_inactive(self) -> None:
+        _active_tokens.discard(self.token)
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
@@ -77,31 +87,29 @@ class ProcessIdentity:
 
 @cache
 def _machine() -> str:
-    """One boot of one kernel, and one space of process numbers in it."""
+    """Return one boot of one kernel and one namespace of process numbers."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{socket.gethostname()}/{boot}/{os.readlink('/proc/self/ns/pid')}"
-    except OSError:  # pragma: no cover - not Linux: host names must do
+    except OSError:  # pragma: no cover - not Linux: the host name must do
         return socket.gethostname()
 
 
-def _started(pid: int) -> str | None:
-    """When the process began, in ticks since boot; None when there is none, or only its unburied rest."""
+def _start_time(pid: int) -> str | None:
+    """Return when the process began, in ticks since boot. None when there is no such process, or only a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
-        if Path("/proc/self/stat").exists():
-            return None
-        return _asked(pid)
+        return None if Path("/proc/self/stat").exists() else _probe_without_proc(pid)
     state, *fields = stat.rpartition(")")[2].split()
     return None if state in "ZX" else fields[18]
 
 
-def _asked(pid: int) -> str | None:  # pragma: no cover - where there is no /proc
+def _probe_without_proc(pid: int) -> str | None:  # pragma: no cover - where there is no /proc
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return None
     except PermissionError:
-        return ""
+        pass
     return ""

@@ -1,10 +1,9 @@
-"""How MLflow itself loads a stored benefit model: `mlflow.pyfunc.load_model("models:/autotrascale.<job>@rate-<R>")`.
+"""The MLflow flavour of a benefit model: `mlflow.pyfunc.load_model("models:/autotrascale.<job>@rate-<R>")`.
 
-The artefact is one JSON file, and this module reads it. This program never asks MLflow to load a model, because
-MLflow would import whatever module the artefact names; it fetches the JSON file and reads that.
+The artefact is one JSON file, which this module reads. AuTraScale itself never loads a model through MLflow, because
+MLflow imports the module that the artefact names. It downloads the JSON file and reads it.
 
-What a column means is its name: the operators stand in the model's signature, and columns may come in any order. A
-model that was registered before there were signatures takes its columns by their order, as it always did.
+The model's signature names the operators, so the columns of a data frame may come in any order.
 """
 
 from __future__ import annotations
@@ -25,72 +24,82 @@ if TYPE_CHECKING:
 
 MODEL_FILE = "model.json"
 SCORE, SPREAD, LATENCY = "mean", "std", "latency_ms"
-# What stands in a column of the answer; those of the question are instances of the operator that they are named after.
+# Meanings of the output columns. An input column holds the instances of the operator of its name.
 MEANINGS = {
-    SCORE: "benefit score that is expected: 0 to 1, higher is better",
+    SCORE: "expected benefit score: 0 to 1, higher is better",
     SPREAD: "standard deviation of the score",
-    LATENCY: "latency that is expected, in milliseconds: as likely to be above as below",
+    LATENCY: "expected latency in milliseconds: the median of the prediction",
 }
 
 
 class Predictor:
-    """`predict` takes one row for each configuration and one column for each operator."""
+    """A benefit model that predicts from rows of instances, one column for each operator.
 
-    def __init__(self, model: BenefitModel, operators: Sequence[str] | None = None) -> None:
-        self.model, self.operators = model, None if operators is None else tuple(operators)
+    Args:
+        model: the model.
+        operators: names of its operators, in the order of its vectors.
+    """
 
-    def predict(self, model_input: Any, params: object = None) -> pd.DataFrame:  # noqa: ARG002 - as MLflow calls it
+    def __init__(self, model: BenefitModel, operators: Sequence[str]) -> None:
+        self.model, self.operators = model, tuple(operators)
+
+    def predict(self, model_input: Any, params: object = None) -> pd.DataFrame:  # noqa: ARG002 - MLflow passes it
+        """Return one row of predictions for each row of instances.
+
+        Args:
+            model_input: data frame or mapping with a column for each operator, or an array in the model's order.
+            params: not used.
+
+        Raises:
+            InputError: a column is missing or unknown, or a value is not a whole number within the model's bounds.
+        """
         import pandas as pd
 
-        ks = self._within_bounds(_whole_numbers(self._in_order(model_input)))
+        ks = self._check_bounds(_parse_whole_numbers(self._sort_columns(model_input)))
         answer = dict(zip((SCORE, SPREAD), self.model.predict(ks), strict=True))
         if LATENCY in output_columns(self.model):
             log_ratio, _ = self.model.log_ratio(ks)
             answer[LATENCY] = 1000 * self.model.latency_target * np.exp(log_ratio)
         return pd.DataFrame(answer)
 
-    def _in_order(self, given: Any) -> Any:
-        """As the model has its operators. What has no names is in that order already."""
-        columns = list(getattr(given, "columns", given if isinstance(given, dict) else ()))
-        if self.operators is None or not columns:
-            return given
-        place, remedy = "columns", f"give one for each of {', '.join(self.operators)}"
+    @property
+    def _remedy(self) -> str:
+        return f"give one for each of {', '.join(self.operators)}"
+
+    def _sort_columns(self, rows: Any) -> Any:
+        """Return the columns in the model's order. Rows without column names have this order already."""
+        columns = list(getattr(rows, "columns", rows if isinstance(rows, dict) else ()))
+        if not columns:
+            return rows
         for name in columns:
             if name not in self.operators:
-                raise InputError(place, "name an operator that the model does not have", seen=name, remedy=remedy)
+                raise InputError("columns", "name an unknown operator", seen=name, remedy=self._remedy)
             if columns.count(name) > 1:
-                raise InputError(place, "name an operator twice", seen=name, remedy=remedy)
+                raise InputError("columns", "name an operator twice", seen=name, remedy=self._remedy)
         for name in self.operators:
             if name not in columns:
-                raise InputError(place, f"do not name the operator {name}", seen=columns, remedy=remedy)
-        return np.column_stack([np.atleast_1d(np.asarray(given[name])) for name in self.operators])
+                raise InputError("columns", f"do not name the operator {name}", seen=columns, remedy=self._remedy)
+        return np.column_stack([np.atleast_1d(np.asarray(rows[name])) for name in self.operators])
 
-    def _within_bounds(self, ks: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _check_bounds(self, ks: NDArray[np.int64]) -> NDArray[np.int64]:
         floor, most = self.model.floor, self.model.p_max
-        names = self.operators or tuple(f"operator {i + 1}" for i in range(len(floor)))
         if ks.shape[1] != len(floor):
-            raise InputError(
-                "columns",
-                f"are {ks.shape[1]}, and the model has {len(floor)} operators",
-                remedy=f"give one for each of {', '.join(names)}",
-            )
+            problem = f"are {ks.shape[1]}, and the model has {len(floor)} operators"
+            raise InputError("columns", problem, remedy=self._remedy)
         outside = np.argwhere((ks < np.array(floor)) | (ks > np.array(most)))
         for row, i in outside[:1]:
-            raise InputError(
-                f"row {row}: {names[i]}",
-                f"lies outside [{floor[i]}, {most[i]}]",
-                seen=int(ks[row, i]),
-                remedy="ask for what the model was made within",
-            )
+            place, problem = f"row {row}: {self.operators[i]}", f"lies outside [{floor[i]}, {most[i]}]"
+            raise InputError(place, problem, seen=int(ks[row, i]), remedy="stay within the bounds of the model")
         return ks
 
 
 def output_columns(model: BenefitModel) -> tuple[str, ...]:
-    """Of the answer. The paper's own model predicts scores and knows no latency."""
+    """Return the names of the predicted columns. The paper's own model predicts scores and no latency."""
     return (SCORE, SPREAD, LATENCY) if model.kind == "latency" else (SCORE, SPREAD)
 
 
 def build_signature(model: BenefitModel, operators: Sequence[str]) -> ModelSignature:
+    """Return the MLflow signature: names and types of the columns."""
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema
 
@@ -101,7 +110,7 @@ def build_signature(model: BenefitModel, operators: Sequence[str]) -> ModelSigna
 
 
 def build_metadata(model: BenefitModel, operators: Sequence[str]) -> dict[str, Any]:
-    """What a signature has no word for: units and bounds."""
+    """Return the units and bounds of the columns, which a signature cannot hold."""
     bounds = zip(operators, model.floor, model.p_max, strict=True)
     return {
         "inputs": {name: {"unit": "instances", "least": least, "most": most} for name, least, most in bounds},
@@ -111,36 +120,27 @@ def build_metadata(model: BenefitModel, operators: Sequence[str]) -> dict[str, A
     }
 
 
-def _whole_numbers(given: Any) -> NDArray[np.int64]:
+def _parse_whole_numbers(rows: Any) -> NDArray[np.int64]:
+    remedy = "give the instances of each operator"
     try:
-        ks = np.atleast_2d(np.asarray(getattr(given, "to_numpy", lambda: given)(), dtype=float))
+        ks = np.atleast_2d(np.asarray(getattr(rows, "to_numpy", lambda: rows)(), dtype=float))
     except (TypeError, ValueError) as error:
-        raise InputError("rows", f"are no numbers: {error}", remedy="give instances of each operator") from None
-    wrong = np.argwhere(~(np.isfinite(ks) & (ks == np.round(ks)))) if ks.ndim == 2 else np.zeros((0, 2))
+        raise InputError("rows", f"are not numbers: {error}", remedy=remedy) from None
     if ks.ndim != 2:
         raise InputError("rows", f"have {ks.ndim} dimensions", remedy="give one row for each configuration")
+    wrong = np.argwhere(~(np.isfinite(ks) & (ks == np.round(ks))))
     for row, i in wrong[:1]:
         raise InputError(
-            f"row {row}",
-            "holds what is no whole number",
-            seen=float(ks[row, i]),
-            remedy="give instances of each operator",
+            f"row {row}", "holds a value that is not a whole number", seen=float(ks[row, i]), remedy=remedy
         )
     return ks.astype(np.int64)
 
 
 def _load_pyfunc(path: str) -> Predictor:
-    """Return the predictor of the model file at `path`; MLflow calls this function by its name."""
-    file = Path(path)
-    return Predictor(BenefitModel.from_json(file.read_text(encoding="utf-8")), _operators(file.parents[1]))
-
-
-def _operators(folder: Path) -> tuple[str, ...] | None:
-    """By the signature; None for a model of before there was one."""
-    if not (folder / "MLmodel").is_file():
-        return None
+    """Return the predictor of an artefact. MLflow calls this with the path of the model's JSON file."""
     from mlflow.models import Model
 
-    signature = Model.load(str(folder)).signature
-    schema = None if signature is None else signature.inputs
-    return None if schema is None else tuple(str(name) for name in schema.input_names())
+    file = Path(path)
+    model = BenefitModel.from_json(file.read_text(encoding="utf-8"))
+    signature = Model.load(str(file.parents[1])).signature
+    return Predictor(model, [str(name) for name in signature.inputs.input_names()])

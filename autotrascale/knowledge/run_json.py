@@ -1,6 +1,6 @@
-"""What a journal holds, as JSON and back: the opening of a run, its trials, its end.
+"""The JSON files of a tuning run: its opening, its trials and its outcome.
 
-The domain's own types are the schema, so that a damaged or foreign artefact is refused in one line.
+The types of the domain are the schema, so a damaged or foreign file is refused in one line.
 """
 
 from __future__ import annotations
@@ -8,19 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from autotrascale import __version__
-from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.job import Job
 from autotrascale.domain.trial import Sink
-from autotrascale.plan.policies import OURS, PolicyChoice
+from autotrascale.plan.policies.registry import PolicyChoice
 from autotrascale.plan.search.benefit_model import BenefitModel
-from autotrascale.plan.sizing.demand import Demand
-from autotrascale.plan.sizing.sizing import Sizing
-from autotrascale.plan.sizing.slowdown import Slowdown
 from autotrascale.tuning import Evaluation, JournalledTrial, Outcome, TuningSettings
 from autotrascale.validation import validate
 
@@ -29,7 +25,13 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A benefit model that a run starts from, where it was found, and how many trials it cost from nothing."""
+    """A benefit model that a run starts from.
+
+    Args:
+        name: URI or file of the model.
+        model: the model.
+        cold_trials: trials that the model's own run needed from a cold start; None when unknown.
+    """
 
     name: str
     model: BenefitModel
@@ -38,18 +40,32 @@ class ModelSource:
 
 @dataclass(frozen=True)
 class RunOpening:
-    """All that a tuning run was started with: enough to start it again anywhere."""
+    """The inputs of a tuning run: enough to start it again on any machine.
+
+    Args:
+        job: the job as the run tunes it.
+        engine: name of the engine, "spark" or "simulator".
+        simulated: whether the engine simulates.
+        settings: settings of the search.
+        rate: rate of the command line in records per second, which replaces the job file's; else None.
+        job_path: path of the job file.
+        job_file: content of the job file.
+        sources: models that the run starts from.
+        warm_start: one line for each model that was used or skipped.
+        sink: destination of the output; None for a simulated job.
+        policy: policy that proposes the trials.
+    """
 
     job: Job
     engine: str
     simulated: bool
     settings: TuningSettings
-    rate: float | None  # asked for on the command line, instead of the job file's own
+    rate: float | None
     job_path: str
-    job_file: Mapping[str, Any]  # the job file's content
+    job_file: Mapping[str, Any]
     sources: tuple[ModelSource, ...] = ()
-    warm_start: tuple[str, ...] = ()  # which models were used or passed over, and why
-    sink: Sink | None = None  # where output goes; None: a simulated job has none
+    warm_start: tuple[str, ...] = ()
+    sink: Sink | None = None
     policy: PolicyChoice = field(default_factory=PolicyChoice)
 
     @property
@@ -58,53 +74,37 @@ class RunOpening:
 
 
 def digest_json(value: object) -> str:
+    """Return a short hash of a value's JSON form."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def opening_to_json(opening: RunOpening) -> dict[str, Any]:
+    sources = [
+        {"name": source.name, "model": json.loads(source.model.to_json()), "cold_trials": source.cold_trials}
+        for source in opening.sources
+    ]
     return {
         "version": VERSION,
         "program": __version__,
-        "job": asdict(opening.job),
-        "engine": opening.engine,
-        "simulated": opening.simulated,
-        "settings": asdict(opening.settings),
-        "rate": opening.rate,
-        "job_path": opening.job_path,
+        **asdict(replace(opening, sources=())),
         "job_file": json.loads(json.dumps(opening.job_file, default=str)),
         "job_file_sha256": opening.digest,
-        "sources": [
-            {"name": s.name, "model": json.loads(s.model.to_json()), "cold_trials": s.cold_trials}
-            for s in opening.sources
-        ],
-        "warm_start": list(opening.warm_start),
-        "sink": opening.sink,
-        "policy": asdict(opening.policy),
+        "sources": sources,
     }
 
 
 def opening_from_json(data: Any, place: str) -> RunOpening:
-    header = validate(data, _Opening, place=place)
-    if header.job_file_sha256 != digest_json(header.job_file):
-        raise InputError(f"{place}: job_file", "is not what it was when the run began", remedy="start a new run")
+    """Return the opening in a file's content. Raise `InputError` naming `place` if it is damaged."""
+    stored = validate(data, _StoredOpening, place=place)
+    if stored.job_file_sha256 != stored.digest:
+        raise InputError(f"{place}: job_file", "has changed since the run began", remedy="start a new run")
     sources = tuple(
-        ModelSource(source.name, _model(source.model, f"{place}: sources[{i}]"), source.cold_trials)
-        for i, source in enumerate(header.sources)
+        ModelSource(source.name, _parse_model(source.model, f"{place}: sources[{i}]"), source.cold_trials)
+        for i, source in enumerate(stored.sources)
     )
-    return RunOpening(
-        header.job,
-        header.engine,
-        header.simulated,
-        header.settings,
-        header.rate,
-        header.job_path,
-        header.job_file,
-        sources,
-        header.warm_start,
-        header.sink,
-        header.policy,
-    )
+    values = {each.name: getattr(stored, each.name) for each in fields(RunOpening)}
+    return RunOpening(**{**values, "sources": sources})
 
 
 def trial_to_json(trial: JournalledTrial) -> dict[str, Any]:
@@ -112,68 +112,34 @@ def trial_to_json(trial: JournalledTrial) -> dict[str, Any]:
 
 
 def trial_from_json(data: Any, place: str) -> JournalledTrial:
-    read = validate(data, _JournalledTrial, place=place)
-    return JournalledTrial(read.evaluation, read.trial, read.step)
+    """Return the trial in a file's content. Raise `InputError` naming `place` if it is damaged."""
+    stored = validate(data, _StoredTrial, place=place)
+    return JournalledTrial(stored.evaluation, stored.trial, stored.step)
 
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
-    """The evaluations are left out: each is in the journal already."""
+    """Return the outcome without its evaluations, which the run's trials hold."""
     data = asdict(replace(outcome, model=None, evaluations=()))
     model = None if outcome.model is None else json.loads(outcome.model.to_json())
     return {"version": VERSION, **data, "model": model}
 
 
 def outcome_from_json(data: Any, evaluations: Sequence[Evaluation], place: str) -> Outcome:
-    read = validate(data, _Outcome, place=place)
-    return Outcome(
-        read.job,
-        read.simulated,
-        read.floor,
-        read.sizing or _sizing_of(read),
-        read.best,
-        read.met_target,
-        read.stop_reason,
-        tuple(evaluations),
-        None if read.model is None else _model(read.model, f"{place}: model"),
-        read.remarks,
-        read.confidence,
-        read.floor_holds,
-        read.fixed_seconds,
-        read.slowdown,
-        read.policy,
-        read.said,
-    )
+    """Return the outcome in a file's content. Raise `InputError` naming `place` if it is damaged."""
+    stored = validate(data, _StoredOutcome, place=place)
+    model = None if stored.model is None else _parse_model(stored.model, f"{place}: model")
+    values = {each.name: getattr(stored, each.name) for each in fields(Outcome)}
+    return Outcome(**{**values, "evaluations": tuple(evaluations), "model": model})
 
 
-def _sizing_of(read: _Outcome) -> Sizing | None:
-    """From the demand that earlier versions wrote."""
-    if read.demand is None:
-        return None
-    names, vector = tuple(read.job.topology), read.job.topology.vector
-    known = Sizing.of_loads(vector(read.floor), read.job.upper, rate=read.job.rate, operators=names)
-    return replace(
-        known,
-        demand=tuple(read.demand.rate[name] for name in names),
-        capacity=tuple(read.demand.capacity[name] for name in names),
-        load=tuple(read.demand.load[name] for name in names),
-    )
-
-
-def _model(data: Mapping[str, Any], place: str) -> BenefitModel:
+def _parse_model(data: Mapping[str, Any], place: str) -> BenefitModel:
     try:
         return BenefitModel.from_json(json.dumps(data))
     except InputError as error:
-        raise error.under(f"{place}: ") from None
+        raise error.with_prefix(f"{place}: ") from None
 
 
-# The schemas: as above, with models as plain data, because models read themselves.
-
-
-@dataclass(frozen=True)
-class _Source:
-    name: str
-    model: dict[str, Any]
-    cold_trials: int | None = None
+# The stored forms: as the types above, with models as plain data, because a model parses itself.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,48 +149,29 @@ class _Versioned:
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
-            raise InputError(
-                "version", "is not one this program reads", seen=self.version, remedy="use the program that wrote it"
-            )
+            remedy = "use the program that wrote it"
+            raise InputError("version", "is not supported", seen=self.version, remedy=remedy)
+
+
+@dataclass(frozen=True)
+class _StoredSource:
+    name: str
+    model: dict[str, Any]
+    cold_trials: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Opening(_Versioned):
-    job: Job
-    engine: str
-    simulated: bool
-    settings: TuningSettings
-    rate: float | None
-    job_path: str
-    job_file: dict[str, Any]
+class _StoredOpening(_Versioned, RunOpening):
     job_file_sha256: str
-    sources: tuple[_Source, ...]
-    warm_start: tuple[str, ...]
-    sink: Sink | None = None  # this and what follows: earlier versions did not write it
-    policy: PolicyChoice = field(default_factory=PolicyChoice)
+    job_file: dict[str, Any]
+    sources: tuple[_StoredSource, ...]  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _JournalledTrial(_Versioned, JournalledTrial):
+class _StoredTrial(_Versioned, JournalledTrial):
     pass
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Outcome(_Versioned):
-    job: Job
-    simulated: bool
-    floor: dict[str, int]
-    demand: Demand | None = None  # what earlier versions wrote instead of the sizing
-    sizing: Sizing | None = None
-    best: Evaluation
-    met_target: bool
-    stop_reason: str
-    evaluations: tuple[Evaluation, ...]
-    model: dict[str, Any] | None
-    remarks: tuple[str, ...]
-    confidence: float = 0.97  # this and what follows: earlier versions did not write it
-    floor_holds: bool = True
-    fixed_seconds: float | None = None
-    slowdown: Slowdown | None = None
-    policy: str = OURS
-    said: tuple[Reason, ...] = ()
+class _StoredOutcome(_Versioned, Outcome):
+    model: dict[str, Any] | None  # type: ignore[assignment]

@@ -1,8 +1,7 @@
-"""A store that cannot take anything now: for how long a run waits for it, and what is said meanwhile.
+"""Retries for a store that cannot be written at the moment: a full disk, a read-only file system, a locked file.
 
-A disk that is full, a file system that has become read-only, a file that somebody else has locked: what was measured
-is too dear to be thrown away for that. So a run waits, says so once, and goes on when there is room. Whoever only looks
-is told at once.
+Measurements are expensive, so a tuning run waits until the store accepts them, and reports the wait once. Commands that
+only read do not wait: they fail at once.
 """
 
 from __future__ import annotations
@@ -14,73 +13,76 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 MAX_WAIT_SECONDS = 1800.0
-_PAUSES = (1.0, 2.0, 5.0)  # then the last again and again
+_PAUSES = (1.0, 2.0, 5.0)  # seconds; the last pause repeats
 
-_PASSING = {
+_REMEDY_BY_ERRNO = {
     errno.ENOSPC: "free some room",
     errno.EDQUOT: "free some room",
     errno.EFBIG: "allow larger files",
     errno.EROFS: "make it writable",
     errno.EACCES: "make it writable",
 }
-# As SQLite says it, and so whatever stands before it.
-_SAID = {
+# SQLite's own texts; other libraries quote them.
+_REMEDY_BY_TEXT = {
     "disk is full": "free some room",
-    "disk I/O error": "free some room, and look at the disk",
+    "disk I/O error": "free some room and check the disk",
     "readonly database": "make it writable",
     "unable to open database file": "make its folder writable",
-    "database is locked": "end what holds it, or wait",
-    "database table is locked": "end what holds it, or wait",
+    "database is locked": "end the process that locks it, or wait",
+    "database table is locked": "end the process that locks it, or wait",
 }
 
-ShowMessage = Callable[[str], None]
+ShowMessage = Callable[[str], object]
 
 
 class StoreRetry:
-    """Of a process: its threads wait for the same store, and one of them says so."""
+    """The retry state of one process. Its threads wait for the same store, and one of them reports the wait."""
 
     def __init__(self) -> None:
-        self._say: ShowMessage | None = None
-        self._longest = 0.0
-        self._since: float | None = None  # when the first of the failures in a row was
+        self._show: ShowMessage | None = None
+        self._max_wait_seconds = 0.0
+        self._failing_since: float | None = None
         self._lock = threading.Lock()
 
     @contextmanager
-    def waiting(self, say: ShowMessage, longest: float = MAX_WAIT_SECONDS) -> Iterator[None]:
-        """While a run is under way."""
-        before = self._say, self._longest
-        self._say, self._longest = say, longest
+    def waiting(self, show: ShowMessage, max_wait_seconds: float = MAX_WAIT_SECONDS) -> Iterator[None]:
+        """Retry failed calls within the block. `show` receives one message when a wait begins and one when it ends."""
+        before = self._show, self._max_wait_seconds
+        self._show, self._max_wait_seconds = show, max_wait_seconds
         try:
             yield
         finally:
-            self._say, self._longest = before
+            self._show, self._max_wait_seconds = before
 
     def pauses(self, problem: str, error: BaseException) -> Iterator[float]:
-        """How long to wait before each further try: none for what will not pass by itself, or where nobody waits."""
-        if self._say is None or not find_remedy(error):
+        """Yield the pause in seconds before each further try.
+
+        Nothing is yielded outside `waiting`, or for an error that waiting cannot cure.
+        """
+        if self._show is None or not find_remedy(error):
             return
         with self._lock:
-            if self._since is None:
-                self._since = time.monotonic()
-                self._say(f"{problem}: waiting for it, for {self._longest / 60:.0f} minutes at most")
+            if self._failing_since is None:
+                self._failing_since = time.monotonic()
+                self._show(f"{problem}: retrying for at most {self._max_wait_seconds / 60:.0f} minutes")
         number = 0
-        while self._since is not None and time.monotonic() - self._since < self._longest:
+        while self._failing_since is not None and time.monotonic() - self._failing_since < self._max_wait_seconds:
             yield _PAUSES[min(number, len(_PAUSES) - 1)]
             number += 1
 
-    def passed(self) -> None:
-        """It works, or works again."""
-        if self._since is None:
+    def report_success(self) -> None:
+        """Tell that a call succeeded: a wait that was under way is over."""
+        if self._failing_since is None:
             return
         with self._lock:
-            since, self._since = self._since, None
-            if since is not None and self._say is not None:
-                self._say(f"the store takes what it is given again, after {time.monotonic() - since:.0f} s")
+            since, self._failing_since = self._failing_since, None
+            if since is not None and self._show is not None:
+                self._show(f"the store accepts writes again after {time.monotonic() - since:.0f} s")
 
 
 def find_remedy(error: BaseException) -> str:
-    """What to do about it; nothing where waiting does not help."""
-    if isinstance(error, OSError) and error.errno in _PASSING:
-        return _PASSING[error.errno]
-    said = str(error)
-    return next((what for words, what in _SAID.items() if words in said), "")
+    """Return what the user can do about a storage error, or "" where waiting does not help."""
+    if isinstance(error, OSError) and error.errno in _REMEDY_BY_ERRNO:
+        return _REMEDY_BY_ERRNO[error.errno]
+    text = str(error)
+    return next((remedy for cause, remedy in _REMEDY_BY_TEXT.items() if cause in text), "")

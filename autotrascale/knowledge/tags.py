@@ -1,4 +1,4 @@
-"""The names under which runs carry what they are: MLflow's own, and ours."""
+"""Names of the MLflow tags, files and parameters of a tuning run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KIND = "autotrascale.kind"
 TUNING, EVALUATION, IMPORT, AUTOSCALING = "tuning", "evaluation", "import", "autoscaling"
 
 JOB = "autotrascale.job"
-SESSION = "autotrascale.session"  # of a control loop, as the journal of decisions names it
+SESSION = "autotrascale.session"  # session of a control loop, as in the decision journal
 JOB_FILE = "autotrascale.job_file_sha256"
 TOPOLOGY = "autotrascale.topology"
 ENGINE = "autotrascale.engine"
@@ -22,22 +22,22 @@ LATENCY_TARGET = "autotrascale.latency_target"
 OWNER = "autotrascale.owner"
 HEARTBEAT = "autotrascale.heartbeat"
 CANCEL = "autotrascale.cancel"
-# Of a lease (lease.py), beside the two above: what its holder does, what it works on, whether it has let go.
+# A lease has OWNER and HEARTBEAT too, and these: what its holder does, on which object, and whether it let go.
 DOING = "autotrascale.doing"
 WHAT = "autotrascale.what"
 RELEASED = "autotrascale.released"
-# Of a run that a server was asked for (service/queue): what for, by which server, under which key of the client's.
+# A run of the server's queue: its request, the server, its place, and the hash of the client's idempotency key.
 REQUEST = "autotrascale.request"
 SERVER = "autotrascale.server"
 QUEUE = "autotrascale.queue"
 KEY = "autotrascale.idempotency_key_sha256"
 
-ASKED = "autotrascale.asked"  # who asked for what of it (asking.py)
-ENDED = "autotrascale.ended"  # why a run that did not finish came to its end
+ASKED = "autotrascale.asked"  # users and their requests, see requested_by.py
+ENDED = "autotrascale.ended"  # why an unfinished run ended
 
 NUMBER = "autotrascale.number"
 PHASE = "autotrascale.phase"
-POLICY = "autotrascale.policy"  # who decided
+POLICY = "autotrascale.policy"
 VERDICT = "autotrascale.verdict"
 PARALLELISM = "autotrascale.parallelism"
 MET_TARGET = "autotrascale.met_target"
@@ -45,21 +45,25 @@ STOP_REASON = "autotrascale.stop_reason"
 
 OPENING_FILE, OUTCOME_FILE, TRIALS = "run.json", "outcome.json", "trials"
 
-_TAG_LIMIT = 500  # characters; more is for artefacts
+_MAX_TAG_LENGTH = 500  # characters
 
 
 def format_vector(ks: Sequence[int]) -> str:
+    """Return a parallelism as `(2,4,1)`, cut to the length of a tag."""
     text = "(" + ",".join(str(k) for k in ks) + ")"
-    return text if len(text) <= _TAG_LIMIT else text[: _TAG_LIMIT - 3] + "..."
+    return text if len(text) <= _MAX_TAG_LENGTH else text[: _MAX_TAG_LENGTH - 3] + "..."
 
 
 def trial_file_name(number: int, run_id: str) -> str:
-    """All trials are artefacts of the tuning run, so that one request finds them; `run_id` is the nested run's."""
+    """Return the file name of a trial. `run_id` is the id of the nested run of its evaluation.
+
+    All trials are artefacts of the tuning run, so one request reads them all.
+    """
     return f"{number:04}-{run_id[:8]}.json"
 
 
 def param_names(operators: Sequence[str]) -> list[str]:
-    """`k.<operator>`, in the characters that MLflow allows, no two the same."""
+    """Return a unique parameter name `k.<operator>` for each operator, in the characters that MLflow allows."""
     names: list[str] = []
     for operator in operators:
         safe = "k." + "".join(c if c.isalnum() or c in "_- ." else "_" for c in operator)[:200]

@@ -90,7 +90,7 @@ def learned(at: Job, **card: Any) -> tuple[BenefitModel, ModelCard]:
     study.tell((4, 8), latency=0.09)
     study.tell((5, 10), latency=0.06)
     model = study.model(at.rate)
-    return model, replace(ModelCard.of(model, at, simulated=True, run_id="0" * 32), **card)
+    return model, replace(ModelCard.for_model(model, at, simulated=True, run_id="0" * 32), **card)
 
 
 def job_file(folder: Path, name: str = "small", **changed: Any) -> Path:

@@ -109,7 +109,7 @@ def slept(store: MlflowStore, folder: Path, name: str, call: int) -> tuple[list[
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(lease, "LEASE_SECONDS", victim.SLEEPERS_LEASE)
             patch.setattr(lease, "POLL_SECONDS", 0.1)
-            tuning_run.resume(store, name, replace(kills.SILENT, waiting=lambda _: None))
+            tuning_run.resume(store, name, replace(kills.SILENT, on_wait=lambda _: None))
         before = runs_of(store, name)
         os.kill(process.pid or 0, signal.SIGCONT)
         process.join(PATIENCE)

@@ -60,7 +60,7 @@ class Run:
 def full(store: MlflowStore, folder: Path, job: Path) -> Iterator[Run]:
     """A disk that has room for so much and no more, until it has again: a limit that the parent takes away."""
     run = Run(folder, store, job, MOST_BYTES)
-    run.until(lambda: run.said("waiting for it") > 0)
+    run.until(lambda: run.said("retrying for at most") > 0)
     yield run
     resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
@@ -74,8 +74,8 @@ def test_a_run_waits_for_a_full_disk_says_so_once_and_goes_on(empty_database: Pa
     finally:
         run.process.send_signal(signal.SIGKILL)
     lines = run.log.read_text().splitlines()
-    waits = [line for line in lines if "waiting for it, for 30 minutes at most" in line]
-    assert len(waits) == sum("takes what it is given again" in line for line in lines) >= 1
+    waits = [line for line in lines if "retrying for at most 30 minutes" in line]
+    assert len(waits) == sum("accepts writes again" in line for line in lines) >= 1
     assert not [line for line in lines if "Traceback" in line or line.startswith(("autotrascale: ", "  File"))]
     found = run_history.find_run(store, "last")
     recorded = [dict(each.evaluation.parallelism) for each in run_history.read_trials(store, found)]
@@ -98,14 +98,14 @@ def test_a_store_that_is_locked_is_waited_for(
 
     def heard(line: str) -> None:
         said.append(line)
-        if "waiting" in line:
+        if "retrying" in line:
             holder.execute("ROLLBACK")
 
     with stores.STORE_RETRY.waiting(heard):
         store.call(store.client.create_run, experiment)
     holder.close()
-    assert "database is locked; end what holds it, or wait: waiting for it, for 30 minutes at most" in said[0]
-    assert "the store takes what it is given again" in said[1]
+    assert "database is locked; end the process that locks it, or wait: retrying for at most 30 minutes" in said[0]
+    assert "accepts writes again" in said[1]
     assert len(said) == 2
 
 
@@ -131,17 +131,17 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     now = [0.0]
     monkeypatch.setattr(store_retry.time, "monotonic", lambda: now[0])
-    patient = StoreRetry()
+    retry = StoreRetry()
     error = sqlite3.OperationalError("database or disk is full")
-    assert list(patient.pauses("x", error)) == []
-    with patient.waiting(said.append, longest=60.0):
-        for pause in patient.pauses("x: full", error):
+    assert list(retry.pauses("x", error)) == []
+    with retry.waiting(said.append, max_wait_seconds=60.0):
+        for pause in retry.pauses("x: full", error):
             now[0] += pause
         assert 60.0 <= now[0] <= 66.0
-        assert said == ["x: full: waiting for it, for 1 minutes at most"]
-        patient.passed()
-        assert said[1:] == [f"the store takes what it is given again, after {now[0]:.0f} s"]
-        assert list(patient.pauses("x: broken", sqlite3.OperationalError("no such table: runs"))) == []
+        assert said == ["x: full: retrying for at most 1 minutes"]
+        retry.report_success()
+        assert said[1:] == [f"the store accepts writes again after {now[0]:.0f} s"]
+        assert list(retry.pauses("x: broken", sqlite3.OperationalError("no such table: runs"))) == []
     assert len(said) == 2
 
 

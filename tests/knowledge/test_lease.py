@@ -65,8 +65,8 @@ def test_one_holds_it_and_the_next_may_when_it_lets_go(store: MlflowStore, name:
     with taken(store, name, what="run 7") as first:
         holder = lease.take_lease(store, name, "held")
         assert isinstance(holder, LeaseHolder)
-        assert (holder.number, holder.doing, holder.what, holder.lives) == (1, "held", "run 7", True)
-        assert str(holder) == f"process {os.getpid()} on {ProcessIdentity.me().host}"
+        assert (holder.number, holder.doing, holder.what, holder.seems_alive) == (1, "held", "run 7", True)
+        assert str(holder) == f"process {os.getpid()} on {ProcessIdentity.current().host}"
         first.check()
         with taken(store, f"{name} too"):
             pass
@@ -74,7 +74,7 @@ def test_one_holds_it_and_the_next_may_when_it_lets_go(store: MlflowStore, name:
     with taken(store, name) as second:
         assert second.number == 2
         second.check()
-        with pytest.raises(RunLostError, match=f"{name} was taken over from this process by process"):
+        with pytest.raises(RunLostError, match=f"{name} was taken over by process"):
             first.check()
     assert [each for each in names(store) if each.startswith(f"{lease.PREFIX}{name}.")] == [f"{lease.PREFIX}{name}.2"]
 
@@ -108,9 +108,8 @@ def test_silence_counts_by_the_watchers_clock_alone(embedded: MlflowStore, name:
     began = time.monotonic()
     with taken(embedded, name, watch=said.append):
         assert time.monotonic() - began >= 0.5
-    assert said == [
-        f"process {os.getpid()} on elsewhere has been silent; it is watched for 0 s before anything is taken from it"
-    ]
+    assert len(said) == 1
+    assert said[0].startswith(f"process {os.getpid()} on elsewhere is silent")
 
 
 @pytest.mark.usefixtures("quick")
@@ -119,7 +118,7 @@ def test_one_that_beats_while_it_is_watched_keeps_it(
     embedded: MlflowStore, name: str, clock: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holder = abandoned(embedded, name, clock=clock, **ELSEWHERE)
-    full_name, looks = lease._name(name, holder.number), []
+    full_name, looks = lease._model_name(name, holder.number), []
     look: Callable[..., Any] = lease.read_holder
 
     def beating(*given: Any) -> Any:
@@ -146,21 +145,21 @@ def test_a_taker_that_wakes_late_finds_that_numbers_went_on(
 ) -> None:
     """It looked, slept, and then makes a number that others have had and let go meanwhile."""
     taken(embedded, name).release()
-    make = lease._make
+    make = lease._make_lease
 
     def late(*given: Any) -> bool:
-        monkeypatch.setattr(lease, "_make", make)
+        monkeypatch.setattr(lease, "_make_lease", make)
         taken(embedded, name).release()
         others.append(taken(embedded, name))
         return make(*given)
 
     others: list[Lease] = []
-    monkeypatch.setattr(lease, "_make", late)
+    monkeypatch.setattr(lease, "_make_lease", late)
     found = lease.take_lease(embedded, name, "held")
     assert isinstance(found, LeaseHolder)
     assert found.number == 3
     others[0].check()
-    assert lease._models(embedded, name).keys() == {3}
+    assert lease._lease_models(embedded, name).keys() == {3}
     others[0].release()
 
 
@@ -189,18 +188,18 @@ def test_a_store_that_refuses_is_no_holder(embedded: MlflowStore, name: str, mon
 
 def test_who_lost_it_reads_and_does_not_write(store: MlflowStore, name: str) -> None:
     first = taken(store, name)
-    fenced = first.guarded(store)
+    fenced = first.fence(store)
     experiment = fenced.experiment(name)
     run = fenced.call(fenced.client.create_run, experiment)
-    first.owner.leave()
+    first.owner.mark_inactive()
     with taken(store, name):
         assert fenced.call(fenced.client.get_run, run.info.run_id).info.status == "RUNNING"
         for write in (
             lambda: fenced.call(fenced.client.set_tag, run.info.run_id, "a", "b"),
             lambda: fenced.write_json(run.info.run_id, "a.json", {}),
-            lambda: first.guarded(fenced).call(fenced.client.delete_run, run.info.run_id),
+            lambda: first.fence(fenced).call(fenced.client.delete_run, run.info.run_id),
         ):
-            with pytest.raises(RunLostError, match="it stops here"):
+            with pytest.raises(RunLostError, match="was taken over"):
                 write()
     first.release()
     assert store.client.get_run(run.info.run_id).data.tags.get("a") is None
@@ -235,7 +234,7 @@ def test_a_server_that_was_replaced_writes_nothing_more(server: str, name: str) 
     store = MlflowStore(server)
     with server_lock.hold_server_name(store, name) as ours:
         assert isinstance(ours, FencedStore)
-        ours._lease.owner.leave()
+        ours._lease.owner.mark_inactive()
         with (
             server_lock.hold_server_name(MlflowStore(server), name),
             pytest.raises(RunLostError, match=f"server {name} was taken over"),

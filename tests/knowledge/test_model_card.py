@@ -42,7 +42,7 @@ def test_tags_say_what_the_card_says() -> None:
         ("rate", "fast", "tags: cannot be read: could not convert"),
         ("rate", "-1", "tags.rate: must be above zero"),
         ("rate", "nan", "tags.rate: must be finite"),
-        ("simulated", "maybe", "is missing, or is none of its values"),
+        ("simulated", "maybe", "is missing or has an unknown value"),
         ("statistic", "p42", "tags.statistic: is not a latency statistic"),
         ("execution", "magic", "tags.execution: is not an execution model"),
         ("operators", "[", "tags: cannot be read"),
@@ -69,7 +69,7 @@ def test_damaged_tags_are_passed_over_by_name(tag: str, value: str | None, said:
         ({"statistic": "p95"}, "its target is on the p95 latency, not the mean"),
         ({"execution": "micro-batch"}, "it was measured under micro-batch execution, not pipelined"),
         ({"simulated": False}, "it was made on a real engine"),
-        ({"kind": "score"}, "it predicts scores only, which the default search cannot use"),
+        ({"kind": "score"}, "it predicts scores only, and the default search needs latencies"),
     ],
 )
 def test_a_model_that_does_not_fit_is_refused_with_the_reason(change: dict[str, object], said: str) -> None:
@@ -79,14 +79,14 @@ def test_a_model_that_does_not_fit_is_refused_with_the_reason(change: dict[str, 
 
 
 def test_a_simulated_model_is_not_for_a_real_run() -> None:
-    assert replace(WANTED, simulated=False).why_not(CARD) == "it was made on the simulator"
+    assert replace(WANTED, simulated=False).find_mismatch(CARD) == "it was made on the simulator"
 
 
 def test_what_is_not_known_does_not_stand_in_the_way() -> None:
-    assert WANTED.why_not(replace(CARD, execution=None)) is None
-    assert replace(WANTED, execution=None).why_not(CARD) is None
-    assert WANTED.why_not(replace(CARD, latency_target=5.0)) is None
-    assert replace(WANTED, faithful=True).why_not(replace(CARD, kind="score")) is None
+    assert WANTED.find_mismatch(replace(CARD, execution=None)) is None
+    assert replace(WANTED, execution=None).find_mismatch(CARD) is None
+    assert WANTED.find_mismatch(replace(CARD, latency_target=5.0)) is None
+    assert replace(WANTED, faithful=True).find_mismatch(replace(CARD, kind="score")) is None
 
 
 def test_the_nearest_rate_is_nearest_in_proportion() -> None:

@@ -43,7 +43,7 @@ def test_models_are_found_by_version_alias_and_rate(store: MlflowStore, name: st
         with pytest.raises(InputError, match="is not in the store"):
             library.find(said, name)
     for said in ("models:/", "no model", "models:/a/b/c"):
-        with pytest.raises(InputError, match=r"is no reference to a stored model|is not in the store"):
+        with pytest.raises(InputError, match=r"is not a reference to a stored model|is not in the store"):
             library.find(said, name)
 
 
@@ -70,11 +70,11 @@ def test_the_nearest_models_are_loaded_and_the_damaged_one_is_said(store: Mlflow
     model, _ = learned(job(name, 5.0))
     store.client.log_text(run_id, model.to_json(), "model/data/model.json")
     add(store, name)
-    wanted = ModelRequest.by(job(name, 120_000.0), execution="pipelined", simulated=True)
-    sources, lines = library.sources(library.near(name, wanted))
+    wanted = ModelRequest.for_job(job(name, 120_000.0), execution="pipelined", simulated=True)
+    sources, lines = library.load_sources(library.choose(name, wanted))
     assert [source.model.rate for source in sources] == [300_000.0]
     assert lines == (
-        f"{damaged.uri}: tags.rate: does not fit the model, which says 5.0 (seen: 100000.0); export it again",
+        f"{damaged.uri}: tags.rate: does not match the model, which has 5.0 (seen: 100000.0); export the model again",
     )
 
 
@@ -112,11 +112,11 @@ def test_a_version_that_somebody_else_registered_is_passed_over(embedded: Mlflow
     embedded.client.create_registered_model(model)
     embedded.client.create_model_version(model, source="/nowhere")
     library = ModelLibrary(embedded)
-    choice = library.near(name, ModelRequest.by(job(name), execution=None, simulated=True))
+    choice = library.choose(name, ModelRequest.for_job(job(name), execution=None, simulated=True))
     assert choice.skipped_models == (
-        f"models:/{model}/1: tags.operators: is missing, or is none of its values; register the model again",
+        f"models:/{model}/1: tags.job: is missing or has an unknown value; register the model again",
     )
-    with pytest.raises(RunStoreError, match="was not put there by this program"):
+    with pytest.raises(RunStoreError, match="another program registered it"):
         library.load(library.versions(name)[0])
 
 
@@ -142,10 +142,10 @@ def test_a_file_is_never_replaced_by_another_model(tmp_path: Path) -> None:
     model, card = learned(job("small"))
     path = model_files.write_model(tmp_path, model, card)
     other, other_card = learned(job("small", latency=0.08))
-    with pytest.raises(InputError, match="is there and holds something else"):
+    with pytest.raises(InputError, match="exists and holds something else"):
         model_files.write_model(tmp_path, other, other_card)
     path.write_text("{}")
-    with pytest.raises(InputError, match="is there and holds something else"):
+    with pytest.raises(InputError, match="exists and holds something else"):
         model_files.write_model(tmp_path, model, card)
 
 
@@ -161,10 +161,10 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
         ({"card": None}, "card"),
         ({"format": "other"}, "format: is not one of the allowed values"),
         ({"version": 2}, "version: is not one of the allowed values"),
-        ({"card": {"rate": 1.0}}, r"tags.rate: does not fit the model, which says 300000.0 \(seen: 1.0\)"),
-        ({"card": {"operators": ["one"]}}, "tags.operators: does not fit the model"),
-        ({"card": {"execution": "micro-batch"}}, "tags.execution: does not fit the model"),
-        ({"card": {"digest": "0"}}, "tags.digest: does not fit the model"),
+        ({"card": {"rate": 1.0}}, r"tags.rate: does not match the model, which has 300000.0 \(seen: 1.0\)"),
+        ({"card": {"operators": ["one"]}}, "tags.operators: does not match the model"),
+        ({"card": {"execution": "micro-batch"}}, "tags.execution: does not match the model"),
+        ({"card": {"digest": "0"}}, "tags.digest: does not match the model"),
         ({"card": {"statistic": "p42"}}, "card.statistic: is not a latency statistic"),
         ({"model": {"samples": []}}, "samples: is empty"),
         ({"model": {"theta": ["a"]}}, "model.theta: must be a list of numbers"),
@@ -194,7 +194,7 @@ def test_a_bare_model_is_no_export(tmp_path: Path) -> None:
 def test_a_card_cannot_be_put_on_another_model() -> None:
     model, card = learned(job("small"))
     card.check_matches(model)
-    with pytest.raises(InputError, match=r"tags.latency_target: does not fit the model"):
+    with pytest.raises(InputError, match=r"tags.latency_target: does not match the model"):
         replace(card, latency_target=1.0).check_matches(model)
     assert isinstance(card, ModelCard)
 
@@ -203,19 +203,19 @@ def test_a_model_is_deprecated_restored_and_removed(store: MlflowStore, name: st
     """The alias of its rate is always at the newest version that may be used."""
     library = ModelLibrary(store)
     first, second = add(store, name), add(store, name, run="b")
-    wanted = ModelRequest.by(job(name), execution="pipelined", simulated=True)
+    wanted = ModelRequest.for_job(job(name), execution="pipelined", simulated=True)
 
     def current() -> list[int]:
         return [each.version for each in library.versions(name) if "rate-300000" in each.aliases]
 
     said = library.deprecate(second, "made on a broken machine", "alice at 10.0.0.7")
     assert (said.deprecated, said.aliases, current()) == ("made on a broken machine", (), [1])
-    choice = library.near(name, wanted)
+    choice = library.choose(name, wanted)
     assert choice.chosen == (library.versions(name)[0],)
     assert choice.skipped_models == (f"{second.uri}: it is deprecated: made on a broken machine",)
     library.deprecate(first, "this one too", "alice at 10.0.0.7")
     assert current() == []
-    assert library.near(name, wanted).chosen == ()
+    assert library.choose(name, wanted).chosen == ()
     assert library.restore(second, "bob at 10.0.0.8").deprecated is None
     assert current() == [2]
     library.remove(second, "bob at 10.0.0.8")
@@ -247,8 +247,8 @@ def test_a_model_of_no_rate_is_passed_over_and_said(embedded: MlflowStore, name:
     bad, good = add(embedded, name, 100_000.0), add(embedded, name)
     embedded.client.set_model_version_tag(bad.name, str(bad.version), "rate", rate)
     library = ModelLibrary(embedded)
-    wanted = ModelRequest.by(job(name, 120_000.0), execution="pipelined", simulated=True)
-    sources, (line,) = library.sources(library.near(name, wanted))
+    wanted = ModelRequest.for_job(job(name, 120_000.0), execution="pipelined", simulated=True)
+    sources, (line,) = library.load_sources(library.choose(name, wanted))
     assert [source.name for source in sources] == [good.uri]
     assert line.startswith(f"{bad.uri}: tags")
     assert "\n" not in line
@@ -269,7 +269,7 @@ def test_the_next_nearest_stands_in_for_a_model_that_cannot_be_read(
         return load(self, each)
 
     monkeypatch.setattr(ModelLibrary, "load", read)
-    wanted = ModelRequest.by(job(name, 115_000.0), execution="pipelined", simulated=True)
-    sources, lines = library.sources(library.near(name, wanted))
+    wanted = ModelRequest.for_job(job(name, 115_000.0), execution="pipelined", simulated=True)
+    sources, lines = library.load_sources(library.choose(name, wanted))
     assert [source.model.rate for source in sources] == [110_000.0, 150_000.0, 400_000.0]
     assert sorted(lines) == sorted(["samples: is empty", f"{stored[0].uri}: cannot be used: OverflowError: too large"])

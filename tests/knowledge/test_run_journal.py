@@ -12,7 +12,7 @@ import pytest
 from mlflow.entities import ViewType
 
 from autotrascale.domain.errors import EngineError, InputError, RunCancelledError, RunLostError, RunStoreError
-from autotrascale.knowledge import job_lock, lease, run_history, run_json, tags
+from autotrascale.knowledge import job_lock, lease, run_history, tags
 from autotrascale.knowledge import run_journal as journal_module
 from autotrascale.knowledge.mlflow_store import MlflowStore
 from autotrascale.knowledge.process_identity import ProcessIdentity
@@ -124,7 +124,7 @@ def test_a_run_whose_engine_broke_says_so_and_can_be_resumed(embedded: MlflowSto
 def test_ctrl_c_while_a_measurement_is_being_kept_loses_nothing(
     embedded: MlflowStore, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep, interrupted = RunJournal._keep, []
+    keep, interrupted = RunJournal._save, []
 
     def interrupt_once(self: RunJournal, recorded: JournalledTrial) -> None:
         if recorded.evaluation.number == 3 and not interrupted:
@@ -132,7 +132,7 @@ def test_ctrl_c_while_a_measurement_is_being_kept_loses_nothing(
             raise KeyboardInterrupt
         keep(self, recorded)
 
-    monkeypatch.setattr(RunJournal, "_keep", interrupt_once)
+    monkeypatch.setattr(RunJournal, "_save", interrupt_once)
     with pytest.raises(KeyboardInterrupt), RunJournal.start(embedded, opening(job(name))) as journal:
         tuned(job(name), journal)
     kept = run_history.read_trials(embedded, run_history.find_run(embedded, journal.run_id))
@@ -142,7 +142,7 @@ def test_ctrl_c_while_a_measurement_is_being_kept_loses_nothing(
 
 def test_a_finished_run_has_nothing_to_resume(embedded: MlflowStore, name: str) -> None:
     run_id, _ = whole_run(embedded, name)
-    with pytest.raises(InputError, match=r"is finished \(target-met\), so there is nothing to resume; see"):
+    with pytest.raises(InputError, match=r"is finished \(target-met\), so it cannot be resumed; see"):
         resumed(embedded, run_id, total_trials=30)
 
 
@@ -179,13 +179,13 @@ def test_of_two_that_start_at_once_one_goes_on(
 ) -> None:
     """Both look before either has taken the job: making the same number is what keeps them apart."""
     looks = threading.Barrier(2, timeout=20)
-    make = lease._make
+    make = lease._make_lease
 
     def together(*given: Any) -> bool:
         looks.wait()
         return make(*given)
 
-    monkeypatch.setattr(lease, "_make", together)
+    monkeypatch.setattr(lease, "_make_lease", together)
     started: list[RunJournal] = []
     refused: list[InputError] = []
 
@@ -211,7 +211,7 @@ def crashed_run(store: MlflowStore, name: str, owner: ProcessIdentity | None = N
     """As a killed process leaves it: running, for ever."""
     journal = RunJournal.start(store, opening(job(name)))
     journal.begin(1, "floor", {"source": 1, "count": 1})
-    journal.lease.owner.leave()
+    journal.lease.owner.mark_inactive()
     if owner is not None:
         for tag, value in job_lock.owner_tags(owner).items():
             store.client.set_tag(journal.run_id, tag, value)
@@ -220,9 +220,12 @@ def crashed_run(store: MlflowStore, name: str, owner: ProcessIdentity | None = N
 
 
 def test_a_crashed_run_is_recognised_and_does_not_block_the_next(store: MlflowStore, name: str) -> None:
-    run_id = crashed_run(store, name, replace(ProcessIdentity.me(), pid=2**22 + 1, started="1"))
+    run_id = crashed_run(store, name, replace(ProcessIdentity.current(), pid=2**22 + 1, started="1"))
     summary = run_history.list_runs(store, name)[0]
-    assert (summary.state, summary.why) == ("crashed", f"process {2**22 + 1} on {ProcessIdentity.me().host} is gone")
+    assert (summary.state, summary.why) == (
+        "crashed",
+        f"process {2**22 + 1} on {ProcessIdentity.current().host} is gone",
+    )
     with RunJournal.start(store, opening(job(name))):
         pass
     assert states(store, name) == ["interrupted", "interrupted"]
@@ -230,12 +233,12 @@ def test_a_crashed_run_is_recognised_and_does_not_block_the_next(store: MlflowSt
 
 
 def test_a_process_number_that_was_given_again_is_another_process(embedded: MlflowStore, name: str) -> None:
-    crashed_run(embedded, name, replace(ProcessIdentity.me(), started="1"))
+    crashed_run(embedded, name, replace(ProcessIdentity.current(), started="1"))
     assert states(embedded, name) == ["crashed"]
 
 
 def test_on_another_machine_the_heartbeat_tells(embedded: MlflowStore, name: str) -> None:
-    run_id = crashed_run(embedded, name, replace(ProcessIdentity.me(), machine="elsewhere", host="elsewhere"))
+    run_id = crashed_run(embedded, name, replace(ProcessIdentity.current(), machine="elsewhere", host="elsewhere"))
     assert states(embedded, name) == ["running"]
     embedded.client.set_tag(run_id, tags.HEARTBEAT, "1700000000")
     assert states(embedded, name) == ["crashed"]
@@ -247,7 +250,7 @@ def test_an_owner_nobody_can_read_is_nobody(embedded: MlflowStore, name: str) ->
     run_id = crashed_run(embedded, name)
     embedded.client.set_tag(run_id, tags.OWNER, "{}")
     summary = run_history.list_runs(embedded, name)[0]
-    assert (summary.state, summary.why) == ("crashed", "nobody is gone")
+    assert (summary.state, summary.why) == ("crashed", "an unknown process is gone")
 
 
 def test_the_heart_beats_while_a_trial_runs(embedded: MlflowStore, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,9 +272,9 @@ def test_the_heart_beats_while_a_trial_runs(embedded: MlflowStore, name: str, mo
 def test_a_run_that_was_taken_over_is_left_alone(embedded: MlflowStore, name: str) -> None:
     """A machine that slept for longer than a run may be silent finds somebody else at its work."""
     first = RunJournal.start(embedded, opening(job(name)))
-    first.lease.owner.leave()
+    first.lease.owner.mark_inactive()
     with RunJournal.resume(embedded, run_history.find_run(embedded, first.run_id)):
-        with pytest.raises(RunLostError, match="was taken over from this process by process"), first:
+        with pytest.raises(RunLostError, match="was taken over by process"), first:
             tuned(job(name), first)
         assert states(embedded, name) == ["running"]
     assert states(embedded, name) == ["interrupted"]
@@ -309,13 +312,13 @@ def test_a_write_that_comes_a_moment_too_late_changes_nothing(
 
     def paused(*given: Any, **named: Any) -> Any:
         monkeypatch.setattr(store.client, write, action)
-        first.lease.owner.leave()
+        first.lease.owner.mark_inactive()
         assert same(resumed(store, first.run_id), whole)
         others.extend(everything(store, name))
         return action(*given, **named)
 
     monkeypatch.setattr(store.client, write, paused)
-    with pytest.raises(RunLostError, match="was taken over from this process by process"):
+    with pytest.raises(RunLostError, match="was taken over by process"):
         step()
     first.lease.release()
     late = [run for run in everything(store, name) if run not in others]
@@ -347,7 +350,7 @@ def test_a_run_that_is_cancelled_ends_before_its_next_trial(
         journal.begin(2, "floor", {"source": 2, "count": 2})
     summary = run_history.list_runs(store, name)[0]
     assert (summary.state, summary.why) == ("interrupted", "cancelled")
-    with pytest.raises(InputError, match="does not run any more, it is killed"):
+    with pytest.raises(InputError, match="is not running, it is killed"):
         job_lock.cancel_run(store, store.client.get_run(journal.run_id))
     assert same(resumed(store, journal.run_id), tuned(job(name)))
 
@@ -384,14 +387,14 @@ def test_a_run_killed_before_its_opening_was_kept_is_refused_in_words(embedded: 
 
 def test_a_damaged_trial_is_named(embedded: MlflowStore, name: str) -> None:
     run_id = stopped_run(embedded, name, 2, KeyboardInterrupt())
-    child = next(run_history._children(embedded, embedded.client.get_run(run_id)))
+    child = next(run_history._finished_evaluations(embedded, embedded.client.get_run(run_id)))
     file = f"trials/{tags.trial_file_name(1, child.info.run_id)}"
     for text, said in (("{", f"{file} is damaged"), ('{"version": 1}', f"{file}: evaluation: is missing")):
         embedded.client.log_text(run_id, text, file)
         with pytest.raises((RunStoreError, InputError), match=said):
             resumed(embedded, run_id)
     embedded.client.set_tag(child.info.run_id, tags.NUMBER, "7")
-    with pytest.raises(RunStoreError, match="is missing, and with it an evaluation that was finished"):
+    with pytest.raises(RunStoreError, match="is missing, so a finished evaluation is lost"):
         resumed(embedded, run_id)
 
 
@@ -402,15 +405,15 @@ def test_runs_are_found_by_id_beginning_job_and_last(embedded: MlflowStore, name
     for said in ("0" * 32, "0" * 31, "no-such-job"):
         with pytest.raises(InputError, match="is not in the store"):
             run_history.find_run(embedded, said)
-    child = next(run_history._children(embedded, embedded.client.get_run(run_id)))
-    with pytest.raises(InputError, match="it is no tuning run"):
+    child = next(run_history._finished_evaluations(embedded, embedded.client.get_run(run_id)))
+    with pytest.raises(InputError, match="it is not a tuning run"):
         run_history.find_run(embedded, child.info.run_id)
 
 
 def test_a_run_that_never_measured_anything_cannot_be_explained(embedded: MlflowStore, name: str) -> None:
     run_id = stopped_run(embedded, name, 1, KeyboardInterrupt())
     record = run_history.read_run(embedded, run_history.find_run(embedded, run_id))
-    with pytest.raises(InputError, match="has no finished evaluation yet"):
+    with pytest.raises(InputError, match="has no finished evaluation"):
         run_history.compute_outcome(record)
 
 
@@ -441,22 +444,3 @@ def test_many_operators_do_not_fit_one_batch_and_are_all_there(embedded: MlflowS
     found = embedded.client.get_run(run.info.run_id).data
     assert len(found.params) == 250
     assert found.metrics == {"b": 1.0}
-
-
-def test_outcomes_of_earlier_versions_are_read(store: MlflowStore, name: str) -> None:
-    """They knew neither how sure an answer was nor what a batch costs, and had a demand for a sizing."""
-    _, outcome = whole_run(store, name)
-    data = run_json.outcome_to_json(outcome)
-    for later in ("confidence", "floor_holds", "fixed_seconds", "slowdown"):
-        del data[later]
-    read = run_json.outcome_from_json(data, outcome.evaluations, "here")
-    assert read == outcome
-    sizing = data.pop("sizing")
-    names = list(outcome.job.topology)
-    demand = {
-        part: dict(zip(names, sizing[of], strict=True))
-        for part, of in (("rate", "demand"), ("capacity", "capacity"), ("load", "load"))
-    }
-    read = run_json.outcome_from_json({**data, "demand": {**demand, "gaps": []}}, outcome.evaluations, "here")
-    assert read.sizing is not None
-    assert list(read.sizing.load) == list(sizing["load"])

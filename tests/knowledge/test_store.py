@@ -73,13 +73,13 @@ def test_mlflow_says_nothing(tmp_path: Path, empty_database: Path) -> None:
     mlflow_stores.embedded(empty_database, tmp_path)
     code = (
         "import sys\n"
-        "from autotrascale.knowledge.mlflow_store import Store\n"
+        "from autotrascale.knowledge.mlflow_store import MlflowStore\n"
         "assert 'mlflow' not in sys.modules\n"
-        f"store = Store('sqlite:///{tmp_path}/mlflow.db')\n"
+        f"store = MlflowStore('sqlite:///{tmp_path}/mlflow.db')\n"
         "assert 'mlflow' not in sys.modules\n"
         "from tests.knowledge.mlflow_stores import job, learned\n"
-        "from autotrascale.knowledge.model_library import Library\n"
-        "library = Library(store)\n"
+        "from autotrascale.knowledge.model_library import ModelLibrary\n"
+        "library = ModelLibrary(store)\n"
         "library.load(library.import_model(*learned(job('quiet'))))\n"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MLFLOW", "PYTEST"))}
