@@ -45,7 +45,7 @@ from benchmarks.faults.kills.archive import JAVA
 
 KEYS, STALL, INTO, PATIENCE = 50, 0.001, 2.0, 3.0
 _BEFORE: dict[str, Any] = {
-    name: lambda *_: False for name in ("is_better_cut_short", "can_be_taken_along", "take_along")
+    name: lambda *_: False for name in ("should_cut_batch_short", "can_carry_over_open_batch", "carry_over_open_batch")
 }
 FEW, MANY = {"source": 1, "count": 1}, {"source": 1, "count": 6}
 WAYS = ("waited for", "run first", "cut short")

@@ -39,7 +39,7 @@ from autotrascale.execute.spark.driver_agent.spark_session import open_session
 from autotrascale.execute.spark.jobs import load_file
 from autotrascale.execute.spark.jobs.flow import Flow
 from autotrascale.execute.spark.jobs.load_file import QueryLoad, Segment, SourceLoad
-from autotrascale.execute.spark.jobs.rate_schedule import constant
+from autotrascale.execute.spark.jobs.rate_schedule import constant_schedule
 from autotrascale.execute.spark.jobs.wordcount import WordCount
 from autotrascale.monitor.eventlog.follower import Follower
 
@@ -80,8 +80,8 @@ class Side:
                 return float(last.durationMs["triggerExecution"]) / 1000
 
     def _offer(self) -> None:
-        source = SourceLoad((Segment(0, 0, constant(float(self.rows))),), started_ms=0, limit_ms=self.offered)
-        load_file.write(QueryLoad({"source": source}), self.folder / "load.json")
+        source = SourceLoad((Segment(0, 0, constant_schedule(float(self.rows))),), started_ms=0, limit_ms=self.offered)
+        load_file.write_load(QueryLoad({"source": source}), self.folder / "load.json")
 
 
 class Log:
@@ -169,8 +169,8 @@ def restart(work: Path, times: int) -> dict[str, object]:
             k = engine.topology.named(vectors[number % len(vectors)])
             engine.run(k, {"source": 500.0})
             if number:
-                seconds.append(engine.change.standstill_seconds)
-                phases.append(engine.change.phases)
+                seconds.append(engine.report.standstill_seconds)
+                phases.append(engine.report.phases)
     return {
         "restarts": times,
         "median_seconds": round(statistics.median(seconds), 2),
@@ -194,8 +194,8 @@ def rescale(work: Path, times: int) -> dict[str, object]:
         for number in range(times):
             k = engine.topology.named((2, 2, 2 if number % 2 == 0 else 6, 2))
             engine.run(k, {"source": 50.0})
-            seconds.append(engine.change.standstill_seconds)
-            phases.append(engine.change.phases)
+            seconds.append(engine.report.standstill_seconds)
+            phases.append(engine.report.phases)
             keys = engine.window.state_keys if engine.window else keys
     return {
         "rescales": times,
@@ -215,7 +215,7 @@ def memory(work: Path) -> dict[str, object]:
         for k in ((16, 16, 4, 4), (4, 16, 8, 16)):
             done = threading.Event()
             trial = threading.Thread(target=_run, args=(engine, k, done))
-            leader = engine._ready().process.pid
+            leader = engine._connect().process.pid
             trial.start()
             while not done.wait(1.0):
                 members = list(session_members(leader))

@@ -91,7 +91,7 @@ def measure(path: Path, count: int, seed: int, minutes: float, patience: float) 
         warm = False
         while todo and time.monotonic() < until:
             point = todo.popleft()
-            leader = engine._ready().process.pid
+            leader = engine._connect().process.pid
             await_quiet(leader, patience)
             others = Others(leader)
             rates = {source: round(rate * point[1], 1) for source, rate in file.source_rates.items()}

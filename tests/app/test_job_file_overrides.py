@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.service.test_autoscale import job_file, run
 from typer.main import get_command
 
 from autotrascale.app import environment_variables
 from autotrascale.app.job_file import read_job_file
+from autotrascale.app.job_file_changes import read_job_content
 from autotrascale.app.job_file_overrides import PREFIX, apply_overrides
-from autotrascale.app.tuning_run import read_job_content
 from autotrascale.cli import main, serve
 from autotrascale.domain.errors import InputError
+from tests.cli.test_autoscale import job_file, run
 
 NAMES = st.text("abcdefgh", min_size=1, max_size=6)
 PATHS = st.lists(NAMES, min_size=1, max_size=3)
@@ -99,7 +99,7 @@ def test_a_variable_that_cannot_be_is_named(
         ("AUTOTRASCALE_SERVE_PROT", "AUTOTRASCALE_SERVE_PROT: is set, and nothing reads it; did you mean AUTOTRASC"),
         ("AUTOTRASCALE_JOB_TARGET", "AUTOTRASCALE_JOB_TARGET: is set, and nothing reads it"),
         ("AUTOTRASCALE_JOB__TARGET__LATENCY_SECONDS", ""),
-        ("AUTOTRASCALE_HOST_OF", ""),
+        ("AUTOTRASCALE_DRIVER_OF", ""),
         ("AUTOTRASCALES", ""),
     ],
 )
@@ -114,14 +114,15 @@ def test_a_variable_that_nothing_reads_is_said_by_every_verb(
 
 
 def test_the_variables_of_our_own_processes_are_known() -> None:
-    from autotrascale.execute.spark.common import processes
-    from autotrascale.execute.spark.protocol import agent_address
+    from autotrascale.execute.spark.common import processes, program_environment
 
     assert set(environment_variables.INTERNAL_VARIABLES) == {
-        agent_address.FOLDER_VARIABLE,
-        agent_address.EXECUTORS_VARIABLE,
-        agent_address.APPLY_VARIABLE,
-        processes._OWNER,
+        program_environment.FOLDER_VARIABLE,
+        program_environment.EXECUTORS_VARIABLE,
+        program_environment.APPLY_VARIABLE,
+        program_environment.RESCALE_VARIABLE,
+        program_environment.MEMORY_METRICS_VARIABLE,
+        processes.OWNER_VARIABLE,
     }
 
 

@@ -61,7 +61,10 @@ def test_the_settings_are_those_that_there_are() -> None:
         ({"clicks": {"kafka": {"bootstrap": "a:1", "topic": "t"}}}, "spark.sources.clicks: is no source of the job"),
         ({"source": {}}, "spark.sources.source.kafka: is missing"),
         ({"source": {"kafka": {"bootstrap": "a:1"}}}, "spark.sources.source.kafka.topic: is missing"),
-        ({"source": {"kafka": {"bootstrap": "a", "topic": "t"}}}, "kafka.bootstrap: is no list of servers (seen: 'a')"),
+        (
+            {"source": {"kafka": {"bootstrap": "a", "topic": "t"}}},
+            "kafka.bootstrap: is not a list of servers (seen: 'a')",
+        ),
         (
             {"source": {"kafka": {"bootstrap": "a:1", "topic": "t", "begin": "now"}}},
             "spark.sources.source.kafka.begin: ",

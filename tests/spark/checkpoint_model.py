@@ -1,7 +1,7 @@
-"""A checkpoint as Spark writes it, one write after the other, and a power cut before any of them.
+"""A model of a checkpoint as Spark writes it, one write after the other, with a power cut before any write.
 
-State is how far the input is in it; the sink goes by batch numbers, as Spark's own files do: it takes a batch once, and
-passes over it when it comes again. Both are checked at each write: what Spark reads must be there and must fit.
+The state of the model is the end of the input that is in it. The sink of the model goes by batch numbers, like Spark's
+file sink: it takes a batch once and skips repetitions. Each read checks that the entry exists and fits.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any
 
 from autotrascale.execute.spark.common.checkpoint_facts import (
     CheckpointFacts,
-    ForgetEntriesStep,
     MoveStateStep,
     PlannedBatch,
     PreparationStep,
@@ -42,10 +41,10 @@ class Disk:
         self.writes_left: int | None = None
         self.power = self  # the disk that counts the writes left
 
-    # -- what Spark does ----------------------------------------------------------------------------------------------
+    # -- Spark -------------------------------------------------------------------------------------------------------
 
     def batch(self, end: int) -> None:
-        """The open one, else a new one with the input up to `end`."""
+        """Run the open batch, or else a new batch with the input up to `end`."""
         opened, committed = self.newest()
         if opened == committed:
             opened += 1
@@ -66,7 +65,7 @@ class Disk:
         self._put(self.commits, opened, True)
 
     def begun(self, end: int, writes: int) -> bool:
-        """A batch that is stopped after so many writes; whether it came to its end before."""
+        """Run a batch that is stopped after so many writes. Return whether it ended before."""
         power, left = self.power, self.power.writes_left
         if left is not None and left <= writes:
             self.batch(end)  # the power goes first, or the batch is at its end
@@ -82,17 +81,13 @@ class Disk:
             done = writes - (power.writes_left or 0)
             power.writes_left = None if left is None else left - done
 
-    def move(self, partitions: int, *, skipping: bool = False) -> None:
-        """`skipping` passes over open batches, as earlier versions had it."""
+    def move(self, partitions: int) -> None:
         opened, committed = self.newest()
         if committed < 0:
             raise SparkRefusesError("no batch is committed")
         if opened == committed or not self._is_move(opened):
             if opened > committed:
-                if not skipping:
-                    raise SparkRefusesError("a batch is open")
-                for skipped in range(committed + 1, opened + 1):
-                    self._put(self.commits, skipped, True)
+                raise SparkRefusesError("a batch is open")
             end, before = self.offsets[committed]
             if before == partitions:
                 raise SparkRefusesError("it is there already")
@@ -108,7 +103,7 @@ class Disk:
                 self._put(self.state, (name, part, opened + 1), end)
         self._put(self.commits, opened, True)
 
-    # -- what we do ---------------------------------------------------------------------------------------------------
+    # -- AuTraScale ---------------------------------------------------------------------------------------------------
 
     def found(self) -> CheckpointFacts:
         versions: dict[tuple[str, int], list[int]] = {}
@@ -121,7 +116,7 @@ class Disk:
         )
 
     def prepare(self, wanted: int) -> list[PreparationStep]:
-        """Step after step, as `Changes.prepare` does them."""
+        """Carry out all steps, as `QueryRescaler.prepare` does."""
         steps: list[PreparationStep] = []
         while (step := next_preparation_step(self.found(), wanted)) is not None:
             steps.append(step)
@@ -132,13 +127,10 @@ class Disk:
                     self.batch(-1)
                 case MoveStateStep(partitions):
                     self.move(partitions)
-                case ForgetEntriesStep(entries):
-                    for entry in entries:
-                        self._remove(self.commits if entry.folder == "commits" else self.offsets, entry.batch)
         return steps
 
     def copied(self, batch: int) -> Disk:
-        """Another disk, as of this commit, which writes to the same sink and has the same power."""
+        """Return a copy as of this commit. The copy writes to the same sink and has the same power."""
         copy = Disk(self.first)
         copy.power = self.power
         copy.sink = self.sink
@@ -152,7 +144,7 @@ class Disk:
         return copy
 
     def give(self, original: Disk, batch: int) -> int:
-        """As `copying_checkpoints.give`."""
+        """Do the same as `copy_checkpoint.plan_to_same_input`."""
         own, end = max(self.offsets), original.offsets[batch][0]
         if self.offsets[own][0] == end:
             return own
@@ -160,10 +152,10 @@ class Disk:
         return own + 1
 
     def repeat(self, original: Disk, batch: int, number: int) -> None:
-        """As `copying_checkpoints.repeat`."""
+        """Do the same as `copy_checkpoint.plan_same_batch`."""
         self._put(self.offsets, number, (original.offsets[batch][0], self.partitions()))
 
-    # -- what there is ------------------------------------------------------------------------------------------------
+    # -- facts --------------------------------------------------------------------------------------------------------
 
     def newest(self) -> tuple[int, int]:
         return max(self.offsets, default=-1), max(self.commits, default=-1)
@@ -172,7 +164,7 @@ class Disk:
         return self.offsets[max(self.offsets)][1] if self.offsets else self.first
 
     def taken(self) -> list[tuple[int, int]]:
-        """The records in the sink, batch after batch."""
+        """Return the records in the sink, batch after batch."""
         return [self.sink[batch] for batch in sorted(self.sink) if self.sink[batch][1] > self.sink[batch][0]]
 
     def _is_move(self, batch: int) -> bool:
@@ -187,10 +179,6 @@ class Disk:
     def _put(self, folder: dict[Any, Any], key: object, value: object) -> None:
         self._cut_off()
         folder[key] = value
-
-    def _remove(self, folder: dict[int, Any], batch: int) -> None:
-        self._cut_off()
-        del folder[batch]
 
     def _cut_off(self) -> None:
         if self.power.writes_left == 0:

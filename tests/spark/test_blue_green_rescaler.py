@@ -47,13 +47,13 @@ BEFORE, AFTER = {"source": 1, "count": 2}, {"source": 1, "count": 3}
 ROUNDS = [CaughtUp(4.0, 3, 5, 5), CaughtUp(2.0, 5, 1, 1)]  # batch by batch, and it comes up
 TOO_SLOW = [CaughtUp(4.0, 3, 5, 5), CaughtUp(5.0, 5, 9, 9)]
 STEPS = ["CopyCheckpoint", "Repartition", "CatchUp", "HandOver", "LetWrite"]
-ALONG = ["CopyCheckpoint", "Repartition", "GiveBatch"]
+ALONG = ["CopyCheckpoint", "Repartition", "PlanBatch"]
 HANDED_OVER = HandedOver("B", VisibleBatches(9, 4), 100.0, 0.5)
 
 
 @dataclass
-class FakeHost:
-    """Answers as a host does whose copy needs its state moved; breaks at one step, if told."""
+class FakeDriver:
+    """Answers like a driver whose copy needs its state moved. Fails at the step `breaks`, if one is given."""
 
     query: OwnQuery
     breaks: tuple[str, type[Exception]] | None = None
@@ -78,7 +78,7 @@ class FakeHost:
     def ask(self, message: Message, seconds: float) -> Message:
         assert seconds > 0
         name = type(message).__name__
-        if name in (*STEPS, *ALONG, "LeaveBehind"):
+        if name in (*STEPS, *ALONG, "DropCopy"):
             self.asked.append(name)
             self.live[name] = checkpoint_generations.read_generation(self.query.folder)
         if self.breaks and name == self.breaks[0]:
@@ -116,12 +116,12 @@ def query(tmp_path: Path) -> OwnQuery:
     return made
 
 
-def overlap(host: FakeHost) -> BlueGreenRescaler:
+def overlap(host: FakeDriver) -> BlueGreenRescaler:
     return BlueGreenRescaler(QueryRescaler(cast(DriverConnection, host), SETTINGS))
 
 
 def test_the_second_is_live_before_it_writes(query: OwnQuery) -> None:
-    host = FakeHost(query)
+    host = FakeDriver(query)
     change = overlap(host).rescale(query, AFTER)
     assert host.asked == STEPS
     second = Generation(1, VisibleBatches(9, 4))
@@ -130,12 +130,12 @@ def test_the_second_is_live_before_it_writes(query: OwnQuery) -> None:
     assert query.checkpoint == str(query.folder / "checkpoint-1")
     assert not (query.folder / "checkpoint").exists()
     assert change.standstill_seconds == pytest.approx(0.7)  # from its last write to the second's first
-    again = OwnQuery.left(SETTINGS, query.folder, AFTER, {"source": 10.0})
+    again = OwnQuery.reopen(SETTINGS, query.folder, AFTER, {"source": 10.0})
     assert (again.generation, again.checkpoint) == (second, query.checkpoint)
 
 
 def test_one_that_is_led_through_the_batches_takes_over_once_it_is_near(query: OwnQuery) -> None:
-    host = FakeHost(query, rounds=list(ROUNDS))
+    host = FakeDriver(query, rounds=list(ROUNDS))
     change = overlap(host).rescale(query, AFTER, one_by_one=True)
     assert host.asked == [*STEPS[:2], "CatchUp", *STEPS[2:]]
     assert change.phases["catch_up"] == 6.0
@@ -143,11 +143,11 @@ def test_one_that_is_led_through_the_batches_takes_over_once_it_is_near(query: O
 
 
 def test_one_that_does_not_keep_up_is_left_behind_and_nothing_else_changes(query: OwnQuery) -> None:
-    host = FakeHost(query, rounds=list(TOO_SLOW))
+    host = FakeDriver(query, rounds=list(TOO_SLOW))
     query.next_checkpoint.mkdir()
     with pytest.raises(CatchUpFailedError, match="it would never come up"):
         overlap(host).rescale(query, AFTER, one_by_one=True)
-    assert host.asked == [*STEPS[:2], "CatchUp", "CatchUp", "LeaveBehind"]
+    assert host.asked == [*STEPS[:2], "CatchUp", "CatchUp", "DropCopy"]
     assert (query.generation, query.parallelism) == (Generation(), BEFORE)
     assert Path(query.checkpoint).exists()
     assert not query.next_checkpoint.exists()
@@ -155,18 +155,18 @@ def test_one_that_does_not_keep_up_is_left_behind_and_nothing_else_changes(query
 
 @pytest.mark.parametrize("step", STEPS[:-1])
 def test_what_breaks_while_it_is_led_leaves_nothing_behind(query: OwnQuery, step: str) -> None:
-    host = FakeHost(query, (step, QueryFailedError), list(ROUNDS))
+    host = FakeDriver(query, (step, QueryFailedError), list(ROUNDS))
     query.next_checkpoint.mkdir()
     with pytest.raises(HandOverFailedError, match="planted"):
         overlap(host).rescale(query, AFTER, one_by_one=True)
-    assert host.asked[-2:] == [step, "LeaveBehind"]
+    assert host.asked[-2:] == [step, "DropCopy"]
     assert checkpoint_generations.read_generation(query.folder) == Generation()
     assert not query.next_checkpoint.exists()
 
 
 @pytest.mark.parametrize("step", STEPS[:-1])
 def test_what_breaks_before_the_hand_over_costs_nothing_but_the_copy(query: OwnQuery, step: str) -> None:
-    host = FakeHost(query, (step, QueryFailedError))
+    host = FakeDriver(query, (step, QueryFailedError))
     query.next_checkpoint.mkdir()
     with pytest.raises(HandOverFailedError, match="planted"):
         overlap(host).rescale(query, AFTER)
@@ -179,41 +179,41 @@ def test_what_breaks_before_the_hand_over_costs_nothing_but_the_copy(query: OwnQ
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_host_that_dies_leaves_one_of_them_whole(query: OwnQuery, step: str) -> None:
-    host = FakeHost(query, (step, DriverLostError))
+    host = FakeDriver(query, (step, DriverLostError))
     query.next_checkpoint.mkdir()
     with pytest.raises(DriverLostError):
         overlap(host).rescale(query, AFTER)
-    again = OwnQuery.left(SETTINGS, query.folder, BEFORE, {"source": 10.0})
+    again = OwnQuery.reopen(SETTINGS, query.folder, BEFORE, {"source": 10.0})
     live = "checkpoint-1" if step == "LetWrite" else "checkpoint"
     assert again.checkpoint == str(query.folder / live)
     assert [path.name for path in query.folder.glob("checkpoint*")] == [live]
 
 
 def test_why_it_is_overlapped_or_not(query: OwnQuery) -> None:
-    host = FakeHost(query)
-    assert overlap(host).choice(query, AFTER).why == "overlap: as the job file says"
+    host = FakeDriver(query)
+    assert overlap(host).choose_mode(query, AFTER).why == "overlap: as the job file says"
     host.ready.slots = 4
-    assert "4 slots have no room for both, which need 5" in overlap(host).choice(query, AFTER).why
-    query.not_replayable = ("socket",)
-    assert "socket give each record only once" in overlap(host).choice(query, AFTER).why
+    assert "4 slots have no room for both, which need 5" in overlap(host).choose_mode(query, AFTER).why
+    query.once_only = ("socket",)
+    assert "socket give each record only once" in overlap(host).choose_mode(query, AFTER).why
 
 
 def test_what_cannot_be_built_is_refused_before_anything_stops(query: OwnQuery) -> None:
-    host, query.running = FakeHost(query, ("BuildQuery", QueryFailedError)), True
+    host, query.running = FakeDriver(query, ("BuildQuery", QueryFailedError)), True
     with pytest.raises(NotBuiltError, match="planted"):
-        overlap(host).changes.rescale(query, AFTER, {"source": 10.0})
+        overlap(host).rescaler.rescale(query, AFTER, {"source": 10.0})
     assert host.asked == []
     assert query.running
     assert query.parallelism == BEFORE
 
 
-def taken_along(host: FakeHost, query: OwnQuery) -> bool:
-    changes = overlap(host).changes
-    return carry_over_open_batch(changes.connection, SETTINGS, changes.read, query, AFTER, wanted=3)
+def taken_along(host: FakeDriver, query: OwnQuery) -> bool:
+    rescaler = overlap(host).rescaler
+    return carry_over_open_batch(rescaler.connection, SETTINGS, rescaler.read, query, AFTER, wanted=3)
 
 
 def test_a_batch_that_was_cut_short_keeps_its_number(query: OwnQuery) -> None:
-    host = FakeHost(query)
+    host = FakeDriver(query)
     before = query.checkpoint
     assert taken_along(host, query)
     assert host.asked == ALONG
@@ -233,9 +233,9 @@ def test_a_batch_that_was_cut_short_keeps_its_number(query: OwnQuery) -> None:
 @pytest.mark.parametrize("step", ALONG)
 def test_what_cannot_be_taken_along_runs_where_it_was_planned(query: OwnQuery, step: str) -> None:
     query.next_checkpoint.mkdir()
-    assert not taken_along(FakeHost(query, (step, QueryFailedError)), query)
+    assert not taken_along(FakeDriver(query, (step, QueryFailedError)), query)
     assert (query.generation, query.parallelism) == (Generation(), BEFORE)
     assert not query.next_checkpoint.exists()
     with pytest.raises(DriverLostError):
-        taken_along(FakeHost(query, (step, DriverLostError)), query)
-    assert OwnQuery.left(SETTINGS, query.folder, BEFORE, {"source": 10.0}).checkpoint == query.checkpoint
+        taken_along(FakeDriver(query, (step, DriverLostError)), query)
+    assert OwnQuery.reopen(SETTINGS, query.folder, BEFORE, {"source": 10.0}).checkpoint == query.checkpoint

@@ -9,7 +9,7 @@ import pytest
 
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator
-from autotrascale.execute.spark.common.checkpoint_facts import CheckpointFacts, LogEntry, PlannedBatch, StateStoreFacts
+from autotrascale.execute.spark.common.checkpoint_facts import CheckpointFacts, PlannedBatch, StateStoreFacts
 from autotrascale.execute.spark.common.checkpoint_generations import VisibleBatches
 from autotrascale.execute.spark.common.source_settings import KafkaTopic, SourceSettings, TopicContents
 from autotrascale.execute.spark.protocol.channel import Channel, ChannelClosedError, ChannelTimeoutError
@@ -27,7 +27,6 @@ from autotrascale.execute.spark.protocol.own_job_messages import (
     Done,
     DropCopy,
     Failed,
-    ForgetEntries,
     HandedOver,
     HandOver,
     IsWaiting,
@@ -44,8 +43,6 @@ from autotrascale.execute.spark.protocol.own_job_messages import (
     StartQuery,
     StopQuery,
     WaitingState,
-    decode,
-    encode,
 )
 
 MESSAGES: list[Message] = [
@@ -66,7 +63,6 @@ MESSAGES: list[Message] = [
     Repartition("/tmp/checkpoint", 8),
     ReadCheckpoint("/tmp/checkpoint"),
     RunOpenBatch(7, {"source": 1, "sink": 2}, "/tmp/checkpoint", "/tmp/load.json"),
-    ForgetEntries("/tmp/checkpoint", (LogEntry("commits", 7), LogEntry("offsets", 7))),
     IsWaiting(),
     DescribeQuery(),
     CopyCheckpoint("/tmp/checkpoint", "/tmp/checkpoint-1"),
@@ -86,7 +82,7 @@ MESSAGES: list[Message] = [
     QueryDescription("foreachbatch", True, "a watermark", False, True, 1e5),
     BatchPlanned(9),
     CheckpointCopied(41),
-    CaughtUp(0.5, 3, came=2, behind=2),
+    CaughtUp(0.5, 3, committed=2, behind=2),
     HandedOver("run", VisibleBatches(12, 28), 1.7e9, 0.5),
     Done(1.5),
     Failed("ValueError: ä\nsecond line"),
@@ -106,7 +102,7 @@ def test_no_message_is_left_out() -> None:
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 def test_every_message_comes_out_as_it_went_in(message: Message, ends: tuple[Channel, Channel]) -> None:
-    assert decode(encode(message)) == message
+    assert CODEC.decode(CODEC.encode(message)) == message
     ends[0].send(message)
     assert ends[1].receive(1.0) == message
 
@@ -125,7 +121,7 @@ def test_every_message_comes_out_as_it_went_in(message: Message, ends: tuple[Cha
 )
 def test_anything_else_is_refused_in_one_line(line: bytes) -> None:
     with pytest.raises(InputError) as refused:
-        decode(line)
+        CODEC.decode(line)
     assert "\n" not in str(refused.value)
 
 
@@ -146,9 +142,9 @@ def test_a_large_message_is_put_together(ends: tuple[Channel, Channel]) -> None:
 def test_silence_and_hanging_up_are_told_apart(ends: tuple[Channel, Channel]) -> None:
     with pytest.raises(ChannelTimeoutError):
         ends[0].receive(0.01)
-    assert not ends[0].ended()
+    assert not ends[0].has_ended()
     ends[1].close()
-    assert ends[0].ended()
+    assert ends[0].has_ended()
     with pytest.raises(ChannelClosedError):
         ends[0].receive(1.0)
     with pytest.raises(ChannelClosedError):

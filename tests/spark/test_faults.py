@@ -28,7 +28,7 @@ ONES = {"source": 1, "flatmap": 1, "count": 1, "sink": 1}
 
 def started(own: Bench) -> int:
     """The leader of the running host's session; a host is started when there is none."""
-    return own.engine._ready().process.pid
+    return own.engine._connect().process.pid
 
 
 def members(leader: int) -> list[str]:
@@ -94,7 +94,7 @@ def test_a_host_that_dies_fails_its_trial_and_the_next_one_starts_another(own: B
     leader = started(own)
     trial = killed_in_mid_trial(own, leader)
     assert trial.verdict is Verdict.FAILED
-    assert trial.detail == f"the host was killed by signal 9; see {own.engine.log}"
+    assert trial.detail == f"the driver was killed by signal 9; see {own.engine.log}"
     assert eventually(lambda: not members(leader)), members(leader)
     assert own.run((1, 1, 1, 1), rate=10.0).verdict is Verdict.STABLE
     assert started(own) != leader
@@ -105,15 +105,15 @@ def test_closing_leaves_nothing_but_the_log_that_verdicts_have_named(own: Bench)
     assert "java" in members(leader)
     own.engine.close()
     assert not members(leader)
-    assert [path.name for path in own.engine.log.parent.iterdir()] == ["host.log"]
+    assert [path.name for path in own.engine.log.parent.iterdir()] == ["driver.log"]
 
 
 PARENT = """
 import json, sys, threading
-from autotrascale.execute.spark.engine import SparkEngine
-from autotrascale.execute.spark.settings import SparkSettings
-from autotrascale import reading
-engine = SparkEngine(reading.validate(json.loads(sys.argv[1]), SparkSettings, place="argument"))
+from autotrascale.execute.spark.controller.trial_engine import SparkEngine
+from autotrascale.execute.spark.common.spark_settings import SparkSettings
+from autotrascale.validation import validate
+engine = SparkEngine(validate(json.loads(sys.argv[1]), SparkSettings, place="argument"))
 engine.p_max
 print(engine._connection.process.pid, engine.log.parent, flush=True)
 engine.run(dict.fromkeys(engine.topology, 2), {"source": 50.0})

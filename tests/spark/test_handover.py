@@ -47,7 +47,7 @@ class Home:
             self.live.batch(self.end)
 
     def overlap(self, wanted: int, meanwhile: list[int]) -> None:
-        """As `Overlap.rescale` and `Running.hand_over` do it, with batches of the first query in between."""
+        """Do the same as `BlueGreenRescaler.rescale` and `RunningQuery.hand_over`, with batches of A in between."""
         first, (after_copy, after_move, after_catching_up) = self.live, meanwhile
         second = first.copied(first.newest()[1])
         self.runs(after_copy)
@@ -243,23 +243,23 @@ def test_a_copy_has_what_its_version_of_the_state_is_made_of(
     planned = (copy / f"offsets/{batch + 2}").read_text().splitlines()
     assert json.loads(planned[1])["batchTimestampMs"] == batch + 1
     assert json.loads(planned[2]) == {"logOffset": batch + 1}
-    with pytest.raises(EngineError, match="not in its log"):
+    with pytest.raises(EngineError, match="not in its offset log"):
         copy_checkpoint.plan_same_batch(original, copy, batches, batch + 3)
 
 
 def test_without_a_commit_there_is_nothing_to_copy(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="has no commit"):
+    with pytest.raises(EngineError, match="has no committed batch"):
         copy_checkpoint.copy_checkpoint(checkpoint(tmp_path / "checkpoint", 1, set()), tmp_path / "checkpoint-1")
 
 
 class Led(BatchFollower):
-    """Of a query that does each batch at once."""
+    """A follower whose query does each batch at once."""
 
     def _start(self) -> None:
         self._query = SimpleNamespace(exception=lambda: None, stop=lambda: None)  # type: ignore[assignment]
-        self._lead(self.done + self._raised)
+        self._run_next(self.done + self._shift)
 
-    def _lead(self, number: int) -> None:
+    def _run_next(self, number: int) -> None:
         (self._copy / "commits" / str(number)).write_text("v1")
 
 
@@ -300,7 +300,7 @@ def test_who_does_not_come_in_time_is_not_handed_over_to(tmp_path: Path) -> None
         original, copy, copy_checkpoint.copy_checkpoint(original, copy), lambda _: pytest.fail("nobody builds here")
     )
     (original / "commits/2").write_text("v1")
-    with pytest.raises(EngineError, match="did not come to batch 3 in time"):
+    with pytest.raises(EngineError, match="batch 3 in time"):
         replay.come_to(3, 0)
 
 
@@ -363,7 +363,7 @@ def test_nobody_writes_after_the_batch_that_is_the_last() -> None:
     fence.give_up()
     thread.join()
     assert written == [0]
-    assert "batch 1 is not written" in str(failed[0])  # so that nobody commits it
+    assert "batch 1 was not written" in str(failed[0])  # so that nobody commits it
 
 
 def test_a_query_that_is_not_handed_over_goes_on() -> None:

@@ -95,7 +95,7 @@ def test_what_an_earlier_host_left_is_ended_by_its_owner_alone(tmp_path: Path) -
     sleeper = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
     owned, other = (
         subprocess.Popen(
-            sleeper, env={**os.environ, "AUTOTRASCALE_HOST_OF": str(tmp_path / name)}, stdout=subprocess.PIPE
+            sleeper, env={**os.environ, "AUTOTRASCALE_DRIVER_OF": str(tmp_path / name)}, stdout=subprocess.PIPE
         )
         for name in ("home", "another")
     )

@@ -17,7 +17,6 @@ from autotrascale.execute.spark.controller.driver_connection import QueryFailedE
 from autotrascale.execute.spark.controller.live_own_job import LiveOwnJob
 from autotrascale.execute.spark.controller.own_query import OwnQuery
 from autotrascale.execute.spark.controller.query_rescaler import QueryRescaler
-from autotrascale.execute.spark.jobs import load_file
 from autotrascale.execute.spark.jobs.wordcount import WordCount, read_results
 from autotrascale.testing.live_contract import LiveContract, running_parallelism, wait_for_snapshot
 
@@ -102,7 +101,7 @@ def test_nothing_is_lost_by_crashes_at_the_worst_moments(tmp_path: Path, monkeyp
         (tmp_path / "flavour.json").write_text(json.dumps(flavour))
 
         # The host dies: down is down, and a start finds everything.
-        connection = live._hosting.connection
+        connection = live._launcher.connection
         assert connection is not None
         connection.process.kill()
         look = live.observe()
@@ -120,8 +119,8 @@ def test_nothing_is_lost_by_crashes_at_the_worst_moments(tmp_path: Path, monkeyp
         with pytest.raises(KeyboardInterrupt):
             live.rescale(OTHER)
         monkeypatch.setattr(QueryRescaler, "repartition", whole)
-        live._hosting.close()
-        live._lock.close()
+        live._launcher.close()
+        live._home.close()
 
     with open_live(tmp_path) as live:
         assert running_parallelism(live.start(OTHER).running) == CALM
@@ -130,22 +129,3 @@ def test_nothing_is_lost_by_crashes_at_the_worst_moments(tmp_path: Path, monkeyp
         counts, oracle = counted(live, tmp_path)
         assert len(counts) == 200
         assert counts == oracle
-
-    # As an earlier version left it: batches are planned and committed that never ran. Their input must not be skipped.
-    commit_batches_that_never_ran(next((tmp_path / "home").glob("query-*")), batches=3)
-    with open_live(tmp_path) as live:
-        assert running_parallelism(live.start(CALM).running) == OTHER
-        assert live.change.phases["mend"] > 0
-        counts, oracle = counted(live, tmp_path)
-        assert counts == oracle
-
-
-def commit_batches_that_never_ran(query: Path, batches: int) -> None:
-    checkpoint, source = query / "checkpoint", load_file.read_load(query / "load.json").sources["source"]
-    last = max(int(path.name) for path in (checkpoint / "offsets").glob("[0-9]*"))
-    version, told, end = (checkpoint / "offsets" / f"{last}").read_text().splitlines()
-    for number in range(1, batches + 1):
-        ms = json.loads(end)["ms"] + 400 * number
-        entry = [version, told, json.dumps({"ms": ms, "n": int(source.count(ms))})]
-        (checkpoint / "offsets" / f"{last + number}").write_text("\n".join(entry))
-        (checkpoint / "commits" / f"{last + number}").write_text('v1\n{"nextBatchWatermarkMs":0}')

@@ -60,7 +60,7 @@ def live(tmp_path: Path) -> Iterator[LiveOwnJob]:
         topology=CHAIN,
         ready=SimpleNamespace(job="shop", slots=8),
         poll=lambda: None,
-        lost=lambda: False,
+        is_lost=lambda: False,
         last_commit_ms=lambda: watch.batches[-1].committed_ms,
         close=lambda: None,
         kill=lambda: None,
@@ -68,7 +68,7 @@ def live(tmp_path: Path) -> Iterator[LiveOwnJob]:
     query: Any = SimpleNamespace(
         running=True, parallelism=ASKED, rates={"source": 100.0}, generated=(), window_from_ms=0.0
     )
-    job._hosting.connection, job._query = connection, query
+    job._launcher.connection, job._query = connection, query
     yield job
     query.running = False
     job.close()
@@ -116,7 +116,7 @@ def test_a_trial_is_measured_when_it_can_be_judged() -> None:
 
 def test_of_a_source_of_which_nobody_says_the_rate_there_is_no_snapshot(live: LiveOwnJob) -> None:
     silent = [batch(number, arrivals=False) for number in range(3)]
-    live._hosting.connection.watch.batches = [_uncounted(one) for one in silent]  # type: ignore[union-attr]
+    live._launcher.connection.watch.batches = [_uncounted(one) for one in silent]  # type: ignore[union-attr]
     look = live.observe()
     assert look.snapshot is None
     assert look.detail == RATES_UNKNOWN

@@ -13,8 +13,9 @@ import psutil
 import pytest
 
 from autotrascale.domain.errors import EngineError
-from autotrascale.execute.spark.common.launches import Launch, LaunchLog, NextLaunch
+from autotrascale.execute.spark.common.launches import Launch, NextLaunch
 from autotrascale.execute.spark.common.spark_settings import SparkSettings, SparkTimeouts
+from autotrascale.execute.spark.controller.launch_log import LaunchLog
 from autotrascale.execute.spark.controller.relaunchable_job import RelaunchableJob
 from autotrascale.testing import standalone_cluster
 from benchmarks.faults.kills.jobs import TwoStates
@@ -102,17 +103,17 @@ def test_what_the_file_says_by_now_counts_for_more_than_an_earlier_life(tmp_path
 
 
 def test_a_life_is_on_trial_until_some_time_after_its_first_batches(tmp_path: Path) -> None:
-    lives = LaunchLog(tmp_path, {})
+    launches = LaunchLog(tmp_path, {})
     assert not launches.is_on_trial(0.0)
     launches.begin(following(1, "2g"))
     assert LaunchLog(tmp_path, {}).is_on_trial(1e9)
-    launches.left(90.0)
-    launches.arrive(100.0)
+    launches.mark_left(90.0)
+    launches.mark_arrived(100.0)
     again = LaunchLog(tmp_path, {})
     assert (again.launch.left_at, again.arrived) == (90.0, 100.0)
     assert again.is_on_trial(699.0)
     assert not again.is_on_trial(701.0)
-    again.back("it ended")
+    again.revert("it ended")
     assert LaunchLog(tmp_path, {}).launch == Launch(3, {}, 1, "it ended")
     assert not again.is_on_trial(101.0)
 

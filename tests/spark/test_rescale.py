@@ -66,10 +66,10 @@ def test_state_survives_rescales_up_and_down(living: Bench) -> None:
         assert trial.snapshot is not None
         assert living.engine.topology.vector(trial.snapshot.parallelism) == k
         # A batch that was cut off is run to its end before state is moved: no sink sees it under another number.
-        phases = [phase for phase in living.engine.change.phases if phase != "open_batch" or patience is PATIENCE]
+        phases = [phase for phase in living.engine.report.phases if phase != "open_batch" or patience is PATIENCE]
         assert phases == ["finish", "stop", "repartition", "start", "first_batch"]
         # Finishing is not standing still: the job stands from its last commit on.
-        standing = sum(s for phase, s in living.engine.change.phases.items() if phase != "finish")
+        standing = sum(s for phase, s in living.engine.report.phases.items() if phase != "finish")
         assert 0 < trial.standstill_seconds < standing + 10
     counts, oracle = counted(living)
     assert len(counts) == 300
@@ -92,7 +92,7 @@ def test_what_is_there_already_is_left_running(living: Bench) -> None:
 def test_only_a_stateful_operator_needs_its_state_moved(living: Bench) -> None:
     trial = to(living, (2, 3, 3, 1), rate=200.0)
     assert trial.verdict is Verdict.STABLE, trial.detail
-    assert "repartition" not in living.engine.change.phases
+    assert "repartition" not in living.engine.report.phases
 
 
 def test_a_host_that_dies_takes_no_state_with_it(living: Bench) -> None:
@@ -100,8 +100,8 @@ def test_a_host_that_dies_takes_no_state_with_it(living: Bench) -> None:
     assert connection is not None
     connection.process.kill()
     assert to(living, (1, 2, 4, 1), rate=200.0).verdict is Verdict.STABLE
-    assert "finish" not in living.engine.change.phases
-    assert "repartition" in living.engine.change.phases
+    assert "finish" not in living.engine.report.phases
+    assert "repartition" in living.engine.report.phases
     counts, oracle = counted(living)
     assert counts == oracle
 

@@ -106,13 +106,13 @@ def test_a_source_that_cannot_be_replayed_is_refused_before_anything_stops(tmp_p
         )
         with LiveOwnJob(settings, {"lines": 1.0}, tmp_path / "home") as heard:
             heard.start(ONE)
-            run = heard._ready().watch.run
+            run = heard._connect().watch.run
             refused = heard.rescale(TWO)
             assert not refused.done
             assert refused.running == {"lines": 4, "first": 1}  # as it runs: a socket is spread over all slots
             assert refused.detail.startswith("job firsts: reads from socket, which gives each record only once")
             assert "\n" not in refused.detail
-            assert heard._ready().watch.run == run
+            assert heard._connect().watch.run == run
             assert heard.observe().running == refused.running
 
 

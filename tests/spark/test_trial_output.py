@@ -35,4 +35,4 @@ def test_tasks_that_compute_on_one_core_are_starved(bench: Bench) -> None:
 def test_the_control_loops_job_writes_to_its_own_sink(tmp_path: Path) -> None:
     with LiveOwnJob(settings(tmp_path, sink="discard"), {"source": 100.0}, tmp_path / "home") as live:
         assert live.settings.sink == "real"
-        assert live._hosting.settings.sink == "real"
+        assert live._launcher.settings.sink == "real"

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from autotrascale.domain.errors import AuTraScaleError
-from autotrascale.execute.spark.common.launches import Launch, LaunchLog, NextLaunch
+from autotrascale.execute.spark.common.launches import Launch, NextLaunch
 from autotrascale.execute.spark.common.spark_settings import SparkSettings
 from autotrascale.execute.spark.controller.driver_connection import DriverConnection
+from autotrascale.execute.spark.controller.launch_log import LaunchLog
 from autotrascale.execute.spark.controller.live_own_job import LiveOwnJob
 from autotrascale.execute.spark.controller.own_query import OwnQuery
 from autotrascale.execute.spark.controller.query_rescaler import QueryRescaler
@@ -105,11 +106,11 @@ def _up(
     """As the control loop: what does not run is started again."""
     for _ in range(_STARTS):
         try:
-            look = live.look()
+            look = live.observe()
             if look.running is None:
                 look = live.start(k)
             if look.running is not None:
-                host = live._hosting.connection
+                host = live._launcher.connection
                 return Up(dict(look.running), host.process.pid if host else 0, detail, standstill, phases or {})
             detail = f"{detail} | {look.detail}"
         except AuTraScaleError as error:

@@ -18,9 +18,10 @@ from typing import Any
 
 import psutil
 
-from autotrascale.execute.spark.common.launches import LaunchLog, NextLaunch
+from autotrascale.execute.spark.common.launches import NextLaunch
 from autotrascale.execute.spark.common.processes import session_members
 from autotrascale.execute.spark.common.spark_settings import SparkSettings, SparkTimeouts
+from autotrascale.execute.spark.controller.launch_log import LaunchLog
 from benchmarks.faults.kills.archive import JAVA
 from benchmarks.faults.kills.controller import BACK, Reached, Relaunch, Rescale, Up, control
 from benchmarks.faults.kills.jobs import FENCED, JOBS, Job
@@ -61,7 +62,7 @@ RELAUNCH_PHASES: dict[str, tuple[str, ...]] = {
     GOING_BACK: tuple(f"{BACK}{phase}" for phase in ("in Boot", "before ReadCheckpoint", "in StartQuery")),
 }
 # Where the sink is fenced, a batch that was cut short is not run first, but taken along.
-_TAKEN_ALONG = {"in RunOpenBatch": ("in CopyCheckpoint", "before GiveBatch", "after GiveBatch")}
+_TAKEN_ALONG = {"in RunOpenBatch": ("in CopyCheckpoint", "before PlanBatch", "after PlanBatch")}
 WITHOUT_STATE = ("finishing the batch", "before the first batch", "coming back", "any moment")
 VICTIMS = ("host", "JVM", "controller", "executor")
 

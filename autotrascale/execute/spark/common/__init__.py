@@ -1,1 +1,1 @@
-"""Values that the driver and the controller share: settings, launches, checkpoint facts, files in a program's folder."""
+"""Values that driver and controller share: settings, launches, checkpoint facts, files of a program."""

@@ -24,7 +24,7 @@ _KNOWN_CAUSES = (
 
 
 def explain_error(text: str) -> str:
-    """Return one line: the innermost error of the user's Python, else the last cause that Java names, else the first line."""
+    """Return the innermost error of the user's Python, else the last cause that Java names, else the first line."""
     for sign, cause in _KNOWN_CAUSES:
         if sign in text:
             return cause

@@ -1,4 +1,4 @@
-"""How the controller wants a program to run, passed to its driver in environment variables."""
+"""Options that the controller passes to the driver of a program in environment variables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEMORY_METRICS_VARIABLE = "AUTOTRASCALE_MEASURED"
 
 @dataclass(frozen=True)
 class ProgramOptions:
-    """What AuTraScale may do with a program.
+    """Permissions of AuTraScale in a program.
 
     `apply`: its queries may be rescaled; else they are only observed. `executors`: the least and the most that the
     program may have, None for no bounds. `rescale`: how its queries move to other partitions. `memory_metrics`: Spark

@@ -1,4 +1,4 @@
-"""Typed contents of the files in a program's folder (`program_folder.py`), and how a process finds out that it lives."""
+"""Typed contents of the files in a program's folder (`program_folder.py`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A home for Spark from which Python workers start quickly.
+"""A Spark home from which Python workers start quickly.
 
-Spark puts `python/lib/pyspark.zip` of its home first on the path of every Python process that it starts. A zip holds no
-compiled modules, so each of them compiles PySpark anew: a second, where importing the installed package, which is the
-same, takes a third of one. A streaming source in Python has a process of its own, so every start of a query waits.
+Spark puts `python/lib/pyspark.zip` of its home first on the path of each Python process. A zip holds no compiled
+modules, so each process compiles PySpark for a second. Importing the same package as installed takes a third of that.
+A streaming source in Python runs in a process of its own, so each start of a query would wait.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ _HOME = "SPARK_HOME"
 
 @contextmanager
 def installed_pyspark(folder: Path) -> Iterator[None]:
-    """A JVM that is started within has `folder` as its home: the installed one without the zip. Only for a master on
-    this machine, since others are sent the zip. A home of the user's own choice stays."""
+    """Give a JVM that is started in the block `folder` as its home: the installed Spark without the zip.
+
+    Use it only for a local master, since other masters send the zip to workers. A SPARK_HOME of the user's is kept.
+    """
     installed = Path(pyspark.__file__).parent
     if _HOME in os.environ or not (installed / "jars").is_dir():
         yield
         return
-    folder.mkdir(exist_ok=True)  # the host before this one may have died, at any moment
+    folder.mkdir(exist_ok=True)  # an earlier driver may have died while it made the folder
     for part in installed.iterdir():
         if part.name != "python":
             with suppress(FileExistsError):

@@ -58,7 +58,7 @@ class SparkSettings:
     job             "module:attribute" of the job
     options         options of the job
     master          URL of the cluster
-    conf            Spark settings; those of `ENGINE_SETTINGS` are refused
+    conf            Spark settings; names in `ENGINE_SETTINGS` are refused
     python_path     folders for imports of the job
     driver_memory   heap of the driver, such as 800m or 2g
     p_max           largest parallelism of an operator; default: the slots of the master

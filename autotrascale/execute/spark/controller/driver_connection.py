@@ -1,4 +1,4 @@
-"""The engine's end of the line to its host: ask and be answered in time, follow the log, notice when it is gone."""
+"""The controller's connection to a Spark driver: requests with a timeout, the event log, and the loss of the driver."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from autotrascale.domain.topology import Topology
 from autotrascale.execute.spark.clusters.session_configuration import build_configuration, event_log_folder
 from autotrascale.execute.spark.common.checkpoint_generations import VisibleBatches
 from autotrascale.execute.spark.common.error_causes import explain_error, explain_exit
-from autotrascale.execute.spark.common.processes import DriverProcess
 from autotrascale.execute.spark.common.spark_settings import SparkSettings
+from autotrascale.execute.spark.controller.driver_process import DriverProcess
 from autotrascale.execute.spark.protocol.channel import ChannelClosedError, ChannelTimeoutError
 from autotrascale.execute.spark.protocol.own_job_messages import (
     Boot,
@@ -27,24 +27,32 @@ from autotrascale.execute.spark.protocol.own_job_messages import (
 )
 from autotrascale.monitor.eventlog.follower import Follower
 
-_GOODBYE_SECONDS = 15.0
+_SHUTDOWN_SECONDS = 15.0
 
 
 class DriverLostError(Exception):
-    """The host died or hangs: it cannot be asked again."""
+    """The driver died or hangs; it cannot answer any more."""
 
 
 class QueryFailedError(Exception):
-    """The host is well, and what it was asked to do failed."""
+    """The driver lives, but a request to it failed."""
 
 
 class DriverConnection:
-    """One host. `open` first; after `HostLostError` only `kill` is left."""
+    """The connection to one driver. Call `open` first; after `DriverLostError` call `kill`.
+
+    Attributes:
+        ready: the driver's reply to `open`.
+        topology: operators of the job, with sources at no fewer tasks than their topics have partitions.
+        watch: batches of the running query, from the event log.
+        floors: smallest number of tasks of each source that reads a topic.
+        usage: receives the resource usage of the executors, if it is given.
+    """
 
     ready: Ready
     topology: Topology
     watch: QueryWatch
-    floors: dict[str, int]  # of sources that read topics: no fewer tasks
+    floors: dict[str, int]
 
     def __init__(
         self,
@@ -53,17 +61,26 @@ class DriverConnection:
         log: Path,
         owner: str = "",
         copies: Path | None = None,
-        use: ExecutorUsage | None = None,
+        usage: ExecutorUsage | None = None,
     ) -> None:
-        """`use` is told what the executors used, if anybody wants to know."""
-        self._settings, self.use = settings, use
+        """Start the driver process.
+
+        Args:
+            settings: the `spark:` section of the job file.
+            work: folder for temporary files.
+            log: file for the output of driver, JVM and workers.
+            owner: name by which a later controller finds processes that are left over.
+            copies: folder for copies of topics; None if the job reads the topics themselves.
+            usage: receives the resource usage of the executors.
+        """
+        self._settings, self.usage = settings, usage
         self._work, self._copies = work, copies
         event_log_folder(work).mkdir(exist_ok=True)
         self.process = DriverProcess(log, settings.python_path, owner)
-        self._unanswered = self.started = False
+        self._is_unanswered = self._has_started_query = False
 
     def open(self) -> None:
-        """Job loaded, session open, executors there."""
+        """Import the job, open the session and wait for executors."""
         start = self._settings.patience.start
         boot = Boot(
             job=self._settings.job,
@@ -81,20 +98,26 @@ class DriverConnection:
         p_max = self._settings.p_max or answer.slots
         self.topology = Topology(dict(answer.operators)).at_least(self.floors, p_max)
         follower = Follower(event_log_folder(self._work), answer.application, consume=not self._settings.keep_event_log)
-        self.watch = QueryWatch(follower, None if self.use is None else self.use.take)
+        self.watch = QueryWatch(follower, None if self.usage is None else self.usage.take)
 
     def ask(self, message: Message, seconds: float) -> Message:
-        """The host's answer. No answer in time means that it hangs; one that nobody waited for, that we are out of
-        step with it, as after Ctrl-C."""
-        self._unanswered = True
+        """Send a request and return the reply.
+
+        A reply that is not awaited, as after Ctrl-C, leaves the connection out of step: it then counts as lost.
+
+        Raises:
+            QueryFailedError: the driver could not carry out the request.
+            DriverLostError: the driver died, or did not answer within `seconds`.
+        """
+        self._is_unanswered = True
         try:
             self.process.channel.send(message)
             answer = self.process.channel.receive(seconds)
         except ChannelTimeoutError:
             raise DriverLostError(f"{type(message).__name__} was not answered within {seconds:.0f} s") from None
         except ChannelClosedError:
-            raise DriverLostError(self._why_ended()) from None
-        self._unanswered = False
+            raise DriverLostError(self._explain_end()) from None
+        self._is_unanswered = False
         if isinstance(answer, Failed):
             raise QueryFailedError(answer.error)
         return answer
@@ -102,48 +125,52 @@ class DriverConnection:
     def start_query(
         self, parallelism: Mapping[str, int], checkpoint: str, load_file: str, visible: VisibleBatches | None = None
     ) -> Started:
+        """Start a query and follow its batches."""
         sink, fence = self._settings.sink, self._settings.may_overlap
         message = StartQuery(dict(parallelism), checkpoint, load_file, sink, visible or VisibleBatches(), fence)
-        # The first start makes the copies of what topics hold.
-        copying = self._settings.patience.start if self.floors and not self.started else 0.0
+        # The first start makes the copies of topics.
+        copying = self._settings.patience.start if self.floors and not self._has_started_query else 0.0
         answer = self.ask(message, self._settings.patience.command + copying)
         assert isinstance(answer, Started)
-        self.started = True
+        self._has_started_query = True
         self.watch.follow(answer.run)
         return answer
 
-    def waits(self) -> bool:
-        """Whether the query runs and has no batch in flight."""
+    def is_waiting(self) -> bool:
+        """Return whether the query runs and has no batch in flight."""
         answer = self.ask(IsWaiting(), self._settings.patience.command)
         assert isinstance(answer, WaitingState)
         return answer.waiting
 
     def poll(self) -> None:
-        """Reads on in the log; raises when the query has failed or the host is gone."""
+        """Read on in the event log. Raise an error if the query has ended or the driver is lost."""
         self.watch.poll()
         if self.watch.ended is not None:
             error = self.watch.ended.error
-            raise QueryFailedError(explain_error(error) if error else "the query ended by itself")
-        if self.lost():
-            raise DriverLostError(self._why_ended())
+            raise QueryFailedError(explain_error(error) if error else "the query ended without an error")
+        if self.is_lost():
+            raise DriverLostError(self._explain_end())
 
-    def lost(self) -> bool:
-        return self._unanswered or self.process.exit_code() is not None or self.process.channel.ended()
+    def is_lost(self) -> bool:
+        """Return whether the driver died, or a request is still unanswered."""
+        return self._is_unanswered or self.process.exit_code() is not None or self.process.channel.has_ended()
 
     def last_commit_ms(self) -> float | None:
+        """Return the Unix time of the newest commit in milliseconds, if there is one."""
         return self.watch.batches[-1].committed_ms if self.watch.batches else None
 
     def close(self) -> None:
-        """Spark is stopped in good order if it stops in time."""
+        """Stop Spark in order, or kill it if that takes too long."""
         try:
-            self.ask(Shutdown(), _GOODBYE_SECONDS)
+            self.ask(Shutdown(), _SHUTDOWN_SECONDS)
         except (DriverLostError, QueryFailedError):
             self.kill()
         else:
             self.process.end()
 
     def kill(self) -> None:
+        """Kill the driver and all that it started."""
         self.process.kill()
 
-    def _why_ended(self) -> str:
-        return explain_exit(self.process.exit_code_soon(), self.process.log, self.process.log_from)
+    def _explain_end(self) -> str:
+        return explain_exit(self.process.wait_for_exit_code(), self.process.log, self.process.log_from)

@@ -1,4 +1,4 @@
-"""The query that an engine has in hand: where its things are, what it was brought to, and the load it is under."""
+"""The controller's record of an own job's query: its files, its parallelism and its load."""
 
 from __future__ import annotations
 
@@ -22,7 +22,22 @@ _LOAD_FILE = "load.json"
 
 @dataclass
 class OwnQuery:
-    """`running` is false between trials, and after a host has died; with `keep` the checkpoint is gone on from."""
+    """The query of an own job.
+
+    Attributes:
+        folder: folder with the load file and the checkpoint.
+        checkpoint: its checkpoint.
+        parallelism: partitions by operator.
+        rates: records per second by source.
+        loads: the load of each source.
+        shape: factor of the rates over time.
+        window_from_ms: Unix time in ms from which batches are measured; 0 before the load begins.
+        last_commit_ms: Unix time in ms of the last commit before a stop.
+        running: whether the driver runs it now.
+        generated: sources with a generated load.
+        once_only: formats of the sources that deliver each record only once.
+        generation: live generation of the checkpoint.
+    """
 
     folder: Path
     checkpoint: str
@@ -30,55 +45,55 @@ class OwnQuery:
     rates: Mapping[str, float]
     loads: QueryLoad
     shape: RateSchedule
-    window_from_ms: float = 0.0  # batches triggered before this do not count
+    window_from_ms: float = 0.0
     last_commit_ms: float | None = None
     running: bool = False
     generated: tuple[str, ...] = ()
-    not_replayable: tuple[str, ...] = ()  # formats of its sources
+    once_only: tuple[str, ...] = ()
     generation: Generation = field(default_factory=Generation)
 
     @classmethod
     def new(
         cls, settings: SparkSettings, folder: Path, parallelism: Mapping[str, int], rates: Mapping[str, float]
     ) -> OwnQuery:
-        """Empty state, and a load that primes until `begin_load`."""
+        """Return a query with empty state and a load that primes until `begin_load`."""
         folder.mkdir()
         shape, least = RateSchedule(settings.load_shape), max(parallelism.values())
         loads = {
             name: SourceLoad.priming(rate * shape.rate(0.0), settings.prime_batches, least)
             for name, rate in rates.items()
         }
-        query = cls(folder, _checkpoint(settings, folder), dict(parallelism), dict(rates), QueryLoad(loads), shape)
-        query._save()
+        query = cls(folder, _checkpoint_path(settings, folder), dict(parallelism), dict(rates), QueryLoad(loads), shape)
+        load_file.write_load(query.loads, query.load_file)
         return query
 
     @classmethod
-    def left(
+    def reopen(
         cls, settings: SparkSettings, folder: Path, parallelism: Mapping[str, int], rates: Mapping[str, float]
     ) -> OwnQuery:
-        """As an earlier process left it: its load goes on as if nobody had been away."""
+        """Return the query that an earlier controller left. Its load went on meanwhile."""
         loads, shape = load_file.read_load(folder / _LOAD_FILE), RateSchedule(settings.load_shape)
         live = checkpoint_generations.read_generation(folder)
         checkpoint_generations.remove_other_generations(folder, live)
-        checkpoint = str(folder / live.name) if live.number else _checkpoint(settings, folder)
+        checkpoint = str(folder / live.name) if live.number else _checkpoint_path(settings, folder)
         query = cls(folder, checkpoint, dict(parallelism), dict(rates), loads, shape)
         query.generation = live
         return query
 
     @property
     def next_checkpoint(self) -> Path:
-        """Of the generation that may follow."""
+        """Return the checkpoint of the next generation."""
         return self.folder / self.generation.next().name
 
     def hand_over(self, visible: VisibleBatches, parallelism: Mapping[str, int]) -> None:
-        """From now on, whoever dies, the next generation is the live one."""
+        """Make the next generation live, also for later controllers."""
         following = self.generation.next(visible)
         checkpoint_generations.make_live(self.folder, following)
         self.generation, self.parallelism = following, dict(parallelism)
         self.checkpoint = str(self.folder / following.name)
 
     def remove_copies(self) -> None:
-        """Checkpoints of generations that are not live."""
+        """Remove the checkpoints of all generations that are not live."""
         checkpoint_generations.remove_other_generations(self.folder, self.generation)
 
     @property
@@ -86,75 +101,77 @@ class OwnQuery:
         return self.folder / _LOAD_FILE
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
+        """Return whether its load has begun under this controller."""
         return self.window_from_ms > 0
 
     @property
-    def primed(self) -> bool:
-        """Whether its load has begun, now or under an earlier process."""
+    def is_primed(self) -> bool:
+        """Return whether its load has begun, now or under an earlier controller."""
         return all(source.started_ms is not None for source in self.loads.sources.values())
 
     def prime_further(self) -> None:
-        """One more small batch."""
-        self._change(lambda _, source: source.primed_further())
+        """Allow one more priming batch."""
+        self._change_loads(lambda _, source: source.primed_further())
 
     def prime_anew(self, batches: int) -> None:
-        """Priming that was broken off: so many more, whatever has been taken in of the others."""
+        """Allow `batches` more priming batches, after priming was interrupted."""
         for _ in range(batches):
             self.prime_further()
 
     def begin_load(self) -> None:
-        """Priming is over, and its last batch committed."""
+        """End priming, once its last batch is committed."""
         now = self.window_from_ms = now_ms()
-        self._change(lambda name, source: source.begun(self._schedule(name), now))
+        self._change_loads(lambda name, source: source.begun(self._schedule_of(name), now))
 
     def change_rates(self, rates: Mapping[str, float]) -> None:
-        """Other rates from now on. The window begins anew, also when they are the same."""
+        """Set the rates and begin a new measuring window, also if the rates are the same."""
         now = now_ms()
         if dict(rates) != dict(self.rates):
             self.rates = dict(rates)
-            self._change(lambda name, source: source.changed(self._schedule(name), now))
+            self._change_loads(lambda name, source: source.changed(self._schedule_of(name), now))
         self.window_from_ms = now
 
     def hold_load(self) -> None:
-        """Offers nothing that arrives after now, so that the query comes to rest between two batches. What arrives
-        meanwhile is not lost: it waits."""
+        """Offer no records that arrive after now, so that the query comes to rest between two batches.
+
+        Records that arrive meanwhile are not lost; they wait.
+        """
         now = now_ms()
-        self._change(lambda _, source: source.held(now))
+        self._change_loads(lambda _, source: source.held(now))
 
     def release_load(self) -> None:
-        self._change(lambda _, source: source.released())
+        """Offer all records again."""
+        self._change_loads(lambda _, source: source.released())
 
     def has_come_to_rest(self, last: BatchFact) -> bool:
-        """Whether this batch took in all that the load offers up to its limit."""
-        ends = sorted(end["n"] for end in _ends(last))
+        """Return whether batch `last` read all records that the held load offers."""
+        ends = sorted(end["n"] for end in _generated_ends(last))
         return ends == sorted(self.loads.sources[name].limit_count for name in self.generated)
 
     def remove(self) -> None:
-        """A checkpoint in a folder of the user's own choice stays."""
+        """Remove its folder. A checkpoint in a `checkpoint_dir` of the user is kept."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _schedule(self, source: str) -> RateSchedule:
+    def _schedule_of(self, source: str) -> RateSchedule:
         return self.shape.times(self.rates[source])
 
-    def _change(self, change: Callable[[str, SourceLoad], SourceLoad]) -> None:
+    def _change_loads(self, change: Callable[[str, SourceLoad], SourceLoad]) -> None:
         self.loads = self.loads.each(change)
-        self._save()
-
-    def _save(self) -> None:
         load_file.write_load(self.loads, self.load_file)
 
 
-def _checkpoint(settings: SparkSettings, folder: Path) -> str:
+def _checkpoint_path(settings: SparkSettings, folder: Path) -> str:
     home = settings.checkpoint_dir.rstrip("/")
     return f"{home}/{folder.parent.name}-{folder.name}" if home else str(folder / Generation().name)
 
 
-def _ends(batch: BatchFact) -> list[dict[str, int]]:
-    """Where a batch ended in each generated source; offsets of a job's own sources look otherwise."""
+def _generated_ends(batch: BatchFact) -> list[dict[str, int]]:
+    """Return the end offsets of a batch in the generated sources. Offsets of other sources have other keys."""
     ends = [json.loads(end) for _, end in batch.offsets if isinstance(end, str) and end.startswith("{")]
     return [end for end in ends if end.keys() == {"ms", "n"}]
 
 
 def now_ms() -> int:
+    """Return the Unix time in milliseconds."""
     return time.time_ns() // 1_000_000

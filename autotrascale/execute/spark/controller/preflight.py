@@ -37,7 +37,7 @@ def check_packages() -> None:
 
 
 def check_java() -> tuple[str, int]:
-    """Return path and major version of the Java that Spark would use. Raises `EngineError` if it is missing or too old."""
+    """Return path and major version of the Java that Spark uses. Raises `EngineError` if it is missing or too old."""
     java = find_java()
     try:
         process = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)

@@ -1,8 +1,8 @@
-"""A job of ours whose executors may be given other sizes: its Spark is closed between two batches and opened anew with
-other settings, and the query goes on from its checkpoint.
+"""A running own job whose driver can be started anew with other executor sizes.
 
-A launch that fails or does not come up while it is on trial is followed by one with the settings of before; so is one
-that another process left half way. Which launch it is stands in the job's home (`launches.py`).
+A relaunch closes Spark between two batches and opens it with other settings; the query continues from its checkpoint. A
+launch that fails or does not come up while it is on trial is followed by one with the former settings. So is a launch
+that a controller left half way. `LaunchLog` keeps the present launch in the job's home.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from pathlib import Path
 from autotrascale.analyze.executor_usage import ExecutorUsage
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.observation import Observation
-from autotrascale.execute.spark.common.launches import Launch, LaunchLog, NextLaunch
+from autotrascale.execute.spark.common.launches import Launch, NextLaunch
 from autotrascale.execute.spark.common.spark_settings import SparkSettings
 from autotrascale.execute.spark.controller.driver_connection import DriverLostError, QueryFailedError
+from autotrascale.execute.spark.controller.launch_log import LaunchLog
 from autotrascale.execute.spark.controller.live_own_job import LiveOwnJob
 from autotrascale.execute.spark.controller.query_rescaler import QueryRescaler
 from autotrascale.plan.executor_size.size_evidence import REQUIRED_SETTINGS
@@ -28,88 +29,98 @@ _APPLICATION = "spark.app.name"
 
 @dataclass(frozen=True)
 class RestResult:
-    """`cut_off`: the batch in flight, which runs again; `finish_seconds`: how long it was waited for."""
+    """The end of the query before a relaunch.
+
+    Attributes:
+        cut_off: whether the batch in flight was cut off; it runs again.
+        finish_seconds: seconds that the batch in flight was waited for.
+    """
 
     cut_off: bool
     finish_seconds: float
 
 
 class RelaunchableJob(LiveOwnJob):
-    measured = True
+    """A running own job that can be relaunched."""
+
+    with_usage = True
 
     def __init__(self, name: str, settings: SparkSettings, source_rates: Mapping[str, float], home: Path) -> None:
-        """`name` is the application's, by which its sizes are known."""
+        """Open the job; see `LiveOwnJob`. `name` is the application name under which its size actions are stored."""
         settings = replace(settings, conf={_APPLICATION: name, **REQUIRED_SETTINGS, **settings.conf})
         super().__init__(settings, source_rates, home)
-        self._as_its_file_says, self._failed = self.settings, ""
-        self._launches = LaunchLog(self._home, settings.conf)
-        self._take_settings()
+        self._file_settings, self._trial_failure = self.settings, ""
+        self._launches = LaunchLog(self._home.path, settings.conf)
+        self._apply_launch_settings()
 
     @property
     def launch(self) -> Launch:
         return self._launches.launch
 
     def arrived(self) -> float | None:
-        """When the first batches of the present launch were done; None of one that nobody relaunched."""
+        """Return the Unix time at which the first batches of a relaunch were done. None for a first launch."""
         return self._launches.arrived
 
     @property
     def use(self) -> ExecutorUsage:
-        """Of the executors that there are now."""
-        connection = self._hosting.connection
-        return ExecutorUsage() if connection is None or connection.use is None else connection.use
+        """Return the resource usage of the present executors."""
+        connection = self._launcher.connection
+        return ExecutorUsage() if connection is None or connection.usage is None else connection.usage
 
     def start(self, parallelism: Mapping[str, int]) -> Observation:
-        if self._failed and not self._runs():
-            self._go_back(self._failed)
+        if self._trial_failure and not self._is_running():
+            self._revert_launch(self._trial_failure)
         try:
-            look = super().start(parallelism)
+            observation = super().start(parallelism)
         except EngineError as problem:
-            if not self._go_back(str(problem)):
+            if not self._revert_launch(str(problem)):
                 raise
-            look = super().start(parallelism)
-        if look.running is None and self._go_back(look.detail):
-            look = super().start(parallelism)
-        if look.running is not None and self.launch.former is not None and self.arrived() is None:
-            self._launches.arrive(time.time())
-        return look
+            observation = super().start(parallelism)
+        if observation.running is None and self._revert_launch(observation.detail):
+            observation = super().start(parallelism)
+        if observation.running is not None and self.launch.former is not None and self.arrived() is None:
+            self._launches.mark_arrived(time.time())
+        return observation
 
     def relaunch(self, following: NextLaunch) -> RestResult:
-        """Returns when it runs with these settings, or with those of before, or not at all: `launch` says which. Raises
-        where it cannot be relaunched, and nothing has been done then."""
-        query, connection = self._query, self._hosting.connection
-        if query is None or connection is None or not self._runs():
+        """Start Spark anew with other settings.
+
+        Returns when the job runs with the new settings or with the former ones, or is down; `launch` says which.
+        Raises `EngineError` or `InputError` if the job cannot be relaunched; it is untouched then.
+        """
+        query, connection = self._query, self._launcher.connection
+        if query is None or connection is None or not self._is_running():
             raise EngineError(self._why_down)
-        changes = QueryRescaler(connection, self.settings)
-        changes.check_replayable(query)
+        rescaler = QueryRescaler(connection, self.settings)
+        rescaler.check_replayable(query)
         self._launches.begin(following)
-        rested = 0.0
-        with suppress(QueryFailedError, DriverLostError):  # the next launch has the batch again
-            rested = changes.come_to_rest(query)
-            changes.stop(query)
+        waited = 0.0
+        with suppress(QueryFailedError, DriverLostError):  # the next launch runs the batch again
+            waited = rescaler.come_to_rest(query)
+            rescaler.stop(query)
         query.running = False
-        self._launches.left(time.time())
-        self._hosting.end()
-        self._take_settings()
+        self._launches.mark_left(time.time())
+        self._launcher.end()
+        self._apply_launch_settings()
         self.start(query.parallelism)
-        return RestResult(rested >= self.settings.patience.finish_batch, rested)
+        return RestResult(waited >= self.settings.patience.finish_batch, waited)
 
-    def _take_settings(self) -> None:
-        file = self._as_its_file_says
-        self.settings = self._hosting.settings = replace(file, conf={**file.conf, **self.launch.settings})
-        self._failed = ""
+    def _apply_launch_settings(self) -> None:
+        conf = {**self._file_settings.conf, **self.launch.settings}
+        self.settings = self._launcher.settings = replace(self._file_settings, conf=conf)
+        self._trial_failure = ""
 
-    def _broke(self, problem: Exception) -> None:
-        super()._broke(problem)
+    def _note_failure(self, problem: Exception) -> None:
+        super()._note_failure(problem)
         if self._launches.is_on_trial(time.time()):
-            self._failed = str(problem)
+            self._trial_failure = str(problem)
 
-    def _go_back(self, why: str) -> bool:
-        """To the settings of before, where those of now are on trial."""
+    def _revert_launch(self, why: str) -> bool:
+        """Go back to the former settings if the present launch is on trial. Return whether it is."""
         if not self._launches.is_on_trial(time.time()):
             return False
-        self._launches.back(why)
-        if self._hosting.connection is not None:
-            self._hosting.drop(self._hosting.connection)
-        self._take_settings()
+        self._launches.revert(why)
+        if self._launcher.connection is not None:
+            self._launcher.drop(self._launcher.connection)
+        self._apply_launch_settings()
         return True

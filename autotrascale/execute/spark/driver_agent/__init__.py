@@ -1,1 +1,1 @@
-"""Code that runs in a Spark driver: hooks, query specs, checkpoints, rescales, and the agent that answers the controller."""
+"""Code that runs in a Spark driver: hooks, query specs, checkpoints, rescales, and the agent."""

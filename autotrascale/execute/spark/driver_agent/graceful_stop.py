@@ -55,7 +55,7 @@ def explain_not_relaunchable(program: AdoptedProgram, folder: Path) -> str:
 
 
 def stop_for_relaunch(program: AdoptedProgram, folder: Path, request: StopForRelaunch) -> StoppedForRelaunch:
-    """Stop all queries, and let the program end soon after the answer. Raises `EngineError` if it cannot be relaunched."""
+    """Stop all queries, and end the program after the answer. Raises `EngineError` if it cannot be relaunched."""
     with _one_stop_at_a_time:
         if program.is_stopping.is_set():
             raise EngineError("the program is stopping already")
@@ -77,7 +77,7 @@ def stop_for_relaunch(program: AdoptedProgram, folder: Path, request: StopForRel
 
 
 def _stop_queries(handles: list[QueryHandle], finish_within: float) -> StoppedForRelaunch:
-    """Stop the queries after their present batches. All are paused at once, so that they rest at about the same time."""
+    """Stop the queries after their present batches. All are paused first, so that they rest at about the same time."""
     began, cut_off = time.monotonic(), False
     with ExitStack() as stack:
         for handle in handles:

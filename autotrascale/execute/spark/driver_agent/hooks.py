@@ -33,7 +33,7 @@ class AdoptedProgram:
 
     Args:
         event_log: URI of a folder for the event log, used if the author names none
-        options: what AuTraScale may do with the program
+        options: permissions of AuTraScale in the program
         relaunch_settings: executor sizes that the program was relaunched with; they replace the author's
     """
 
@@ -69,7 +69,7 @@ class AdoptedProgram:
 
     @property
     def session(self) -> SparkSession | None:
-        """One of the program's sessions. Everything that is asked here is the same in all of them."""
+        """A session of the program. Everything that is asked here is the same in all sessions."""
         if self.context is None:
             return None
         started = [handle.spec.spark for handle in self.handles.all() if handle.spec is not None]

@@ -50,7 +50,7 @@ def _is_interrupted() -> bool:
 
 
 def install_stop_signal() -> None:
-    """Prepare the main thread for `interrupt_main_thread`, before the program begins. The author may replace the handler."""
+    """Prepare the main thread for `interrupt_main_thread`, before the program begins."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(_STOP_SIGNAL, _raise_stop)
 

@@ -1,10 +1,10 @@
-"""Spark's daemon of Python workers, with the libraries that every worker needs already loaded.
+"""Spark's daemon of Python workers, with the libraries of all workers already imported.
 
-Workers are forked from it, so they start in milliseconds where each took half a second of CPU to import Arrow, and
-they share those pages: sixteen of them fit in the memory of a few.
+Workers are forked from the daemon. They start in milliseconds instead of half a second of CPU to import Arrow, and they
+share the memory of the libraries.
 
-Spark's own daemon imports late because a fork must not happen while other threads run. OpenBLAS is therefore told to
-start none; the one that Arrow's allocator starts (jemalloc) is made to be forked.
+Spark's own daemon imports late, because a process with several threads should not fork. So OpenBLAS is told to start no
+threads. The thread of Arrow's allocator (jemalloc) allows forks.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The handle of a query that a program holds. It keeps working when the query is stopped and started again.
 
-Everything that is not defined here is answered by the present run. While a rescale is under way the query has not
-ended, whatever its last run says: threads that wait for its end keep waiting, and no error is shown.
+Everything that is not defined here is answered by the present run. During a rescale the query has not ended,
+although its last run has: threads that wait for its end keep waiting, and no error is shown.
 
 One thread per query waits for its end, because Spark offers no other way to learn which end is final.
 """
@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.1
 
 
 class QueryHandle(StreamingQuery):
-    """One query of the program, in all its runs.
+    """A query of the program, in all its runs.
 
     `spec` is None for a query that was not started through our hooks. Such a query is observed and never rescaled.
     """

@@ -1,7 +1,7 @@
 """A query as its author described it, kept so that it can be started again.
 
 A `DataStreamWriter` can be changed after a query was started from it, and then start another query. So its fields are
-copied at the first start; Spark offers no other way to read what a writer was told.
+copied at the first start; Spark offers no other way to read the options of a writer.
 """
 
 from __future__ import annotations

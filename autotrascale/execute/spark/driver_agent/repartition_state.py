@@ -1,5 +1,4 @@
-"""Giving the state of a stopped query another number of partitions. Spark calls its own way experimental, and it is
-reached through a private name, so it stands behind this one function."""
+"""The move of a stopped query's state to another number of partitions, by an experimental, private method of Spark."""
 
 from __future__ import annotations
 
@@ -7,10 +6,9 @@ from pyspark.sql import SparkSession
 
 
 def repartition_state(spark: SparkSession, checkpoint: str, partitions: int) -> None:
-    """Moves every key of every stateful operator of the checkpoint; needs the RocksDB provider. Begun before and not
-    finished, it is done again from its start.
+    """Move every key of every stateful operator in `checkpoint`. A move that was interrupted starts again.
 
-    `True`: no batch is open. Spark would not run it again under its own number, and a sink that goes by batch numbers
-    would see its records twice. `query/checkpoint.py` says what to do before.
+    Needs the RocksDB state store provider and a checkpoint without an open batch: see `common/checkpoint_facts.py`.
     """
+    # True: fail if a batch is open. Spark would run it again under another number, which doubles records in some sinks.
     spark._streamingCheckpointManager.repartition(checkpoint, partitions, True)

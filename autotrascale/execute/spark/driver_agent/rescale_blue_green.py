@@ -54,7 +54,7 @@ _STOP_ON_RESTART = "spark.sql.streaming.stopActiveRunOnRestart"
 def link_checkpoint(spec: QuerySpec, mode: RescaleMode, running: Iterable[QueryHandle]) -> None:
     """Make the checkpoint's name a link before the first start, if sink and disk allow a take-over later."""
     link = None
-    with suppress(Exception):  # Spark itself reports what is wrong with the name
+    with suppress(Exception):  # Spark itself reports a wrong name
         link = find_checkpoint_link(spec.spark, spec.checkpoint) if spec.checkpoint else None
     if link is None:
         return
@@ -133,7 +133,7 @@ def _choose(
 
 
 class _PresentRun(StreamingQuery):
-    """The present run of a query. It counts as ended once the author wants it to end: one of its batches may wait for that."""
+    """The present run of a query. It counts as ended once the author asks for its end: a batch may wait for that."""
 
     def __init__(self, handle: QueryHandle) -> None:
         super().__init__(handle._jsq)
@@ -224,7 +224,7 @@ class _Overlap:
         return successor, handed_over
 
     def _take_over(self, successor: RunningQuery, checkpoint: Path) -> None:
-        """Make the second query the program's query. After a crash from here on, the next start finds the second one."""
+        """Make the second query the program's query. After a crash from here on, the next start finds it."""
         handle, spec, fence = self.handle, self.spec, successor.fence
         assert fence is not None
         fence.open()  # first of all: nothing below is needed before output continues

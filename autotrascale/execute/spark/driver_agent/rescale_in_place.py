@@ -1,9 +1,9 @@
 """Rescale a running query in place: let it rest, stop it, move its state, start it again. Roll back if that fails.
 
 Spark cannot end a query between two batches: `stop` breaks off the running batch. But a query has a trigger whose
-interval is a field. Set to an hour while the query runs, the query rests after the present batch (or the batch after
-it) with nothing planned, and can be stopped there. If a Spark version has no such field, the query is stopped right
-after a commit; a batch that is cut off runs again under its own number before state is moved.
+interval is a field. Set to an hour while the query runs, it lets the query rest after the present batch or the next
+one. Nothing is planned then, and the query can be stopped. If a Spark version has no such field, the query is stopped
+right after a commit. A batch that is cut off runs again under its own number before state is moved.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _one_start_at_a_time = threading.Lock()
 
 @dataclass(frozen=True)
 class QueryState:
-    """State of a query: whether it has any, its partitions (else those of the shuffles), why it cannot be moved."""
+    """State of a query.
+
+    `partitions`: of its state, or of its shuffles if it has no state. `not_movable`: why it cannot be rescaled.
+    """
 
     stateful: bool
     partitions: int
@@ -59,7 +62,7 @@ if this query is to be rescaled in place, and the reason."""
 def repair_checkpoint(spec: QuerySpec) -> str:
     """Finish what an earlier driver left half done, before the author's own start.
 
-    Returns why the query cannot be moved if that fails. Spark then does with the checkpoint what it can.
+    Returns why the query cannot be moved if that fails. The query starts anyway.
     """
     try:
         prepare_checkpoint(spec, spec.checkpoint, 0)

@@ -1,13 +1,14 @@
-"""A copy of a checkpoint in which batches have other numbers, so that it goes on from where another one ended: for
-Spark, for sinks that go by numbers, and for whoever starts it next and need know of nothing.
+"""A copy of a checkpoint with other batch numbers, which continues where another checkpoint ended.
 
-It is made in a folder that no query has run on. Of one that has, a thread of Spark's may be about to write a snapshot,
-under the number that was right before.
+Spark, sinks that know batch numbers, and a later start of the query see one sequence of numbers without a gap.
 
-    file                          is named by                 below its first number
+The copy is made in a folder that no query has used. In a used folder, a thread of Spark may still write a snapshot
+under an old number.
+
+    file                          number in its name          negative numbers after the shift
     offsets/b, commits/b          its batch                   dropped: a query reads the newest two
-    state/…/v.zip, v.changelog    the version after a batch   dropped: what the newest needs begins with a snapshot
-    all others                    what is in them             as they are
+    state/…/v.zip, v.changelog    the version after a batch   dropped: the newest version begins with a snapshot
+    other files                   none                        kept as they are
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _ENTRY = re.compile(r"(\d+)()()")
 
 
 def rewrite_batch_ids(original: Path, target: Path, by: int) -> None:
-    """As of the newest commit, each batch with a number that is higher by so much, or lower."""
+    """Copy `original` as of its newest commit, and add `by` to each batch number."""
     copy_checkpoint(original, target)
     for folder in ("offsets", "commits"):
         _rename(target / folder, _ENTRY, by, first=0)
@@ -34,12 +35,12 @@ def rewrite_batch_ids(original: Path, target: Path, by: int) -> None:
 
 
 def _rename(folder: Path, names: re.Pattern[str], by: int, first: int) -> None:
-    """Those that are in each other's way last."""
+    """Rename the files of a folder, in an order that never overwrites a file."""
     found = [(int(match.group(1)), match) for name in os.listdir(folder) if (match := names.fullmatch(name))]
     for number, match in sorted(found, key=lambda each: each[0], reverse=by > 0):
         name = match.group(0)
         if match.group(2):
-            raise EngineError(f"{folder / name}: names its version by an id of its own, and cannot be given another")
+            raise EngineError(f"{folder / name}: has an id in its name, so its version cannot be changed")
         to = f"{number + by}{name.removeprefix(match.group(1))}"
         for file, new in _with_checksum(folder, name, to):
             if number + by < first:
@@ -49,6 +50,6 @@ def _rename(folder: Path, names: re.Pattern[str], by: int, first: int) -> None:
 
 
 def _with_checksum(folder: Path, name: str, to: str) -> Iterable[tuple[Path, Path]]:
-    """The checksum first: a file without one is not checked, one with another's does not fit it."""
+    """Return the renames of a file and its checksum. The checksum is first: a file without one is not checked."""
     pairs = [(folder / f".{name}.crc", folder / f".{to}.crc"), (folder / name, folder / to)]
     return [pair for pair in pairs if pair[0].exists()]

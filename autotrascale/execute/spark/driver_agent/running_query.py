@@ -1,11 +1,11 @@
-"""A query takes over from another one: made ready while that one runs, and then both cut off at one offset.
+"""A running query, and how a second query takes over from it at one offset.
 
     A runs ──────────────── last batch ─┤ stopped
-       └ copy ─ move ─ catch up ─ its own start of that batch, muted ─┤ written from here on
-                                                   generation.json ───┘
+       └ copy ─ move ─ catch up ─ B runs the same batch, muted ─┤ B writes from here on
+                                             generation.json ───┘
 
-The next batch that A writes when it is told to end is its last, and B is given the same input, to its end, as one that
-it works out and drops. Whatever records come after that are B's, however sources and triggers cut them into batches.
+The batch that A writes next is its last. B computes a batch with the same end of input and drops its result. All later
+records belong to B, no matter how sources and triggers divide them into batches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from autotrascale.domain.errors import EngineError
 from autotrascale.execute.spark.common.checkpoint_generations import VisibleBatches
-from autotrascale.execute.spark.driver_agent import copy_checkpoint as checkpoints
+from autotrascale.execute.spark.driver_agent.copy_checkpoint import newest_entry, plan_to_same_input
 from autotrascale.execute.spark.driver_agent.fence import Fence
 from autotrascale.execute.spark.driver_agent.follow_batches import BatchFollower
 from autotrascale.execute.spark.driver_agent.sinks import sink_format
@@ -34,76 +34,101 @@ from autotrascale.execute.spark.protocol.own_job_messages import (
 )
 
 BuildCopyQuery = Callable[[Fence], DataStreamWriter]
-"""The query of a copy, not started, with this fence before what it writes to."""
+"""Builds the query on the copy, not started, with a fence before its sink."""
 
 PlanCopyBatch = Callable[[Path, Path, int], int]
-"""Of the first query's checkpoint, the copy, and a batch of the first: plans the batch of the copy that ends where it
-does, and says its number (`copying_checkpoints.give`)."""
+"""Plans a batch in the copy: see `copy_checkpoint.plan_to_same_input`, which has the same arguments."""
 
 _POLL_SECONDS = 0.01
-_NEXT_BATCH_SECONDS = 5.0  # that one may be waited for, while everything goes on
-_BY_BATCHES = {
+_NEXT_BATCH_SECONDS = 5.0  # to wait for the next batch of A
+# Nodes of a plan whose results depend on where batches end.
+_BATCH_DEPENDENT_NODES = {
     "EventTimeWatermark": "a watermark",
-    "FlatMapGroups": "functions of its own over state",
-    "TransformWithState": "functions of its own over state",
+    "FlatMapGroups": "user functions over state",
+    "TransformWithState": "user functions over state",
 }
 
 
 @dataclass
 class RunningQuery:
-    """A query that was started. Without a fence nobody can take over from it. `before`: the one that it takes over
-    from, which writes nothing more and is still to be stopped. `replay`: of its own batches in a copy, one by one."""
+    """A started query.
+
+    Attributes:
+        query: the query.
+        writer: the writer that started it.
+        fence: fence before its sink; None if no other query can take over.
+        checkpoint: its checkpoint.
+        predecessor: query that it took over from, which writes no more and must still be stopped.
+        follower: query on a copy that repeats its batches one by one.
+    """
 
     query: StreamingQuery
     writer: DataStreamWriter
     fence: Fence | None
     checkpoint: str
-    before: RunningQuery | None = None
-    replay: BatchFollower | None = None
+    predecessor: RunningQuery | None = None
+    follower: BatchFollower | None = None
 
     def describe(self) -> QueryDescription:
-        """Asked of Spark; nothing is touched."""
-        committed = checkpoints.newest_entry(Path(self.checkpoint), "commits") >= 0
-        by_batches, named = _by_batches(self.writer), bool(self.query.name)
-        fenced = self.fence is not None
-        return QueryDescription(sink_format(self.writer), fenced, by_batches, named, committed, _keys(self.query))
+        """Return the properties that decide whether another query can take over."""
+        return QueryDescription(
+            sink=sink_format(self.writer),
+            fenced=self.fence is not None,
+            by_batches=_find_batch_dependence(self.writer),
+            named=bool(self.query.name),
+            committed=newest_entry(Path(self.checkpoint), "commits") >= 0,
+            keys=_count_keys(self.query),
+        )
 
     def catch_up(self, message: CatchUp, build: BuildCopyQuery, began: float) -> CaughtUp:
-        """By one batch, to the newest commit: B then has everything compiled and loaded that it needs."""
+        """Run the committed batches of this query in the copy, as one batch or one by one.
+
+        Afterwards B has compiled its code and loaded its state.
+        """
         original, copy = Path(self.checkpoint), Path(message.checkpoint)
         if message.since is not None:
-            self.replay = self.replay or BatchFollower(original, copy, message.since, build)
-            return _caught_up(self.replay, message.within, began)
-        own = checkpoints.newest_entry(copy, "offsets")
-        given = checkpoints.plan_to_same_input(original, copy, checkpoints.newest_entry(original, "commits"))
-        if given > own:
-            writer = build(Fence(VisibleBatches(given), given)).trigger(once=True)
+            self.follower = self.follower or BatchFollower(original, copy, message.since, build)
+            return _follow(self.follower, message.within, began)
+        newest = newest_entry(copy, "offsets")
+        planned = plan_to_same_input(original, copy, newest_entry(original, "commits"))
+        if planned > newest:
+            writer = build(Fence(VisibleBatches(planned), planned)).trigger(once=True)
             writer.start().awaitTermination()
-        return CaughtUp(time.monotonic() - began, int(given > own))
+        return CaughtUp(time.monotonic() - began, int(planned > newest))
 
-    def leave_behind(self) -> None:
-        replay, self.replay = self.replay, None
-        if replay is not None:
-            replay.stop()
+    def drop_follower(self) -> None:
+        """Stop the query that repeats the batches one by one."""
+        follower, self.follower = self.follower, None
+        if follower is not None:
+            follower.stop()
 
     def hand_over(
-        self,
-        message: HandOver,
-        build: BuildCopyQuery,
-        began: float,
-        plan: PlanCopyBatch = checkpoints.plan_to_same_input,
+        self, message: HandOver, build: BuildCopyQuery, began: float, plan: PlanCopyBatch = plan_to_same_input
     ) -> tuple[RunningQuery, HandedOver]:
-        """Where anything fails, A goes on. To stop it would take a while and changes nothing: its fence is enough."""
+        """Start the query on the copy where this query ends, and return both it and the reply.
+
+        This query (A) is not stopped yet: its fence keeps it from writing, and stopping takes a while. If anything
+        fails, A goes on.
+
+        Args:
+            message: the request.
+            build: builds the query on the copy.
+            began: time of the monotonic clock at which the request came.
+            plan: plans the muted batch in the copy.
+
+        Raises:
+            EngineError: the sink of A is not fenceable, or a batch was not committed in time.
+        """
         if self.fence is None:
-            raise EngineError("what this query writes to cannot be fenced")
+            raise EngineError("the sink of this query cannot be fenced")
         original, copy = Path(self.checkpoint), Path(message.checkpoint)
         fence = Fence(VisibleBatches(), -1, shut=True)
-        writer = build(fence)  # which takes a while, and A runs
-        started, meanwhile = None, self.replay.step if self.replay is not None else None
+        writer = build(fence)  # takes a while; A runs meanwhile
+        started, meanwhile = None, self.follower.step if self.follower is not None else None
         try:
             last = self.fence.end(_NEXT_BATCH_SECONDS, meanwhile)
             until = time.monotonic() + message.within
-            muted = plan(original, copy, last) if self.replay is None else self._led_to(last, until)
+            muted = plan(original, copy, last) if self.follower is None else self._follow_to(last, until)
             fence.mute(visible := self.fence.visible.handed_over(last, muted))
             started = writer.start()
             _await_commit(original, last, self.query, until)
@@ -115,38 +140,39 @@ class RunningQuery:
             self.fence.open()
             raise
         answer = HandedOver(str(started.runId), visible, self.fence.wrote_at, time.monotonic() - began)
-        return RunningQuery(started, writer, fence, message.checkpoint, before=self), answer
+        return RunningQuery(started, writer, fence, message.checkpoint, predecessor=self), answer
 
-    def _led_to(self, last: int, until: float) -> int:
-        """A's last batch, planned in the copy that was led through those before it: its number there."""
-        assert self.replay is not None
-        muted = self.replay.come_to(last, until)
-        self.leave_behind()
+    def _follow_to(self, last: int, until: float) -> int:
+        assert self.follower is not None
+        muted = self.follower.come_to(last, until)
+        self.drop_follower()
         return muted
 
     def let_write(self) -> None:
+        """Allow this query to write, and stop its predecessor."""
         if self.fence is not None:
             self.fence.open()
-        self._stop_before()
+        self._stop_predecessor()
 
     def stop(self) -> None:
-        self.leave_behind()
-        self._stop_before()
+        """Stop this query, its follower and its predecessor."""
+        self.drop_follower()
+        self._stop_predecessor()
         if self.fence is not None:
             self.fence.give_up()
         self.query.stop()
 
-    def _stop_before(self) -> None:
-        before, self.before = self.before, None
-        if before is not None:
-            before.stop()
+    def _stop_predecessor(self) -> None:
+        predecessor, self.predecessor = self.predecessor, None
+        if predecessor is not None:
+            predecessor.stop()
 
 
-def _caught_up(replay: BatchFollower, within: float, began: float) -> CaughtUp:
-    """With all batches that A had committed at the begin, if there was time."""
-    done, last = replay.done, replay.newest
-    replay.follow(last, began + within)
-    return CaughtUp(time.monotonic() - began, replay.done - done, replay.newest - last, replay.behind)
+def _follow(follower: BatchFollower, within: float, began: float) -> CaughtUp:
+    """Repeat the batches that A has committed by now, for at most `within` seconds."""
+    done, last = follower.done, follower.newest
+    follower.follow(last, began + within)
+    return CaughtUp(time.monotonic() - began, follower.done - done, follower.newest - last, follower.behind)
 
 
 def _await_commit(checkpoint: Path, batch: int, query: StreamingQuery, until: float) -> None:
@@ -156,16 +182,16 @@ def _await_commit(checkpoint: Path, batch: int, query: StreamingQuery, until: fl
         if not query.isActive:
             raise EngineError(f"{checkpoint}: the query ended before its batch {batch} was committed")
         if time.monotonic() > until:
-            raise EngineError(f"{checkpoint}: batch {batch} was not committed in time to be handed over")
+            raise EngineError(f"{checkpoint}: batch {batch} was not committed in time for the hand-over")
         time.sleep(_POLL_SECONDS)
 
 
-def _by_batches(writer: Any) -> str:
+def _find_batch_dependence(writer: Any) -> str:
     plan = str(writer._df._jdf.queryExecution().analyzed().toString())
-    return next((why for name, why in _BY_BATCHES.items() if name in plan), "")
+    return next((operation for node, operation in _BATCH_DEPENDENT_NODES.items() if node in plan), "")
 
 
-def _keys(query: StreamingQuery) -> float | None:
+def _count_keys(query: StreamingQuery) -> float | None:
     progress = query.lastProgress
     if progress is None:
         return None

@@ -1,7 +1,7 @@
 """Choose the settings that AuTraScale adds when a user's program opens Spark. Pure: values in, values out.
 
 The author's settings always win, whether they stand in the script, on the command line of `spark-submit` or in
-`spark-defaults.conf`. One line of output tells the author of each setting that changes what the program does.
+`spark-defaults.conf`. One line of output tells the author of each setting that changes the program.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REPORTED = (clusters.DECOMMISSION, clusters.CORES_MAX, clusters.INSTANCES)
 _CHECKED = ("spark.master", *_REPORTED, clusters.CORES, clusters.STORAGE_DECOMMISSION)
 
 Lookup = Callable[[str], str | None]
-"""Returns what the author set for a name, or None."""
+"""Returns the author's value of a setting, or None."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ def choose_session_settings(
     """Choose what to add to the author's settings.
 
     Args:
-        asked: returns what the author set for a name
+        asked: returns the author's value of a setting
         event_log: URI of a folder for the event log, used if the author names none
-        options: what AuTraScale may do with the program
+        options: permissions of AuTraScale in the program
         relaunch_settings: executor sizes that the program was relaunched with; they replace the author's
     """
     settings, lines = _readable_log(asked, event_log)

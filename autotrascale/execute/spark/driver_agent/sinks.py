@@ -1,11 +1,11 @@
-"""Where a query's output goes: into the job's own sink, or, in a trial, into one of ours.
+"""The sink of a query: the job's own sink, or another one during a trial.
 
-    discard   Spark's `noop`: every record is worked out, counted and dropped
-    scratch   files as the job writes them, in a folder of the trial's own
+    discard   Spark's `noop`: every record is computed, counted and dropped
+    scratch   files in the job's format, in a folder of the trial
     real      the job's own sink
 
-A writer keeps what was set last, so naming another format is enough to leave a `foreach`, a `foreachBatch`, a topic or
-a folder out: they are never called or opened. What operators do by themselves on the way, no sink can undo.
+The last call on a writer wins. Setting another format replaces a `foreach`, a `foreachBatch`, a topic or a folder,
+which is then never called or opened. Side effects of operators cannot be redirected.
 """
 
 from __future__ import annotations
@@ -19,11 +19,20 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.trial import Sink
 
-FILES = ("parquet", "orc", "json", "csv", "text", "avro")  # formats whose place is their `path`, and nothing else
+FILES = ("parquet", "orc", "json", "csv", "text", "avro")  # formats with `path` as their only target
 
 
 def redirect_output(writer: DataStreamWriter, sink: Sink, scratch: str) -> DataStreamWriter:
-    """The same writer, with its output mode, trigger and partitioning, towards this sink. `scratch`: where files go."""
+    """Return `writer` with the sink of a trial. Output mode, trigger and partitioning stay.
+
+    Args:
+        writer: a writer that is not started.
+        sink: the kind of sink.
+        scratch: folder for the files of a `scratch` sink.
+
+    Raises:
+        InputError: a `scratch` sink is wanted for a job that does not write files.
+    """
     if sink == "discard":
         return writer.format("noop")
     if sink == "scratch":
@@ -36,12 +45,12 @@ def redirect_output(writer: DataStreamWriter, sink: Sink, scratch: str) -> DataS
 
 
 def sink_format(writer: Any) -> str:
-    """What the job itself chose."""
+    """Return the format that the job chose, in lower case."""
     return str(writer_field(writer, "source").get(writer._jwrite)).lower()
 
 
 def writer_field(writer: Any, name: str) -> Any:
-    """What a writer was told can be had from its fields alone: Spark keeps it to itself until the query starts."""
+    """Return a private Java field of `writer`: Spark offers no other access before the query starts."""
     field = writer._jwrite.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field
@@ -49,31 +58,32 @@ def writer_field(writer: Any, name: str) -> Any:
 
 @contextmanager
 def forbid_starting(job: str) -> Iterator[None]:
-    """Within, nobody starts a query: it would write to its own sink, under a checkpoint of its own, unseen by us."""
+    """Make `start` and `toTable` raise in the block: a job that starts its query itself would bypass AuTraScale."""
 
-    def refused(*_: object, **__: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise InputError(
             f"job {job}",
             "starts a query itself",
-            remedy="return the writer, and leave out start() and toTable(): the engine starts it",
+            remedy="return the writer without start() and toTable(): AuTraScale starts it",
         )
 
-    kept = {name: getattr(DataStreamWriter, name) for name in ("start", "toTable")}
+    originals = {name: getattr(DataStreamWriter, name) for name in ("start", "toTable")}
     try:
-        for name in kept:
-            setattr(DataStreamWriter, name, refused)
+        for name in originals:
+            setattr(DataStreamWriter, name, refuse)
         yield
     finally:
-        for name, method in kept.items():
+        for name, method in originals.items():
             setattr(DataStreamWriter, name, method)
 
 
 def check_writer(job: str, built: object) -> DataStreamWriter:
+    """Return `built`, the result of the job's `build`. Raise `InputError` if it is not a writer."""
     if not isinstance(built, DataStreamWriter):
         raise InputError(
             f"job {job}",
-            "builds no query",
+            "does not build a query",
             seen=type(built).__name__,
-            remedy="return what writeStream gives, not started",
+            remedy="return the result of writeStream, not started",
         )
     return built

@@ -1,4 +1,4 @@
-"""What the sources of a query can do, and whether they have anything to give now."""
+"""The sources of a query: their formats and options, and whether the query waits for new input."""
 
 from __future__ import annotations
 
@@ -7,37 +7,40 @@ from typing import Any
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-# Spark's own that forget a record once it is read. Its offsets stand in a checkpoint all the same.
+# Sources that forget a record once it is read, although their offsets are in the checkpoint.
 _ONCE_ONLY = {"TextSocketTable": "socket", "MemoryStreamTable": "memory"}
-_LIMITS = ("maxfilespertrigger", "maxbytespertrigger")  # of files; a source of Spark's that counts time has none
-# What may be told of a source's options. Others may be passwords.
-_TOLD = (*_LIMITS, "maxoffsetspertrigger", "minpartitions")
+_LIMITS = ("maxfilespertrigger", "maxbytespertrigger")  # of file sources; the rate source has none
+# Source options that may be shown. Others may be passwords.
+_PUBLIC_OPTIONS = (*_LIMITS, "maxoffsetspertrigger", "minpartitions")
 
 
 def find_once_only_sources(writer: DataStreamWriter) -> tuple[str, ...]:
-    """The formats of the sources that cannot give again what they gave before."""
+    """Return the formats of the sources that deliver each record only once."""
     tables = [_table(leaf) for leaf in _leaves(writer)]
     return tuple(sorted({_ONCE_ONLY[table] for table in tables if table in _ONCE_ONLY}))
 
 
 def reads_all_available(writer: DataStreamWriter) -> bool:
-    """Whether each batch takes all that there is when it is planned: files without a limit, and Spark's own rates. Of
-    other sources nobody can say it from here."""
+    """Return whether each batch reads all available input: files without a limit, and Spark's rate source.
+
+    False for all other sources, because their limits cannot be seen here.
+    """
     streams = [leaf for leaf in _leaves(writer) if leaf.isStreaming()]
     return bool(streams) and all(_is_unlimited(leaf) for leaf in streams)
 
 
 def read_source_options(writer: DataStreamWriter) -> dict[str, str] | None:
-    """Of a query with one source, what its author set of how it is read, by names in lower case; None where there are
-    several sources, or nobody can say it from here."""
+    """Return the public options of a query's only source, by name in lower case.
+
+    None if the query has several sources, or if the options cannot be read.
+    """
     streams = [leaf for leaf in _leaves(writer) if leaf.isStreaming()]
     options = _options(streams[0]) if len(streams) == 1 else None
-    return None if options is None else {name: value for name, value in options.items() if name in _TOLD}
+    return None if options is None else {name: value for name, value in options.items() if name in _PUBLIC_OPTIONS}
 
 
 def is_between_batches(status: Mapping[str, Any]) -> bool:
-    """By what Spark says of a query that runs: it is between two batches, because there is nothing new or because its
-    next trigger is yet to come."""
+    """Return whether a running query waits for new input or for its next trigger, by its status in Spark."""
     return not status["isTriggerActive"] and str(status["message"]).startswith("Waiting for")
 
 
@@ -57,7 +60,6 @@ def _is_unlimited(leaf: Any) -> bool:
 
 
 def _options(leaf: Any) -> dict[str, str] | None:
-    """Their names are in whatever case they were written."""
     match leaf.getClass().getSimpleName():
         case "StreamingRelation":
             entries = leaf.dataSource().options().toSeq()

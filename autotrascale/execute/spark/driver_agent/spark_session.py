@@ -1,4 +1,4 @@
-"""Opening the one Spark session, and waiting until its executors are there."""
+"""The Spark session of a driver, and the wait for its executors."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ from autotrascale.execute.spark.common.spark_home import installed_pyspark
 
 
 def open_session(conf: Mapping[str, str], work: Path, executors_within: float) -> SparkSession:
+    """Open the session.
+
+    Args:
+        conf: all Spark settings, the master included.
+        work: folder for temporary files.
+        executors_within: seconds to wait for the executors of a cluster; then `EngineError` is raised.
+    """
     builder: Any = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
@@ -28,23 +35,24 @@ def open_session(conf: Mapping[str, str], work: Path, executors_within: float) -
 
 
 def count_slots(context: SparkContext) -> int:
-    """How many tasks run at once, on all executors: what Spark shows people of each. Its `defaultParallelism` is what
-    `spark.default.parallelism` says, where that is set, and knows nothing of tasks that take several cores."""
-    listed: Any = context._jsc.sc().statusStore().executorList(True)  # those that are there
-    found = sum(int(listed.apply(i).maxTasks()) for i in range(listed.size()))
-    return found or int(context.defaultParallelism)
+    """Return the number of tasks that run at once on all executors, as Spark's UI counts them.
+
+    `defaultParallelism` is not used: a setting can change it, and it ignores tasks that take several cores.
+    """
+    active: Any = context._jsc.sc().statusStore().executorList(True)
+    slots = sum(int(active.apply(i).maxTasks()) for i in range(active.size()))
+    return slots or int(context.defaultParallelism)
 
 
 def _await_executors(spark: SparkSession, master: str, seconds: float) -> None:
-    """Executors come one by one. All are there when their number has not changed for a second."""
+    """Wait until there are executors and their number has not changed for a second."""
     until = time.monotonic() + seconds
-    seen, since = 0, time.monotonic()
+    count, since = 0, time.monotonic()
     while time.monotonic() < until:
-        # The driver counts as one.
-        now = int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
-        if now != seen:
-            seen, since = now, time.monotonic()
-        elif seen and time.monotonic() - since > 1.0:
+        now = int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1  # without the driver
+        if now != count:
+            count, since = now, time.monotonic()
+        elif count and time.monotonic() - since > 1.0:
             return
         time.sleep(0.1)
-    raise EngineError(f"{master} gave no executor within {seconds:.0f} s: look for free cores and memory there")
+    raise EngineError(f"{master} granted no executor within {seconds:.0f} s: check its free cores and memory")

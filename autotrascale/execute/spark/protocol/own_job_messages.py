@@ -1,6 +1,7 @@
-"""What the engine and its host say to each other: one JSON object a line, each a frozen dataclass, read with care.
+"""Messages between the controller and the Spark driver of an own job: one JSON object per line, validated when read.
 
-The engine asks one thing at a time and the host answers each time, with the reply named beside it or with `Failed`.
+The controller sends one request at a time. The driver answers each with the reply named in its docstring, or with
+`Failed`.
 """
 
 from __future__ import annotations
@@ -9,71 +10,72 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from autotrascale.domain.topology import Operator, Topology
+from autotrascale.domain.topology import Operator
 from autotrascale.domain.trial import Sink
-from autotrascale.execute.spark.common.checkpoint_facts import CheckpointFacts, LogEntry
+from autotrascale.execute.spark.common.checkpoint_facts import CheckpointFacts
 from autotrascale.execute.spark.common.checkpoint_generations import VisibleBatches
 from autotrascale.execute.spark.common.source_settings import SourceSettings, TopicContents
 from autotrascale.execute.spark.protocol.codec import Codec
 
+# -- requests ----------------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class Boot:
-    """Load the job and open the session → `Ready`. `conf` is everything, the master included."""
+    """Import the job and open the Spark session → `Ready`."""
 
-    job: str
+    job: str  # module:attribute
     options: Mapping[str, Any]
-    conf: Mapping[str, str]
-    work_dir: str  # removed by the host when its parent is gone and nobody else can
-    executors_within: float  # seconds
+    conf: Mapping[str, str]  # all Spark settings, the master included
+    work_dir: str  # the driver removes it if the controller has died
+    executors_within: float  # seconds to wait for the first executor
     sources: Mapping[str, SourceSettings] = field(default_factory=dict)
-    copies: str = ""  # the folder for copies of what sources hold; empty: the job reads the sources themselves
+    copies: str = ""  # folder for copies of topics; empty: the job reads the topics themselves
+
+
+@dataclass(frozen=True)
+class BuildQuery:
+    """Build the query that `StartQuery` will start soon; the running query goes on → `Done`."""
+
+    parallelism: Mapping[str, int]
+    load_file: str
 
 
 @dataclass(frozen=True)
 class StartQuery:
-    """→ `Started`"""
+    """Stop the running query, if any, and start this one → `Started`."""
 
     parallelism: Mapping[str, int]
     checkpoint: str
     load_file: str
     sink: Sink = "real"
     visible: VisibleBatches = field(default_factory=VisibleBatches)
-    fence: bool = False  # before its sink, where one can stand there: another query may take over from it
-
-
-@dataclass(frozen=True)
-class BuildQuery:
-    """What `StartQuery` will be asked for soon → `Done`. The query that runs goes on."""
-
-    parallelism: Mapping[str, int]
-    load_file: str
+    fence: bool = False  # put a fence before the sink if possible, so that another query can take over
 
 
 @dataclass(frozen=True)
 class StopQuery:
-    """→ `Done`, also when none runs"""
+    """Stop the running query, if any → `Done`."""
 
 
 @dataclass(frozen=True)
-class Repartition:
-    """Give the state of a stopped query another number of partitions → `Done`"""
-
-    checkpoint: str
-    partitions: int
+class IsWaiting:
+    """Ask whether the running query has no batch in flight → `WaitingState`."""
 
 
 @dataclass(frozen=True)
 class ReadCheckpoint:
-    """→ `CheckpointRead`"""
+    """Read the contents of a checkpoint → `CheckpointRead`."""
 
     checkpoint: str
 
 
 @dataclass(frozen=True)
 class RunOpenBatch:
-    """The batch that a stopped query has planned and not committed, and no other → `Done`, when it is committed, or is
-    to be planned anew"""
+    """Run the planned, uncommitted batch of a stopped query and no other batch → `Done`.
+
+    After the reply the batch is committed, or removed from the plan if its new number of partitions made it fail.
+    """
 
     batch: int
     parallelism: Mapping[str, int]
@@ -85,21 +87,21 @@ class RunOpenBatch:
 
 
 @dataclass(frozen=True)
-class ForgetEntries:
-    """Remove these entries of a checkpoint, in this order → `Done`"""
+class Repartition:
+    """Move the state of a stopped query to another number of partitions → `Done`."""
 
     checkpoint: str
-    entries: tuple[LogEntry, ...]
+    partitions: int
 
 
 @dataclass(frozen=True)
 class DescribeQuery:
-    """The query that runs → `Described`"""
+    """Describe the running query → `QueryDescription`."""
 
 
 @dataclass(frozen=True)
 class CopyCheckpoint:
-    """As of its newest commit; its query may run meanwhile → `Copied`"""
+    """Copy a checkpoint as of its newest commit; its query may run meanwhile → `CheckpointCopied`."""
 
     checkpoint: str
     target: str
@@ -107,7 +109,7 @@ class CopyCheckpoint:
 
 @dataclass(frozen=True)
 class PlanBatch:
-    """Plan in a copy what is planned as this batch of the original → `Given`"""
+    """Plan in a copy a batch with the same end of input as this batch of the original → `BatchPlanned`."""
 
     checkpoint: str
     copy: str
@@ -116,25 +118,26 @@ class PlanBatch:
 
 @dataclass(frozen=True)
 class CatchUp:
-    """Run in the copy what the query that runs has committed since, and write nothing → `CaughtUp`. `since`: batch by
-    batch, each as it was there, since the one that the copy was made as of; None: as one batch."""
+    """Run in the copy the batches that the running query has committed since, and write nothing → `CaughtUp`."""
 
     parallelism: Mapping[str, int]
     checkpoint: str  # the copy
     load_file: str
-    since: int | None = None
-    within: float = 60.0  # seconds; one that has begun is not broken off
+    since: int | None = None  # run each batch after this one as in the original; None: all of them as one batch
+    within: float = 60.0  # seconds; a batch that has begun is finished
 
 
 @dataclass(frozen=True)
 class DropCopy:
-    """The copy that was led through batches is given up; the query that runs goes on → `Done`"""
+    """Stop the query that follows the running one batch by batch → `Done`."""
 
 
 @dataclass(frozen=True)
 class HandOver:
-    """End the query that runs at a batch, and start one on the copy that goes on from there and writes nothing yet →
-    `HandedOver`. Where that fails, the one that ran goes on as if nothing had been."""
+    """End the running query at a batch, and start a query on the copy that continues there → `HandedOver`.
+
+    The new query writes nothing until `LetWrite`. If anything fails, the running query goes on as before.
+    """
 
     parallelism: Mapping[str, int]
     checkpoint: str  # the copy
@@ -144,111 +147,125 @@ class HandOver:
 
 @dataclass(frozen=True)
 class LetWrite:
-    """The query that was started with `HandOver` is the live one → `Done`"""
-
-
-@dataclass(frozen=True)
-class IsWaiting:
-    """→ `Waiting`"""
+    """Let the query that `HandOver` started write to the sink → `Done`."""
 
 
 @dataclass(frozen=True)
 class Shutdown:
-    """→ `Done`, and the host ends"""
+    """Stop the query and the session, and end the process → `Done`."""
+
+
+# -- replies -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Ready:
+    """The session is open."""
+
     application: str
     spark_version: str
     slots: int
     job: str
     operators: Mapping[str, Operator]
-    topics: Mapping[str, TopicContents] = field(default_factory=dict)  # by the sources that read them
+    topics: Mapping[str, TopicContents] = field(default_factory=dict)  # by source
 
 
 @dataclass(frozen=True)
 class Started:
+    """The query is started."""
+
     run: str
-    generated: tuple[str, ...]  # the sources whose load is ours to make
-    not_replayable: tuple[str, ...]  # sources that give each record only once
-    seconds: float
-
-
-@dataclass(frozen=True)
-class CheckpointRead:
-    found: CheckpointFacts
-
-
-@dataclass(frozen=True)
-class QueryDescription:
-    """What says whether another query can take over from the one that runs."""
-
-    sink: str  # the format that it writes to
-    fenced: bool
-    by_batches: str  # what in it goes by where a batch ends; empty: nothing that can be seen
-    named: bool
-    committed: bool
-    keys: float | None  # of state, as its last batch told
-
-
-@dataclass(frozen=True)
-class BatchPlanned:
-    batch: int  # its number in the copy
-
-
-@dataclass(frozen=True)
-class CheckpointCopied:
-    batch: int  # as of which
-
-
-@dataclass(frozen=True)
-class CaughtUp:
-    seconds: float
-    given: int  # batches that the copy has run
-    came: int = 0  # batches that the query that runs has committed meanwhile
-    behind: int = 0  # batches that it has committed and the copy has not
-
-
-@dataclass(frozen=True)
-class HandedOver:
-    run: str
-    visible: VisibleBatches  # of the copy's batches
-    wrote_at: float  # seconds of Unix time, when the one that ran wrote for the last time
+    generated: tuple[str, ...]  # sources with a generated load
+    once_only: tuple[str, ...]  # formats of the sources that deliver each record only once
     seconds: float
 
 
 @dataclass(frozen=True)
 class WaitingState:
-    """Whether the query runs and has no batch in flight: its sources have nothing new, or its next trigger is yet to
-    come."""
+    """Whether the query runs and has no batch in flight.
+
+    It waits for new input or for its next trigger.
+    """
 
     waiting: bool
 
 
 @dataclass(frozen=True)
+class CheckpointRead:
+    """The contents of the checkpoint."""
+
+    facts: CheckpointFacts
+
+
+@dataclass(frozen=True)
+class QueryDescription:
+    """The properties that decide whether another query can take over from the running one."""
+
+    sink: str  # format of the sink
+    fenced: bool
+    by_batches: str  # name of an operation whose results depend on where batches end; empty if none was found
+    named: bool
+    committed: bool
+    keys: float | None  # keys of state after its last batch
+
+
+@dataclass(frozen=True)
+class CheckpointCopied:
+    """The checkpoint was copied as of `batch`."""
+
+    batch: int
+
+
+@dataclass(frozen=True)
+class BatchPlanned:
+    """The batch was planned under the number `batch` in the copy."""
+
+    batch: int
+
+
+@dataclass(frozen=True)
+class CaughtUp:
+    """The copy has run `ran` batches in `seconds`."""
+
+    seconds: float
+    ran: int
+    committed: int = 0  # batches that the running query has committed meanwhile
+    behind: int = 0  # batches that the running query has committed and the copy has not
+
+
+@dataclass(frozen=True)
+class HandedOver:
+    """The query on the copy is ready to write."""
+
+    run: str
+    visible: VisibleBatches  # of the copy
+    wrote_at: float  # Unix time of the last write of the former query
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Done:
+    """The request was carried out."""
+
     seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Failed:
-    """What was asked for could not be done; `error` is one line for people."""
+    """The request could not be carried out; `error` is one line for users."""
 
     error: str
 
 
-Message = (
+Request = (
     Boot
     | BuildQuery
     | StartQuery
     | StopQuery
-    | Repartition
+    | IsWaiting
     | ReadCheckpoint
     | RunOpenBatch
-    | ForgetEntries
-    | IsWaiting
-    | Shutdown
+    | Repartition
     | DescribeQuery
     | CopyCheckpoint
     | PlanBatch
@@ -256,10 +273,13 @@ Message = (
     | DropCopy
     | HandOver
     | LetWrite
-    | Ready
+    | Shutdown
+)
+Reply = (
+    Ready
     | Started
-    | CheckpointRead
     | WaitingState
+    | CheckpointRead
     | QueryDescription
     | CheckpointCopied
     | BatchPlanned
@@ -268,10 +288,5 @@ Message = (
     | Done
     | Failed
 )
+Message = Request | Reply
 CODEC: Codec[Message] = Codec(get_args(Message))
-encode, decode = CODEC.encode, CODEC.decode
-
-
-def count_state_partitions(topology: Topology, k: Mapping[str, int]) -> int:
-    """Spark gives all state of one query one number of partitions; 0 where there is no state. Both sides go by it."""
-    return max((k[name] for name, operator in topology.operators.items() if operator.stateful), default=0)
