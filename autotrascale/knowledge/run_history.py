@@ -80,9 +80,9 @@ class RunRecord:
     outcome: Outcome | None
 
     def _repr_html_(self) -> str | None:
-        from autotrascale.views.notebook import as_html
-
-        return as_html(compute_outcome(self)) if self.trials else None
+        # `views.notebook` gives outcomes their HTML form; a run without a trial has none.
+        show = getattr(compute_outcome(self), "_repr_html_", None) if self.trials else None
+        return None if show is None else str(show())
 
 
 def list_runs(store: MlflowStore, job: str | None = None, limit: int = 20) -> list[RunSummary]:

@@ -13,7 +13,7 @@ from autotrascale.knowledge.run_history import read_run
 from autotrascale.knowledge.run_journal import RunJournal
 from autotrascale.knowledge.run_json import ModelSource
 from autotrascale.tuning import Outcome, tune
-from autotrascale.views.notebook import as_html
+from autotrascale.views.notebook import as_html, install_html_reprs
 from tests.knowledge.mlflow_stores import engine, job, learned, opening, tuned
 
 
@@ -49,6 +49,7 @@ def test_a_run_draws_its_charts_and_says_what_was_chosen(store: MlflowStore, nam
         f"k.{operator}": str(k) for operator, k in outcome.best.parallelism.items()
     }
     assert run.data.tags["mlflow.note.content"] == "what came of it"
+    install_html_reprs()
     shown = read_run(store, run)._repr_html_()
     assert shown is not None
     assert shown == as_html(outcome)
