@@ -1,16 +1,17 @@
-"""A simulated job over time: a fluid model with back-log, back-pressure and downtime, O(operators) for each step.
+"""A simulated job over time: a fluid model with backlog, back-pressure and standstill, O(operators) for each step.
 
 | symbol | meaning | unit |
 |---|---|---|
-| r | offered rate, all sources together, constant within a step | records/s |
-| C(k) | capacity at k for the job's mix of sources; independent of r | records/s |
+| r | offered rate of all sources together, constant within a step | records/s |
+| C(k) | capacity at k for the mix of sources; independent of r | records/s |
 | Q | backlog: records that wait at the sources | records |
-| d, a | downtime and working time within a step | s |
+| d, a | standstill and working time within a step | s |
+| D | remaining standstill | s |
 
-dQ/dt = r while the job stands still, r − C while Q > 0 or r > C, else 0. A record that finds Q records before it and
-D seconds of downtime to go waits D + Q/C, first in first out, and then takes the steady latency of the rate at which
-the job is running. differs from a real queue: the steady latency near saturation is taken at 98 % of C at most, since
-what lies beyond is backlog here; batches reach their length at once. All sources keep their share of the rate.
+dQ/dt = r during a standstill, r − C while Q > 0 or r > C, and 0 otherwise. A record waits D + Q/C, first in, first out,
+and then has the steady latency at the present rate. differs: a real queue has no such limit, but the steady latency is
+taken at 98 % of C at most, since more load is backlog here; batches reach their length at once; all sources keep their
+share of the rate.
 """
 
 from __future__ import annotations
@@ -38,21 +39,31 @@ from autotrascale.execute.simulator.window_snapshot import (
     make_snapshot,
 )
 
-FULL = 0.98  # of capacity: the most at which the steady latency is asked for
+FULL = 0.98  # share of the capacity up to which the steady latency is computed
 
 
 class FluidStep(NamedTuple):
-    """What happened between `time − seconds` and `time`. `latency` is the mean over the records that arrived, `pressed`
-    the share of the step in which the job ran at capacity."""
+    """The course of the job between `time − seconds` and `time`.
+
+    Attributes:
+        time: end of the step in seconds.
+        seconds: length of the step.
+        offered: records that arrived.
+        processed: records that were processed.
+        backlog: records that wait at the end.
+        latency: mean latency of the records that arrived, in seconds.
+        pressed: share of the step in which the job ran at capacity.
+        down: seconds of standstill.
+    """
 
     time: float
     seconds: float
-    offered: float  # records
-    processed: float  # records
-    backlog: float  # records, at the end
-    latency: float  # s
+    offered: float
+    processed: float
+    backlog: float
+    latency: float
     pressed: float
-    down: float  # s of standstill
+    down: float
 
     @property
     def throughput(self) -> float:
@@ -61,10 +72,10 @@ class FluidStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """One parallelism vector, solved once; the latency at a rate is then a handful of multiplications.
+    """One parallelism vector, solved once, so that the latency at a rate takes a few multiplications.
 
-    Pipelined waits: with u = r/C_i the utilisation of operator i, unit_i·u^e_i/(1 − u) for its own queue and
-    outer_i·u'/(1 − u') for the limit behind it. `prompt` is what does not depend on the rate.
+    A pipelined operator with utilisation u = r/C_i waits unit_i·u^e_i/(1 − u) in its own queue and outer_i·u'/(1 − u')
+    before its external limit. `prompt` does not depend on the rate.
     """
 
     k: tuple[int, ...]
@@ -73,17 +84,17 @@ class Profile:
     upstream: tuple[tuple[int, ...], ...]
     sinks: tuple[int, ...]
     prompt: tuple[float, ...]
-    path_prompt: float  # of the slowest path
-    per_rate: tuple[float, ...]  # utilisation of i for each record/s
+    path_prompt: float  # prompt of the longest path
+    per_rate: tuple[float, ...]  # utilisation of i per record/s
     unit: tuple[float, ...]
     exponent: tuple[float, ...]
     outer_per_rate: tuple[float, ...]
     outer_unit: tuple[float, ...]
-    batch_overhead: float | None  # o(k), None where pipelined
+    batch_overhead: float | None  # o(k), None for a pipelined job
     pressure: tuple[float, ...]  # back-pressure of each operator while the job runs at capacity
 
     def latency(self, rate: float) -> float:
-        """Steady mean latency at `rate`, taken at 98 % of the capacity at most."""
+        """Return the steady mean latency at `rate`, or at 98 % of the capacity for a higher rate."""
         rate = min(rate, FULL * self.capacity)
         if self.batch_overhead is not None:
             return 1.5 * self.batch_overhead / (1 - rate / self.capacity)
@@ -94,10 +105,10 @@ class Profile:
         return max([arrived[i] for i in self.sinks])
 
     def quantiles(self, rate: float) -> tuple[float, float, float]:
-        """How far 50, 95 and 99 % of the steady latencies lie from their mean."""
+        """Return the distance of the 50, 95 and 99 % quantiles of the steady latency from its mean."""
         mean = self.latency(rate)
         low, middle, high = QUANTILES
-        if self.batch_overhead is not None:  # evenly between b and 2b
+        if self.batch_overhead is not None:  # uniform between b and 2b
             return mean * (low - 0.5) / 1.5, mean * (middle - 0.5) / 1.5, mean * (high - 0.5) / 1.5
         wait = mean - self.path_prompt
         return wait * (LN2 - 1), wait * (LN20 - 1), wait * (LN100 - 1)
@@ -109,7 +120,7 @@ class Profile:
 
 
 def solve_profile(compiled: CompiledJob, k: tuple[int, ...]) -> Profile:
-    """Solves one vector. `compiled` gives the mix of sources: any rate above zero will do."""
+    """Return the profile of one vector. The rates in `compiled` only give the mix of sources."""
     rate = compiled.offered
     state = compiled.steady(k)
     capacity = float(state.capacity[0]) * rate
@@ -138,7 +149,7 @@ def _floats(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> tuple[
 
 
 class FluidJob:
-    """A job that runs: `step` lets time pass, `rescale` changes the parallelism, `snapshot` is what a monitor saw.
+    """A running job: `step` lets time pass, `rescale` changes the parallelism, `snapshot` measures.
 
     >>> running = FluidJob(case.job, case.topology, case.source_rates, (3, 4, 12, 10), p_max=40)
     >>> running.step(10.0, 350_000.0).backlog
@@ -156,7 +167,17 @@ class FluidJob:
         seed: int = 0,
         name: str = "simulated",
     ) -> None:
-        """`source_rates` give the mix of sources; each step says how much there is of it."""
+        """Start the job.
+
+        Args:
+            job: the job.
+            topology: its operators.
+            source_rates: mix of the sources; each step gives the rate of all together.
+            parallelism: first vector, in the order of the topology.
+            p_max: upper bound of each operator.
+            seed: seed of the noise.
+            name: name of the job in snapshots.
+        """
         if sum(source_rates.values()) <= 0:
             raise InputError("source_rates", "are all zero", seen=dict(source_rates), remedy="give the mix of sources")
         self.job, self.topology, self.p_max = job, topology, p_max
@@ -164,7 +185,7 @@ class FluidJob:
         self.backlog = 0.0
         self.offered = 0.0  # records since the start
         self.processed = 0.0
-        self.downtime_left = 0.0
+        self.standstill_left = 0.0
         self._name = name
         self._seed = seed
         self._mix = dict(source_rates)
@@ -183,18 +204,18 @@ class FluidJob:
         return self._profile.capacity
 
     def step(self, seconds: float, rate: float) -> FluidStep:
-        """`seconds` pass while the world offers `rate` records per second."""
+        """Let `seconds` pass at `rate` records per second, and return the course."""
         if seconds <= 0 or rate < 0:
             raise InputError("step", "needs time above zero and a rate of zero or more", seen=(seconds, rate))
-        down = min(self.downtime_left, seconds)
+        down = min(self.standstill_left, seconds)
         work = seconds - down
         capacity, before = self._profile.capacity, self.backlog
         offered = rate * seconds
         processed = min(capacity * work, before + offered)
         self.backlog = max(0.0, before + offered - processed)
-        queued = _queued_seconds(before + rate * down, rate - capacity, work)
+        queued = _integrate_queue(before + rate * down, rate - capacity, work)
         latency = self._latency(rate, before, down, seconds, queued)
-        self.downtime_left -= down
+        self.standstill_left -= down
         self.time += seconds
         self.offered += offered
         self.processed += processed
@@ -203,31 +224,31 @@ class FluidJob:
         return step
 
     def _latency(self, rate: float, before: float, down: float, seconds: float, queued: tuple[float, float]) -> float:
-        """Mean over the arrivals of the step: the backlog in front of them, the downtime to go, and the steady part."""
+        """Return the mean latency over the arrivals of the step: backlog, remaining standstill, and steady latency."""
         capacity = self._profile.capacity
-        standing = down * (before + rate * down / 2)  # ∫Q dt while the job stands still
-        remaining = down * (self.downtime_left - down / 2)  # ∫D dt
+        standing = down * (before + rate * down / 2)  # ∫Q dt during the standstill
+        remaining = down * (self.standstill_left - down / 2)  # ∫D dt
         wait = ((standing + queued[0]) / capacity + remaining) / seconds
         pressed = queued[1] / seconds
         calm = self._profile.latency(rate)
         return wait + (calm if pressed == 0 else pressed * self._profile.latency(capacity) + (1 - pressed) * calm)
 
     def rescale(self, parallelism: tuple[int, ...]) -> float:
-        """Changes the parallelism; the job stands still for the seconds returned. Zero when it is there already."""
+        """Change the parallelism and return the seconds of standstill, 0 if nothing changes."""
         if parallelism == self.parallelism:
             return 0.0
         self._profile = self._solve(parallelism)
-        self.downtime_left = rescale_seconds(self.job, self.topology, parallelism)
-        self._window = _Tally()  # one window speaks of one parallelism
-        return self.downtime_left
+        self.standstill_left = rescale_seconds(self.job, self.topology, parallelism)
+        self._window = _Tally()  # a window has one parallelism
+        return self.standstill_left
 
     def backpressure(self, step: FluidStep) -> dict[str, float]:
-        """Share of the step in which each operator could not push."""
+        """Return the share of the step in which each operator could not push."""
         pressures = (step.pressed * pressure for pressure in self._profile.pressure)
         return dict(zip(self.topology, pressures, strict=True))
 
     def snapshot(self) -> Snapshot:
-        """What the monitor saw since the last snapshot, or since the last rescale if that was later."""
+        """Return the snapshot since the last snapshot or rescale. Raise `InputError` if no time has passed."""
         tally, self._window = self._window, _Tally()
         if tally.seconds == 0:
             raise InputError("window", "is empty", seen=0.0, remedy="let time pass before a snapshot")
@@ -245,7 +266,7 @@ class FluidJob:
         return make_snapshot(self._name, self.topology, self._compiled, self.parallelism, window, self.p_max, rng)
 
     def _latencies(self, tally: _Tally, factor: float) -> Latency:
-        """The window's mean, and the quantiles as far from it as the steady state's are."""
+        """Return the mean of the window, and quantiles at the same distances as in the steady state."""
         if tally.offered == 0:
             return Latency()
         mean = tally.latency / tally.offered
@@ -260,7 +281,9 @@ class FluidJob:
 
     def _check(self, k: tuple[int, ...]) -> None:
         if len(k) != len(self.topology):
-            raise InputError("parallelism", f"must have {len(self.topology)} numbers", seen=k, remedy="one each")
+            raise InputError(
+                "parallelism", f"must have {len(self.topology)} numbers", seen=k, remedy="give one for each operator"
+            )
         for name, instances in zip(self.topology, k, strict=True):
             checks.count(f"parallelism.{name}", instances)
             if instances > self.p_max:
@@ -269,12 +292,12 @@ class FluidJob:
 
 @dataclass
 class _Tally:
-    """Sums over the steps of a window."""
+    """The sums over the steps of a window."""
 
     seconds: float = 0.0
     offered: float = 0.0
     processed: float = 0.0
-    latency: float = 0.0  # latency times the records that had it
+    latency: float = 0.0  # sum of latency × records
 
     def add(self, step: FluidStep) -> None:
         self.seconds += step.seconds
@@ -283,8 +306,8 @@ class _Tally:
         self.latency += step.latency * step.offered
 
 
-def _queued_seconds(backlog: float, growth: float, work: float) -> tuple[float, float]:
-    """∫Q dt over the working time, and how much of that time there is a queue; `growth` is r − C."""
+def _integrate_queue(backlog: float, growth: float, work: float) -> tuple[float, float]:
+    """Return ∫Q dt over the working time, and the part of that time with a queue. `growth` is r − C."""
     if work <= 0 or (backlog <= 0 and growth <= 0):
         return 0.0, 0.0
     if growth >= 0 or backlog + growth * work > 0:

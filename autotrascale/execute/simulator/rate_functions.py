@@ -1,4 +1,4 @@
-"""Input rates as functions of time: seconds in, records per second out. Pure: the same moment gives the same rate.
+"""Input rates as pure functions of time: from seconds to records per second.
 
 >>> rate = Noisy(Sine(mean=1000, amplitude=400, period=86_400), sigma=0.03, seed=7)
 >>> rate(3600.0) == rate(3600.0)
@@ -22,13 +22,17 @@ DAY = 86_400.0
 
 
 class RateFunction(Protocol):
+    """An input rate over time."""
+
     def __call__(self, t: float) -> float:
-        """Records per second at t seconds; never negative."""
+        """Return the records per second at second `t`, which are never negative."""
         ...
 
 
 @dataclass(frozen=True)
 class ConstantRate:
+    """The same rate at all times."""
+
     rate: float
 
     def __post_init__(self) -> None:
@@ -40,7 +44,7 @@ class ConstantRate:
 
 @dataclass(frozen=True)
 class SteppedRate:
-    """`rates[i]` from `times[i]` on; the first one holds before its time too."""
+    """A rate that jumps to `rates[i]` at second `times[i]`. The first rate also holds before its time."""
 
     times: tuple[float, ...]
     rates: tuple[float, ...]
@@ -54,7 +58,7 @@ class SteppedRate:
 
 @dataclass(frozen=True)
 class RecordedRates:
-    """A recorded trace, straight lines between its points, level before the first and after the last."""
+    """A recorded trace: linear between its points, constant before the first and after the last."""
 
     times: tuple[float, ...]
     rates: tuple[float, ...]
@@ -75,7 +79,7 @@ class RecordedRates:
 
 @dataclass(frozen=True)
 class Ramp:
-    """From `first` to `last` between the seconds `start` and `end`."""
+    """A rate that changes linearly from `first` to `last` between seconds `start` and `end`."""
 
     first: float
     last: float
@@ -95,7 +99,7 @@ class Ramp:
 
 @dataclass(frozen=True)
 class Sine:
-    """A day, by default: lowest at `trough` seconds, highest half a period later."""
+    """A sine wave with the period of a day by default: lowest at second `trough`, highest half a period later."""
 
     mean: float
     amplitude: float
@@ -107,7 +111,7 @@ class Sine:
         checks.positive("period", self.period)
         if not 0 <= self.amplitude <= self.mean:
             raise InputError(
-                "amplitude", "would make the rate negative", seen=self.amplitude, remedy="at most the mean"
+                "amplitude", "would make the rate negative", seen=self.amplitude, remedy="give at most the mean"
             )
 
     def __call__(self, t: float) -> float:
@@ -116,7 +120,7 @@ class Sine:
 
 @dataclass(frozen=True)
 class Spikes:
-    """`base`, times `height` for `width` seconds from each of `starts`."""
+    """The rate `base`, multiplied by `height` for `width` seconds from each second in `starts`."""
 
     base: RateFunction
     starts: tuple[float, ...]
@@ -126,7 +130,7 @@ class Spikes:
     def __post_init__(self) -> None:
         checks.non_negative("height", self.height)
         checks.positive("width", self.width)
-        _check_rising("starts", self.starts)
+        _check_ascending("starts", self.starts)
 
     def __call__(self, t: float) -> float:
         last = bisect_right(self.starts, t) - 1
@@ -136,7 +140,10 @@ class Spikes:
 
 @dataclass(frozen=True)
 class Noisy:
-    """`base` times a log-normal factor of mean 1, a new one every `interval` seconds."""
+    """The rate `base` with log-normal noise of mean 1, drawn anew every `interval` seconds.
+
+    `sigma` is the standard deviation of its logarithm.
+    """
 
     base: RateFunction
     sigma: float
@@ -154,7 +161,15 @@ class Noisy:
 
 
 def random_day(seed: int, low: float, high: float, *, spikes: int = 3, sigma: float = 0.03) -> RateFunction:
-    """A random day between `low` and `high`: its trough, up to `spikes` bursts and the jitter are drawn from `seed`."""
+    """Return a random day between the rates `low` and `high`.
+
+    Args:
+        seed: decides the time of the trough, the bursts and the noise.
+        low: rate at the trough.
+        high: rate at the peak.
+        spikes: largest number of bursts.
+        sigma: noise, as in `Noisy`.
+    """
     rng = np.random.default_rng([seed, 24])
     swing = Sine((low + high) / 2, (high - low) / 2, DAY, float(rng.uniform(0, DAY)))
     starts = tuple(sorted(rng.uniform(0, DAY, size=int(rng.integers(0, spikes + 1))).tolist()))
@@ -163,14 +178,14 @@ def random_day(seed: int, low: float, high: float, *, spikes: int = 3, sigma: fl
 
 
 def _gauss(seed: int, index: int) -> float:
-    """A standard normal number that depends on (seed, index) alone: two hashed uniforms, Box–Muller."""
+    """Return a standard normal number that depends on (seed, index) alone: two hashes, Box–Muller."""
     first, second = _mix(seed * 0x9E3779B97F4A7C15 + 2 * index), _mix(seed * 0x9E3779B97F4A7C15 + 2 * index + 1)
-    # +1: a uniform in (0, 1], whose logarithm is finite.
+    # + 1: a uniform number in (0, 1] has a finite logarithm.
     return math.sqrt(-2 * math.log((first + 1) / 2**64)) * math.cos(2 * math.pi * second / 2**64)
 
 
 def _mix(x: int) -> int:
-    """The finaliser of SplitMix64: neighbouring numbers come out unrelated. No generator object for each reading."""
+    """Return the SplitMix64 hash of `x`. It is faster than a generator object for each reading."""
     x = (x + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
@@ -181,13 +196,15 @@ def _check_points(times: tuple[float, ...], rates: tuple[float, ...]) -> None:
     if not times:
         raise InputError("times", "is empty", remedy="give at least one moment")
     if len(times) != len(rates):
-        raise InputError("rates", f"are not as many as the {len(times)} times", seen=len(rates), remedy="pair them")
-    _check_rising("times", times)
+        raise InputError(
+            "rates", f"must be as many as the {len(times)} times", seen=len(rates), remedy="give one rate for each time"
+        )
+    _check_ascending("times", times)
     for i, rate in enumerate(rates):
         checks.non_negative(f"rates[{i}]", rate)
 
 
-def _check_rising(place: str, times: tuple[float, ...]) -> None:
+def _check_ascending(place: str, times: tuple[float, ...]) -> None:
     for before, after in pairwise(times):
         if after <= before:
-            raise InputError(place, "do not rise", seen=after, remedy="put them in order, each once")
+            raise InputError(place, "must rise", seen=after, remedy="sort them and remove repetitions")

@@ -1,20 +1,20 @@
-"""What a simulated job is made of: the `simulator:` section of a job file, read without coercions.
+"""The description of a simulated job: the `simulator:` section of a job file, read without coercions.
 
-Notation (per operator i, per instance):
+Notation (of operator i, per instance):
 
 | symbol | field | meaning | unit |
 |---|---|---|---|
-| s_i | service_seconds | useful time of one record on a quiet machine | s |
+| s_i | service_seconds | useful time of a record on an idle machine | s |
 | | selectivity | records out for each record in | |
 | | hop_seconds | fixed cost of reaching the operator | s |
 | σ_i, κ_i | coherency, crosstalk | growth of the useful time with k_i: 1 + σ(k − 1) + κ k(k − 1) | |
-| | skew | hottest instance's load over the mean; no k > 1 escapes it | |
-| | hot_share | share of the records that one key holds: the hottest instance never gets less | |
-| | straggling | the slowest of k instances, another one in each window, takes 1 + straggling · ln k times as long | |
-| | state | what all instances together keep in memory, spread evenly over them | any |
-| L_i | external_limit | what the world behind the operator takes, whatever its k | records/s |
-| c_a², c_s² | arrival_cv2, service_cv2 | variability of arrivals and of service | |
-| | commit_seconds | micro-batch only: committing one state partition | s |
+| | skew | load of the hottest instance over the mean, for every k > 1 | |
+| | hot_share | share of the records with the hottest key: the hottest instance gets at least this share | |
+| | straggling | the slowest of k instances takes 1 + straggling · ln k times as long, another one in each window | |
+| | state | state of all instances together, spread evenly | any |
+| L_i | external_limit | limit of a service behind the operator, for every k | records/s |
+| c_a², c_s² | arrival_cv2, service_cv2 | squared coefficient of variation of arrivals and of service | |
+| | commit_seconds | micro-batch only: commit of one state partition | s |
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Queueing = Literal["pooled", "partitioned"]
 
 @dataclass(frozen=True)
 class SimulatedOperator:
-    """One operator's true behaviour, which no policy is told."""
+    """The true behaviour of an operator, which no policy gets to know. The notation block explains the fields."""
 
     service_seconds: float
     selectivity: float = 1.0
@@ -59,12 +59,14 @@ class SimulatedOperator:
         checks.optional(checks.positive, "external_limit", self.external_limit)
         checks.positive("skew", self.skew)
         if self.skew < 1:
-            raise InputError("skew", "is below 1", seen=self.skew, remedy="give the hottest instance's load / the mean")
+            raise InputError(
+                "skew", "is below 1", seen=self.skew, remedy="give the load of the hottest instance / the mean"
+            )
 
 
 @dataclass(frozen=True)
 class SharedMachine:
-    """What all operators share: useful times grow by `contention` for each further multiple of `cores` in use."""
+    """The machine of all operators: useful times grow by `contention` for each further multiple of `cores` in use."""
 
     cores: int = 64
     contention: float = 0.0
@@ -76,8 +78,14 @@ class SharedMachine:
 
 @dataclass(frozen=True)
 class MemoryLimits:
-    """Two steps. An instance that keeps more than `room` of its operator's state spills it, and all of them collect
-    garbage when more than `instances` run at a time: useful times grow by `spilling` and by `crowding`."""
+    """Two limits of memory, each of which makes useful times longer once it is exceeded.
+
+    Attributes:
+        room: state that an instance can hold before it spills; None for no limit.
+        spilling: growth of the useful time of an operator whose instances spill.
+        instances: running instances before garbage collection slows all of them; None for no limit.
+        crowding: growth of all useful times beyond that number.
+    """
 
     room: float | None = None
     spilling: float = 0.0
@@ -94,10 +102,14 @@ class MemoryLimits:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """The fixed costs of a batch, and the slots its stages run on, one stage after another.
+    """The fixed costs of a batch. Its stages run one after the other.
 
-    `longest_seconds` is the longest batch that still counts as keeping up: the overhead share of the floor rule is
-    h = o(k) / longest_seconds, and h + Σ load_i/k_i ≤ 1 says exactly that the steady batch is no longer than that.
+    Attributes:
+        planning_seconds: cost of planning a batch.
+        task_seconds: cost of starting a task.
+        slots: tasks that run at once.
+        longest_seconds: longest batch that still counts as keeping up. The overhead share of the floor rule is
+            h = o(k) / longest_seconds, and h + Σ load_i/k_i ≤ 1 is equivalent to a steady batch within that time.
     """
 
     planning_seconds: float = 0.1
@@ -114,8 +126,13 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class SimulatedRescaleCosts:
-    """How long the job stands still to change its parallelism: a fixed part, and one for each state partition moved;
-    and how long it runs twice before that, where one takes over from the other."""
+    """The costs of a rescale.
+
+    Attributes:
+        fixed_seconds: standstill of each rescale.
+        partition_seconds: further standstill for each state partition.
+        both_seconds: seconds in which the old and the new parallelism run at once, before the standstill.
+    """
 
     fixed_seconds: float = 10.0
     partition_seconds: float = 0.0
@@ -129,11 +146,17 @@ class SimulatedRescaleCosts:
 
 @dataclass(frozen=True)
 class SimulatedJob:
-    """A streaming job that exists only as arithmetic. Figures measured on it are simulated, and must say so.
+    """A streaming job that exists only as arithmetic. Figures measured on it must be labelled as simulated.
 
-    `buffer_records` records travel and queue together. `channel_seconds` is what each channel between an operator's
-    instances and those of its upstreams adds to a hop, `coordination_seconds` what each instance of the whole job adds
-    to a record's way (pipelined; batches have `task_seconds`). `noise` is the standard deviation of a reading's log.
+    Attributes:
+        operators: behaviour by operator name.
+        execution: records flow through all operators at once, or in micro-batches.
+        queueing: pipelined only: one queue for all instances of an operator, or one for each instance.
+        buffer_records: records that travel and queue together.
+        channel_seconds: cost of a hop for each pair of an instance and an upstream instance.
+        coordination_seconds: pipelined only: latency for each instance of the whole job.
+        noise: standard deviation of the logarithm of a measured time.
+        machine, memory, batch, rescale: see their classes.
     """
 
     operators: Mapping[str, SimulatedOperator]
@@ -157,7 +180,10 @@ class SimulatedJob:
         checks.non_negative("noise", self.noise)
 
     def check_fits(self, topology: Topology) -> None:
-        """The job and the graph must speak of the same operators."""
+        """Raise `InputError` unless the job describes exactly the operators of `topology`.
+
+        Source rates are the records that leave a source (DS2 §3.2), so the selectivity of a source must be 1.
+        """
         for name in topology:
             if name not in self.operators:
                 raise InputError(
@@ -172,14 +198,14 @@ class SimulatedJob:
             if self.operators[name].selectivity != 1:
                 raise InputError(
                     f"simulator.operators.{name}.selectivity",
-                    "is not 1, but source rates are what sources put out (DS2 §3.2)",
+                    "is not 1, but source rates count the records that leave a source",
                     seen=self.operators[name].selectivity,
                     remedy="leave it out, and set source_rates to the records that leave the source",
                 )
 
 
 def to_section(job: SimulatedJob) -> dict[str, Any]:
-    """The job as plain data, defaults left out: its `simulator:` section, which `reading.validate` takes back."""
+    """Return the `simulator:` section of the job, without default values."""
     section: dict[str, Any] = _without_defaults(job)
     return section
 
@@ -189,10 +215,10 @@ def _without_defaults(value: Any) -> Any:
         return {name: _without_defaults(item) for name, item in value.items()}
     if not is_dataclass(value):
         return value
-    kept = (
-        (each.name, getattr(value, each.name)) for each in fields(value) if getattr(value, each.name) != _default(each)
-    )
-    return {name: _without_defaults(item) for name, item in kept}
+    values = {each.name: getattr(value, each.name) for each in fields(value)}
+    return {
+        each.name: _without_defaults(values[each.name]) for each in fields(value) if values[each.name] != _default(each)
+    }
 
 
 def _default(each: Field[Any]) -> Any:

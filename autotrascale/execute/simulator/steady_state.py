@@ -3,17 +3,21 @@
 | symbol | meaning | unit | shape |
 |---|---|---|---|
 | K, k_i | parallelism vectors | instances | (n, N) |
-| λ_i | demand: the rate that reaches operator i when nothing is short | records/s | (N,) |
+| λ_i | demand: the rate at operator i if no operator is a bottleneck | records/s | (N,) |
 | S_i(k) | useful time of a record under contention | s | (n, N) |
 | ρ_i | utilisation of the hottest instance of i | | (n, N) |
 | B | records that travel and queue together | records | |
 | o, b | fixed cost and length of a micro-batch | s | (n,) |
 
-S_i(k) = s_i · (1 + σ_i (k_i − 1) + κ_i k_i (k_i − 1)) · (1 + γ max(0, Σk / cores − 1)), Universal Scalability Law and
-a shared machine, and the two steps of memory on top. Pipelined jobs pay, along the slowest path, hop + channels + B·S +
-wait, the wait of a GI/G/k queue (Allen–Cunneen's (c_a² + c_s²)/2 on Sakasegawa's M/M/k) or, `partitioned`, of k queues
-of one server each; and what each instance of the job costs them. Micro-batches run stage after stage:
-b = o(k) / (1 − Σ load_i/k_i), mean latency 1.5·b.
+The useful time follows the Universal Scalability Law on a shared machine with contention γ:
+S_i(k) = s_i · (1 + σ_i (k_i − 1) + κ_i k_i (k_i − 1)) · (1 + γ max(0, Σk / cores − 1)), and grows further once a limit
+of memory is exceeded.
+
+Pipelined: the latency is the longest path through the operators, each with hop + channels + B·S + wait, plus the
+coordination cost of all instances. The wait is that of a GI/G/k queue: Allen–Cunneen's factor (c_a² + c_s²)/2 on
+Sakasegawa's M/M/k formula. With `partitioned` queueing it is that of k queues with one server each.
+
+Micro-batch: stages run one after the other, b = o(k) / (1 − Σ load_i/k_i), and the mean latency is 1.5·b.
 """
 
 from __future__ import annotations
@@ -33,27 +37,37 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class SteadyState:
-    """One row for each vector. Saturated rows have latency inf and the throughput that can be sustained.
+    """The steady state at each vector.
 
-    `latency` = `prompt` (what even a lucky record pays) + waiting. `capacity` is the share of the offered rate that the
-    job could carry, above 1 when there is room. `stage` is each operator's share of a batch (micro-batch only).
+    Attributes:
+        latency: mean latency in seconds, inf where the job cannot keep up; shape (n,).
+        prompt: latency without waiting in queues, in seconds; (n,).
+        throughput: sustained records/s of all sources together; (n,).
+        capacity: share of the offered rate that the job can process, above 1 for spare capacity; (n,).
+        service: S_i(k) in seconds; (n, N).
+        load: λ_i · S_i(k), the instances that DS2's rule asks for; (n, N).
+        utilisation: of the hottest instance (pipelined), or share of the batch (micro-batch); (n, N).
+        batch_seconds: length of a batch, 0 for a pipelined job; (n,).
+        overhead_seconds: o(k), 0 for a pipelined job; (n,).
     """
 
-    latency: Floats  # (n,)
-    prompt: Floats  # (n,)
-    throughput: Floats  # (n,) records/s, all sources together
-    capacity: Floats  # (n,)
-    service: Floats  # (n, N) S_i(k)
-    load: Floats  # (n, N) λ_i · S_i(k), instances needed by DS2's reckoning
-    utilisation: Floats  # (n, N) of the hottest instance; of the batch, where the job runs in batches
-    batch_seconds: Floats  # (n,) zero where the job is pipelined
-    overhead_seconds: Floats  # (n,) o(k), zero where the job is pipelined
+    latency: Floats
+    prompt: Floats
+    throughput: Floats
+    capacity: Floats
+    service: Floats
+    load: Floats
+    utilisation: Floats
+    batch_seconds: Floats
+    overhead_seconds: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Stations:
-    """Pipelined operators as queues: prompt + unit·ρ^exponent/(1 − ρ) + outer_unit·ρ'/(1 − ρ'), the last one for the
-    limit behind the operator."""
+    """Pipelined operators as queues: latency = prompt + unit·ρ^exponent/(1 − ρ) + outer_unit·ρ'/(1 − ρ').
+
+    The last term is the queue before the external limit of the operator.
+    """
 
     prompt: Floats  # (n, N) s, hop + channels + service of one buffer
     unit: Floats  # (n, N) s
@@ -63,7 +77,7 @@ class Stations:
 
 @dataclass(frozen=True, eq=False)
 class CompiledJob:
-    """A job as arrays in the order of its topology. `upstream[i]` are positions; `order` is topological."""
+    """A job as arrays in the order of its topology. `upstream[i]` has positions; `order` is a topological order."""
 
     job: SimulatedJob
     order: tuple[int, ...]
@@ -85,22 +99,24 @@ class CompiledJob:
     offered: float
 
     def steady(self, K: ArrayLike) -> SteadyState:
+        """Return the steady state at each row of K (n, N), or at one vector (N,)."""
         k = np.atleast_2d(np.asarray(K, dtype=np.float64))
         return _batches(self, k) if self.job.execution == "micro-batch" else _pipeline(self, k)
 
     def latency(self, K: ArrayLike) -> Floats:
+        """Return the mean latency at each row of K in seconds, inf where the job cannot keep up."""
         return self.steady(K).latency
 
     def slowed(self, factor: float) -> CompiledJob:
-        """The same job while everything takes `factor` times as long."""
+        """Return the job with all service times multiplied by `factor`."""
         return replace(self, service=self.service * factor)
 
     def stations(self, k: Floats, service: Floats) -> Stations:
-        """The queues at k (n, N), given the useful times under contention."""
+        """Return the queues at k (n, N), given the useful times under contention."""
         unit = self.variability * self.job.buffer_records * service
         pooled = self.job.queueing == "pooled"
         ways = self.hop + self.job.channel_seconds * k * _fan_in(self, k)
-        if self.job.coordination_seconds:  # paid once on every path: at its sink
+        if self.job.coordination_seconds:  # added once on each path, at its sink
             ways[:, list(self.sinks)] += self.job.coordination_seconds * k.sum(axis=1, keepdims=True)
         return Stations(
             prompt=ways + self.job.buffer_records * service,
@@ -111,7 +127,7 @@ class CompiledJob:
 
 
 def compile_job(job: SimulatedJob, topology: Topology, source_rates: Mapping[str, float]) -> CompiledJob:
-    """Checks that the three belong together and lays them out as arrays; do it once, ask often."""
+    """Return the job as arrays, for many calls. Raise `InputError` if job, topology and rates do not fit."""
     job.check_fits(topology)
     check_source_rates(topology, source_rates)
     names = list(topology)
@@ -143,7 +159,7 @@ def compile_job(job: SimulatedJob, topology: Topology, source_rates: Mapping[str
 
 
 def compute_demands(job: SimulatedJob, topology: Topology, source_rates: Mapping[str, float]) -> Floats:
-    """λ_i: what reaches each operator, by one walk in topological order (DS2 §3.2)."""
+    """Return λ_i, the rate at each operator, by one walk in topological order (DS2 §3.2)."""
     arriving: dict[str, float] = {}
     for name in topology.order:
         upstream = topology.operators[name].upstream
@@ -155,18 +171,18 @@ def compute_demands(job: SimulatedJob, topology: Topology, source_rates: Mapping
 
 
 def steady_state(job: SimulatedJob, topology: Topology, K: ArrayLike, source_rates: Mapping[str, float]) -> SteadyState:
-    """The steady state of `job` at each row of K (n, N), or at one vector (N,)."""
+    """Return the steady state of `job` at each row of K (n, N), or at one vector (N,)."""
     return compile_job(job, topology, source_rates).steady(K)
 
 
-def _contended(c: CompiledJob, k: Floats, running: Floats, present: Floats) -> Floats:
-    """S_i(k): `running` instances of each operator at a time, `present` on the machine at a time, whosever they are."""
+def _contended_service(c: CompiledJob, k: Floats, running: Floats, present: Floats) -> Floats:
+    """Return S_i(k) for `running` instances of each operator at a time and `present` instances on the machine."""
     own = 1 + (running - 1) * (c.coherency + c.crosstalk * running)
     shared = 1 + c.job.machine.contention * np.maximum(0.0, present / c.job.machine.cores - 1)
-    return np.asarray(c.service * own * shared * _memory_steps(c, k, present))
+    return np.asarray(c.service * own * shared * _memory_factor(c, k, present))
 
 
-def _memory_steps(c: CompiledJob, k: Floats, present: Floats) -> Floats:
+def _memory_factor(c: CompiledJob, k: Floats, present: Floats) -> Floats:
     memory, factor = c.job.memory, np.ones_like(k)
     if memory.room is not None:
         factor = factor * np.where(c.state / k > memory.room, 1 + memory.spilling, 1.0)
@@ -176,27 +192,26 @@ def _memory_steps(c: CompiledJob, k: Floats, present: Floats) -> Floats:
 
 
 def hottest_share(c: CompiledJob, k: Floats) -> Floats:
-    """Load of the hottest instance over the mean. One of k instances cannot have more than k times the mean."""
+    """Return the load of the hottest instance over the mean. It is at most k."""
     return np.maximum(np.minimum(c.skew, k), np.maximum(1.0, c.hot_share * k))
 
 
 def slowest_share(c: CompiledJob, k: Floats) -> Floats:
-    """Time of the slowest instance over the mean: the hottest one, or the one that straggles. Counts of records do not
-    show the latter."""
+    """Return the time of the slowest instance over the mean, by hot keys and by straggling."""
     return hottest_share(c, k) * (1 + c.straggling * np.log(k))
 
 
 def _pipeline(c: CompiledJob, k: Floats) -> SteadyState:
-    service = _contended(c, k, k, k.sum(axis=1, keepdims=True))
+    service = _contended_service(c, k, k, k.sum(axis=1, keepdims=True))
     load = c.demand * service
     rho = load / k * slowest_share(c, k)
     tightest = np.maximum(rho, c.external).max(axis=1)
     keeps_up = tightest < 1
-    # Saturated rows are computed as if idle, then overwritten: no warnings, no branches.
+    # Saturated rows are computed as idle and then overwritten, which avoids warnings and branches.
     calm = np.where(keeps_up[:, None], rho, 0.0)
     stations = c.stations(k, service)
     total = _slowest_path(c, stations.prompt + _waits(c, stations, calm))
-    capacity = 1 / np.maximum(tightest, 1e-12)  # an idle job could carry anything; keep it finite
+    capacity = 1 / np.maximum(tightest, 1e-12)  # keep the capacity of an idle job finite
     zero = np.zeros(len(k))
     return SteadyState(
         latency=np.where(keeps_up, total, np.inf),
@@ -212,21 +227,21 @@ def _pipeline(c: CompiledJob, k: Floats) -> SteadyState:
 
 
 def _waits(c: CompiledJob, stations: Stations, rho: Floats) -> Floats:
-    """Time queued in front of each operator, its own queue and the one of the limit behind it."""
-    outer = np.minimum(c.external, 1 - 1e-9)  # rows beyond the limit are saturated anyway
+    """Return the waiting time before each operator and before its external limit."""
+    outer = np.minimum(c.external, 1 - 1e-9)  # rows beyond the limit are saturated
     own = stations.unit * rho**stations.exponent / (1 - rho)
     return np.asarray(own + stations.outer_unit * outer / (1 - outer))
 
 
 def _fan_in(c: CompiledJob, k: Floats) -> Floats:
-    """Upstream instances that each instance of an operator listens to."""
+    """Return the number of upstream instances of each operator."""
     if c.job.channel_seconds == 0:
         return np.zeros_like(k)
     return np.stack([k[:, list(up)].sum(axis=1) if up else np.zeros(len(k)) for up in c.upstream], axis=1)
 
 
 def _slowest_path(c: CompiledJob, each: Floats) -> Floats:
-    """A join waits for its slower branch: the longest way from a source to a sink. On a chain, the sum."""
+    """Return the longest path from a source to a sink: a join waits for its slower branch."""
     arrived: dict[int, Floats] = {}
     for i in c.order:
         before = [arrived[up] for up in c.upstream[i]]
@@ -237,9 +252,9 @@ def _slowest_path(c: CompiledJob, each: Floats) -> Floats:
 def _batches(c: CompiledJob, k: Floats) -> SteadyState:
     batch = c.job.batch
     running = np.minimum(k, batch.slots)
-    service = _contended(c, k, running, running)
+    service = _contended_service(c, k, running, running)
     load = c.demand * service
-    # The last task of a stage ends the stage: the slowest one, or the last wave, whichever is later.
+    # A stage ends with its slowest task, or with its last wave of tasks.
     stage = np.maximum(load / k * np.maximum(slowest_share(c, k), np.ceil(k / batch.slots)), c.external)
     busy = stage.sum(axis=1)
     keeps_up = busy < 1

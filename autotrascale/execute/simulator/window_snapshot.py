@@ -1,13 +1,12 @@
-"""What a monitor would have seen of a simulated job in one window: its snapshot, with seeded measurement noise.
+"""The snapshot of a simulated job over one window, with seeded measurement noise.
 
 | symbol | meaning | unit |
 |---|---|---|
-| x | records processed, over those that the compiled job's rates would have brought | |
-| R_in, R_out, T_u | records in and out and useful time of one instance | records, s |
+| x | processed records over the records that the compiled job's rates bring in the window | |
+| R_in, R_out, T_u | records in and out, and useful time, of one instance | records, s |
 | H | load of the hottest instance over the mean | |
 
-Counts are exact, as a monitor's are: offered = processed + backlog. Times carry the noise. What no window can hold is
-cut off: no instance is useful for longer than the window.
+Counts are exact: offered = processed + backlog. Times have noise. The useful time of an instance is at most the window.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from autotrascale.domain.topology import Topology
 from autotrascale.execute.simulator.steady_state import CompiledJob, Floats, SteadyState, hottest_share
 
 QUANTILES = (0.50, 0.95, 0.99)
-LN2, LN20, LN100 = (-math.log(1 - quantile) for quantile in QUANTILES)  # those of an exponential wait of mean 1
-BINDING = 1 - 1e-6  # an external limit used to this share holds its operator up
+LN2, LN20, LN100 = (-math.log(1 - quantile) for quantile in QUANTILES)  # quantiles of an exponential wait with mean 1
+BINDING = 1 - 1e-6  # an external limit blocks its operator from this utilisation on
 
 
 @dataclass(frozen=True)
 class Window:
-    """One stretch of time at one parallelism: what was offered per second, and what got through of it, as x."""
+    """A stretch of time at one parallelism. `share` is x; `backlog_records` waited at its end at all sources."""
 
     seconds: float
     source_rates: Mapping[str, float]
-    share: float  # x
-    backlog_records: float  # at the end, all sources together
+    share: float
+    backlog_records: float
     latency_seconds: Latency
 
 
@@ -47,6 +46,7 @@ def make_snapshot(
     p_max: int,
     rng: np.random.Generator,
 ) -> Snapshot:
+    """Return the snapshot of job `name` at parallelism `k` over `window`, with noise from `rng`."""
     state = compiled.steady(k)
     batch = compiled.job.batch
     micro = compiled.job.execution == "micro-batch"
@@ -79,11 +79,11 @@ def _operators(
     operators = {}
     for i, (name, declared) in enumerate(topology.operators.items()):
         simulated = compiled.job.operators[name]
-        records = _spread(compiled.demand[i] * window.share * window.seconds, k[i], share[i])
+        records = _spread_records(compiled.demand[i] * window.share * window.seconds, k[i], share[i])
         noise = np.exp(compiled.job.noise * rng.standard_normal(k[i]))
         useful = records * state.service[0, i] * noise
         if compiled.external[i] * window.share >= BINDING:
-            useful = np.full(k[i], window.seconds)  # the limit behind it keeps every instance waiting on a call
+            useful = np.full(k[i], window.seconds)  # every instance waits for the external service
         useful = np.minimum(useful, window.seconds)
         pairs = zip(records, useful, strict=True)
         operators[name] = OperatorMetrics(
@@ -97,14 +97,13 @@ def _operators(
             backlog_records=_backlog(compiled, window, name),
             arrival_cv2=simulated.arrival_cv2,
             service_cv2=simulated.service_cv2,
-            stage_seconds=_stage_seconds(compiled, float(state.utilisation[0, i]), window, float(noise.mean())),
+            stage_seconds=_measure_stage(compiled, float(state.utilisation[0, i]), window, float(noise.mean())),
         )
     return operators
 
 
-def _stage_seconds(compiled: CompiledJob, utilisation: float, window: Window, noise: float) -> float | None:
-    """Where the job runs in batches, whose stages take turns. A stage lasts as its tasks do, and so their noise is its
-    own."""
+def _measure_stage(compiled: CompiledJob, utilisation: float, window: Window, noise: float) -> float | None:
+    """Return the time of an operator's stage in micro-batches, with the noise of its tasks. None for pipelined jobs."""
     if compiled.job.execution != "micro-batch":
         return None
     return min(utilisation * window.share * window.seconds * noise, window.seconds)
@@ -119,16 +118,18 @@ def _work(records_in: float, records_out: float, useful: float, window: float) -
     )
 
 
-def _spread(records: float, k: int, hot: float) -> Floats:
-    """One instance has `hot` times the mean, the others share the rest evenly."""
+def _spread_records(records: float, k: int, hot: float) -> Floats:
+    """Return the records of each instance: the first has `hot` times the mean, the rest is spread evenly."""
     mean = records / k
     rest = (records - hot * mean) / (k - 1) if k > 1 else 0.0
     return np.array([hot * mean, *[rest] * (k - 1)])
 
 
 def _backlog(compiled: CompiledJob, window: Window, name: str) -> float | None:
-    """Records wait at the sources: back-pressure keeps them from going further. Elsewhere nobody counts them, but that
-    a micro-batch is done whole: nothing waits within it when it ends."""
+    """Return the backlog before an operator: back-pressure keeps waiting records at the sources.
+
+    Elsewhere the backlog is unknown, or 0 for micro-batches, which leave no records behind.
+    """
     if name not in window.source_rates:
         return 0.0 if compiled.job.execution == "micro-batch" else None
     offered = sum(window.source_rates.values())
@@ -136,24 +137,26 @@ def _backlog(compiled: CompiledJob, window: Window, name: str) -> float | None:
 
 
 def backpressure(compiled: CompiledJob, state: SteadyState, share: float) -> tuple[float, ...]:
-    """Share of the window in which each operator could not push: while the tightest operator is saturated, those
-    before it are busy or blocked. In micro-batches it is the input that is held up, for as long as the batch before
-    takes longer than the input it covers; the longest stage is the cause, as it is on Spark (`analyze/queues.py`)."""
+    """Return the share of the window in which each operator could not push.
+
+    Pipelined: while the bottleneck is saturated, the operators before it are busy or blocked. Micro-batch: the input is
+    held up while the batch before takes longer than the input that it covers; the longest stage is the cause.
+    """
     tightness = np.maximum(state.utilisation[0], compiled.external) * share
     blocked = [0.0] * len(tightness)
     if compiled.job.execution == "micro-batch":
-        for i in _before(compiled, int(tightness.argmax())):
+        for i in _find_upstream(compiled, int(tightness.argmax())):
             blocked[i] = float(np.clip(1 - share, 0.0, 1.0))
         return tuple(blocked)
     if tightness.max() < BINDING - 0.01:
         return tuple(blocked)
-    for i in _before(compiled, int(tightness.argmax())):
+    for i in _find_upstream(compiled, int(tightness.argmax())):
         blocked[i] = float(np.clip(1 - tightness[i], 0.0, 1.0))
     return tuple(blocked)
 
 
-def _before(compiled: CompiledJob, i: int) -> set[int]:
-    """Everything upstream of operator i."""
+def _find_upstream(compiled: CompiledJob, i: int) -> set[int]:
+    """Return all operators upstream of operator i."""
     found: set[int] = set()
     waiting = list(compiled.upstream[i])
     while waiting:
@@ -165,10 +168,13 @@ def _before(compiled: CompiledJob, i: int) -> set[int]:
 
 
 def steady_latency(compiled: CompiledJob, state: SteadyState, factor: float) -> Latency:
-    """Mean and quantiles of record latency in the steady state, all times `factor`. Pipelined: what every record pays
-    plus a wait that is about exponential. Micro-batch: a record arrives at any moment of a batch, so b … 2b."""
+    """Return mean and quantiles of the record latency in the steady state, multiplied by `factor`.
+
+    Pipelined: a fixed part plus a roughly exponential wait. Micro-batch: uniform between b and 2b, as records arrive at
+    any moment of a batch.
+    """
     mean, prompt = float(state.latency[0]) * factor, float(state.prompt[0]) * factor
-    if not np.isfinite(mean) or compiled.offered == 0:  # no steady value, or no record to have one
+    if not np.isfinite(mean) or compiled.offered == 0:  # no steady state, or no records
         return Latency()
     if compiled.job.execution == "micro-batch":
         return Latency(mean, *(prompt * (1 + quantile) for quantile in QUANTILES))
