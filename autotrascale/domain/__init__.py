@@ -1,1 +1,1 @@
-"""What everyone speaks: topology, parallelism, snapshot, target, decision, errors. Frozen, validated, no I/O."""
+"""Values that every package uses: topology, snapshot, target, decision, errors. Frozen, validated, without I/O."""

@@ -1,4 +1,4 @@
-"""What a policy answers: a parallelism for every operator, and why, with numbers. Holding still needs a reason too."""
+"""Decisions of policies: a parallelism for every operator, with reasons and their numbers."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-
 Number = float | int | str | bool
 
 
 @dataclass(frozen=True)
 class Reason:
-    """`code` is stable and for programs, `text` is for people, `numbers` are what the text is made of."""
+    """One reason of a decision. Programs read the stable `code`, people read `text`, which is made of `numbers`."""
 
     code: str
     text: str
     numbers: Mapping[str, Number] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return code, text and numbers in one flat dictionary, for JSON."""
         return {"code": self.code, "text": self.text, **self.numbers}
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The parallelism that a policy wants. `changed` compares it with what the snapshot says is running.
+    """The parallelism that a policy wants, and its reasons; a decision to hold has reasons too.
 
-    `hold`: it could not decide, as opposed to: it decided that what runs is right.
+    Args:
+        policy: name of the policy.
+        parallelism: wanted instances by operator.
+        changed: True when `parallelism` differs from the parallelism of the snapshot.
+        reasons: the reasons, most important first.
+        hold: True when the policy could not decide, as opposed to deciding that nothing needs to change.
     """
 
     policy: str
@@ -37,9 +42,11 @@ class Decision:
 
     @classmethod
     def between(cls, policy: str, running: Mapping[str, int], wanted: Mapping[str, int], *reasons: Reason) -> Decision:
+        """Return the decision to go from `running` to `wanted`."""
         return cls(policy, dict(wanted), dict(wanted) != dict(running), reasons)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the decision for JSON, as `autotrascale decide` prints it."""
         return {
             "policy": self.policy,
             "parallelism": dict(self.parallelism),

@@ -1,35 +1,43 @@
-"""One tree of errors: everything that this package raises on purpose, one line for people each.
+"""All errors that this package raises on purpose; the message of each is one line for people.
 
 AuTraScaleError
-  InputError                 a user's mistake: where, what is wrong, the value seen, what to do
-    JobBusyError             another run of the job is under way
-    KeyReusedError           an idempotency key came with another request than before
-    NoLoopError              no control loop of that job is known
-    OrderRefusedError        the control loop cannot be asked that as things stand
-  StudyError                 a study was asked for something it cannot give now
-  EngineError                the engine under the job cannot run at all
-  MetricStoreError           a store of metric points cannot do what it was asked
-    MetricStoreAwayError     … now; later it may
-    MetricStoreRefusedError  … and never will
-      MetricStoreTooLargeError   … so much at once
-  RunStoreError              MLflow's store of runs and models cannot do what it was asked
-  DecisionJournalError       the control loop's journal cannot be read or written
-  RunCancelledError          somebody asked this run to end; it can be resumed
-  RunLostError               another process carries this run on
-  QueueFullError             as many runs wait as may
+  InputError                        a mistake of the user: place, problem, value seen, remedy
+    JobBusyError                    another run of the job is active
+    NoLoopError                     no control loop of that job is known
+    CommandRefusedError             the control loop cannot obey a command in its present state
+  IdempotencyKeyReusedError         an idempotency key was sent with a different request
+  StudyError                        a study cannot answer in its present state
+  EngineError                       the engine under the job cannot run
+  MetricStoreError                  a store of metric points cannot do a request
+    MetricStoreUnavailableError     … at present; a later request may succeed
+    MetricStoreRefusedError         … and never will
+      MetricStoreTooLargeError      … because the request is too large
+  RunStoreError                     the MLflow store of runs and models cannot do a request
+  DecisionJournalError              the journal of a control loop cannot be read or written
+  RunCancelledError                 the run was cancelled; it can be resumed
+  RunLostError                      another process has taken over this run
+  QueueFullError                    the run queue is full
 """
 
 from __future__ import annotations
 
 _UNSEEN = object()
+_SHOWN = 80  # characters of a value in a message
 
 
 class AuTraScaleError(Exception):
-    """Everything this package raises on purpose."""
+    """The base of all errors that this package raises on purpose."""
 
 
 class InputError(AuTraScaleError, ValueError):
-    """Something handed in cannot be used. `place` says where, `remedy` what to do about it."""
+    """A value from the user cannot be used.
+
+    Args:
+        place: the value's place, such as `operators.flatmap.parallelism`.
+        problem: the problem, as a predicate: "must be above zero".
+        seen: the value; default: the message shows none.
+        remedy: advice to the user, default none.
+    """
 
     def __init__(self, place: str, problem: str, *, seen: object = _UNSEEN, remedy: str = "") -> None:
         self.place = place
@@ -39,22 +47,22 @@ class InputError(AuTraScaleError, ValueError):
         super().__init__(place, problem)
 
     def __str__(self) -> str:
-        seen = "" if self.seen is _UNSEEN else f" (seen: {_short(self.seen)})"
+        seen = "" if self.seen is _UNSEEN else f" (seen: {_shorten(self.seen)})"
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{self.place}: {self.problem}{seen}{remedy}"
 
-    def under(self, prefix: str) -> InputError:
-        """The same complaint, said from further out: `operators` + `flatmap.parallelism`."""
+    def with_prefix(self, prefix: str) -> InputError:
+        """Return the same error with `prefix` before its place: `operators.` + `flatmap.parallelism`."""
         seen = {} if self.seen is _UNSEEN else {"seen": self.seen}
         return type(self)(f"{prefix}{self.place}", self.problem, remedy=self.remedy, **seen)
 
 
 class JobBusyError(InputError):
-    """Another run of the job is under way."""
+    """Another run of the job is active."""
 
 
 class IdempotencyKeyReusedError(AuTraScaleError, ValueError):
-    """An idempotency key came with another request than before."""
+    """An idempotency key was sent with a different request before."""
 
 
 class NoLoopError(InputError):
@@ -62,35 +70,35 @@ class NoLoopError(InputError):
 
 
 class CommandRefusedError(InputError):
-    """The control loop cannot be asked that as things stand."""
+    """The control loop cannot obey a command in its present state."""
 
 
 class StudyError(AuTraScaleError, RuntimeError):
-    """A study was asked for something it cannot give now: a point when none is left, a best before any run."""
+    """A study cannot answer in its present state: no configuration is left, or nothing was told yet."""
 
 
 class EngineError(AuTraScaleError, RuntimeError):
-    """The engine under the job cannot run at all. A trial that merely failed is a verdict, not an error."""
+    """The engine under the job cannot run at all. A trial that failed is a verdict and not an error."""
 
 
 class MetricStoreError(AuTraScaleError, RuntimeError):
-    """The store cannot do what it was asked; the message is one line and holds no secret."""
+    """A store of metric points cannot do a request. The message is one line and holds no secret."""
 
 
 class MetricStoreUnavailableError(MetricStoreError):
-    """It cannot be reached or will not serve now. The same call may succeed later."""
+    """The store cannot be reached or does not serve at present. The same request may succeed later."""
 
 
 class MetricStoreRefusedError(MetricStoreError):
-    """It understood and refuses these points. The same call will never succeed."""
+    """The store understood the request and refuses it. The same request will never succeed."""
 
 
 class MetricStoreTooLargeError(MetricStoreRefusedError):
-    """It takes no request as large as this one. A part of it may be taken."""
+    """The store refuses a request of this size. A part of it may be accepted."""
 
 
 class RunStoreError(AuTraScaleError, RuntimeError):
-    """The store of runs and models cannot do what it was asked to: it is away, damaged, or says no."""
+    """The store of runs and models is unavailable, damaged, or refuses a request."""
 
 
 class DecisionJournalError(AuTraScaleError, RuntimeError):
@@ -98,17 +106,17 @@ class DecisionJournalError(AuTraScaleError, RuntimeError):
 
 
 class RunCancelledError(AuTraScaleError, RuntimeError):
-    """Somebody asked this run to end. It can be resumed."""
+    """The run was cancelled. It can be resumed."""
 
 
 class RunLostError(AuTraScaleError, RuntimeError):
-    """Another process carries this run on; this one must not touch it any more."""
+    """Another process has taken over this run, so this process must not write to it any more."""
 
 
 class QueueFullError(AuTraScaleError, RuntimeError):
-    """As many runs wait as may."""
+    """The run queue is full."""
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -1,12 +1,12 @@
-"""How large the executors of an application are, and what they used of it in one window of time.
+"""The size of an application's executors, and their use in one window of time.
 
-    heap      of each JVM: Java objects, Spark's execution and storage memory                     spark.executor.memory
-    beside    everything else in the same container: Python workers, RocksDB, threads, metaspace  …memoryOverhead
-    memory    heap + beside: what the cluster charges for one executor
-    cores     tasks that one executor runs at once
+    heap        memory of a JVM: Java objects, execution and storage memory of Spark          spark.executor.memory
+    overhead    other memory of the container: Python workers, RocksDB, threads, metaspace    …memoryOverhead
+    memory      heap + overhead, which the cluster charges for one executor
+    cores       tasks that one executor runs at once
 
-All numbers are of the hungriest executor, unless they say that they are sums over all: executors of one application
-are of one size, and the size has to suit the one that needs most. What is not known is None and never zero.
+All executors of an application have the same size, which must suit the executor that needs most. So a number describes
+the executor with the highest use, unless it is called a sum. None means not known, never zero. 1 MB is 2²⁰ bytes.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Literal
 
 from autotrascale.domain import checks
 
-Resource = Literal["heap", "beside", "cores", "executors"]
-RESOURCES: tuple[Resource, ...] = ("heap", "beside", "cores", "executors")
-MEMORY: tuple[Resource, ...] = ("heap", "beside")
+Resource = Literal["heap", "overhead", "cores", "executors"]
+RESOURCES: tuple[Resource, ...] = ("heap", "overhead", "cores", "executors")
+MEMORY: tuple[Resource, ...] = ("heap", "overhead")
 
 LossReason = Literal["heap", "memory", "released", "unknown"]
-"""Why an executor went: its heap was full, the cluster or the kernel killed it for its memory, it was given back, or
-nobody said."""
+"""The cause of an executor's end: its heap was full, the cluster or the kernel killed it for its memory, it was
+released, or Spark names no cause."""
 
 
 @dataclass(frozen=True)
 class ExecutorSizes:
-    """Of each executor, and how many of them. Memory in MB, as Spark counts: 1 MB = 2²⁰ bytes."""
+    """Memory in MB and cores of each executor, and the number of executors."""
 
     heap_mb: int
     overhead_mb: int
@@ -43,47 +43,56 @@ class ExecutorSizes:
 
     @property
     def memory_mb(self) -> int:
+        """Memory of one executor that the cluster charges for."""
         return self.heap_mb + self.overhead_mb
 
     @property
     def slots(self) -> int:
+        """Tasks that all executors run at once."""
         return self.cores * self.executors
 
     def of(self, resource: Resource) -> int:
+        """Return the value of `resource`."""
         return int(getattr(self, _FIELD[resource]))
 
     def with_(self, resource: Resource, value: int) -> ExecutorSizes:
+        """Return these sizes with another value of `resource`."""
         return replace(self, **{_FIELD[resource]: value})
 
 
-_FIELD = {"heap": "heap_mb", "beside": "overhead_mb", "cores": "cores", "executors": "executors"}
+_FIELD = {"heap": "heap_mb", "overhead": "overhead_mb", "cores": "cores", "executors": "executors"}
 
 
 @dataclass(frozen=True)
 class LostExecutor:
-    """An executor that went, and what Spark said of it."""
+    """An executor that ended, the cause, and Spark's message."""
 
     executor: str
-    why: LossReason
-    said: str = ""
+    reason: LossReason
+    message: str = ""
 
 
 @dataclass(frozen=True)
 class ExecutorWindow:
-    """`began` in Unix seconds. Of the tasks that ended in it, sums over all executors:
+    """Measurements of one window of `seconds` that started at `began`, in Unix seconds.
 
-    run          time in which they held a slot and ran, of which
-    gc           they stood still while their JVM collected garbage
-    fetching     they waited for shuffled input
-    cpu          their JVM threads computed; what Python workers compute is not in it, since Spark does not say
-    queued       threads of the executors stood in line for a core, where somebody looked at their machines
-    garbage      collections, young and full, counted in each JVM and added up
+    Sums over the tasks that ended in the window, on all executors:
 
-    Memory, each the most that was seen of one executor (`heap_least_mb` the least: about what stays after a
-    collection): `heap_touched_mb` is the JVM's resident memory less what is not heap, the pages of the heap that it
-    ever used; `memory_mb` is the resident memory of the whole process tree, `outside_mb` what of it is not heap. Of
-    the queries: `rate` of records that came, `done` those that were processed, both in a second, `behind` those that
-    wait at each batch, oldest first.
+    run          time in which a task held a slot and ran
+    gc           part of `run` in which the JVM collected garbage
+    fetching     part of `run` in which a task waited for shuffled input
+    cpu          part of `run` in which JVM threads computed; Spark does not report the CPU time of Python workers
+    queued       time in which executor threads waited for a core, measured on their machines
+    collections  young and full garbage collections, counted in each JVM
+
+    Memory of the executor with the highest use:
+
+    heap_used    used heap, the maximum of the window; `heap_least` is the minimum, about the heap after a collection
+    heap_touched resident memory of the JVM without the part outside the heap: pages of the heap that were ever used
+    memory       resident memory of the whole process tree; `outside` is its part outside the heap
+
+    Of the queries: `rate` of records that arrived and `done` of records that were processed, both per second; `behind`,
+    the records that waited at each batch, oldest first. `out_of_heap` counts tasks that failed for lack of heap.
     """
 
     application: str
@@ -114,7 +123,7 @@ class ExecutorWindow:
     behind: tuple[float, ...] = ()
     batch_seconds: tuple[float, ...] = ()
     lost: tuple[LostExecutor, ...] = ()
-    out_of_heap: int = 0  # tasks that failed for want of heap
+    out_of_heap: int = 0
 
     def __post_init__(self) -> None:
         checks.positive("seconds", self.seconds)
@@ -123,18 +132,19 @@ class ExecutorWindow:
 
     @cached_property
     def busy(self) -> float | None:
-        """Share of the slots' time in which a task ran. Just above 1 where tasks began before the window."""
+        """Share of the slots' time in which a task ran; slightly above 1 when tasks started before the window."""
         return None if self.run_seconds is None else self.run_seconds / (self.seconds * self.sizes.slots)
 
     @cached_property
     def gc_share(self) -> float | None:
-        """Of the time that tasks ran: a pause stops all tasks of a JVM, and each of them counts it."""
-        return self._of_run(self.gc_seconds)
+        """Share of the run time in collections. A pause stops all tasks of a JVM, and each task counts it."""
+        if self.gc_seconds is None or not self.run_seconds:
+            return None
+        return self.gc_seconds / self.run_seconds
 
     @cached_property
     def cpu_share(self) -> float | None:
-        """Of the time that tasks ran and were not stopped by a collection, for which a CPU would not help: what they
-        had a core for, or stood in line for one."""
+        """Share of the run time without collections in which tasks had a core or waited for one."""
         if self.run_seconds is None or self.gc_seconds is None or self.cpu_seconds is None:
             return None
         worked = self.run_seconds - self.gc_seconds
@@ -142,24 +152,16 @@ class ExecutorWindow:
 
     @property
     def idle_share(self) -> float | None:
-        """… in which neither core, collection nor shuffle had them: they waited for something outside."""
-        did = (self.cpu_seconds, self.gc_seconds, self.fetching_seconds)
-        if None in did or not self.run_seconds:
+        """Share of the run time without CPU, collection or shuffle: tasks waited for an external service."""
+        used = (self.cpu_seconds, self.gc_seconds, self.fetching_seconds)
+        if None in used or not self.run_seconds:
             return None
-        return max(0.0, 1 - (sum(each or 0.0 for each in did) + (self.queued_seconds or 0.0)) / self.run_seconds)
+        return max(0.0, 1 - (sum(each or 0.0 for each in used) + (self.queued_seconds or 0.0)) / self.run_seconds)
 
     @property
     def python(self) -> bool:
-        """Part of the work is done in Python workers, of whose CPU time nothing is known."""
+        """True when Python workers do part of the work; their CPU time is not known."""
         return bool(self.python_mb)
-
-    @property
-    def cpu_used(self) -> float | None:
-        """Cores of one executor that were at work, on average."""
-        return None if self.cpu_seconds is None else self.cpu_seconds / (self.seconds * self.sizes.executors)
-
-    def _of_run(self, seconds: float | None) -> float | None:
-        return None if seconds is None or not self.run_seconds else seconds / self.run_seconds
 
 
 MEASURED = (

@@ -1,4 +1,4 @@
-"""A job to be tuned: its graph, what the world offers it, what it may use, and what is wanted of it."""
+"""A job to tune: its graph, its input rates, the parallelism it may use, and its latency target."""
 
 from __future__ import annotations
 
@@ -10,11 +10,21 @@ from autotrascale.domain.errors import InputError
 from autotrascale.domain.target import Target
 from autotrascale.domain.topology import Topology, check_source_rates
 
-MAX_INSTANCES = 2**31 - 1  # instances that an engine can count to
+MAX_INSTANCES = 2**31 - 1  # engines count instances in 32 bits
 
 
 @dataclass(frozen=True)
 class Job:
+    """A job to tune.
+
+    Args:
+        name: name of the job.
+        topology: operators and streams.
+        p_max: most instances of any operator.
+        source_rates: records per second of each source; all zero means not known yet.
+        target: latency target.
+    """
+
     name: str
     topology: Topology
     p_max: int
@@ -26,7 +36,7 @@ class Job:
             raise InputError("job", "is empty", remedy="name the job")
         check_p_max(self.p_max)
         check_source_rates(self.topology, self.source_rates)
-        if self.rate:  # zero is none yet, for `at_rate` or a loop to find
+        if self.rate:
             checks.positive_in_range("source_rates", self.rate)
         for name, operator in self.topology.operators.items():
             if operator.minimum > self.p_max:
@@ -39,16 +49,16 @@ class Job:
 
     @property
     def rate(self) -> float:
-        """Records per second, all sources together."""
+        """Records per second of all sources together."""
         return sum(self.source_rates.values())
 
     @property
     def upper(self) -> tuple[int, ...]:
-        """P_max of each operator: the job's own bound, or the operator's where that is lower."""
+        """Most instances of each operator: `p_max`, or the operator's own maximum where that is lower."""
         return tuple(min(operator.maximum or self.p_max, self.p_max) for operator in self.topology.operators.values())
 
     def at_rate(self, rate: float) -> Job:
-        """The same job at another total rate, its sources in the same proportions."""
+        """Return the job at `rate` records per second in all, with its sources in the same proportions."""
         checks.positive_in_range("rate", rate)
         if self.rate == 0:
             raise InputError(
@@ -61,11 +71,12 @@ class Job:
 
 
 def check_p_max(p_max: int) -> None:
+    """Check that `p_max` is a number of instances that an engine can count."""
     checks.count("p_max", p_max)
     if p_max > MAX_INSTANCES:
         raise InputError(
             "p_max",
             f"is above {MAX_INSTANCES}, more than an engine can count",
             seen=p_max,
-            remedy="give what the cluster has",
+            remedy="give the slots of the cluster",
         )

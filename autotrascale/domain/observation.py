@@ -1,4 +1,4 @@
-"""What a running job shows of itself: one look at it, and how a rescale of it ended."""
+"""Observations of a running job, and the results of its rescales."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from autotrascale.domain.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class RescaleTime:
-    """What a rescale takes, in seconds: as an engine expects it, or as it was."""
+    """The duration of a rescale in seconds, expected or measured."""
 
-    standstill_seconds: float
-    overlap_seconds: float = 0.0  # in which the job runs twice, before and after, while one takes over from the other
+    standstill_seconds: float  # the job emits no output
+    overlap_seconds: float = 0.0  # the job runs twice, until the second query takes over from the first
 
     def __post_init__(self) -> None:
         checks.non_negative("standstill_seconds", self.standstill_seconds)
@@ -23,25 +23,25 @@ class RescaleTime:
 
 @dataclass(frozen=True)
 class Observation:
-    """What can be said of the job at one moment. Times are of the job's own clock, in seconds."""
+    """The state of a job at one moment. Times are seconds on the job's own clock."""
 
     at: float
-    running: Mapping[str, int] | None  # the parallelism observed; None while the job does not run
-    snapshot: Snapshot | None  # of the time since the look before or the last change; None: too little is known
-    measured_at: float | None = None  # when the newest of its metrics was made; None: not known
-    detail: str = ""  # why there is no snapshot, or why nothing runs
-    rescale: RescaleTime | None = None  # what one would take now, as the engine expects; None: it does not say
+    running: Mapping[str, int] | None  # instances by operator; None: the job does not run
+    snapshot: Snapshot | None  # covers the time since the previous observation or rescale; None: too little is known
+    measured_at: float | None = None  # time of the newest metric; None: unknown
+    detail: str = ""  # why the snapshot is missing, or why the job does not run
+    rescale: RescaleTime | None = None  # the engine's estimate for a rescale now; None: no estimate
 
 
 @dataclass(frozen=True)
 class RescaleResult:
-    """How a rescale ended. A failed one leaves the job at its old parallelism, or down (`running` None)."""
+    """The result of a rescale. After a failure the job runs at its old parallelism, or is down (`running` is None)."""
 
     at: float
     done: bool
     running: Mapping[str, int] | None
     standstill_seconds: float = 0.0
-    phases: Mapping[str, float] | None = None  # seconds of each step, where they are known
-    detail: str = ""
-    how: str = ""  # overlapped or in place, and why
-    overlap_seconds: float = 0.0  # in which the job ran twice
+    phases: Mapping[str, float] | None = None  # seconds of each step, if known
+    detail: str = ""  # why the rescale failed
+    how: str = ""  # blue-green or in place, and why
+    overlap_seconds: float = 0.0

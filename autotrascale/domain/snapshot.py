@@ -1,6 +1,6 @@
-"""What was measured of a job in one window: the input of every policy.
+"""Snapshots: the measurements of a job in one window, which are the input of every policy.
 
-A number that is not known is None. It is never zero: a useful time of zero seconds does not mean "infinitely fast".
+A number that is not known is None and never zero: a useful time of zero would mean "infinitely fast".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Execution = Literal["pipelined", "shared", "micro-batch"]
 
 @dataclass(frozen=True)
 class Latency:
-    """Record latency, arrival to result, in seconds."""
+    """Record latency, from arrival to result, in seconds."""
 
     mean: float | None = None
     p50: float | None = None
@@ -32,13 +32,14 @@ class Latency:
             checks.optional(checks.non_negative, statistic, self.of(statistic))
 
     def of(self, statistic: Statistic) -> float | None:
+        """Return the value of `statistic`."""
         value: float | None = getattr(self, statistic)
         return value
 
 
 @dataclass(frozen=True)
 class Work:
-    """What an operator, or one instance of it, did in the window: R_in, R_out and the useful time T_u."""
+    """The work of an operator, or of one instance, in a window: R_in, R_out, the useful time T_u and its rest."""
 
     records_in: float | None = None
     records_out: float | None = None
@@ -57,9 +58,15 @@ WORK_FIELDS = ("records_in", "records_out", "useful_seconds", "waiting_seconds",
 
 @dataclass(frozen=True)
 class NarrowWork:
-    """The part of an operator's work that `width` instances share at most, as the partitions of a topic are read by as
-    many tasks: whoever comes beyond waits while it is done. A width need not be whole: 3 partitions keep 1.5 executors
-    of 2 cores busy."""
+    """The part of an operator's work that at most `width` instances can share; further instances wait meanwhile.
+
+    A topic, for instance, is read by one task per partition. The width may be a fraction: 3 partitions keep 1.5
+    executors of 2 cores busy.
+
+    Args:
+        share: share of the operator's divisible work, in [0, 1].
+        width: instances that can share it, above 0.
+    """
 
     share: float
     width: float
@@ -71,7 +78,23 @@ class NarrowWork:
 
 @dataclass(frozen=True)
 class OperatorMetrics(Work):
-    """One operator's window: `instances` one by one, or their sums in the fields of `Work`, never both."""
+    """The window of one operator. `instances` has their work one by one, or the fields of `Work` have the sums.
+
+    Args:
+        parallelism: observed instances.
+        upstream: names of the operators that it reads from.
+        stateful: the operator keeps state.
+        minimum: least instances that it may have, default 1.
+        maximum: most instances that it may have, default P_max of the job.
+        instances: work of each instance; empty when only sums are known.
+        backpressure: share of the window in which it could not push, in [0, 1].
+        backlog_records: records that wait in front of it.
+        arrival_cv2: squared coefficient of variation of inter-arrival times.
+        service_cv2: squared coefficient of variation of service times.
+        undivided: share of its work that one instance does alone, as measured by tasks.
+        narrow: part of the remaining work that few instances share.
+        stage_seconds: batch time in which its stages ran; a stage shared by several operators counts once.
+    """
 
     parallelism: int = field(kw_only=True)
     upstream: tuple[str, ...] = ()
@@ -79,13 +102,13 @@ class OperatorMetrics(Work):
     minimum: int = 1
     maximum: int | None = None
     instances: tuple[Work, ...] = ()
-    backpressure: float | None = None  # share of the window in which it could not push, in [0, 1]
-    backlog_records: float | None = None  # records waiting in front of it
-    arrival_cv2: float | None = None  # squared coefficient of variation of inter-arrival times
-    service_cv2: float | None = None  # … and of service times
-    undivided: float | None = None  # share of its work that one instance does alone, where tasks tell it
-    narrow: NarrowWork | None = None  # of what is divided
-    stage_seconds: float | None = None  # of batch time in which its stages ran; what several share counts once
+    backpressure: float | None = None
+    backlog_records: float | None = None
+    arrival_cv2: float | None = None
+    service_cv2: float | None = None
+    undivided: float | None = None
+    narrow: NarrowWork | None = None
+    stage_seconds: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,24 +127,26 @@ class OperatorMetrics(Work):
                 remedy="give one entry for each instance",
             )
         if any(getattr(self, name) is not None for name in WORK_FIELDS):
-            raise InputError("instances", "stand beside their own sums", remedy="give one or the other")
+            raise InputError("instances", "are given together with their sums", remedy="give the instances or the sums")
 
     @cached_property
     def total(self) -> Work:
-        """The sums over the instances; a sum is None as soon as one instance does not know its part."""
+        """Sums over the instances; a sum is None when the value of one instance is not known."""
         if not self.instances:
             return Work(*(getattr(self, name) for name in WORK_FIELDS))
         return Work(*(_sum(getattr(work, name) for work in self.instances) for name in WORK_FIELDS))
 
     @property
     def silent_instances(self) -> int:
-        """Instances that ought to have reported and did not. Sums stand for all instances."""
+        """Number of instances that did not report; 0 when only sums are known."""
         return self.parallelism - len(self.instances) if self.instances else 0
 
     @property
     def skew(self) -> float:
-        """What the hottest instance took in, over the mean; 1 where the instances are not known apart. Who stands for
-        many tasks, as an executor does, took what it was dealt: there the tasks tell it."""
+        """Input of the hottest instance over the mean input; 1 when the instances are not known one by one.
+
+        `undivided` takes precedence: an executor runs many tasks, so only the tasks show a skew.
+        """
         if self.undivided is not None:
             return 1.0 + self.undivided * (self.parallelism - 1)
         taken = [work.records_in for work in self.instances if work.records_in is not None]
@@ -130,8 +155,10 @@ class OperatorMetrics(Work):
 
     @property
     def hot_share(self) -> float:
-        """The share of the records that one instance takes in beside its even part, as the holder of a hot key does:
-        of 4 instances the hottest takes in s + (1 − s)/4. Zero where the instances are not known apart."""
+        """Share s of the records that one instance receives beside its even part, such as the records of a hot key.
+
+        Of 4 instances the hottest receives s + (1 − s)/4. Zero when the instances are not known one by one.
+        """
         if self.undivided is not None:
             return self.undivided
         counted = sum(work.records_in is not None for work in self.instances)
@@ -139,18 +166,25 @@ class OperatorMetrics(Work):
 
     @property
     def operator(self) -> Operator:
+        """The operator as the topology declares it."""
         return Operator(self.upstream, self.stateful, self.minimum, self.maximum)
 
 
 @dataclass(frozen=True)
 class CriticalShares:
-    """What of the batches' time was on their critical paths and is shortened by no more instances, as shares of it.
-    `straggler` is what would be saved if the instances of each operator took equally long; `operator` has the one that
-    lags most."""
+    """Shares of batch time on the critical paths that more instances do not shorten.
 
-    driver: float = 0.0  # its own work: offsets, planning, scheduling
-    commits: float = 0.0  # logs and state
-    external: float = 0.0  # the sink's own function and what it calls
+    Args:
+        driver: work of the driver: offsets, planning, scheduling.
+        commits: commits of logs and state.
+        external: the sink's own function and the services it calls.
+        straggler: saving if all instances of each operator took equally long.
+        operator: operator with the largest straggler.
+    """
+
+    driver: float = 0.0
+    commits: float = 0.0
+    external: float = 0.0
     straggler: float = 0.0
     operator: str = ""
 
@@ -160,12 +194,12 @@ class CriticalShares:
 
     @property
     def elsewhere(self) -> float:
-        """All of it together."""
+        """Sum of all shares, at most 1."""
         return min(1.0, self.driver + self.commits + self.external + self.straggler)
 
     @property
     def most(self) -> str:
-        """Which of them is the greatest."""
+        """Name of the largest share."""
         return max(CRITICAL_FIELDS, key=lambda name: float(getattr(self, name)))
 
 
@@ -174,7 +208,24 @@ CRITICAL_FIELDS = ("driver", "commits", "external", "straggler")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One window of one job. Times in seconds, rates in records per second."""
+    """The measurements of one job in one window. Rates are records per second; None means not known.
+
+    Args:
+        job: name of the job.
+        window_seconds: length of the window.
+        p_max: most instances of any operator.
+        source_rates: offered rate of each source.
+        operators: metrics by operator.
+        version: version of the JSON form, always 1.
+        execution: execution model of the engine, default "pipelined".
+        overhead_share: h, share of a micro-batch of `batch_seconds` in which no operator is busy.
+        batch_seconds: duration of a micro-batch.
+        throughput: records per second that the job processed.
+        latency_seconds: statistics of record latency.
+        backlog_records: records that wait in front of the job.
+        critical: shares of batch time that more instances do not shorten, from task times of micro-batches.
+        slots: tasks that can run at once; the stages of a micro-batch share them one after another.
+    """
 
     job: str
     window_seconds: float
@@ -183,13 +234,13 @@ class Snapshot:
     operators: Mapping[str, OperatorMetrics]
     version: Literal[1] = 1
     execution: Execution = "pipelined"
-    overhead_share: float | None = None  # h, the share of a micro-batch of `batch_seconds` that no operator is busy in
+    overhead_share: float | None = None
     batch_seconds: float | None = None
     throughput: float | None = None
     latency_seconds: Latency = field(default_factory=Latency)
     backlog_records: float | None = None
-    critical: CriticalShares | None = None  # of micro-batches, where their tasks' times are known
-    slots: int | None = None  # tasks that can run at once, the stages of micro-batches one after another
+    critical: CriticalShares | None = None
+    slots: int | None = None
 
     def __post_init__(self) -> None:
         if not self.job:
@@ -215,18 +266,19 @@ class Snapshot:
 
     @cached_property
     def topology(self) -> Topology:
+        """The graph of the operators."""
         return Topology({name: metrics.operator for name, metrics in self.operators.items()})
 
     @property
     def parallelism(self) -> dict[str, int]:
-        """What is running, as observed."""
+        """Observed instances by operator."""
         return {name: metrics.parallelism for name, metrics in self.operators.items()}
 
     def with_batch_limit(self, seconds: float) -> Snapshot:
-        """The same window, its overhead told as a share of the longest batch that shall be.
+        """Return this window with its overhead as a share of batches of `seconds`.
 
-        The overhead of a batch is a time, not a share: long batches of a job that falls behind hide it, and a floor
-        computed from them would be too low for any shorter batch.
+        The overhead of a batch is a fixed time. Long batches of a job that falls behind hide it, and a floor computed
+        from their share would be too low for shorter batches.
         """
         if self.execution != "micro-batch" or self.batch_seconds is None or self.overhead_share is None:
             return self
@@ -235,7 +287,7 @@ class Snapshot:
 
     @property
     def target_rate(self) -> float:
-        """What the world offers, all sources together."""
+        """Offered rate of all sources together."""
         return sum(self.source_rates.values())
 
 

@@ -1,4 +1,4 @@
-"""What the user wants of the job: a latency it must hold, and how close to the input rate is close enough."""
+"""The target of a job: the latency to hold, and the tolerance for its throughput."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ Statistic = Literal["mean", "p50", "p95", "p99"]
 
 @dataclass(frozen=True)
 class Target:
-    """l_t and the statistic of record latency that it speaks of; throughput within `throughput_tolerance` of the
-    input rate counts as keeping up."""
+    """The target of a job.
+
+    Args:
+        latency_seconds: l_t, the record latency to hold.
+        statistic: statistic of record latency that the target is about, default "mean".
+        throughput_tolerance: a throughput within this share of the input rate counts as keeping up, default 0.02.
+    """
 
     latency_seconds: float
     statistic: Statistic = "mean"

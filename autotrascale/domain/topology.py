@@ -15,7 +15,17 @@ from autotrascale.domain.errors import InputError
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator as its job declares it. `minimum` and `maximum` bound its parallelism inside [1, P_max]."""
+    """An operator as its job declares it.
+
+    Args:
+        upstream: names of the operators that it reads from; empty for a source.
+        stateful: the operator keeps state, default False.
+        minimum: least instances, at least 1, default 1.
+        maximum: most instances, at least `minimum`; default: P_max of the job.
+
+    Raises:
+        InputError: a bound is not a whole number of at least 1, or `maximum` is below `minimum`.
+    """
 
     upstream: tuple[str, ...] = ()
     stateful: bool = False
@@ -37,7 +47,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class Topology:
-    """Operators by name, in the order in which the job names them; that is the order of every vector k."""
+    """Operators by name. The order in which the job names them is the order of every vector k."""
 
     operators: Mapping[str, Operator] = field(default_factory=dict)
 
@@ -58,11 +68,11 @@ class Topology:
                 raise InputError(
                     place, "names an operator twice", seen=list(operator.upstream), remedy="name each upstream once"
                 )
-        self.order  # noqa: B018 - a cycle must be refused now, not when somebody first walks the graph
+        self.order  # noqa: B018 - refuses a cycle
 
     @classmethod
     def chain(cls, *names: str) -> Topology:
-        """`Topology.chain("source", "flatmap", "sink")`: each operator reads from the one before it."""
+        """Return operators that each read from the previous one: `Topology.chain("source", "flatmap", "sink")`."""
         return cls({name: Operator(upstream=names[max(i - 1, 0) : i]) for i, name in enumerate(names)})
 
     def __iter__(self) -> Iterator[str]:
@@ -73,7 +83,7 @@ class Topology:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The operators with every upstream before its downstreams (DS2 §3.2 walks the graph this way)."""
+        """Names of the operators, every upstream before its downstreams, as DS2 §3.2 walks the graph."""
         graph = {name: operator.upstream for name, operator in self.operators.items()}
         try:
             return tuple(TopologicalSorter(graph).static_order())
@@ -85,17 +95,20 @@ class Topology:
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
+        """Names of the operators without upstreams."""
         return tuple(name for name, operator in self.operators.items() if not operator.upstream)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names the shape of the graph: models of one shape must not be used for another."""
+        """Digest of the graph's shape: a model of one shape must not be used for another."""
         shape = [[name, sorted(operator.upstream)] for name, operator in sorted(self.operators.items())]
         return hashlib.sha256(json.dumps(shape).encode()).hexdigest()[:12]
 
     def at_least(self, floors: Mapping[str, int], p_max: int) -> Topology:
-        """With operators that cannot have fewer instances than these, as a source cannot that is a topic of so many
-        partitions; never more than they may have."""
+        """Return this topology with minimum instances raised to `floors`, but not above an operator's maximum.
+
+        A source with a given number of partitions, for instance, cannot have fewer instances.
+        """
         raised = {
             name: replace(each, minimum=max(each.minimum, min(floors[name], each.maximum or p_max, p_max)))
             if name in floors
@@ -105,16 +118,16 @@ class Topology:
         return Topology(raised)
 
     def vector(self, parallelism: Mapping[str, int]) -> tuple[int, ...]:
-        """Named parallelism → the vector k."""
+        """Return the vector k of a parallelism by name."""
         return tuple(parallelism[name] for name in self.operators)
 
     def named(self, k: tuple[int, ...]) -> dict[str, int]:
-        """The vector k → named parallelism."""
+        """Return the parallelism by name of a vector k."""
         return dict(zip(self.operators, k, strict=True))
 
 
 def check_parallelism(topology: Topology, parallelism: Mapping[str, int], p_max: int) -> None:
-    """One number for each operator, which an engine of `p_max` can give."""
+    """Check that `parallelism` has a number in [1, p_max] for each operator and nothing else."""
     for name in parallelism:
         if name not in topology.operators:
             remedy = f"use {', '.join(topology)}"
@@ -129,7 +142,7 @@ def check_parallelism(topology: Topology, parallelism: Mapping[str, int], p_max:
 
 
 def check_source_rates(topology: Topology, source_rates: Mapping[str, float]) -> None:
-    """Every source has a rate and nothing else does: λ_src is what the world offers, at the edge of the graph only."""
+    """Check that every source has a rate and no other operator has one: λ_src is offered at the edge of the graph."""
     for name, rate in source_rates.items():
         place = f"source_rates.{name}"
         if name not in topology.operators:

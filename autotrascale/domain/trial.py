@@ -9,21 +9,29 @@ from typing import Literal
 
 from autotrascale.domain.snapshot import Snapshot
 
-# Where the output of trials goes: counted and dropped, to files of the trial's own, or to the job's own sink.
+# Destination of a trial's output: counted and dropped, files of the trial, or the sink of the job.
 Sink = Literal["discard", "scratch", "real"]
 
 
 class Verdict(StrEnum):
-    STABLE = "stable"  # the window was steady: its numbers mean what they say
-    CANNOT_KEEP_UP = "cannot-keep-up"  # the backlog grows: latency has no steady value
+    """The judgement of a trial."""
+
+    STABLE = "stable"  # the window was steady, so its numbers are valid
+    CANNOT_KEEP_UP = "cannot-keep-up"  # the backlog grows, so latency has no steady value
     FAILED = "failed"  # the job or its host broke; `detail` says how
 
 
 @dataclass(frozen=True)
 class MachinePressure:
-    """What the machine kept from the job while it was measured, as shares: `waiting`, of the tasks' time, without a
-    core (None: not known); `crowded`, of the time, in which something on the machine had none; `stolen`, of the cores'
-    time, given to other machines on the same host. `swapped_mb` is by the second."""
+    """Resources that the machine denied the job during a measurement.
+
+    Args:
+        cores: cores of the machine.
+        waiting: share of the tasks' time without a core; None when it is not known.
+        crowded: share of the time in which any process of the machine had no core, default 0.
+        stolen: share of the cores' time that the host gave to other machines, default 0.
+        swapped_mb: MB swapped per second, default 0.
+    """
 
     cores: int
     waiting: float | None = None
@@ -34,12 +42,21 @@ class MachinePressure:
 
 @dataclass(frozen=True)
 class Trial:
-    """What was asked for, the verdict, and the snapshot where one could be taken. A `shortage` says that the machine
-    was starved: the numbers say more of it than of the job. A simulated job knows none."""
+    """The result of one run.
+
+    Args:
+        parallelism: requested instances by operator.
+        verdict: judgement of the run.
+        snapshot: measurements; None when there are none.
+        detail: explanation of a failure, default none.
+        standstill_seconds: time without output while the job changed to this parallelism, default 0.
+        shortage: pressure on a starved machine, whose measurements say more about the machine than about the job.
+            None on a healthy machine and for a simulated job.
+    """
 
     parallelism: Mapping[str, int]
     verdict: Verdict
     snapshot: Snapshot | None = None
     detail: str = ""
-    standstill_seconds: float = 0.0  # how long the job stood still to get to this parallelism
+    standstill_seconds: float = 0.0
     shortage: MachinePressure | None = None

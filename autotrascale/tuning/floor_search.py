@@ -16,7 +16,7 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.trial import Verdict
 from autotrascale.plan.search.benefit_model import BenefitModel
-from autotrascale.plan.sizing.descent import Descended, propose_lower
+from autotrascale.plan.sizing.descent import DescentRun, propose_lower
 from autotrascale.plan.sizing.floor_search import (
     FloorSearchResult,
     FloorStep,
@@ -49,7 +49,7 @@ class FloorSearch:
         self.job, self.settings = job, settings
         self.sizing: Sizing | None = None
         self._ran: list[Evaluation] = []
-        self._descent: list[Descended] = []
+        self._descent: list[DescentRun] = []
         usable = not settings.initial and not settings.faithful
         self._known = [m for m in sources if usable and len(m.floor) == len(job.topology)]
 

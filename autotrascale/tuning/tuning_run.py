@@ -24,7 +24,7 @@ from autotrascale.domain.job import Job
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.domain.trial import Verdict
 from autotrascale.execute.engine import Engine
-from autotrascale.plan.policies import OURS, PolicyChoice
+from autotrascale.plan.policies.registry import OURS, PolicyChoice
 from autotrascale.plan.search.ask_tell import AskTellStudy, SearchSettings
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.search.lattice import Point
@@ -211,7 +211,7 @@ class _Run:
         fixed = measure_fixed_seconds(snapshot)
         if fixed is not None:
             self._fixed = fixed if self._fixed is None else min(self._fixed, fixed)
-        self._slowdowns.look(snapshot)
+        self._slowdowns.observe(snapshot)
 
     def _score(self, parallelism: Mapping[str, int], latency: float | None) -> float | None:
         if self.study is None:
@@ -262,7 +262,7 @@ class _Run:
             self.settings.confidence,
             floor.holds,
             self._fixed,
-            self._slowdowns.found,
+            self._slowdowns.slowdown,
         )
 
     def _without_study(self, floor: FoundFloor, stop_reason: str) -> Outcome:
@@ -282,7 +282,7 @@ class _Run:
             self.settings.confidence,
             floor.holds,
             self._fixed,
-            self._slowdowns.found,
+            self._slowdowns.slowdown,
         )
 
     def _sizing(self, floor: FoundFloor) -> Sizing | None:

@@ -80,9 +80,9 @@ def test_a_decision_knows_whether_it_changes_anything() -> None:
 def test_an_input_error_is_one_line_with_where_what_seen_and_remedy() -> None:
     error = InputError("p_max", "must be at least 1", seen=0, remedy="give 1 or more")
     assert str(error) == "p_max: must be at least 1 (seen: 0); give 1 or more"
-    assert str(error.under("snapshot.")) == "snapshot.p_max: must be at least 1 (seen: 0); give 1 or more"
+    assert str(error.with_prefix("snapshot.")) == "snapshot.p_max: must be at least 1 (seen: 0); give 1 or more"
     assert str(InputError("job", "is empty")) == "job: is empty"
-    assert str(InputError("job", "is", seen=None).under("x.")) == "x.job: is (seen: None)"
+    assert str(InputError("job", "is", seen=None).with_prefix("x.")) == "x.job: is (seen: None)"
     assert len(str(InputError("job", "is long", seen="x" * 500))) < 110
 
 

@@ -75,7 +75,7 @@ def test_what_no_stage_takes_of_a_batch_is_its_fixed_cost(seed: int) -> None:
     case = in_batches(seed)
     for k in points(case, np.random.default_rng(seed)):
         state, found = case.compiled.steady(k), sized(observed(case, k))
-        busy = sum((each or 0.0) / own for each, own in zip(found.lasting, k, strict=True))
+        busy = sum((each or 0.0) / own for each, own in zip(found.stage_loads, k, strict=True))
         assert busy == pytest.approx(1 - state.overhead_seconds[0] / state.batch_seconds[0], rel=EXACT)
         assert found.slots == case.job.batch.slots
 
@@ -97,7 +97,7 @@ def test_it_grows_with_the_rate_asked_about(seed: int, factor: float) -> None:
     case = in_batches(seed)
     snapshot = observed(case, case.floor, seed=seed, noise=case.job.noise)
     before, after = sized(snapshot), sized(snapshot, snapshot.target_rate * factor)
-    assert after.lasting == pytest.approx(tuple(each and each * factor for each in before.lasting), rel=EXACT)
+    assert after.stage_loads == pytest.approx(tuple(each and each * factor for each in before.stage_loads), rel=EXACT)
 
 
 @settings(deadline=None, max_examples=30)
@@ -105,7 +105,7 @@ def test_it_grows_with_the_rate_asked_about(seed: int, factor: float) -> None:
 def test_where_no_stage_was_timed_loads_and_skew_say_it(seed: int) -> None:
     case = in_batches(seed)
     found = sized(untimed(observed(case, case.floor)))
-    assert (found.lasting, found.slots) == ((), None)
+    assert (found.stage_loads, found.slots) == ((), None)
     assert found.hottest == tuple(
         low - 0.5 if load is None else load * skew
         for low, load, skew in zip(found.floor, found.load, found.skew, strict=True)
@@ -127,7 +127,7 @@ def test_nothing_else_of_a_sizing_follows_it(seed: int, data: st.DataObject) -> 
         },
     )
     found, whole, without = sized(partly), sized(snapshot), sized(untimed(snapshot))
-    assert replace(found, lasting=(), slots=None) == without
+    assert replace(found, stage_loads=(), slots=None) == without
     for name, each, timed, plain in zip(found.operators, found.hottest, whole.hottest, without.hottest, strict=True):
         assert each == (plain if name in blind else timed)
 
@@ -157,7 +157,7 @@ def test_pipelines_have_no_stages(number: int) -> None:
     case = families.draw_case("diamond", number)
     snapshot = observed(case, case.floor, seed=number, noise=case.job.noise)
     assert snapshot == untimed(snapshot)
-    assert sized(snapshot).lasting == ()
+    assert sized(snapshot).stage_loads == ()
 
 
 @settings(deadline=None, max_examples=30)

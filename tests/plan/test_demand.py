@@ -49,7 +49,7 @@ def test_demand_and_load_never_fall_when_rates_rise(snapshot: Snapshot, factor: 
 def test_whole_metrics_leave_no_gap_and_nothing_unknown(snapshot: Snapshot) -> None:
     demand = measure_demand(snapshot)
     assert not demand.gaps
-    assert not demand.kept
+    assert not demand.kept_sources
     assert None not in demand.load.values()
     assert list(demand.load) == list(snapshot.operators)
 
@@ -94,11 +94,11 @@ def test_instances_are_averaged_by_their_rates_not_by_their_sums() -> None:
 @pytest.mark.parametrize(
     ("fields", "what"),
     [
-        ({"useful_seconds": None}, "how long it was useful"),
+        ({"useful_seconds": None}, "no useful time"),
         ({"useful_seconds": 0.0}, "useful time of zero"),
-        ({"records_in": None}, "how many records it took in"),
-        ({"records_in": 0.0}, "took no records in"),
-        ({"records_out": None}, "how many records it put out"),
+        ({"records_in": None}, "count of input records"),
+        ({"records_in": 0.0}, "received no records"),
+        ({"records_out": None}, "count of output records"),
     ],
 )
 def test_what_an_operator_does_not_say_is_named(fields: dict[str, object], what: str) -> None:
@@ -144,7 +144,7 @@ def test_a_sink_need_not_say_what_it_puts_out() -> None:
 def test_a_source_without_a_true_rate_is_kept_and_is_no_gap() -> None:
     for fields in ({"useful_seconds": 0.0}, {"useful_seconds": None}, {"records_in": None, "records_out": None}):
         demand = measure_demand(with_metrics(word_count(), "source", **fields))
-        assert demand.kept == {"source"}
+        assert demand.kept_sources == {"source"}
         assert not demand.gaps
         assert demand.rate["count"] == 2000.0
 

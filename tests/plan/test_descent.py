@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autotrascale.plan.sizing.descent import Descended, propose_lower
+from autotrascale.plan.sizing.descent import DescentRun, propose_lower
 
 LEAST = {"a": 1, "b": 1}
 
@@ -22,8 +22,8 @@ def recommended(k: Mapping[str, int], needed: Mapping[str, int], slope: float) -
     return {name: max(1, math.ceil(needed[name] + slope * (k[name] - needed[name]))) for name in k}
 
 
-def down(start: Mapping[str, int], needed: Mapping[str, int], slope: float) -> list[Descended]:
-    runs: list[Descended] = []
+def down(start: Mapping[str, int], needed: Mapping[str, int], slope: float) -> list[DescentRun]:
+    runs: list[DescentRun] = []
     now: Mapping[str, int] | None = start
     while now is not None:
         runs.append((now, recommended(now, needed, slope)))
@@ -57,12 +57,12 @@ def test_nothing_is_tried_where_as_much_is_recommended_as_runs() -> None:
 
 
 def test_a_little_less_is_worth_no_third_run() -> None:
-    runs: list[Descended] = [({"a": 30, "b": 30}, {"a": 16, "b": 15}), ({"a": 16, "b": 15}, {"a": 16, "b": 14})]
+    runs: list[DescentRun] = [({"a": 30, "b": 30}, {"a": 16, "b": 15}), ({"a": 16, "b": 15}, {"a": 16, "b": 14})]
     assert propose_lower(runs, LEAST) is None
     runs[-1] = ({"a": 16, "b": 15}, {"a": 15, "b": 14})
     assert propose_lower(runs, LEAST) is not None
 
 
 def test_a_line_through_two_runs_is_not_followed_below_half() -> None:
-    runs: list[Descended] = [({"a": 20, "b": 1}, {"a": 11, "b": 1}), ({"a": 11, "b": 1}, {"a": 6, "b": 1})]
+    runs: list[DescentRun] = [({"a": 20, "b": 1}, {"a": 11, "b": 1}), ({"a": 11, "b": 1}, {"a": 6, "b": 1})]
     assert propose_lower(runs, LEAST) == {"a": 3, "b": 1}

@@ -75,15 +75,15 @@ CASES: list[tuple[str, SizeEvidence, str, Resource | None]] = [
     ("heap", repeated(gc_share=0.3), "P1", "heap"),
     ("heap", repeated(out_of_heap=1), "P1", "heap"),
     ("heap", repeated(lost=(LostExecutor("1", "heap"),)), "P1", "heap"),
-    ("memory", repeated(outside_mb=1400.0, memory_mb=3300.0), "P2", "beside"),
-    ("memory", repeated(lost=(LostExecutor("1", "memory"),)), "P2", "beside"),
+    ("memory", repeated(outside_mb=1400.0, memory_mb=3300.0), "P2", "overhead"),
+    ("memory", repeated(lost=(LostExecutor("1", "memory"),)), "P2", "overhead"),
     ("cpu", falling_behind(busy=0.97, heap_touched_mb=600.0, outside_mb=300.0), "P3", "cores"),
     ("cpu", falling_behind(busy=0.97), "P3", "executors"),  # their memory is full: no room for more tasks
     ("parallelism", falling_behind(busy=0.97, cpu_share=0.3), "P4", "executors"),
     ("parallelism", falling_behind(busy=0.97, cpu_share=0.01, python_mb=200.0), "P4", "executors"),
     ("too-much", repeated(busy=0.2, heap_touched_mb=400.0, outside_mb=200.0), "P5", "executors"),
     ("too-much", repeated(heap_touched_mb=600.0), "P6", "heap"),
-    ("too-much", repeated(outside_mb=500.0), "P7", "beside"),
+    ("too-much", repeated(outside_mb=500.0), "P7", "overhead"),
     ("too-much", evidence(*(a_window(replace(SIZES, executors=1), at, busy=0.3) for at in range(6))), "P8", "cores"),
     ("none", repeated(), "", None),
     ("none", repeated(lost=(LostExecutor("1", "released"), LostExecutor("2", "unknown"))), "", None),
@@ -507,7 +507,7 @@ def test_an_end_after_giving_back_is_taken_back_at_once_and_kept_from_then_on() 
     assert all(action.after.heap_mb > small.heap_mb for action in asked[1:])
 
 
-@given(st.sampled_from(["heap", "beside"]), st.integers(1, 12), st.floats(1.0, 20.0))
+@given(st.sampled_from(["heap", "overhead"]), st.integers(1, 12), st.floats(1.0, 20.0))
 def test_more_memory_is_not_taken_back_for_what_a_record_takes(which: str, most: int, times: float) -> None:
     """A state fills the heap, or what is caught up comes in large batches: before it a record may have been cheap."""
     state, done = ExecutorSizeState(), list[SizeChange]()
@@ -595,9 +595,9 @@ def test_memory_of_both_kinds_is_given_back_at_once(case: tuple[ExecutorSizes, l
     sizes, seen = case
     alone = {
         "heap": sage_policies.heap_down(RULES, evidence(*seen)),
-        "beside": sage_policies.memory_down(RULES, evidence(*seen)),
+        "overhead": sage_policies.memory_down(RULES, evidence(*seen)),
     }
-    least = {"heap": 512, "beside": 384}
+    least = {"heap": 512, "overhead": 384}
     wanted = {name: max(least[name], found.wanted) for name, found in alone.items() if found is not None}
     worth = {name: value for name, value in wanted.items() if value <= 0.95 * sizes.of(name)}
     asked = asked_of(seen)
@@ -624,7 +624,7 @@ def test_what_is_given_back_is_never_more_in_whole_units(
 
 
 HARM: dict[str, tuple[Resource, ...]] = {
-    "killed": ("beside",),
+    "killed": ("overhead",),
     "ended": ("heap",),
     "collections": ("heap",),
     "both": MEMORY,

@@ -306,7 +306,7 @@ def test_no_demand_needs_the_minimum() -> None:
 
 def test_gaps_have_no_floor() -> None:
     snapshot = chain_snapshot({"source": 1, "map": 1}, {}, 10.0)
-    with pytest.raises(InputError, match="map does not say how long it was useful"):
+    with pytest.raises(InputError, match="map reports no useful time"):
         floor_of(snapshot)
 
 

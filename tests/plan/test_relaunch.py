@@ -202,7 +202,7 @@ def test_slots_are_left_to_whoever_lets_executors_come_and_go(history: list[tupl
             RULES, ClusterLimits(host_memory_mb=4000), SizeChangeQuota(a_day=100), state, window
         )
         for each in actions:
-            assert each.resource in ("heap", "beside")
+            assert each.resource in ("heap", "overhead")
             assert each.after.cores == each.before.cores
             assert each.what != "given-up"
         if state.in_flight is not None and state.in_flight.what == "asked":

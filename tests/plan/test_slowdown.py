@@ -12,7 +12,7 @@ NAMES = ("source", "map", "sink")
 
 def look(slowdowns: SlowdownDetector, instances: int, capacity: float) -> None:
     rate = 0.5 * capacity
-    slowdowns.look(chain_snapshot(dict.fromkeys(NAMES, instances), dict.fromkeys(NAMES, capacity), rate, p_max=99))
+    slowdowns.observe(chain_snapshot(dict.fromkeys(NAMES, instances), dict.fromkeys(NAMES, capacity), rate, p_max=99))
 
 
 @given(st.floats(1.0, 10.0), st.integers(1, 5), st.integers(6, 30))
@@ -20,7 +20,7 @@ def test_it_is_the_factor_by_which_instances_got_slower(factor: float, few: int,
     slowdowns = SlowdownDetector()
     look(slowdowns, few, 100.0)
     look(slowdowns, many, 100.0 / factor)
-    found = slowdowns.found
+    found = slowdowns.slowdown
     if factor < 1.49:
         assert found is None
     elif factor > 1.51:
@@ -31,11 +31,11 @@ def test_it_is_the_factor_by_which_instances_got_slower(factor: float, few: int,
 
 def test_nothing_is_said_of_what_was_not_measured() -> None:
     slowdowns = SlowdownDetector()
-    assert slowdowns.found is None
+    assert slowdowns.slowdown is None
     look(slowdowns, 3, 100.0)
     look(slowdowns, 3, 10.0)
-    assert slowdowns.found is None
+    assert slowdowns.slowdown is None
     blind = SlowdownDetector()
     for k in (1, 9):
-        blind.look(chain_snapshot(dict.fromkeys(NAMES, k), {}, 100.0, p_max=99))
+        blind.observe(chain_snapshot(dict.fromkeys(NAMES, k), {}, 100.0, p_max=99))
     assert blind.found is None

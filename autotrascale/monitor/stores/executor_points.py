@@ -1,8 +1,8 @@
-"""What executors used in a window, as a metric point: what is not known has no field.
+"""Convert the use of executors in a window to a metric point. Unknown values have no field.
 
 measurement             tags   fields
-autotrascale_executors  job    what was given as heap_given_mb, beside_given_mb, cores, executors; what was used of it;
-                               shares of the tasks' time (gc_share, cpu_share); executors lost, by why: lost_heap, …
+autotrascale_executors  job    given memory and cores (heap_given_mb, …_given_mb, cores, executors); used memory;
+                               shares of the tasks' time (gc_share, cpu_share); lost executors by cause (lost_heap, …)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EXECUTORS_MEASUREMENT = "autotrascale_executors"
 
 
 def executor_window_to_points(window: ExecutorWindow) -> list[MetricPoint]:
-    """At the end of the window."""
+    """Return the point of a window, at its end."""
     fields: dict[str, float | None] = {
         "window_seconds": window.seconds,
         "memory_given_mb": window.sizes.memory_mb,

@@ -1,17 +1,17 @@
-"""What every operator is asked to do, and what one instance of it can do: DS2's performance model (OSDI '18, §3.2).
+"""The demand on every operator and the capacity of one instance: the performance model of DS2 (OSDI '18, §3.2).
 
 | symbol     | meaning                                                                  | unit      |
 |------------|--------------------------------------------------------------------------|-----------|
-| λ_src(j)   | what the world offers to source j                                        | records/s |
+| λ_src(j)   | offered rate of source j                                                 | records/s |
 | R_in, R_out, T_u | records pulled, records pushed, useful time of one instance         | records, s |
 | v = R_in / T_u   | true processing rate of one instance                                | records/s |
 | λ_p,i, λ_o,i     | true processing and output rate, summed over the p_i instances of i | records/s |
 | demand_i   | target input of operator i when everything before it keeps up            | records/s |
-| capacity_i | λ_p,i / p_i, what one instance does when it never waits                   | records/s |
+| capacity_i | λ_p,i / p_i, rate of one instance that never waits                       | records/s |
 | load_i     | demand_i / capacity_i, the real-valued number of instances needed        | instances |
 
-A number that is missing stays missing: it becomes a `Gap`, which names the operator and what it did not say. Zero
-useful time is such a gap, because "infinitely fast" would scale the operator to nothing.
+A missing number stays missing: a `Gap` names the operator and the measurement that it lacks. A useful time of zero is
+a gap too, because an infinite capacity would scale the operator to nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from autotrascale.domain.true_rates import TrueRates, compute_true_rates, finite
 
 @dataclass(frozen=True)
 class Gap:
-    """An operator that cannot be sized, and what is missing."""
+    """An operator that cannot be sized. `missing` is a predicate: "reports no useful time"."""
 
     operator: str
     missing: str
@@ -37,7 +37,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Demand:
-    """The answer of one walk over the graph. `rate`, `capacity` and `load` hold None where a number is not known."""
+    """Demand (`rate`), capacity and load of every operator. None means not known; `gaps` say why."""
 
     rate: Mapping[str, float | None]
     capacity: Mapping[str, float | None]
@@ -45,8 +45,8 @@ class Demand:
     gaps: tuple[Gap, ...]
 
     @cached_property
-    def kept(self) -> frozenset[str]:
-        """Sources whose own true rate is not known: they stay as they run, and that is no gap."""
+    def kept_sources(self) -> frozenset[str]:
+        """Sources of unknown true rate. They keep their parallelism, so they are no gap."""
         named = {gap.operator for gap in self.gaps}
         return frozenset(
             name
@@ -56,9 +56,11 @@ class Demand:
 
 
 def measure_demand(snapshot: Snapshot) -> Demand:
-    """DS2 Eq. 7–8 in one walk. The unrounded demand is forwarded (differs: AuTraScale Eq. 3 prints the rounded one).
+    """Return the demand on every operator when all operators before it keep up (DS2 Eq. 7–8, in one walk).
 
-    Two sentences of 20 words each second, over instances that count 10 words a second: demand 40, load 4.
+    Two sentences of 20 words per second, for instances that count 10 words per second: demand 40, load 4.
+
+    differs: AuTraScale's Eq. 3 forwards the rounded demand; here it stays unrounded.
     """
     rate: dict[str, float | None] = {}
     output: dict[str, float | None] = {}
@@ -79,11 +81,11 @@ def measure_demand(snapshot: Snapshot) -> Demand:
         if missing:
             gaps.append(Gap(name, missing))
     load = {name: _load(rate[name], capacity[name]) for name in topology}
-    return Demand(_in_order(rate, topology), _in_order(capacity, topology), load, tuple(gaps))
+    return Demand(_order_by(rate, topology), _order_by(capacity, topology), load, tuple(gaps))
 
 
 def _forwarded(demand: float | None, rates: TrueRates) -> float | None:
-    """out*_j. No demand makes no output, whatever the selectivity, which nobody could measure without input."""
+    """Return out*_j. Without demand it is zero, although the selectivity was not measured."""
     if demand is None or demand == 0:
         return demand
     if rates.processing is None or rates.output is None:
@@ -100,7 +102,7 @@ def _load(demand: float | None, capacity: float | None) -> float | None:
 
 
 def _missing(metrics: OperatorMetrics, rates: TrueRates, demand: float | None, output: float | None) -> str:
-    """What this operator lacks to be sized, or to size what follows it; empty when nothing does."""
+    """Return the measurement that is missing to size this operator or its downstreams, as a predicate; or ""."""
     if metrics.silent_instances:
         return f"has {metrics.silent_instances} of {metrics.parallelism} instances that did not report"
     if demand == 0 or not metrics.upstream:
@@ -108,13 +110,12 @@ def _missing(metrics: OperatorMetrics, rates: TrueRates, demand: float | None, o
     if rates.processing is None:
         return rates.missing
     if demand is None:
-        return ""  # its upstream is the one to name
+        return ""  # the gap of its upstream says why
     if output is None:
-        return "does not say how many records it put out"
-    return (
-        "" if _load(demand, rates.processing / metrics.parallelism) is not None else "needs more than numbers can hold"
-    )
+        return "reports no count of output records"
+    is_known = _load(demand, rates.processing / metrics.parallelism) is not None
+    return "" if is_known else "needs more instances than numbers can hold"
 
 
-def _in_order(values: Mapping[str, float | None], names: Iterable[str]) -> dict[str, float | None]:
+def _order_by(values: Mapping[str, float | None], names: Iterable[str]) -> dict[str, float | None]:
     return {name: values[name] for name in names}

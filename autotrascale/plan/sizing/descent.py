@@ -1,17 +1,17 @@
-"""Down from too much, in few runs.
+"""Find the throughput floor from above, in few runs.
 
     symbol  meaning
     k       instances of an operator in a run that held the rate
-    f       the floor that was recommended from that run
-    s       how f moved with k, from one run to the next: (f₀ − f₁) / (k₀ − k₁)
-    k*      where the recommendation would recommend itself: (f₁ − s·k₁) / (1 − s)
+    f       floor that this run recommends
+    s       slope of f over k between two runs: (f₀ − f₁) / (k₀ − k₁)
+    k*      parallelism that recommends itself: (f₁ − s·k₁) / (1 − s)
 
-Where a job has too much, its tasks stand in each other's way and each has a cost of its own, so every instance seems to
-carry less than it will when there are fewer: f < k, and the next f is lower still. Two runs give a line, and the line
-k*. It is a guess, so no operator goes below half of what was recommended at once; the run that follows tells.
+In an over-provisioned job, tasks compete and each task has a fixed cost, so an instance seems to carry less than it
+will with fewer instances: f < k, and the next f is lower still. Two runs give a line, and the line gives k*. It is an
+extrapolation, so no operator goes below half of its recommendation at once. The next run checks it.
 
-differs: the papers begin with one instance of each operator and stop at the first run that holds the rate. A job that
-runs already begins with what somebody guessed, which holds it with far too much.
+differs: the papers start with one instance of each operator and stop at the first run that holds the rate. A running
+job starts with a guessed parallelism, which is often far too high.
 """
 
 from __future__ import annotations
@@ -19,26 +19,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-_WORTH = 0.05  # share of the instances: for less no third run is made
+_WORTH = 0.05  # least share of instances saved that justifies another run
 
-Descended = tuple[Mapping[str, int], Mapping[str, int]]
-"""What ran, and the floor that was recommended from it."""
+DescentRun = tuple[Mapping[str, int], Mapping[str, int]]
+"""Parallelism of a run, and the floor that it recommends."""
 
 
-def propose_lower(runs: Sequence[Descended], least: Mapping[str, int]) -> dict[str, int] | None:
-    """What to run after these, the last of which held the rate; None where it has hardly too much."""
+def propose_lower(runs: Sequence[DescentRun], least: Mapping[str, int]) -> dict[str, int] | None:
+    """Return the parallelism to run next after `runs`, the last of which held the rate; None when little can be saved.
+
+    Args:
+        runs: runs so far, oldest first.
+        least: least instances of each operator.
+    """
     ran, floor = runs[-1]
     if len(runs) == 1:
         return dict(floor) if sum(floor.values()) < sum(ran.values()) else None
     ran_before, floor_before = runs[-2]
     lower = {
-        name: max(least[name], _on_the_line((ran_before[name], floor_before[name]), (ran[name], floor[name])))
+        name: max(least[name], _extrapolate((ran_before[name], floor_before[name]), (ran[name], floor[name])))
         for name in floor
     }
     return lower if sum(lower.values()) <= (1 - _WORTH) * sum(ran.values()) else None
 
 
-def _on_the_line(before: tuple[int, int], last: tuple[int, int]) -> int:
+def _extrapolate(before: tuple[int, int], last: tuple[int, int]) -> int:
     (k0, f0), (k1, f1) = before, last
     if k0 == k1 or not 0 < (s := (f0 - f1) / (k0 - k1)) < 1:
         return f1

@@ -1,15 +1,15 @@
-"""The throughput floor k': the least parallelism that sustains the offered rate, for the way the engine runs operators.
+"""The throughput floor k': the least parallelism that sustains the offered rate, for each execution model.
 
 | symbol  | meaning                                                                  | unit      |
 |---------|--------------------------------------------------------------------------|-----------|
-| load_i  | demand_i / capacity_i: instances of i needed if they may always run      | instances |
+| load_i  | demand_i / capacity_i, instances of i needed if they always run          | instances |
 | k'_i    | the floor                                                                | instances |
 | l_i, u_i | least and most instances operator i may have; u_i ≤ P_max               | instances |
 | h       | share of a micro-batch in which no operator is busy                      | [0, 1]    |
-| s_i     | share of i's records that one instance takes in alone, whatever k_i is   | [0, 1]    |
-| f_i, w_i | share of the rest of i's work that w_i instances share at most            | [0, 1], instances |
-| t_i     | seconds that the stage of i lasts for each second of input                | s per s   |
-| busy    | what must not exceed 1 for the job to keep up                            | s per s   |
+| s_i     | share of i's records that one instance receives alone, at any k_i        | [0, 1]    |
+| f_i, w_i | share of the rest of i's work that at most w_i instances can share       | [0, 1], instances |
+| t_i     | duration of the stage of i for each second of input                       | s per s   |
+| busy    | time that the busiest part of the job needs; above 1 the job falls behind | s per s   |
 | o, b    | fixed cost of a batch, batch time                                        | s         |
 
     pipelined     k'_i = ceil(load_i)                             every operator owns its instances      (DS2 Eq. 7)
@@ -18,11 +18,11 @@
                   t_i = load_i · (s_i + (1 − s_i) · g_i)          and last as long as their hottest instance
                   g_i = (1 − f_i) / k_i + f_i / min(k_i, w_i)     1 / k_i, but where a source has w_i partitions' worth
 
-differs: the third row is not in the papers. Two stages of load 3 each at k = (4, 4) would be busy 1.5 s in every
-second, which the first row calls more than enough. A stage ends with its longest task: the part of the records that one
-instance takes in alone (a hot key) is not divided, and h does not hold it, for the stage is running. At the k that was
-measured t_i is exactly load_i · skew_i / k_i. A topic is read by as many tasks as it has partitions, however many
-instances wait beside them (f, w). The first two rows stay DS2's, which take operators as balanced.
+differs: the third row is not in the papers. Two stages of load 3 each at k = (4, 4) are busy for 1.5 s in every second,
+which the first row accepts. A stage ends with its longest task, so the records that one instance receives alone (a hot
+key, s) are not divided. They are not part of h either, because the stage is running. At the measured k, t_i is exactly
+load_i · skew_i / k_i. A topic is read by one task per partition, and further instances wait (f, w). The first two rows
+are DS2's, which assumes balanced operators.
 """
 
 from __future__ import annotations
@@ -40,19 +40,23 @@ from autotrascale.domain.snapshot import Execution, NarrowWork, Snapshot
 from autotrascale.plan.sizing.demand import Demand
 from autotrascale.plan.sizing.scaling_loss import Scaling, compute_scaled_floor
 
-# Loads are quotients of sums of floats: 10.000000000001 is a 10 that was added up in another order. Measurements are
-# good to three digits, so a part in a billion moves nothing that was measured, and it is a million roundings wide.
+# Loads are quotients of sums of floats, so 10 may read 10.000000000001. Measurements are good to three digits, so a
+# slack of one part in a billion changes no measurement and covers a million roundings.
 _SLACK = 1e-9
-# Below this many greedy steps, taking them one by one is faster than jumping with numpy.
-_FEW_STEPS = 400
+_FEW_STEPS = 400  # up to so many greedy steps are faster than bisection with numpy
 
 Narrows = Sequence[NarrowWork | None]
 
 
 @dataclass(frozen=True)
 class Floor:
-    """`parallelism` is k'. `reach` is how many times the demand the upper bounds sustain: below 1, the rate is out of
-    reach and `parallelism` is the nearest that the bounds allow. `busy` is the busiest part's share at k'."""
+    """The throughput floor.
+
+    Args:
+        parallelism: k' by operator; the nearest that the bounds allow when the rate is out of reach.
+        reach: largest multiple of the demand that the upper bounds sustain; below 1 the rate is out of reach.
+        busy: busy share at k'.
+    """
 
     parallelism: Mapping[str, int]
     reach: float
@@ -60,22 +64,33 @@ class Floor:
 
     @property
     def reachable(self) -> bool:
+        """True when the upper bounds sustain the demand."""
         return self.reach >= 1 - _SLACK
 
 
 def compute_floor(demand: Demand, snapshot: Snapshot, loss: Mapping[str, float] | None = None) -> Floor:
-    """k' for a demand without gaps. Sources of unknown capacity keep what they run with and count as no load.
-    `loss`: γ of operators of which k instances do less than k times the work (`scaling.py`)."""
+    """Return k' for a demand without gaps.
+
+    Sources of unknown capacity keep their parallelism and count as no load.
+
+    Args:
+        demand: demand and loads of the operators.
+        snapshot: execution model, bounds and skew of the operators.
+        loss: γ of operators that scale less than linearly (see `scaling_loss`), default none.
+
+    Raises:
+        InputError: the demand has gaps.
+    """
     if demand.gaps:
-        raise InputError("snapshot", f"cannot be sized: {demand.gaps[0]}", remedy="hold, and wait for whole metrics")
+        raise InputError("snapshot", f"cannot be sized: {demand.gaps[0]}", remedy="wait for complete metrics")
     names = list(snapshot.operators)
     loads = [demand.load[name] or 0.0 for name in names]
     hot = [metrics.hot_share for metrics in snapshot.operators.values()]
     narrow = [metrics.narrow for metrics in snapshot.operators.values()]
-    lower, upper = _bounds(snapshot, demand.kept)
+    lower, upper = _bounds(snapshot, demand.kept_sources)
     overhead = snapshot.overhead_share or 0.0
     if any((loss or {}).values()):
-        return _scaled(names, snapshot, loads, lower, upper, loss or {}, hot, narrow)
+        return _compute_scaled(names, snapshot, loads, lower, upper, loss or {}, hot, narrow)
     match snapshot.execution:
         case "pipelined":
             k = floor_pipelined(loads, lower, upper)
@@ -88,7 +103,7 @@ def compute_floor(demand: Demand, snapshot: Snapshot, loss: Mapping[str, float] 
     return Floor(dict(zip(names, k, strict=True)), reach, busy)
 
 
-def _scaled(
+def _compute_scaled(
     names: Sequence[str],
     snapshot: Snapshot,
     loads: Sequence[float],
@@ -98,15 +113,14 @@ def _scaled(
     hot: Sequence[float],
     narrow: Narrows,
 ) -> Floor:
-    """The same with capacity(k). Loads grow in proportion to the demand at any k, so `reach` is as above. What one
-    instance does alone costs what it costs, however many others there are; so does what is narrow, beyond its width."""
+    """Return k' with capacity(k). Work of single instances and narrow work beyond its width does not depend on k."""
     running, execution = snapshot.parallelism, snapshot.execution
     scaling = Scaling(tuple(running[name] for name in names), tuple(loss.get(name, 0.0) for name in names))
     overhead, readings = snapshot.overhead_share or 0.0, [(0.0, loads)]
     if execution == "micro-batch":
-        readings = [_undivided(loads, hot)]
+        readings = [_split_undivided(loads, hot)]
         if any(narrow):
-            readings.append(_undivided(*_beyond(loads, hot, narrow)))
+            readings.append(_split_undivided(*_loads_beyond_width(loads, hot, narrow)))
     floors = [
         compute_scaled_floor(execution, rest, lower, upper, overhead + alone, scaling) for alone, rest in readings
     ]
@@ -128,7 +142,7 @@ def compute_busy_share(
     hot: Sequence[float] = (),
     narrow: Narrows = (),
 ) -> float:
-    """The share of each second that the busiest part of the job needs: above 1 it falls behind."""
+    """Return the share of each second that the busiest part of the job needs; above 1 the job falls behind."""
     match execution:
         case "pipelined":
             return max(load / instances for load, instances in zip(loads, k, strict=True))
@@ -141,26 +155,38 @@ def compute_busy_share(
 def compute_stage_seconds(
     loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = (), narrow: Narrows = ()
 ) -> list[float]:
-    """t_i for each stage: `stage_seconds([3.0, 3.0], [4, 4], [0.0, 0.5])` is `[0.75, 1.875]`."""
+    """Return t_i of each stage.
+
+    >>> compute_stage_seconds([3.0, 3.0], [4, 4], [0.0, 0.5])
+    [0.75, 1.875]
+    """
     shares, parts = hot or [0.0] * len(loads), narrow or [None] * len(loads)
     return [
-        load * (s + (1.0 - s) / own if part is None else s + (1.0 - s) * _spread(own, part))
+        load * (s + (1.0 - s) / own if part is None else s + (1.0 - s) * _narrowed_share(own, part))
         for load, own, s, part in zip(loads, k, shares, parts, strict=True)
     ]
 
 
-def _spread(k: int, part: NarrowWork) -> float:
-    """g."""
+def _narrowed_share(k: int, part: NarrowWork) -> float:
+    """Return g."""
     return (1.0 - part.share) / k + part.share / min(k, part.width)
 
 
 def floor_pipelined(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
-    """`pipelined([9.2, 10.0], [1, 1], [40, 40])` is `[10, 10]`."""
-    return [_instances(*each) for each in zip(loads, lower, upper, strict=True)]
+    """Return ceil(load_i), within the bounds.
+
+    >>> floor_pipelined([9.2, 10.0], [1, 1], [40, 40])
+    [10, 10]
+    """
+    return [_round_up_within(*each) for each in zip(loads, lower, upper, strict=True)]
 
 
 def floor_shared(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int]) -> list[int]:
-    """One worker count for all: `shared([0.4, 1.3], [1, 1], [8, 8])` is `[2, 2]`."""
+    """Return one number of workers for all operators: ceil(Σ load_i), within the bounds.
+
+    >>> floor_shared([0.4, 1.3], [1, 1], [8, 8])
+    [2, 2]
+    """
     least, most = max(lower), min(upper)
     if least > most:
         raise InputError(
@@ -168,7 +194,7 @@ def floor_shared(loads: Sequence[float], lower: Sequence[int], upper: Sequence[i
             f"leave no common number of workers: one needs {least} or more, another allows {most} at most",
             remedy="widen minimum and maximum: with shared execution every worker runs every operator",
         )
-    return [_instances(sum(loads), least, most)] * len(loads)
+    return [_round_up_within(sum(loads), least, most)] * len(loads)
 
 
 def floor_micro_batch(
@@ -179,22 +205,25 @@ def floor_micro_batch(
     hot: Sequence[float] = (),
     narrow: Narrows = (),
 ) -> list[int]:
-    """Least Σ k_i with h + Σ t_i ≤ 1: `micro_batch([3, 3], [1, 1], [16, 16])` is `[6, 6]`.
+    """Return k with the least Σ k_i that has h + Σ t_i ≤ 1, within the bounds.
 
-    What one instance does alone is as fixed as the overhead. The rest falls by load_i / (k_i (k_i + 1)) with the next
-    instance of i, less each time. For such a separable convex sum the greedy choice, always the largest drop, is
-    optimal at every length.
+    >>> floor_micro_batch([3, 3], [1, 1], [16, 16])
+    [6, 6]
 
-    What is narrow makes t_i the larger of two such sums, as if it had its width and as if it had none: the floor of
-    either is needed, and for one operator both together are enough.
+    Work that one instance does alone is as fixed as the overhead. The rest falls by load_i / (k_i (k_i + 1)) with the
+    next instance of i, which is less each time. For such a separable convex sum, the greedy choice of the largest drop
+    is optimal at every length.
+
+    With narrow work, t_i is the larger of two such sums: one with all work divided, one with k_i beyond the width.
+    The floors of both sums are needed, and for a single operator they suffice. Otherwise single instances are added.
     """
     if not any(narrow):
-        return _micro_batch(loads, lower, upper, overhead, hot)
+        return _floor_without_narrow_work(loads, lower, upper, overhead, hot)
     shares = hot or [0.0] * len(loads)
     upper = [_most_useful(*each) for each in zip(lower, upper, narrow, strict=True)]
-    plain = _micro_batch(loads, lower, upper, overhead, shares)
-    wide_loads, wide_shares = _beyond(loads, shares, narrow)
-    wide = _micro_batch(wide_loads, lower, upper, overhead, wide_shares)
+    plain = _floor_without_narrow_work(loads, lower, upper, overhead, shares)
+    wide_loads, wide_shares = _loads_beyond_width(loads, shares, narrow)
+    wide = _floor_without_narrow_work(wide_loads, lower, upper, overhead, wide_shares)
     k = [max(each) for each in zip(plain, wide, strict=True)]
     while overhead + sum(now := compute_stage_seconds(loads, k, shares, narrow)) > 1.0 + _SLACK:
         more = compute_stage_seconds(loads, [own + 1 for own in k], shares, narrow)
@@ -205,32 +234,33 @@ def floor_micro_batch(
     return k
 
 
-def _micro_batch(
+def _floor_without_narrow_work(
     loads: Sequence[float], lower: Sequence[int], upper: Sequence[int], overhead: float, hot: Sequence[float]
 ) -> list[int]:
-    alone, loads = _undivided(loads, hot)
+    alone, loads = _split_undivided(loads, hot)
     budget = 1.0 - overhead - alone + _SLACK
-    if budget <= 0 or _divided_seconds(loads, upper) > budget:  # out of reach: every instance that helps is wanted
+    if budget <= 0 or _divided_seconds(loads, upper) > budget:  # out of reach: take every instance that helps
         return [most if load > 0 else least for load, least, most in zip(loads, lower, upper, strict=True)]
-    return _greedy(loads, _under_estimate(loads, lower, upper, budget), upper, budget)
+    return _greedy(loads, _find_start(loads, lower, upper, budget), upper, budget)
 
 
 def _most_useful(least: int, most: int, part: NarrowWork | None) -> int:
-    """Where all that is divided is narrow, instances beyond its width do nothing at all."""
+    """Return the most instances of which each has work: when all divisible work is narrow, not more than its width."""
     return most if part is None or part.share < 1.0 else max(least, min(most, math.ceil(part.width)))
 
 
-def _beyond(loads: Sequence[float], hot: Sequence[float], narrow: Narrows) -> tuple[list[float], list[float]]:
-    """Loads and what single instances do alone, of an operator whose instances are more than its width: the narrow
-    part lasts as long as it does there, and the rest is divided."""
+def _loads_beyond_width(
+    loads: Sequence[float], hot: Sequence[float], narrow: Narrows
+) -> tuple[list[float], list[float]]:
+    """Return loads and undivided shares with k beyond every width, where narrow work takes a constant time."""
     found = [
-        (load, s) if part is None else _wide(load, s, part)
+        (load, s) if part is None else _load_beyond_width(load, s, part)
         for load, s, part in zip(loads, hot or [0.0] * len(loads), narrow, strict=True)
     ]
     return [load for load, _ in found], [s for _, s in found]
 
 
-def _wide(load: float, s: float, part: NarrowWork) -> tuple[float, float]:
+def _load_beyond_width(load: float, s: float, part: NarrowWork) -> tuple[float, float]:
     alone = load * (s + (1.0 - s) * part.share / part.width)
     whole = alone + load * (1.0 - s) * (1.0 - part.share)
     return whole, alone / whole if whole else 0.0
@@ -239,18 +269,18 @@ def _wide(load: float, s: float, part: NarrowWork) -> tuple[float, float]:
 def compute_batch_seconds(
     fixed_seconds: float, loads: Sequence[float], k: Sequence[int], hot: Sequence[float] = (), narrow: Narrows = ()
 ) -> float:
-    """b = o / (1 − Σ t_i), the batch time that repeats itself; infinite when the job falls behind."""
+    """Return the steady batch time b = o / (1 − Σ t_i); infinite when the job falls behind."""
     spare = 1.0 - sum(compute_stage_seconds(loads, k, hot, narrow))
     return fixed_seconds / spare if spare > 0 else math.inf
 
 
 def compute_batch_latency(batch: float) -> float:
-    """A record waits b / 2 for its batch to start, and then b until it ends."""
+    """Return the mean latency of a record: it waits b / 2 for its batch to start, and b until the batch ends."""
     return 1.5 * batch
 
 
-def _instances(load: float, least: int, most: int) -> int:
-    if load >= most:  # before ceil, which cannot take what is beyond an integer's reach cheaply
+def _round_up_within(load: float, least: int, most: int) -> int:
+    if load >= most:  # also keeps huge loads away from ceil
         return most
     return max(least, math.ceil(load * (1.0 - _SLACK)))
 
@@ -267,14 +297,16 @@ def _bounds(snapshot: Snapshot, kept: frozenset[str]) -> tuple[list[int], list[i
 
 
 def _reach(execution: Execution, overhead: float, busy: float) -> float:
-    """The largest multiple of the demand that the upper bounds sustain. `busy`: what they are at the demand, without
-    the overhead, which does not grow with it."""
+    """Return the largest multiple of the demand that the upper bounds sustain.
+
+    `busy` is the busy share at the upper bounds without the overhead, which does not grow with the demand.
+    """
     budget = 1.0 - overhead if execution == "micro-batch" else 1.0
     return budget / busy if busy > 0 else math.inf
 
 
-def _undivided(loads: Sequence[float], hot: Sequence[float]) -> tuple[float, Sequence[float]]:
-    """What single instances do alone, in seconds for each second of input, and the loads without it."""
+def _split_undivided(loads: Sequence[float], hot: Sequence[float]) -> tuple[float, Sequence[float]]:
+    """Return the seconds of undivided work for each second of input, and the loads without it."""
     if not hot:
         return 0.0, loads
     alone = sum(load * s for load, s in zip(loads, hot, strict=True))
@@ -282,19 +314,19 @@ def _undivided(loads: Sequence[float], hot: Sequence[float]) -> tuple[float, Seq
 
 
 def _divided_seconds(loads: Sequence[float], k: Sequence[int]) -> float:
-    """Σ load_i / k_i: seconds of work that is divided evenly, one stage after another, for each second of input."""
+    """Return Σ load_i / k_i: seconds of evenly divided work for each second of input, stage after stage."""
     return sum(load / instances for load, instances in zip(loads, k, strict=True))
 
 
 def _greedy(loads: Sequence[float], start: Sequence[int], upper: Sequence[int], budget: float) -> list[int]:
-    """Give the next instance to the largest drop (the first of equals) until the budget holds."""
+    """Return `start` plus instances, each given to the largest drop (the first of equals), until the budget holds."""
     k = list(start)
     seconds = _divided_seconds(loads, k)
-    unsure = 1e-9 * max(1.0, seconds)  # what the running difference may be off by after a million steps
+    unsure = 1e-9 * max(1.0, seconds)  # rounding error of the running sum after a million steps
     heap = [(-_drop(loads[i], k[i]), i) for i in range(len(k)) if k[i] < upper[i]]
     heapq.heapify(heap)
     while heap:
-        if seconds <= budget + unsure:  # near the end the exact sum decides, whichever way led here
+        if seconds <= budget + unsure:  # near the end the exact sum decides
             seconds, unsure = math.fsum(map(truediv, loads, k)), 1e-12
             if seconds <= budget:
                 break
@@ -309,15 +341,15 @@ def _greedy(loads: Sequence[float], start: Sequence[int], upper: Sequence[int], 
 
 
 def _drop(load: float, instances: int) -> float:
-    """load/k − load/(k+1), as one quotient: the difference of two near equals would lose its digits."""
+    """Return load/k − load/(k+1) as one quotient; the difference of nearly equal numbers would lose its digits."""
     return load / (instances * (instances + 1))
 
 
-def _under_estimate(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int], budget: float) -> Sequence[int]:
-    """A start from which greedy gives the same answer in far fewer steps.
+def _find_start(loads: Sequence[float], lower: Sequence[int], upper: Sequence[int], budget: float) -> Sequence[int]:
+    """Return a start from which the greedy search gives the same answer in far fewer steps.
 
-    Every vector that greedy passes is, up to ties, "all drops above some τ were taken". Bisection finds a τ whose
-    vector does not meet the budget yet, so greedy passes through it, and which lies few instances below the answer.
+    Every vector on the greedy path consists, up to ties, of all drops above some threshold τ. Bisection finds a τ
+    whose vector misses the budget, so it lies on the path, and lies few instances below the answer.
     """
     root = sum(map(math.sqrt, loads))
     if root * root / budget <= _FEW_STEPS:  # Σ k of the real-valued optimum, k_i = √load_i · Σ √load / budget
@@ -328,16 +360,16 @@ def _under_estimate(loads: Sequence[float], lower: Sequence[int], upper: Sequenc
         return float((w / k).sum()) <= budget
 
     over = under = (budget / root) ** 2  # τ of the real-valued optimum: load_i / k_i²
-    lowest = over * 1e-30  # numpy may add up a hair above a budget that holds at the very bounds: do not look for ever
-    while meets(taken := _all_above(under, w, least, most)):
+    lowest = over * 1e-30  # ends the loop when rounding keeps the sum above a budget that the bounds just meet
+    while meets(taken := _take_drops_above(under, w, least, most)):
         if (taken <= least).all():
             return lower
         under *= 4
-    while not meets(more := _all_above(over, w, least, most)) and over > lowest:
+    while not meets(more := _take_drops_above(over, w, least, most)) and over > lowest:
         over /= 4
     while under > over * (1 + 1e-12) and (more - taken).sum() > len(w) // 4:
         middle = math.sqrt(under * over)
-        k = _all_above(middle, w, least, most)
+        k = _take_drops_above(middle, w, least, most)
         if meets(k):
             over, more = middle, k
         else:
@@ -345,9 +377,9 @@ def _under_estimate(loads: Sequence[float], lower: Sequence[int], upper: Sequenc
     return [int(instances) for instances in taken]
 
 
-def _all_above(threshold: float, w: np.ndarray, least: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """For each operator the k that has taken every drop above the threshold: the least k with load/(k(k+1)) ≤ τ."""
+def _take_drops_above(threshold: float, w: np.ndarray, least: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Return for each operator the least k with load/(k(k+1)) ≤ τ: all drops above the threshold are taken."""
     root = np.ceil((np.sqrt(1.0 + 4.0 * w / threshold) - 1.0) / 2.0)
     k = np.clip(root, least, most).astype(np.int64)
-    one_too_many = (k > least) & (w / (k * (k - 1)).clip(1) <= threshold)  # the root is rounded, the drop decides
+    one_too_many = (k > least) & (w / (k * (k - 1)).clip(1) <= threshold)  # the root is rounded
     return np.where(one_too_many, k - 1, k)

@@ -1,14 +1,14 @@
-"""A quota of slots, shared by the operators of a job or by the jobs of a controller.
+"""Share a quota of slots among the operators of a job, or among the jobs of a controller.
 
 | symbol | meaning                                             | unit  |
 |--------|-----------------------------------------------------|-------|
-| w_i    | what i asks for                                     | slots |
-| n_i    | what i needs to keep up, n_i ≤ w_i                  | slots |
+| w_i    | slots that i asks for                               | slots |
+| n_i    | slots that i needs to keep up, n_i ≤ w_i            | slots |
 | Q      | the quota                                           | slots |
 
-    Σ w ≤ Q           everybody gets what it asks for
+    Σ w ≤ Q           each i gets w_i
     Σ n ≤ Q < Σ w     n_i, and a share of the rest in proportion to w_i − n_i
-    Q < Σ n           a share of Q in proportion to n_i, one slot at least: nobody keeps up, and that is said
+    Q < Σ n           a share of Q in proportion to n_i, at least one slot; `short` names those below n_i
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class QuotaShares:
-    """Who gets how much; `cut` names those that get less than they asked for, `short` those below their need."""
+    """The slots `given` by name. `cut` names those with less than they asked for, `short` those below their need."""
 
     given: Mapping[str, int]
     cut: tuple[str, ...] = ()
@@ -27,7 +27,11 @@ class QuotaShares:
 
 
 def apply_quota(wanted: Mapping[str, int], need: Mapping[str, int], quota: int) -> QuotaShares:
-    """`within_quota({"a": 8, "b": 4}, {"a": 4, "b": 4}, 10)` gives a 6 and b 4."""
+    """Return the shares of `quota` slots.
+
+    >>> dict(apply_quota({"a": 8, "b": 4}, {"a": 4, "b": 4}, 10).given)
+    {'a': 6, 'b': 4}
+    """
     if sum(wanted.values()) <= quota:
         return QuotaShares(dict(wanted))
     least = {name: min(need.get(name, 1), w) for name, w in wanted.items()}
@@ -41,7 +45,7 @@ def apply_quota(wanted: Mapping[str, int], need: Mapping[str, int], quota: int) 
 
 
 def share_out(base: Mapping[str, int], more: Mapping[str, int], quota: int) -> dict[str, int]:
-    """`base`, and what is left of the quota in proportion to `more`; whole slots, the largest remainders first."""
+    """Return `base` plus the rest of the quota in proportion to `more`, in whole slots, largest remainders first."""
     left, whole = max(0, quota - sum(base.values())), sum(more.values())
     if not whole:
         return dict(base)

@@ -1,12 +1,12 @@
-"""Where k instances do less than k times the work of one: how capacity falls with parallelism, and the floor then.
+"""The loss of capacity with parallelism, when k instances do less than k times the work, and the floor with that loss.
 
 | symbol   | meaning                                                                     | unit      |
 |----------|-----------------------------------------------------------------------------|-----------|
-| c        | what one instance did at k0 instances                                        | records/s |
-| γ        | scaling loss: 0 scales perfectly, 0.5 needs four times the instances to do twice the work | [0, 0.5] |
-| capacity(k) = c · (k / k0)^−γ | what one instance does at k                             | records/s |
-| load(k) = load(k0) · (k / k0)^γ | instances needed, when k of them run                  | instances |
-| n        | windows that a capacity was measured in; its weight is n / (n + 1)            |           |
+| c        | rate of one instance at k0 instances                                         | records/s |
+| γ        | scaling loss: 0 scales perfectly, 0.5 needs four times the instances for twice the work | [0, 0.5] |
+| capacity(k) = c · (k / k0)^−γ | rate of one instance at k                               | records/s |
+| load(k) = load(k0) · (k / k0)^γ | instances needed when k of them run                   | instances |
+| n        | windows of a measured capacity; its weight is n / (n + 1)                     |           |
 
 The floor is the least k at which the job keeps up with capacity(k):
 
@@ -14,9 +14,8 @@ The floor is the least k at which the job keeps up with capacity(k):
     shared        Σ load_i(p) ≤ p
     micro-batch   h + Σ load_i(k_i) / k_i ≤ 1; each term falls as k_i^−(1 − γ_i), convex, so greedy stays optimal
 
-γ is fitted through log capacity over log k by weighted least squares, and drawn towards 0: parallelisms that lie close
-together say little. However many windows a capacity is the mean of, it was measured at one rate and one time of day,
-and is off by that; so no weight is above 1.
+γ is the slope of log capacity over log k, by weighted least squares, shrunk towards 0 because close parallelisms tell
+little. A mean of many windows still comes from one rate and one time of day, so no weight is above 1.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from autotrascale.domain.snapshot import Execution
 
 MOST_LOSS = 0.5
 NOISE = 0.05  # standard deviation of the logarithm of a measured capacity
-USUAL_LOSS = 0.25  # standard deviation of γ before anything is measured
-SLACK = 1e-9  # as `floor.py` has it
+USUAL_LOSS = 0.25  # prior standard deviation of γ
+SLACK = 1e-9  # see `floor._SLACK`
 
 
 @dataclass(frozen=True)
 class MeasuredCapacity:
-    """The capacity of one instance, as measured at one parallelism."""
+    """The capacity of one instance in records/s, measured at parallelism `k` in `windows` windows."""
 
     k: int
     capacity: float
@@ -44,7 +43,7 @@ class MeasuredCapacity:
 
 
 def fit_loss(points: Sequence[MeasuredCapacity]) -> float:
-    """γ; 0 where fewer than two parallelisms were measured.
+    """Return γ; 0 when fewer than two parallelisms were measured.
 
     >>> round(fit_loss([Point(4, 100.0, 20.0), Point(64, 25.0, 20.0)]), 2)
     0.49
@@ -69,7 +68,7 @@ class Scaling:
     loss: tuple[float, ...]
 
     def loads(self, loads: Sequence[float], k: Sequence[int]) -> list[float]:
-        """load(k) of each operator."""
+        """Return load(k) of each operator from `loads` at k0."""
         return [
             load * (own / at) ** loss if load and loss else load
             for load, own, at, loss in zip(loads, k, self.at, self.loss, strict=True)
@@ -84,7 +83,16 @@ def compute_scaled_floor(
     overhead: float,
     scaling: Scaling,
 ) -> list[int]:
-    """The floor with capacity(k); `loads` are those at k0."""
+    """Return the floor with capacity(k).
+
+    Args:
+        execution: execution model of the engine.
+        loads: load of each operator at k0.
+        lower: least instances of each operator.
+        upper: most instances of each operator.
+        overhead: h, share of a micro-batch in which no operator is busy.
+        scaling: k0 and γ of each operator.
+    """
     if execution == "shared":
         return [_least_workers(loads, max(lower), min(upper), scaling)] * len(loads)
     if execution == "micro-batch":
@@ -96,24 +104,24 @@ def compute_scaled_floor(
 
 
 def _least_instances(load: float, least: int, most: int, at: int, loss: float) -> int:
-    """The least k with load · (k / k0)^γ ≤ k: closed form, then made exact."""
+    """Return the least k with load · (k / k0)^γ ≤ k: the closed form, corrected for rounding."""
 
-    def enough(k: int) -> bool:
+    def is_enough(k: int) -> bool:
         return bool(load * (k / at) ** loss * (1 - SLACK) <= k)
 
     if load <= 0:
         return least
     exact = (math.log(load) - loss * math.log(at)) / (1 - loss)
     k = most if exact >= math.log(most) else min(max(math.ceil(math.exp(exact)), least), most)
-    while k < most and not enough(k):
+    while k < most and not is_enough(k):
         k += 1
-    while k > least and enough(k - 1):
+    while k > least and is_enough(k - 1):
         k -= 1
     return k
 
 
 def _least_workers(loads: Sequence[float], least: int, most: int, scaling: Scaling) -> int:
-    """Σ load_i(p) grows more slowly than p, so it is crossed once."""
+    """Return the least p with Σ load_i(p) ≤ p by bisection: the sum grows more slowly than p, so it crosses p once."""
     low, high = least, most
     while low < high:
         middle = (low + high) // 2
@@ -127,20 +135,23 @@ def _least_workers(loads: Sequence[float], least: int, most: int, scaling: Scali
 def _least_sum(
     loads: Sequence[float], lower: Sequence[int], upper: Sequence[int], budget: float, scaling: Scaling
 ) -> list[int]:
-    def seconds(i: int, k: int) -> float:
-        """What stage i takes for each second of input."""
+    def stage_seconds(i: int, k: int) -> float:
         return float(loads[i] * (k / scaling.at[i]) ** scaling.loss[i] / k)
 
-    if sum(seconds(i, most) for i, most in enumerate(upper)) > budget:
+    if sum(stage_seconds(i, most) for i, most in enumerate(upper)) > budget:
         return [most if load > 0 else least for load, least, most in zip(loads, lower, upper, strict=True)]
     k = list(lower)
-    left = sum(seconds(i, own) for i, own in enumerate(k)) - budget
-    heap = [(seconds(i, own + 1) - seconds(i, own), i) for i, own in enumerate(k) if own < upper[i] and loads[i] > 0]
+    left = sum(stage_seconds(i, own) for i, own in enumerate(k)) - budget
+    heap = [
+        (stage_seconds(i, own + 1) - stage_seconds(i, own), i)
+        for i, own in enumerate(k)
+        if own < upper[i] and loads[i] > 0
+    ]
     heapq.heapify(heap)
     while left > 0 and heap:
         drop, i = heapq.heappop(heap)
         k[i] += 1
         left += drop
         if k[i] < upper[i]:
-            heapq.heappush(heap, (seconds(i, k[i] + 1) - seconds(i, k[i]), i))
+            heapq.heappush(heap, (stage_seconds(i, k[i] + 1) - stage_seconds(i, k[i]), i))
     return k

@@ -1,23 +1,23 @@
-"""What a job needs at one rate, worked out once and handed to everybody who asks.
+"""The sizing of a job at one rate: loads, bounds and the throughput floor, computed once from a snapshot.
 
 | symbol   | meaning                                                                            | unit      |
 |----------|------------------------------------------------------------------------------------|-----------|
-| demand_i | records that operator i takes in when everything before it keeps up                 | records/s |
-| capacity_i | what one instance of i does when it never waits (its true rate)                   | records/s |
+| demand_i | input rate of operator i when everything before it keeps up                         | records/s |
+| capacity_i | true rate of one instance of i, which never waits                                 | records/s |
 | load_i   | demand_i / capacity_i                                                               | instances |
-| skew_i   | what the hottest instance takes in, over the mean                                   |           |
-| s_i      | share of i's records that one instance takes in alone (a hot key)                   | [0, 1]    |
-| L_i      | k_i times the seconds that i's stage lasts for each second of input, as measured at k | instances |
+| skew_i   | input of the hottest instance over the mean input                                   |           |
+| s_i      | share of i's records that one instance receives alone (a hot key)                   | [0, 1]    |
+| L_i      | k_i times the duration of i's stage for each second of input, as measured at k      | instances |
 | l_i, u_i | least and most instances that i may have                                            | instances |
 | h        | share of the longest batch allowed in which no operator is busy                     | [0, 1]    |
-| o, b     | fixed cost of a batch, as measured; the batch time that repeats itself               | s         |
+| o, b     | fixed cost of a batch, as measured; steady batch time                                | s         |
 | k'       | the floor: least parallelism that sustains the rate                                 | instances |
 
-`size` is the one way from measurements to these numbers. Policies, tuning runs, studies, stored models, the control
-loop and explanations all take the `Sizing` that it gives, so that all of them give the same answer.
+Only `size` computes these numbers from measurements. Policies, tuning runs, studies, models, the control loop and
+explanations use its `Sizing`, so all of them agree.
 
-A record waits for the whole of its own batch, so no batch may be longer than the latency target. Where the target
-cannot be had with all the slots there are, the floor is the one that holds the rate alone, and `batch_limit` is None.
+A record waits for the whole of its own batch, so no batch may be longer than the latency target. When the upper bounds
+cannot meet the target, the floor only holds the rate, and `batch_limit` is None.
 """
 
 from __future__ import annotations
@@ -44,13 +44,38 @@ from autotrascale.plan.sizing.floor import (
 Vector = tuple[int, ...]
 Numbers = tuple[float | None, ...]
 
-MOST_REACH = 1e6  # of a job with nothing to do: a number that JSON can carry
+MOST_REACH = 1e6  # reach of a job without load; JSON has no infinity
 
 
 @dataclass(frozen=True)
 class Sizing:
-    """Vectors are in the order of `operators`. A load is None where a source's own true rate is not known: such a
-    source stays as it runs. `reach` is how many times the demand the upper bounds sustain."""
+    """The sizing of a job. Vectors are in the order of `operators`; None means not known.
+
+    Args:
+        operators: names of the operators.
+        rate: input rate in records per second.
+        execution: execution model of the engine.
+        floor: k'.
+        lower: l, least instances.
+        upper: u, most instances.
+        demand: demand in records per second.
+        capacity: capacity of one instance in records per second.
+        load: loads in instances. A source of unknown true rate has None and keeps its parallelism.
+        skew: skew of each operator.
+        overhead: h, default 0.
+        overhead_known: the overhead was measured, default True.
+        batch_limit: longest batch that the latency target allows, in seconds.
+        fixed_seconds: o, for an engine that runs batches.
+        hot: s_i; empty when no operator was measured instance by instance.
+        narrow: narrow work of each operator; empty when no operator has any.
+        reach: largest multiple of the demand that the upper bounds sustain.
+        stage_loads: L_i; empty when no stage was timed.
+        slots: tasks that can run at once.
+        upstream: positions of the operators that each operator reads from; empty when not known.
+
+    Raises:
+        InputError: a vector has a wrong length, or a value is out of range.
+    """
 
     operators: tuple[str, ...]
     rate: float
@@ -64,16 +89,14 @@ class Sizing:
     skew: tuple[float, ...]
     overhead: float = 0.0
     overhead_known: bool = True
-    batch_limit: float | None = None  # seconds: the longest batch that the latency target allows
-    fixed_seconds: float | None = None  # o, where the engine runs batches and it is known
-    hot: tuple[float, ...] = ()  # s_i; none where no operator was measured instance by instance
-    narrow: tuple[
-        NarrowWork | None, ...
-    ] = ()  # what so many instances share at most; none where nobody has such a part
+    batch_limit: float | None = None
+    fixed_seconds: float | None = None
+    hot: tuple[float, ...] = ()
+    narrow: tuple[NarrowWork | None, ...] = ()
     reach: float = MOST_REACH
-    lasting: Numbers = ()  # L_i; none where no operator's stages were timed
-    slots: int | None = None  # tasks that can run at once
-    upstream: tuple[tuple[int, ...], ...] = ()  # positions of what each operator reads from; none where not known
+    stage_loads: Numbers = ()
+    slots: int | None = None
+    upstream: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("floor", "lower", "upper", "demand", "capacity", "load", "skew"):
@@ -84,11 +107,11 @@ class Sizing:
                     seen=getattr(self, name),
                     remedy="give one for each operator",
                 )
-        if self.lasting and len(self.lasting) != len(self.operators):
+        if self.stage_loads and len(self.stage_loads) != len(self.operators):
             raise InputError(
-                "lasting",
+                "stage_loads",
                 f"must be {len(self.operators)} numbers, or none",
-                seen=self.lasting,
+                seen=self.stage_loads,
                 remedy="give one for each operator",
             )
         for operator, load in zip(self.operators, self.load, strict=True):
@@ -96,7 +119,8 @@ class Sizing:
         checks.share("overhead", self.overhead)
         if self.slots is not None:
             checks.count("slots", self.slots)
-        _check_demand(self.operators, self.demand)
+        for operator, rate in zip(self.operators, self.demand, strict=True):
+            checks.optional(checks.non_negative, f"demand of {operator}", rate)
         _check_upstream(self.upstream, len(self.operators))
         if self.execution is not None and self.execution not in get_args(Execution):
             raise InputError(
@@ -121,7 +145,7 @@ class Sizing:
         demand: Sequence[float | None] = (),
         upstream: tuple[tuple[int, ...], ...] = (),
     ) -> Sizing:
-        """For those who know loads, and have no snapshot: `Sizing.of_loads((3, 4), (40, 40), [2.4, 3.9])`."""
+        """Return a sizing from known loads, without a snapshot: `Sizing.of_loads((3, 4), (40, 40), [2.4, 3.9])`."""
         names = tuple(operators) or tuple(f"operator {i + 1}" for i in range(len(floor)))
         unknown: Numbers = (None,) * len(names)
         return cls(
@@ -142,31 +166,36 @@ class Sizing:
 
     @property
     def reachable(self) -> bool:
+        """True when the upper bounds sustain the demand."""
         return self.reach >= 1 - 1e-9
 
     @property
     def named_floor(self) -> dict[str, int]:
+        """The floor by operator."""
         return dict(zip(self.operators, self.floor, strict=True))
 
     @property
     def named_load(self) -> dict[str, float | None]:
+        """The loads by operator."""
         return dict(zip(self.operators, self.load, strict=True))
 
     @cached_property
     def hottest(self) -> tuple[float, ...]:
-        """The loads that latency follows. Of micro-batches, L_i where it is known: a stage lasts until its last task,
-        whatever the records say. Else those of the hottest instance, which has its queue, or its task, to itself.
-        An operator of unknown load has half an instance less than its floor, which is the best guess."""
-        lasting = self.lasting or (None,) * len(self.operators)
+        """The loads that determine latency.
+
+        For micro-batches this is L_i where it is known, because a stage lasts until its last task. Otherwise it is the
+        load of the hottest instance, which has a queue or task of its own. An unknown load is estimated as half an
+        instance less than the floor.
+        """
+        stage_loads = self.stage_loads or (None,) * len(self.operators)
         return tuple(
             known if known is not None else k - 0.5 if load is None else load * skew
-            for known, k, load, skew in zip(lasting, self.floor, self.load, self.skew, strict=True)
+            for known, k, load, skew in zip(stage_loads, self.floor, self.load, self.skew, strict=True)
         )
 
     @property
     def service(self) -> tuple[float, ...]:
-        """What one record takes of one instance, times the demand of the operator to which the fewest come; none where
-        it is not known how many come to each."""
+        """Time that a record takes of one instance, times the lowest demand; empty when a demand is not known."""
         known = [rate for rate in self.demand if rate]
         if not self.measured or len(known) < len(self.demand):
             return ()
@@ -174,42 +203,43 @@ class Sizing:
 
     @property
     def measured(self) -> bool:
-        """Whether any load is known."""
+        """True when at least one load is known."""
         return any(load is not None for load in self.load)
 
     def busy(self, k: Sequence[int]) -> float:
-        """The share of each second that the busiest part of the job needs at `k`: above 1 it falls behind."""
+        """Return the share of each second that the busiest part of the job needs at `k`; above 1 the job falls behind."""
         return compute_busy_share(
             self.execution or "pipelined", self.overhead, self.known_loads, k, self.hot, self.narrow
         )
 
     @property
     def known_loads(self) -> list[float]:
-        """An unknown load counts as none: what then lacks from the sum, `unmeasured` names."""
+        """The loads, with 0 for an unknown load; `unmeasured` names these."""
         return [load or 0.0 for load in self.load]
 
     def stages(self, k: Sequence[int]) -> list[float]:
-        """t_i: how long the stage of each operator lasts at `k`, in seconds for each second of input."""
+        """Return t_i: duration of the stage of each operator at `k`, in seconds for each second of input."""
         return compute_stage_seconds(self.known_loads, k, self.hot, self.narrow)
 
     def batch_seconds(self, k: Sequence[int]) -> float | None:
-        """b at `k`; infinite when the job falls behind, None when the fixed cost of a batch is not known.
-        That cost grows with the instances, by how much one window does not say: it is taken as it was measured."""
+        """Return b at `k`; infinite when the job falls behind, None when the fixed cost of a batch is not known.
+
+        The fixed cost grows with the instances by an unknown amount, so it is used as measured.
+        """
         if self.fixed_seconds is None:
             return None
         return compute_batch_seconds(self.fixed_seconds, self.known_loads, k, self.hot, self.narrow)
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
-        """The fields without which `busy` is too low: where operators share their time, what is not known of one
-        counts as nothing for all."""
+        """Names of missing measurements that make `busy` too low, for engines whose operators share their time."""
         if self.execution == "pipelined":
             return ()
         sources = [f"useful_seconds of {name}" for name, load in self.named_load.items() if load is None]
         return (*sources, *(() if self.overhead_known else ("overhead_share and batch_seconds",)))
 
     def summarize(self, rate: float) -> Sizing:
-        """What a stored model keeps of it: the points that were searched, and what latency was expected to follow."""
+        """Return the part of this sizing that a benefit model at `rate` stores: bounds, loads, execution and graph."""
         loads = self.hottest if self.measured else None
         return Sizing.of_loads(
             self.floor,
@@ -224,18 +254,19 @@ class Sizing:
         )
 
     def above(self, floor: Sequence[int]) -> Sizing:
-        """The same measurements over a floor that was found by running it."""
+        """Return the same measurements with a floor that was found by running the job."""
         return replace(self, floor=tuple(floor))
 
 
 @dataclass(frozen=True)
 class Unsized:
-    """What was measured is not enough to size the job by; `demand` has what is known."""
+    """A job that cannot be sized, with the known part of its demand."""
 
     demand: Demand
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
+        """The missing measurements."""
         return self.demand.gaps
 
 
@@ -247,10 +278,14 @@ def size(
     capacity: Mapping[str, float] | None = None,
     scaling: Mapping[str, float] | None = None,
 ) -> Sizing | Unsized:
-    """Everything sized for what the world offers, or for `rate` with its sources in the same proportions.
+    """Return the sizing of the job in `snapshot`, or `Unsized` when measurements are missing.
 
-    `capacity`: what one instance of an operator is known to do, where more is known than this one window says.
-    `scaling`: how much of it each operator loses with more instances (γ of `scaling.py`); loads stay those of now.
+    Args:
+        snapshot: measurements of one window.
+        target: latency target, which limits batch times. Default: no limit.
+        rate: input rate to size for, in records per second. Default: the offered rate.
+        capacity: capacity of one instance by operator, where more is known than this window says. Default: none.
+        scaling: scaling loss γ by operator (see `scaling_loss`). Default: none. Loads stay those of the present k.
     """
     if rate is not None and snapshot.target_rate > 0:
         snapshot = offer_rate(snapshot, rate)
@@ -283,7 +318,7 @@ def size(
         hot=tuple(metrics.hot_share for _, metrics in operators),
         narrow=tuple(metrics.narrow for _, metrics in operators),
         reach=min(floor.reach, MOST_REACH),
-        lasting=_lasting(snapshot, demand),
+        stage_loads=_compute_stage_loads(snapshot, demand),
         slots=snapshot.slots,
         upstream=tuple(
             tuple(list(snapshot.operators).index(name) for name in metrics.upstream) for _, metrics in operators
@@ -292,13 +327,13 @@ def size(
 
 
 def offer_rate(snapshot: Snapshot, rate: float) -> Snapshot:
-    """The same window as if the world had offered `rate`, its sources in the same proportions."""
+    """Return the same window with an offered rate of `rate` records per second, its sources in the same proportions."""
     factor = rate / snapshot.target_rate
     return replace(snapshot, source_rates={name: each * factor for name, each in snapshot.source_rates.items()})
 
 
 def get_bounds(snapshot: Snapshot) -> tuple[Vector, Vector]:
-    """l and u. Workers that run every operator are bounded by the tightest of them."""
+    """Return l and u. With shared execution, every worker runs every operator, so the tightest bounds hold for all."""
     lower, upper = zip(*(get_limits(snapshot, name) for name in snapshot.operators), strict=True)
     if snapshot.execution == "shared":
         return (max(lower),) * len(lower), (min(upper),) * len(upper)
@@ -306,20 +341,18 @@ def get_bounds(snapshot: Snapshot) -> tuple[Vector, Vector]:
 
 
 def count_slots(execution: Execution | None, k: Mapping[str, int]) -> int:
-    """What a parallelism takes. The stages of a micro-batch, and the operators of a worker, take turns on the same.
-    Of an engine that does not say, as if every operator owned its instances."""
+    """Return the slots that a parallelism needs.
+
+    Stages of a micro-batch, and operators of a shared worker, use the same slots in turn. In a pipelined or unknown
+    engine every operator owns its slots.
+    """
     return sum(k.values()) if execution in ("pipelined", None) else max(k.values(), default=0)
 
 
 def get_limits(snapshot: Snapshot, name: str) -> tuple[int, int]:
-    """Least and most instances that one operator may have."""
+    """Return the least and the most instances of one operator."""
     metrics: OperatorMetrics = snapshot.operators[name]
     return metrics.minimum, min(metrics.maximum or snapshot.p_max, snapshot.p_max)
-
-
-def _check_demand(operators: Sequence[str], demand: Numbers) -> None:
-    for operator, rate in zip(operators, demand, strict=True):
-        checks.optional(checks.non_negative, f"demand of {operator}", rate)
 
 
 def _check_upstream(upstream: tuple[tuple[int, ...], ...], operators: int) -> None:
@@ -329,34 +362,33 @@ def _check_upstream(upstream: tuple[tuple[int, ...], ...], operators: int) -> No
     if len(upstream) != operators or not known:
         raise InputError(
             "upstream",
-            f"must name, for each of {operators} operators, those that it reads from",
+            f"must hold, for each of {operators} operators, the positions of its upstreams",
             seen=upstream,
-            remedy="give their positions, from 0 on",
+            remedy="count positions from 0",
         )
     try:
         TopologicalSorter(dict(enumerate(upstream))).prepare()
     except CycleError as error:
         raise InputError(
-            "upstream", "goes round in a circle", seen=error.args[1], remedy="leave out what no record takes"
+            "upstream", "has a cycle", seen=error.args[1], remedy="remove one stream of the cycle"
         ) from None
 
 
 def _fixed_seconds(snapshot: Snapshot) -> float | None:
-    """o of a micro-batch."""
     if snapshot.execution != "micro-batch" or snapshot.overhead_share is None or snapshot.batch_seconds is None:
         return None
     return snapshot.overhead_share * snapshot.batch_seconds
 
 
-def _lasting(snapshot: Snapshot, demand: Demand) -> Numbers:
-    """L: every stage lasts in proportion to its records. Nothing where no stage was timed."""
+def _compute_stage_loads(snapshot: Snapshot, demand: Demand) -> Numbers:
+    """Return L. The duration of a stage is in proportion to its records."""
     if snapshot.execution != "micro-batch":
         return ()
-    each = tuple(_lasts(metrics, demand.rate[name]) for name, metrics in snapshot.operators.items())
+    each = tuple(_compute_stage_load(metrics, demand.rate[name]) for name, metrics in snapshot.operators.items())
     return each if any(known is not None for known in each) else ()
 
 
-def _lasts(metrics: OperatorMetrics, demanded: float | None) -> float | None:
+def _compute_stage_load(metrics: OperatorMetrics, demanded: float | None) -> float | None:
     taken, seconds = metrics.total.records_in, metrics.stage_seconds
     if not taken or not seconds or not demanded:
         return None
@@ -364,14 +396,14 @@ def _lasts(metrics: OperatorMetrics, demanded: float | None) -> float | None:
 
 
 def _overhead_known(snapshot: Snapshot, target: Target | None) -> bool:
-    """A share of batches of unknown length says nothing of the batches that a target allows."""
+    """Return whether the overhead is known. A share of batches of unknown length does not fit other batches."""
     if snapshot.execution != "micro-batch":
         return True
     return snapshot.overhead_share is not None and (target is None or snapshot.batch_seconds is not None)
 
 
 def _with_capacity(demand: Demand, capacity: Mapping[str, float]) -> Demand:
-    """The same demand over other capacities. A source whose rate this one window does not say has the one known."""
+    """Return the same demand with other capacities, which also give a source of unknown true rate a load."""
     if not capacity:
         return demand
     known = {name: each for name, each in capacity.items() if each > 0 and demand.rate.get(name)}

@@ -1,8 +1,8 @@
-"""Do instances get slower where there are more of them? A machine short of cores shows so, and so does contention.
+"""Detect instances that get slower when there are more of them: a lack of cores, or contention.
 
 | symbol     | meaning                                                        | unit      |
 |------------|----------------------------------------------------------------|-----------|
-| v_i(k)     | what one instance of operator i does when it never waits, at k | records/s |
+| v_i(k)     | rate of one instance of operator i that never waits, at k      | records/s |
 | slowdown   | median over the operators of v_i(few) / v_i(many)              |           |
 """
 
@@ -15,12 +15,12 @@ from statistics import median
 from autotrascale.domain.snapshot import Snapshot
 from autotrascale.plan.sizing.demand import measure_demand
 
-NOTABLE = 1.5  # times: noise and a warm cache make less of a difference
+NOTABLE = 1.5  # noise and a warm cache have a smaller effect
 
 
 @dataclass(frozen=True)
 class Slowdown:
-    """`factor`: an instance did so many times less a second with `many` instances in all than with `few`."""
+    """The rate of an instance with `few` instances in all is `factor` times the rate with `many`."""
 
     factor: float
     few: int
@@ -28,31 +28,28 @@ class Slowdown:
 
 
 class SlowdownDetector:
-    """Keeps what each trial measured of the instances; the same operators throughout."""
+    """The capacities that each trial measured, for one set of operators."""
 
     def __init__(self) -> None:
         self._seen: list[tuple[int, Mapping[str, float | None]]] = []
 
-    def look(self, snapshot: Snapshot) -> None:
+    def observe(self, snapshot: Snapshot) -> None:
+        """Add the capacities of one trial."""
         instances = sum(metrics.parallelism for metrics in snapshot.operators.values())
         self._seen.append((instances, measure_demand(snapshot).capacity))
 
     @property
-    def found(self) -> Slowdown | None:
-        """Between the fewest and the most instances; None where they differ little, or nothing is known."""
+    def slowdown(self) -> Slowdown | None:
+        """The slowdown between the fewest and the most instances; None when it is small or not known."""
         if not self._seen:
             return None
-        few, many = min(self._seen, key=_instances), max(self._seen, key=_instances)
-        factors = _factors(few[1], many[1])
+        few, many = min(self._seen, key=lambda seen: seen[0]), max(self._seen, key=lambda seen: seen[0])
+        factors = _list_factors(few[1], many[1])
         if few[0] == many[0] or not factors or (factor := median(factors)) < NOTABLE:
             return None
         return Slowdown(factor, few[0], many[0])
 
 
-def _instances(seen: tuple[int, Mapping[str, float | None]]) -> int:
-    return seen[0]
-
-
-def _factors(few: Mapping[str, float | None], many: Mapping[str, float | None]) -> Sequence[float]:
+def _list_factors(few: Mapping[str, float | None], many: Mapping[str, float | None]) -> Sequence[float]:
     pairs = [(before, many.get(name)) for name, before in few.items()]
     return [before / after for before, after in pairs if before and after]
