@@ -1,1 +1,1 @@
-"""Spark's raw facts as metric points, and the stores that keep them, all behind one port."""
+"""Monitoring: event logs, metric stores, counters of the machine, and latencies of services."""

@@ -1,6 +1,6 @@
-"""What the kernel says of this machine, and of a few processes on it: time at work, time without a core, swapping.
+"""Read Linux counters of this machine and of some processes: CPU time, waiting for a core, swapping.
 
-All are sums since some beginning; what they mean is the difference of two readings (`analyze/starvation.py`).
+All counters are sums since the boot. The difference of two readings is used (`analyze/starvation.py`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,14 @@ _WORKED = (0, 1, 2, 5, 6)
 
 @dataclass(frozen=True)
 class HostReading:
-    """Seconds, but for memory. `worked` and `stolen` are of all cores: a hypervisor gave the second to somebody else.
-    `crowded` is the time in which some task on the machine wanted a core and had none. `waited` is how long the threads
-    of the processes asked about stood in line for a core, added up. None: this kernel does not say."""
+    """Counters at the time `at`, in seconds except for swapped memory. None: this kernel has no such counter.
+
+    worked      CPU time of all cores
+    stolen      time of all cores that the hypervisor gave to other machines
+    crowded     time in which some task of the machine waited for a core
+    waited      sum of the time in which threads of the given processes waited for a core
+    swapped_mb  memory swapped in and out
+    """
 
     at: float
     cores: int
@@ -35,7 +40,7 @@ class HostReading:
 
 
 def read_host(pids: Iterable[int] = (), proc: Path = PROC) -> HostReading | None:
-    """None where there is no such kernel."""
+    """Return a reading, with the waiting time of the processes `pids`. None on a system without /proc."""
     try:
         line = (proc / "stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
         ticks = [int(each) for each in line]
@@ -48,14 +53,14 @@ def read_host(pids: Iterable[int] = (), proc: Path = PROC) -> HostReading | None
         len(os.sched_getaffinity(0)),
         worked,
         stolen,
-        _crowded(proc),
-        _waited(pids, proc),
-        _swapped_mb(proc),
+        _read_crowded(proc),
+        _read_waited(pids, proc),
+        _read_swapped_mb(proc),
     )
 
 
-def _crowded(proc: Path) -> float | None:
-    """`some avg10=0.00 avg60=0.00 avg300=0.00 total=123` in microseconds."""
+def _read_crowded(proc: Path) -> float | None:
+    # some avg10=0.00 avg60=0.00 avg300=0.00 total=123, in microseconds
     try:
         first = (proc / "pressure" / "cpu").read_text(encoding="ascii").split("\n", 1)[0]
         return int(first.rpartition("total=")[2]) / 1e6
@@ -63,9 +68,9 @@ def _crowded(proc: Path) -> float | None:
         return None
 
 
-def _waited(pids: Iterable[int], proc: Path) -> float | None:
-    """Of each thread: nanoseconds that it ran, that it could have run, and how often it did. Threads come and go; what
-    one that has gone waited is not counted."""
+def _read_waited(pids: Iterable[int], proc: Path) -> float | None:
+    # schedstat of a thread: nanoseconds on a core, nanoseconds of waiting, number of time slices.
+    # The waiting of threads that have ended is not counted.
     total: float | None = None
     for pid in pids:
         with suppress(OSError):
@@ -76,8 +81,7 @@ def _waited(pids: Iterable[int], proc: Path) -> float | None:
     return total
 
 
-def _swapped_mb(proc: Path) -> float:
-    """In and out."""
+def _read_swapped_mb(proc: Path) -> float:
     try:
         lines = (proc / "vmstat").read_text(encoding="ascii").splitlines()
         pages = sum(int(line.split()[1]) for line in lines if line.startswith(("pswpin ", "pswpout ")))

@@ -1,8 +1,7 @@
-"""Services that a job calls, and where their latency is read: a metric in the store, or a question to Prometheus.
+"""Read the latency of services that a job calls, from the metric store or from Prometheus.
 
-What a service's latency is nobody knows better than whoever runs it. So it is read where it is published, and nothing
-is asked of the service itself. A value that is not there, or is older than what it is wanted for, is not known: a
-backlog is then answered as if the service were not named.
+The latency is read where the service publishes it; the service itself is not called. A value that is missing or too old
+is unknown. A backlog is then answered as if the service were not named.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from autotrascale.domain.errors import AuTraScaleError, InputError
 from autotrascale.monitor.stores.metric_store import MetricQuery, MetricStore
 from autotrascale.monitor.stores.points import SECOND, check_name, check_tags
 
-FRESH_SECONDS = 300.0  # a latency that is older says nothing of now
-_PATIENCE_SECONDS = 2.0  # for Prometheus: a loop looks once in some seconds
-_MOST_BYTES = 1 << 20
-_MOST_POINTS = 5000
+FRESH_SECONDS = 300.0  # an older latency counts as unknown
+_TIMEOUT_SECONDS = 2.0  # of Prometheus: a loop observes every few seconds
+_MAX_BYTES = 1 << 20
+_MAX_POINTS = 5000
 
 
 @dataclass(frozen=True)
 class StoredMetric:
-    """In the metric store that real jobs are measured into."""
+    """A field in the metric store of real jobs."""
 
     measurement: str
     field: str
@@ -44,7 +43,7 @@ class StoredMetric:
 
 @dataclass(frozen=True)
 class PrometheusQuery:
-    """`query` must come to one number. `url` is the server's, without /api."""
+    """A query that returns one number. `url`: of the server, without /api."""
 
     url: str
     query: str
@@ -52,14 +51,14 @@ class PrometheusQuery:
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-            raise InputError("url", "is no address of a server", seen=self.url, remedy="write http://HOST:9090")
+            raise InputError("url", "is not the address of a server", seen=self.url, remedy="write http://HOST:9090")
         if not self.query.strip():
-            raise InputError("query", "is empty", remedy="write what gives the latency, such as avg(latency_seconds)")
+            raise InputError("query", "is empty", remedy="write a query for the latency, such as avg(latency_seconds)")
 
 
 @dataclass(frozen=True)
 class Service:
-    """One of `metric` and `prometheus`. `unit`: what one of its units is in seconds, 0.001 for milliseconds."""
+    """Source of a service's latency: `metric` or `prometheus`. `unit`: seconds per unit, 0.001 for milliseconds."""
 
     metric: StoredMetric | None = None
     prometheus: PrometheusQuery | None = None
@@ -67,12 +66,12 @@ class Service:
 
     def __post_init__(self) -> None:
         if (self.metric is None) == (self.prometheus is None):
-            raise InputError("metric", "or prometheus is where a latency is read, one of them", remedy="give one")
+            raise InputError("metric and prometheus", "are both given or both missing", remedy="give exactly one")
         checks.positive_in_range("unit", self.unit)
 
 
 class ServiceLatencies:
-    """Of these services. `tell` is told of one that cannot be read, once, and when it can be again."""
+    """Latencies of services. `tell` prints a line when a latency cannot be read, and when it can be read again."""
 
     def __init__(
         self, services: Mapping[str, Service], store: Callable[[], MetricStore | None], tell: Callable[[str], None]
@@ -81,11 +80,11 @@ class ServiceLatencies:
         self._troubles: dict[str, str] = {}
 
     def at(self, unix_seconds: float, over: float = FRESH_SECONDS) -> dict[str, float]:
-        """In seconds, the mean of the time before this moment; without those that nobody knows."""
+        """Return the mean latencies in seconds of the `over` seconds before a Unix time, without unknown latencies."""
         return self.during([(unix_seconds - over, unix_seconds)])[0]
 
     def during(self, spans: Sequence[tuple[float, float]]) -> list[dict[str, float]]:
-        """The same for each (begin, end) of consecutive spans."""
+        """Return the mean latencies in each of consecutive (begin, end) spans, in Unix seconds."""
         found: list[dict[str, float]] = [{} for _ in spans]
         for name, service in self._services.items():
             trouble = ""
@@ -105,7 +104,7 @@ class ServiceLatencies:
             return query_prometheus(service.prometheus, spans)
         store = self._store()
         if store is None or service.metric is None:
-            raise InputError("metrics", "are kept in no store", remedy="name one with --metrics")
+            raise InputError("metrics", "are kept in no store", remedy="name a store with --metrics")
         return [_stored(store, service.metric, *span) for span in spans]
 
 
@@ -114,16 +113,16 @@ def _stored(store: MetricStore, metric: StoredMetric, begin: float, end: float) 
     return next((_latency(sample.value) for sample in store.windows(query, "mean")), None)
 
 
-def query_prometheus(asked: PrometheusQuery, spans: Sequence[tuple[float, float]]) -> list[float | None]:
-    """The mean of the points in each span, of a range that has some in each."""
+def query_prometheus(query: PrometheusQuery, spans: Sequence[tuple[float, float]]) -> list[float | None]:
+    """Return the mean of the points in each span, or None for a span without points."""
     if not spans:
         return []
     begin, end = spans[0][0], spans[-1][1]
     shortest = min(end - begin for begin, end in spans)
-    step = max(shortest / 5, (end - begin) / _MOST_POINTS, 0.1)
-    address = f"{asked.url.rstrip('/')}/api/v1/query_range"
-    question = urlencode({"query": asked.query, "start": f"{begin:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"})
-    points = _points(_answer(f"{address}?{question}", asked.url))
+    step = max(shortest / 5, (end - begin) / _MAX_POINTS, 0.1)
+    address = f"{query.url.rstrip('/')}/api/v1/query_range"
+    question = urlencode({"query": query.query, "start": f"{begin:.3f}", "end": f"{end:.3f}", "step": f"{step:.3f}"})
+    points = _points(_answer(f"{address}?{question}", query.url))
     means: list[float | None] = []
     for begin, end in spans:
         inside = [value for at, value in points if begin <= at <= end]
@@ -133,19 +132,19 @@ def query_prometheus(asked: PrometheusQuery, spans: Sequence[tuple[float, float]
 
 def _answer(address: str, server: str) -> Any:
     try:
-        with urllib.request.urlopen(address, timeout=_PATIENCE_SECONDS) as answer:
-            text = answer.read(_MOST_BYTES + 1)
+        with urllib.request.urlopen(address, timeout=_TIMEOUT_SECONDS) as answer:
+            text = answer.read(_MAX_BYTES + 1)
     except urllib.error.HTTPError as error:
         with error:
-            text = error.read(_MOST_BYTES)
+            text = error.read(_MAX_BYTES)
         raise InputError(
             server,
-            f"answers {error.code}",
+            f"answers with status {error.code}",
             seen=text.decode(errors="replace")[:200],
-            remedy="ask it for the query by hand",
+            remedy="try the query there by hand",
         ) from None
-    if len(text) > _MOST_BYTES:
-        raise InputError(server, "answers with more than a latency is", remedy="let the query come to one number")
+    if len(text) > _MAX_BYTES:
+        raise InputError(server, "answers with too much data", remedy="write a query that returns one number")
     return validation.parse_json(text, server)
 
 
@@ -154,10 +153,10 @@ def _points(answer: Any) -> list[tuple[float, float]]:
     try:
         results = answer["data"]["result"]
         if len(results) > 1:
-            raise InputError("query", f"comes to {len(results)} series", remedy="let it come to one: avg(…), max(…)")
+            raise InputError("query", f"returns {len(results)} series", remedy="reduce it to one with avg(…) or max(…)")
         values = [(float(at), _latency(float(value))) for at, value in results[0]["values"]] if results else []
     except (KeyError, TypeError, IndexError) as error:
-        raise InputError("prometheus", "gives no range of numbers", seen=answer) from error
+        raise InputError("prometheus", "returns no range of numbers", seen=answer) from error
     return [(at, value) for at, value in values if value is not None]
 
 

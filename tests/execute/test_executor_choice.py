@@ -130,7 +130,7 @@ def test_what_we_set_is_enough(master: str) -> None:
 
 
 def test_the_document_says_what_is_set() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "clusters.md").read_text(encoding="utf-8")
     usual = choose_elasticity_settings("k8s://https://h:443")
     for each in usual:
         assert f"| `{each.name}` | {each.value} | {each.why} |" in text

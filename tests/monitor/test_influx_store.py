@@ -87,7 +87,7 @@ def test_a_right_token_is_not_shown_either(influxd: Influxd, tmp_path: Path, cap
 
 def test_a_secret_that_a_server_repeats_is_covered() -> None:
     with InfluxStore(NOWHERE, "m", token=TOKEN) as store:
-        error = store._complaint(MetricStoreUnavailableError, "writing", f"bad\n token {TOKEN} with {PASSWORD}")
+        error = store._make_error(MetricStoreUnavailableError, "writing", f"bad\n token {TOKEN} with {PASSWORD}")
     assert str(error) == f"{NOWHERE} bucket m: writing failed: bad token *** with ***"
 
 
@@ -147,7 +147,7 @@ def test_a_real_job_is_metered_through_a_file_that_names_the_server(
     file = tmp_path / "metrics.yaml"
     file.write_text(json.dumps({"store": {**told, "spool_path": "spool.db"}}))
     with open_metric_recorder(str(file)) as meter:
-        keep = meter.of(SimpleNamespace(simulated=False))
+        keep = meter.recorder_for(SimpleNamespace(simulated=False))
         for k in (2, 3):
             keep(
                 chain_snapshot(

@@ -88,10 +88,10 @@ def test_what_cannot_be_read_is_said_once_and_so_is_that_it_can_be_again(prometh
     assert services.at(T0 + 10, over=10) == {"prices": pytest.approx(0.05)}
     prometheus.series *= 2
     assert services.at(T0 + 10, over=10) == {}
-    assert said[0].startswith(f"the latency of prices cannot be read: {prometheus.url}: answers 503")
+    assert said[0].startswith(f"the latency of prices cannot be read: {prometheus.url}: answers with status 503")
     assert said[1:] == [
         "the latency of prices can be read again",
-        "the latency of prices cannot be read: query: comes to 2 series; let it come to one: avg(…), max(…)",
+        "the latency of prices cannot be read: query: returns 2 series; reduce it to one with avg(…) or max(…)",
     ]
 
 
@@ -119,20 +119,20 @@ def test_a_metric_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_no_store_is_said() -> None:
     said: list[str] = []
     assert latencies(Service(StoredMetric("calls", "seconds")), said).at(T0) == {}
-    assert said == ["the latency of prices cannot be read: metrics: are kept in no store; name one with --metrics"]
+    assert said == ["the latency of prices cannot be read: metrics: are kept in no store; name a store with --metrics"]
 
 
 @pytest.mark.parametrize(
     ("data", "line"),
     [
-        ({}, "metric: or prometheus is where a latency is read, one of them; give one"),
+        ({}, "metric and prometheus: are both given or both missing"),
         (
             {"metric": {"measurement": "calls", "field": "s"}, "prometheus": {"url": "http://h", "query": "x"}},
-            "metric: or prometheus is where",
+            "metric and prometheus: are both",
         ),
-        ({"metric": {"measurement": "a b", "field": "s"}}, "metric.measurement: is not a name that every store"),
+        ({"metric": {"measurement": "a b", "field": "s"}}, "metric.measurement: is not a valid name"),
         ({"metric": {"measurement": "calls"}}, "metric.field: is missing"),
-        ({"prometheus": {"url": "prometheus:9090", "query": "x"}}, "prometheus.url: is no address of a server"),
+        ({"prometheus": {"url": "prometheus:9090", "query": "x"}}, "prometheus.url: is not the address of a server"),
         ({"prometheus": {"url": "http://h", "query": " "}}, "prometheus.query: is empty"),
         ({"metric": {"measurement": "calls", "field": "s"}, "unit": 0}, "unit: must be above zero"),
     ],

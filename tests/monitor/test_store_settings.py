@@ -69,14 +69,14 @@ def test_a_server_that_is_away_does_not_keep_anybody_from_starting(tmp_path: Pat
         ({"kind": "influxdb", "url": URL}, "bucket: is missing"),
         ({"kind": "influxdb", "url": URL, "bucket": ""}, "bucket: is empty"),
         ({"kind": "influxdb", "url": URL, "bucket": "b", "token": "abc"}, "token: is not a known key"),
-        ({"kind": "influxdb", "url": "localhost:8086", "bucket": "b"}, "url: is no web address"),
-        ({"kind": "influxdb", "url": "ftp://host", "bucket": "b"}, "url: is no web address"),
-        ({"kind": "influxdb", "url": "http://me:hush@host", "bucket": "b"}, "url: holds a user or password"),
+        ({"kind": "influxdb", "url": "localhost:8086", "bucket": "b"}, "url: is not a web address"),
+        ({"kind": "influxdb", "url": "ftp://host", "bucket": "b"}, "url: is not a web address"),
+        ({"kind": "influxdb", "url": "http://me:hush@host", "bucket": "b"}, "url: contains a user or password"),
         ({"kind": "influxdb", "url": URL, "bucket": "b", "spool_points": 0}, "spool_points: must be at least 1"),
         ({"kind": "influxdb", "url": URL, "bucket": "b", "timeout_seconds": -1}, "timeout_seconds: must be above"),
         (
             {"kind": "influxdb", "url": URL, "bucket": "b", "token_env": "A", "token_file": "b"},
-            "token_env: stands beside token_file",
+            "token_env: is set together with token_file",
         ),
     ],
 )

@@ -111,7 +111,7 @@ def test_a_new_java_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineError, match="Java is missing: install Java 17"):
+    with pytest.raises(EngineError, match="there is no Java: install Java 17"):
         check_java()
 
 

@@ -1,1 +1,1 @@
-"""Metric points and the stores they live in (SQLite, InfluxDB), behind one port."""
+"""Metric points and the stores that keep them (SQLite, InfluxDB), behind one port."""

@@ -1,7 +1,7 @@
-"""A question → Flux, in words that InfluxDB 1.8 (Flux 0.65) and 2.x both know.
+"""Translate metric queries to Flux that InfluxDB 1.8 (Flux 0.65) and 2.x both understand.
 
-Answers hold the columns `at` (nanoseconds, as a number: the client's datetimes would cut them), `_value`, and the tags
-of the group.
+Answers have the columns `at` (nanoseconds as a number, because the client's datetimes are coarser), `_value`, and the
+tags of the group.
 """
 
 from __future__ import annotations
@@ -13,34 +13,37 @@ from autotrascale.monitor.stores.points import SECOND
 
 
 def build_windows_query(bucket: str, query: MetricQuery, aggregate: Aggregate, every: int | None) -> str:
-    # `window` begins its windows at multiples of `every`; `_start` of the first is cut to the range all the same.
+    # `window` begins windows at multiples of `every`, but the range cuts `_start` of the first window.
     windowed = "" if every is None else f" |> window(every: {every}ns)"
     start = "r._start" if every is not None else _moment(query.start)
     return (
-        f"{_values(bucket, query)}{_grouped(query)}{windowed} |> {_function(aggregate)}"
-        f" |> map(fn: (r) => ({{r with at: int(v: {start})}})) |> {_kept(query)}"
+        f"{_select(bucket, query)}{_group(query)}{windowed} |> {_function(aggregate)}"
+        f" |> map(fn: (r) => ({{r with at: int(v: {start})}})) |> {_keep_columns(query)}"
     )
 
 
 def build_last_query(bucket: str, query: MetricQuery, exact: bool) -> str:
-    """Not `exact`: answers may come from `stop` itself, but the server need not read all of the range."""
-    # `last` of every series first, so that only one row of each has to be sorted.
+    """Return the query for the latest value of each group.
+
+    Without `exact`, an answer may come from `stop` itself, but the server need not read the whole range.
+    """
+    # `last` of every series first, so that only one row of each must be sorted.
     return (
-        f"{_values(bucket, query, exact)} |> last(){_grouped(query)} |> {_function('last')}"
-        f" |> map(fn: (r) => ({{r with at: int(v: r._time)}})) |> {_kept(query)}"
+        f"{_select(bucket, query, exact)} |> last(){_group(query)} |> {_function('last')}"
+        f" |> map(fn: (r) => ({{r with at: int(v: r._time)}})) |> {_keep_columns(query)}"
     )
 
 
 def build_probe(bucket: str) -> str:
-    """The cheapest question that still needs the server, the credentials, the bucket and Flux."""
+    """Return the cheapest query that still needs the server, the credentials, the bucket and Flux."""
     return f"from(bucket: {_text(bucket)}) |> range(start: {_moment(0)}, stop: {_moment(1)}) |> limit(n: 1)"
 
 
-def _values(bucket: str, query: MetricQuery, exact: bool = True) -> str:
+def _select(bucket: str, query: MetricQuery, exact: bool = True) -> str:
     tests = [("_measurement", query.measurement), ("_field", query.field), *query.tags.items()]
     matches = " and ".join(f"r[{_text(name)}] == {_text(text)}" for name, text in tests)
     start, stop = _moment(query.start), _moment(query.stop)
-    # This filter looks idle, but 1.8 and some of 2.x answer with the points at `stop` too.
+    # Needed: InfluxDB 1.8 and some 2.x versions return points at `stop` too.
     before_stop = f" |> filter(fn: (r) => r._time < {stop})" if exact else ""
     return (
         f"from(bucket: {_text(bucket)}) |> range(start: {start}, stop: {stop})"
@@ -48,11 +51,11 @@ def _values(bucket: str, query: MetricQuery, exact: bool = True) -> str:
     )
 
 
-def _grouped(query: MetricQuery) -> str:
+def _group(query: MetricQuery) -> str:
     return f" |> group(columns: [{', '.join(map(_text, query.by))}])"
 
 
-def _kept(query: MetricQuery) -> str:
+def _keep_columns(query: MetricQuery) -> str:
     return f"keep(columns: [{', '.join(map(_text, ['at', '_value', *query.by]))}])"
 
 
@@ -65,7 +68,7 @@ def _function(aggregate: Aggregate) -> str:
 
 
 def _text(text: str) -> str:
-    """A string literal. Whatever is not a plain letter or digit goes in as bytes: quotes, `${…}`, everything."""
+    """Return a string literal. Every character that is not an ASCII letter or digit is escaped."""
     plain = (c if c.isascii() and c.isalnum() else "".join(f"\\x{byte:02x}" for byte in c.encode()) for c in text)
     return f'"{"".join(plain)}"'
 

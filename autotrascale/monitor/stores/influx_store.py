@@ -1,7 +1,7 @@
-"""Metric points in InfluxDB, 2.x or 1.8: straight to the server, at once or not at all.
+"""Metric points in InfluxDB 2.x or 1.8. Each write goes to the server at once, without retries.
 
-`spooled_store` stands in front of it and keeps points while the server is away. The client's own
-batching is not used: it gives up after some retries, forgets what it held, and tells only a callback.
+`spooled_store` keeps points while the server is away. The client's own batching is not used: it gives up after some
+retries, drops its points, and reports that only to a callback.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ from autotrascale.monitor.stores.points import MetricPoint
 
 BATCH = 5000  # points for one request, as InfluxData advises
 
-# Unreadable, unprocessable, too large: the points' own fault. All else may come right without touching them, a missing
-# bucket and a wrong token included.
+# The points are at fault: unreadable, too large, unprocessable. After any other failure, such as a missing bucket or a
+# wrong token, the same points may succeed later.
 _TOO_LARGE = 413
 _REFUSALS = frozenset({400, _TOO_LARGE, 422})
 
 
 class InfluxStore(MetricStore):
-    """The bucket at `url`; `db/rp` and org `-` and token `user:password` for InfluxDB 1.8."""
+    """A bucket of an InfluxDB server.
+
+    For InfluxDB 1.8: bucket "database/retention policy", org "-", token "user:password".
+    """
 
     def __init__(
         self,
@@ -54,8 +57,8 @@ class InfluxStore(MetricStore):
         self._bucket = bucket
         self._org = org
         self._secrets = _secrets(token)
-        self._problems: dict[str, str] = {}  # of writing and of reading, until each works again
-        # No retries in here: they would be silent, and whoever calls knows better how long to wait.
+        self._problems: dict[str, str] = {}  # by activity, until it works again
+        # No retries: they would be silent, and the caller knows better how long to wait.
         self._client = InfluxDBClient(
             url, token=token or "", org=org, timeout=round(timeout_seconds * 1000), retries=False, ssl_ca_cert=ca_file
         )
@@ -66,14 +69,14 @@ class InfluxStore(MetricStore):
         return f"InfluxStore({self._place!r})"
 
     def write(self, points: Iterable[MetricPoint]) -> None:
-        """Batch by batch. After an error some are there: write them all again, it changes nothing."""
+        """Write batch by batch. After an error, write all points again: points that were written do not change."""
         remaining = iter(points)
         while batch := [InfluxPoint.from_dict(vars(point)) for point in islice(remaining, BATCH)]:
-            with self._said("writing", _REFUSALS):
+            with self._translate_errors("writing", _REFUSALS):
                 self._write.write(self._bucket, self._org, batch)
 
     def flush(self) -> None:
-        """Nothing to do: a write is in the answers when it returns."""
+        """Do nothing: a write is visible to queries when it returns."""
 
     def check(self) -> None:
         self._ask(flux_queries.build_probe(self._bucket))
@@ -98,25 +101,25 @@ class InfluxStore(MetricStore):
         return [MetricSample(_group(query, values), values["at"], float(values["_value"])) for values in rows]
 
     def _ask(self, text: str) -> list[dict[str, Any]]:
-        with self._said("reading"):
+        with self._translate_errors("reading"):
             return [record.values for table in self._query.query(text) for record in table.records]
 
     @contextmanager
-    def _said(self, doing: str, refusals: frozenset[int] = frozenset()) -> Iterator[None]:
-        """The client's complaints as ours, without secrets, kept for the status."""
+    def _translate_errors(self, doing: str, refusals: frozenset[int] = frozenset()) -> Iterator[None]:
+        """Raise the client's errors as ours, without secrets, and keep them for the status."""
         try:
             yield
         except ApiException as error:
             kind = _kind(error.status) if error.status in refusals else MetricStoreUnavailableError
-            raise self._complaint(kind, doing, f"{error.status or 'no answer'}: {_server_words(error)}") from None
+            raise self._make_error(kind, doing, f"{error.status or 'no answer'}: {_read_message(error)}") from None
         except (HTTPError, InfluxDBError, OSError) as error:
-            raise self._complaint(MetricStoreUnavailableError, doing, str(error)) from None
+            raise self._make_error(MetricStoreUnavailableError, doing, str(error)) from None
         except (FluxQueryException, FluxCsvParserException) as error:
-            raise self._complaint(MetricStoreError, doing, str(error)) from None
+            raise self._make_error(MetricStoreError, doing, str(error)) from None
         self._problems.pop(doing, None)
 
-    def _complaint(self, kind: type[MetricStoreError], doing: str, words: str) -> MetricStoreError:
-        line = " ".join(words.split())
+    def _make_error(self, kind: type[MetricStoreError], doing: str, message: str) -> MetricStoreError:
+        line = " ".join(message.split())
         for secret in self._secrets:
             line = line.replace(secret, "***")
         text = f"{self._place}: {doing} failed: {line[:500]}"
@@ -133,20 +136,20 @@ def _group(query: MetricQuery, values: dict[str, Any]) -> dict[str, str]:
 
 
 def _secrets(token: str | None) -> tuple[str, ...]:
-    """The token, and of `user:password` the password alone too: a server may repeat either."""
+    """Return the token, and the password of `user:password` too: a server may repeat either in an error."""
     if not token:
         return ()
     _, _, password = token.partition(":")
     return (token, password) if password else (token,)
 
 
-def _server_words(error: ApiException) -> str:
-    """InfluxDB 1.8 says `{"error": …}`, 2.x `{"code": …, "message": …}`, a proxy anything."""
+def _read_message(error: ApiException) -> str:
+    """Return the message: InfluxDB 1.8 answers `{"error": …}`, 2.x `{"code": …, "message": …}`, a proxy any text."""
     body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else error.body
     try:
-        said = json.loads(body or "")
+        answer = json.loads(body or "")
     except ValueError:
         return str(body or error.reason)
-    if not isinstance(said, dict):
+    if not isinstance(answer, dict):
         return str(body)
-    return str(said.get("message") or said.get("error") or body)
+    return str(answer.get("message") or answer.get("error") or body)

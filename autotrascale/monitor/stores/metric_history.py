@@ -1,4 +1,4 @@
-"""What the service asks of a metric store: how fresh each job's metrics are, and series that fit on a plot."""
+"""Read series of a job's metrics from a store: the age of its metrics, and series that fit on a plot."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from autotrascale.monitor.stores.snapshot_points import (
     OPERATOR_MEASUREMENT,
 )
 
-PLOT_POINTS = 500  # about one for each pixel that tells something
+PLOT_POINTS = 500  # about one for each useful pixel
 
-# Steps that people read off an axis without thinking, in nanoseconds.
+# Window lengths in nanoseconds that are easy to read on an axis.
 _DAY = 86_400 * SECOND
 _STEPS = (
     *(1, 1000, 1_000_000, 10_000_000, 100_000_000),
@@ -29,14 +29,14 @@ _STEPS = (
 
 @dataclass(frozen=True)
 class MetricSeries:
-    """Values at times, nanoseconds, oldest first; where nothing was measured there is no entry."""
+    """Values at times in nanoseconds, oldest first. Windows without a measurement have no entry."""
 
     times: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
 
 
 def read_last_snapshot_times(store: MetricStore, start: int = 0, stop: int = END_OF_TIME - 1) -> dict[str, int]:
-    """Job → the time of its latest snapshot in [start, stop). Now minus that is the age of its metrics."""
+    """Return the time of each job's latest snapshot in [start, stop), in nanoseconds."""
     samples = store.last(MetricQuery(JOB_MEASUREMENT, ALWAYS_PRESENT_FIELD, start, stop, by=("job",)))
     return {sample.group["job"]: sample.time for sample in samples}
 
@@ -44,26 +44,26 @@ def read_last_snapshot_times(store: MetricStore, start: int = 0, stop: int = END
 def read_latency_series(
     store: MetricStore, job: str, start: int, stop: int, statistic: Statistic = "p95", points: int = PLOT_POINTS
 ) -> MetricSeries:
-    """Seconds. The greatest of each step: a mean would hide the peaks that break a target."""
+    """Read the latency in seconds, the greatest of each window: a mean would hide peaks that miss a target."""
     return read_job_series(store, job, LATENCY_FIELDS[statistic], start, stop, "max", points)
 
 
 def read_throughput_series(
     store: MetricStore, job: str, start: int, stop: int, points: int = PLOT_POINTS
 ) -> MetricSeries:
-    """Records per second, the mean of each step."""
+    """Read the throughput in records per second, the mean of each window."""
     return read_job_series(store, job, "throughput", start, stop, "mean", points)
 
 
 def read_backlog_series(store: MetricStore, job: str, start: int, stop: int, points: int = PLOT_POINTS) -> MetricSeries:
-    """Records waiting, the most of each step."""
+    """Read the waiting records, the most of each window."""
     return read_job_series(store, job, "backlog_records", start, stop, "max", points)
 
 
 def read_job_series(
     store: MetricStore, job: str, field: str, start: int, stop: int, aggregate: Aggregate, points: int = PLOT_POINTS
 ) -> MetricSeries:
-    """Any field of a job's snapshots; empty where there is none."""
+    """Read a field of a job's snapshots, at most `points` values. It is empty if there are none."""
     query = MetricQuery(JOB_MEASUREMENT, field, start, stop, {"job": job})
     samples = store.windows(query, aggregate, choose_window_length(start, stop, points))
     return MetricSeries(tuple(sample.time for sample in samples), tuple(sample.value for sample in samples))
@@ -72,14 +72,14 @@ def read_job_series(
 def read_parallelism_series(
     store: MetricStore, job: str, start: int, stop: int, points: int = PLOT_POINTS
 ) -> dict[str, MetricSeries]:
-    """Operator → the parallelism it ran at, as last observed in each step."""
+    """Read the parallelism of each operator, the last observation of each window."""
     return read_operator_series(store, job, "parallelism", start, stop, "last", points)
 
 
 def read_operator_series(
     store: MetricStore, job: str, field: str, start: int, stop: int, aggregate: Aggregate, points: int = PLOT_POINTS
 ) -> dict[str, MetricSeries]:
-    """Operator → any of its fields; at most `points` for each."""
+    """Read a field of each operator, at most `points` values for each."""
     query = MetricQuery(OPERATOR_MEASUREMENT, field, start, stop, {"job": job}, ("operator",))
     times: dict[str, list[int]] = defaultdict(list)
     values: dict[str, list[float]] = defaultdict(list)
@@ -90,8 +90,11 @@ def read_operator_series(
 
 
 def choose_window_length(start: int, stop: int, points: int) -> int:
-    """The shortest readable window length that cuts [start, stop) into at most `points` windows, two or more."""
-    checks.count("points", points, least=2)  # windows keep their places, so any length may be cut once
+    """Return the shortest readable window length that cuts [start, stop) into at most `points` windows.
+
+    `points` is at least 2.
+    """
+    checks.count("points", points, least=2)  # windows do not move, so any range may cut one window
     for length in _STEPS:
         if _windows_in(start, stop, length) <= points:
             return length

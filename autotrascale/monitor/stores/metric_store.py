@@ -1,6 +1,6 @@
-"""The port that every metric store stands behind, and the questions that can be asked of one.
+"""The port of metric stores: points in, answers to queries out.
 
-Every store gives the same answers, to the nanosecond and the tie; `autotrascale.testing.metric_store_contract` says so.
+Every store gives the same answers, to the nanosecond and for ties (`autotrascale.testing.metric_store_contract`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from autotrascale.monitor.stores.points import MetricPoint, check_name, check_ta
 
 Aggregate = Literal["mean", "min", "max", "sum", "count", "last", "p50", "p95", "p99"]
 
-# By nearest rank: the smallest value that a share q of the values does not exceed. Always a value that was measured.
+# Nearest rank: the smallest value that a share q of the values does not exceed. It is always a measured value.
 PERCENTILES: Mapping[str, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 @dataclass(frozen=True)
 class MetricQuery:
-    """The values of one field in [start, stop), nanoseconds, of the points that carry all of `tags`.
+    """The values of a field in [start, stop), in nanoseconds, of the points that carry all of `tags`.
 
-    `by` names the tags that set groups apart. A point without one of them belongs to the group that lacks it.
+    `by` names the tags that form groups. A point without such a tag belongs to a group without it.
     """
 
     measurement: str
@@ -47,10 +47,10 @@ class MetricQuery:
         check_time("start", self.start)
         check_time("stop", self.stop)
         if self.start >= self.stop:
-            raise InputError("stop", f"is not after the start of {self.start}", seen=self.stop, remedy="raise it")
+            raise InputError("stop", f"is not after start {self.start}", seen=self.stop, remedy="raise it")
 
     def group_of(self, tags: Mapping[str, str]) -> dict[str, str] | None:
-        """The group that a series with these tags falls in, None when the query is not about it."""
+        """Return the group of a series with these tags, or None if the query does not select it."""
         if any(tags.get(name) != text for name, text in self.tags.items()):
             return None
         return {name: tags[name] for name in self.by if name in tags}
@@ -58,7 +58,7 @@ class MetricQuery:
 
 @dataclass(frozen=True)
 class MetricSample:
-    """One answer: a value at a time, of a group. The time of a window is its beginning."""
+    """A value of a group at a time in nanoseconds. The time of a window is its beginning."""
 
     group: Mapping[str, str]
     time: int
@@ -67,14 +67,19 @@ class MetricSample:
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """What a service shows of its store. Nothing is asked of the store for it."""
+    """State of a store, as this process knows it.
+
+    `problem`: the last failure that has not been followed by a success. `waiting`: points on the local disk that are
+    not in the store yet. `dropped`: oldest points that were given up because too many waited. `refused`: points that
+    the store rejected, set aside.
+    """
 
     kind: str
     place: str
-    problem: str | None = None  # the last thing that went wrong and has not gone right since
-    waiting: int = 0  # points on disk here, not yet in the store
-    dropped: int = 0  # points given up, oldest first, because too many waited
-    refused: int = 0  # points that the store will not take, set aside
+    problem: str | None = None
+    waiting: int = 0
+    dropped: int = 0
+    refused: int = 0
 
     @property
     def healthy(self) -> bool:
@@ -82,21 +87,21 @@ class StoreStatus:
 
 
 class MetricStore(Closeable, ABC):
-    """Keeps points and answers questions about them. Threads may share one."""
+    """A store of metric points. Threads may share it."""
 
     @abstractmethod
     def write(self, points: Iterable[MetricPoint]) -> None:
-        """Take the points. They are safe from a crash of this process once the call returns."""
+        """Write the points. They survive a crash of this process once the call returns."""
 
     @abstractmethod
     def flush(self) -> None:
-        """Every point written so far is in the answers when this returns, or `MetricStoreError` says why it is not."""
+        """Make all points written so far visible to queries. Raises `MetricStoreError` if that fails."""
 
     def windows(self, query: MetricQuery, aggregate: Aggregate, every: int | None = None) -> list[MetricSample]:
-        """One value for each group and window of `every` nanoseconds; None makes the whole range one window.
+        """Return a value for each group and window of `every` nanoseconds; None makes the whole range one window.
 
-        Windows begin at multiples of `every` since 1970, so that they stay put while the range moves; the first and
-        the last hold only what the range holds of them. A window without values is left out: missing is not zero.
+        Windows begin at multiples of `every` since 1970, so they do not move with the range. The range cuts the first
+        and the last window. A window without values is left out: missing is not zero.
         """
         if aggregate not in get_args(Aggregate):
             remedy = f"use one of {', '.join(get_args(Aggregate))}"
@@ -106,19 +111,19 @@ class MetricStore(Closeable, ABC):
         return sorted(self._windows(query, aggregate, every), key=_by_group_then_time)
 
     def last(self, query: MetricQuery) -> list[MetricSample]:
-        """The latest value of each group and its time; of several at that time the greatest."""
+        """Return the latest value of each group and its time; the greatest of several values at that time."""
         return sorted(self._last(query), key=_by_group_then_time)
 
     @abstractmethod
     def check(self) -> None:
-        """Ask the store something now, and raise `MetricStoreError` if it cannot answer."""
+        """Query the store now. Raises `MetricStoreError` if it cannot answer."""
 
     @abstractmethod
     def status(self) -> StoreStatus: ...
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files, connections and threads; calling it twice is fine."""
+        """Close files, connections and threads. A second call does nothing."""
 
     @abstractmethod
     def _windows(self, query: MetricQuery, aggregate: Aggregate, every: int | None) -> Iterable[MetricSample]: ...

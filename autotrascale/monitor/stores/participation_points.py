@@ -1,4 +1,4 @@
-"""What is on the critical paths of a window, as metric points.
+"""Convert the critical paths of a window to metric points.
 
 measurement                 tags                                  fields
 autotrascale_critical       application, job                      window_seconds, waiting, uncovered, path_seconds
@@ -17,7 +17,7 @@ from autotrascale.monitor.stores.points import SECOND, MetricPoint
 WINDOW_MEASUREMENT = "autotrascale_critical"
 PART_MEASUREMENT = "autotrascale_critical_part"
 CASE_MEASUREMENT = "autotrascale_critical_case"
-_EXCHANGES = "exchanges"  # a pair for every two timelines: too many series for any store
+_EXCHANGES = "exchanges"  # one for each pair of timelines: too many series for a store
 
 
 def participation_to_points(window: CriticalPathReport) -> list[MetricPoint]:

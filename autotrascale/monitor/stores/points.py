@@ -1,15 +1,15 @@
-"""A metric point: what was measured, of whom, the numbers, and when.
+"""A metric point: numbers measured of one thing at one time.
 
     symbol       meaning                                   unit, shape
     measurement  the kind of thing measured                a name
-    tags         whom it was measured of                   name → text; few different texts for each name
-    fields       the numbers                               name → finite number, at least one
-    time         when                                      whole nanoseconds since 1970-01-01 UTC
+    tags         the thing that was measured               name → text; few different texts for each name
+    fields       measured numbers                          name → finite number, at least one
+    time         time of the measurement                   whole nanoseconds since 1970-01-01 UTC
 
-Whole nanoseconds, because a point is known by its time: one written twice must be the same point. A float of seconds
-cannot hold them, a datetime stops at microseconds, and InfluxDB keeps exactly this number.
+Time identifies a point: a point that is written twice must be the same point. Whole nanoseconds keep it exact. A float
+of seconds cannot hold them, a datetime stops at microseconds, and InfluxDB keeps exactly this number.
 
-The laws on names and texts are those under which InfluxDB and SQLite both give back what they were given.
+Within the rules on names and texts, InfluxDB and SQLite both return exactly the points that were written.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class MetricPoint:
-    """Numbers measured of one thing at one time.
+    """A metric point.
 
-    Where measurement, tags and time agree, the last write of a field stands, and fields that only one write has are
-    kept: writing a point again changes nothing.
+    Points with equal measurement, tags and time are merged: the last write of each field counts. So writing a point
+    again changes nothing.
 
     >>> Point("operator", {"job": "wordcount", "operator": "map"}, {"parallelism": 3}, 1_700_000_000 * SECOND).fields
     {'parallelism': 3.0}
@@ -58,56 +58,58 @@ class MetricPoint:
         for name, value in self.fields.items():
             check_name("fields", name)
             if name in self.tags:
-                raise InputError(f"fields.{name}", "is the name of a tag too", remedy="rename one of them")
+                raise InputError(f"fields.{name}", "is also the name of a tag", remedy="rename the field or the tag")
             _check_number(f"fields.{name}", value)
         check_time("time", self.time)
         object.__setattr__(self, "tags", {name: self.tags[name] for name in sorted(self.tags)})
-        # Always floats: InfluxDB takes a field's type from its first value and refuses the other type from then on.
+        # Always floats: InfluxDB takes a field's type from its first value, and then refuses any other type.
         object.__setattr__(self, "fields", {name: float(value) for name, value in self.fields.items()})
 
 
 def check_name(place: str, name: str) -> None:
-    """A measurement, a tag's name or a field's name."""
+    """Refuse a name of a measurement, tag or field that a store cannot keep."""
     if not isinstance(name, str) or not _is_name(name):
         raise InputError(
             place,
-            "is not a name that every store can keep",
+            "is not a valid name",
             seen=name,
             remedy=f"use up to 64 letters, digits, '_', '.', '-', a letter first, and none of {sorted(_RESERVED)}",
         )
 
 
 def check_tags(place: str, tags: Mapping[str, str]) -> None:
+    """Refuse tags that a store cannot keep."""
     for name, text in tags.items():
         check_name(place, name)
         if not isinstance(text, str) or not _is_text(text):
             raise InputError(
                 f"{place}.{name}",
-                "is not a text that every store can keep",
+                "is not a valid tag",
                 seen=text,
                 remedy=f"use 1 to {LONGEST_TAG} printable characters, no backslash",
             )
 
 
 def check_time(place: str, time: int) -> None:
+    """Refuse a time in nanoseconds that is negative or past the year 2200."""
     checks.count(place, time, least=0)
     if time >= END_OF_TIME:
         raise InputError(place, "is past the year 2200", seen=time, remedy="give nanoseconds since 1970")
 
 
 def to_nanoseconds(moment: datetime) -> int:
-    """An aware datetime → nanoseconds, with no float on the way."""
+    """Return nanoseconds since 1970 of a datetime with a time zone, without rounding through a float."""
     if moment.tzinfo is None:
         raise InputError("time", "has no time zone", seen=moment.isoformat(), remedy="give it one, UTC for instance")
     return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
 def to_datetime(time: int) -> datetime:
-    """Nanoseconds → a UTC datetime, cut to the microsecond: for people and plots, never for writing back."""
+    """Return a UTC datetime cut to the microsecond, for display. It is too coarse to be written back."""
     return _EPOCH + timedelta(microseconds=time // 1000)
 
 
-# Names and texts repeat from window to window; looking at each once keeps a point cheap.
+# Names and texts repeat from window to window. The cache checks each of them once.
 @lru_cache(maxsize=4096)
 def _is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and name not in _RESERVED
@@ -115,8 +117,8 @@ def _is_name(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_text(text: str) -> bool:
-    # Not printable: line breaks, which end a point on its way to InfluxDB, and half surrogates, which are no UTF-8.
-    # A backslash escapes what follows it there, with no way to escape the backslash itself.
+    # A line break ends a point in InfluxDB's line protocol, and a half surrogate is not UTF-8: neither is printable.
+    # A backslash escapes the next character there and cannot be escaped itself.
     return 0 < len(text) <= LONGEST_TAG and text.isprintable() and "\\" not in text
 
 

@@ -1,10 +1,10 @@
-"""A snapshot as metric points. What the snapshot does not know has no field: missing stays missing.
+"""Convert a snapshot to metric points. Unknown values have no field.
 
 measurement            tags                       fields
-autotrascale_job       job                        what holds for the whole job, latency as latency_mean, …_p95
-autotrascale_source    job, operator              rate, offered, in records per second
+autotrascale_job       job                        values of the whole job; latency as latency_mean, …_p95
+autotrascale_source    job, operator              rate, in records per second
 autotrascale_operator  job, operator              parallelism, the work of the window, waiting records, …
-autotrascale_instance  job, operator, instance    the work of one instance, where it was reported
+autotrascale_instance  job, operator, instance    the work of one instance, if it was reported
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from autotrascale.domain.snapshot import WORK_FIELDS, OperatorMetrics, Snapshot,
 from autotrascale.domain.target import Statistic
 from autotrascale.monitor.stores.points import MetricPoint
 
-# The prefix keeps them apart from a bucket's other tenants.
+# The prefix separates them from other measurements of a shared bucket.
 JOB_MEASUREMENT = "autotrascale_job"
 SOURCE_MEASUREMENT = "autotrascale_source"
 OPERATOR_MEASUREMENT = "autotrascale_operator"
 INSTANCE_MEASUREMENT = "autotrascale_instance"
 
-ALWAYS_PRESENT_FIELD = "window_seconds"  # the one field that every snapshot of a job has
+ALWAYS_PRESENT_FIELD = "window_seconds"  # every snapshot of a job has this field
 LATENCY_FIELDS = {statistic: f"latency_{statistic}" for statistic in get_args(Statistic)}
 
 _OPERATOR_FIELDS = ("parallelism", "backpressure", "backlog_records", "arrival_cv2", "service_cv2", "silent_instances")
 
 
 def snapshot_to_points(snapshot: Snapshot, time: int) -> list[MetricPoint]:
-    """`time` is the end of the snapshot's window, in nanoseconds."""
+    """Return the points of a snapshot. `time` is the end of its window, in nanoseconds."""
     points = [MetricPoint(JOB_MEASUREMENT, {"job": snapshot.job}, _known(_job_fields(snapshot)), time)]
     for name, rate in snapshot.source_rates.items():
         points.append(MetricPoint(SOURCE_MEASUREMENT, {"job": snapshot.job, "operator": name}, {"rate": rate}, time))

@@ -1,7 +1,7 @@
-"""Points on disk that wait for their store: a queue of batches, oldest first, bounded, in one SQLite file.
+"""Points on disk that wait for their store: a bounded queue of batches in a SQLite file, oldest first.
 
-A batch is on the disk when `append` returns, and leaves it when the store has said that it has it. A crash in between
-sends it twice, which changes nothing: a point written again is the same point.
+A batch is on the disk when `append` returns, and is deleted when the store has confirmed it. After a crash in between
+it is sent twice. That changes nothing, because a point that is written again is the same point.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from autotrascale.monitor.stores.points import MetricPoint
 
 log = logging.getLogger(__name__)
 
-BATCH = 5000  # points; also what one sending takes at most
+BATCH = 5000  # points of a batch, and the most points of one request
 _APPLICATION = 0x41545350  # "ATSP", in the file's header
-_PATIENCE = 30.0  # seconds to wait for another process that has the file
+_BUSY_SECONDS = 30.0  # to wait for another process that has the file
 
-# The counts are kept with the batches, in the same transactions, so that they hold after a crash too.
+# Counts change in the same transactions as the batches, so they are right after a crash.
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS batch (
     id INTEGER PRIMARY KEY AUTOINCREMENT, points INTEGER NOT NULL, body TEXT NOT NULL, refused TEXT
@@ -37,13 +37,15 @@ INSERT OR IGNORE INTO fact VALUES ('waiting', 0), ('refused', 0), ('dropped', 0)
 
 @dataclass(frozen=True)
 class Batch:
+    """Points that are sent together."""
+
     number: int
     points: tuple[MetricPoint, ...]
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Points that wait, that the store refused, and that were dropped for want of room since the file was made."""
+    """Points that wait, that the store refused, and that were dropped when the spool was full."""
 
     waiting: int
     refused: int
@@ -51,7 +53,7 @@ class Counts:
 
 
 class Spool:
-    """The queue in the file at `path`, for points on their way to `destination`, `bound` of them at most."""
+    """The queue in the file at `path` for points on their way to `destination`, at most `bound` points."""
 
     def __init__(self, path: Path | str, destination: str, bound: int) -> None:
         self._path = Path(path)
@@ -59,11 +61,11 @@ class Spool:
         self._lock = Lock()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+            self._file = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise self._unusable(error) from None
         try:
-            self._settle(destination)
+            self._initialize(destination)
         except sqlite3.Error as error:
             self._file.close()
             raise self._unusable(error) from None
@@ -72,7 +74,7 @@ class Spool:
             raise
 
     def append(self, points: Sequence[MetricPoint]) -> int:
-        """Keep the points; says how many older ones had to go for them."""
+        """Append the points, and return how many older points were dropped for them."""
         with self._transaction():
             for start in range(0, len(points), BATCH):
                 part = points[start : start + BATCH]
@@ -81,8 +83,10 @@ class Spool:
             return self._make_room()
 
     def oldest(self) -> list[Batch]:
-        """The first batches in line, as many as make one sending; at least one, if any waits that can be read. What
-        cannot be is set aside: a line that one batch holds up for ever loses all others."""
+        """Return the oldest batches, as many as fit into one request, but at least one if any waits.
+
+        A damaged batch is set aside, so that it does not block the queue.
+        """
         with self._transaction():
             taken: list[Batch] = []
             points = 0
@@ -94,7 +98,7 @@ class Spool:
                 except (ValueError, TypeError, RecursionError) as error:
                     self._set_aside(number, count, f"damaged: {error}", body, 0)
                     log.error(
-                        "%s: batch %d of %d points is damaged and set aside: %s", self._path, number, count, error
+                        "%s: batch %d with %d points is damaged and set aside: %s", self._path, number, count, error
                     )
                     continue
                 points += len(batch.points)
@@ -104,18 +108,20 @@ class Spool:
             return taken
 
     def delivered(self, batches: Sequence[Batch]) -> None:
-        """The store has these. Another process may have said so already, or may have dropped them."""
+        """Delete batches that the store has confirmed. Another process may have deleted or dropped them already."""
         with self._transaction():
             for batch in batches:
                 deleted = self._file.execute("DELETE FROM batch WHERE id = ? AND refused IS NULL", (batch.number,))
                 self._count("waiting", -len(batch.points) * deleted.rowcount)
 
     def refuse(self, batch: Batch, reason: str, points: Sequence[MetricPoint] | None = None) -> None:
-        """Set the batch aside: the line moves on, and the points stay to be looked at. `points`: only these of it, the
-        store has the others."""
-        kept = batch.points if points is None else points
+        """Set the batch aside: the queue moves on, and the points stay in the file for inspection.
+
+        `points`: the refused part of the batch, if the store has the rest. None refuses the whole batch.
+        """
+        refused = batch.points if points is None else points
         with self._transaction():
-            self._set_aside(batch.number, len(batch.points), reason, _text(kept), len(batch.points) - len(kept))
+            self._set_aside(batch.number, len(batch.points), reason, _text(refused), len(batch.points) - len(refused))
 
     def _set_aside(self, number: int, points: int, reason: str, body: str, sent: int) -> None:
         left = points - sent
@@ -135,11 +141,11 @@ class Spool:
         with self._lock:
             self._file.close()
 
-    def _settle(self, destination: str) -> None:
+    def _initialize(self, destination: str) -> None:
         application = self._file.execute("PRAGMA application_id").fetchone()[0]
         tables = self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and application != _APPLICATION:
-            raise InputError(str(self._path), "is a database, but no spool", remedy="choose another path")
+            raise InputError(str(self._path), "is a database, but not a spool", remedy="choose another path")
         self._file.execute("PRAGMA journal_mode = wal")
         self._file.execute("PRAGMA synchronous = full")
         self._file.execute(f"PRAGMA application_id = {_APPLICATION}")
@@ -155,13 +161,13 @@ class Spool:
         if waiting and held != destination:
             raise InputError(
                 str(self._path),
-                f"holds points on their way to {held}",
+                f"contains points on their way to {held}",
                 seen=destination,
-                remedy="send them there first, or choose another spool",
+                remedy="send them there first, or name another spool_path",
             )
 
     def _make_room(self) -> int:
-        """Refused points go first, then the oldest: what is newest matters most to whoever looks."""
+        """Drop points beyond the bound: refused points first, then the oldest. Returns the number of dropped points."""
         dropped = 0
         excess = sum(self._fact(name) for name in ("waiting", "refused")) - self._bound
         while dropped < excess:
@@ -196,7 +202,7 @@ class Spool:
                 raise
 
     def _unusable(self, error: Exception) -> InputError:
-        remedy = "check the path and its permissions, or move the file away and lose what waits in it"
+        remedy = "check the path and its permissions, or move the file away and lose its points"
         return InputError(str(self._path), "cannot be opened as a spool", seen=str(error), remedy=remedy)
 
 

@@ -1,7 +1,7 @@
-"""Stands in front of a store that may be away: points go to disk first, and from there to the store, in order.
+"""A store in front of a server that may be away: points go to a spool on disk, and from there to the server, in order.
 
-A thread of its own does the sending, so that whoever writes never waits for a network. While the store is away it
-tries again after ever longer pauses; several processes may share one spool, and one of them at a time sends.
+A background thread sends, so a writer never waits for the network. While the server is away, the thread retries after
+pauses that double up to 30 s. Several processes may share a spool; one process sends at a time.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from autotrascale.monitor.stores.metric_store import Aggregate, MetricQuery, Met
 from autotrascale.monitor.stores.points import MetricPoint
 from autotrascale.monitor.stores.spool import Batch, Spool
 
-FIRST_PAUSE = 0.5  # seconds before the second attempt; doubled after each that fails
+FIRST_PAUSE = 0.5  # seconds before the second attempt; doubled after each failure
 LONGEST_PAUSE = 30.0
 
 log = logging.getLogger(__name__)
 
 
 class SpooledStore(MetricStore):
-    """`store`, with a spool of at most `bound` points in the file at `path`. Closing it closes the store."""
+    """A spool of at most `bound` points in the file at `path`, in front of `store`. `close` closes the store too."""
 
     def __init__(self, store: MetricStore, path: Path | str, bound: int, longest_pause: float = LONGEST_PAUSE) -> None:
         self._store = store
         self._path = Path(path)
         self._spool = Spool(path, store.status().place, bound)
         self._longest_pause = longest_pause
-        self._problem: str | None = None  # of sending, until it works again
-        self._sending = Lock()  # one sender at a time: threads by this, processes by a lock beside the spool
+        self._problem: str | None = None  # while sending fails
+        self._sending = Lock()  # for threads; `_turn` is the same for processes
         self._turn = FileLock(Path(f"{path}.lock"))
-        self._news, self._closing = Event(), Event()
-        self._news.set()  # what an earlier process left behind is news too
+        self._wake_up, self._closing = Event(), Event()
+        self._wake_up.set()  # an earlier process may have left points
         self._thread = Thread(target=self._send_for_ever, name="metric-spool", daemon=True)
         self._thread.start()
 
@@ -45,14 +45,14 @@ class SpooledStore(MetricStore):
         return f"SpooledStore({self._store!r}, {str(self._path)!r})"
 
     def write(self, points: Iterable[MetricPoint]) -> None:
-        """On the disk when this returns, in the store soon after, whether it is there now or not."""
-        kept = list(points)
-        if not kept:
+        """Write the points to the disk. They reach the store in the background."""
+        spooled = list(points)
+        if not spooled:
             return
-        dropped = self._spool.append(kept)
+        dropped = self._spool.append(spooled)
         if dropped:
-            log.warning("%s: the spool is full; the %d oldest points are lost", self._path, dropped)
-        self._news.set()
+            log.warning("%s: the spool is full; the %d oldest points are dropped", self._path, dropped)
+        self._wake_up.set()
 
     def flush(self) -> None:
         while self._send_next():
@@ -72,16 +72,16 @@ class SpooledStore(MetricStore):
         )
 
     def close(self) -> None:
-        """Sends what it can; the rest waits on the disk for the next process."""
+        """Send the waiting points if the store answers. Else they wait on the disk for the next process."""
         if self._closing.is_set():
             return
         self._closing.set()
-        self._news.set()
+        self._wake_up.set()
         self._thread.join()
         try:
             self.flush()
         except MetricStoreError as error:
-            log.warning("%d points stay in %s: %s", self._spool.counts().waiting, self._path, error)
+            log.warning("%d points wait in %s: %s", self._spool.counts().waiting, self._path, error)
         self._spool.close()
         self._turn.close()
         self._store.close()
@@ -95,39 +95,39 @@ class SpooledStore(MetricStore):
     def _send_for_ever(self) -> None:
         pause = FIRST_PAUSE
         while True:
-            self._news.wait()
-            self._news.clear()
+            self._wake_up.wait()
+            self._wake_up.clear()
             try:
                 while not self._closing.is_set() and self._send_next():
                     pause = FIRST_PAUSE
             except Exception as error:
-                if not isinstance(error, MetricStoreError):  # a defect: say where, and keep the thread alive
+                if not isinstance(error, MetricStoreError):  # a defect of ours: log it, and keep the thread alive
                     log.exception("sending metric points failed")
-                self._news.set()
+                self._wake_up.set()
                 self._closing.wait(pause)
                 pause = min(2 * pause, self._longest_pause)
             if self._closing.is_set():
                 return
 
     def _send_next(self) -> bool:
-        """One sending; False when nothing waits. An error leaves everything where it was."""
-        with self._my_turn():
+        """Send the next batches. Returns False if no point waits. After an error the spool is unchanged."""
+        with self._sender_lock():
             try:
                 batches = self._spool.oldest()
                 if batches:
                     self._deliver_or_refuse(batches)
             except MetricStoreError as error:
-                self._trouble(error)
+                self._record_problem(error)
                 raise
             if batches:
-                self._relief()
+                self._clear_problem()
             return bool(batches)
 
     def _deliver_or_refuse(self, batches: Sequence[Batch]) -> None:
         try:
             self._deliver(batches)
         except MetricStoreRefusedError:
-            for batch in batches:  # one by one: only those at fault are to be set aside
+            for batch in batches:  # one by one, so that only batches at fault are set aside
                 try:
                     self._deliver([batch])
                 except MetricStoreTooLargeError as error:
@@ -136,7 +136,7 @@ class SpooledStore(MetricStore):
                     self._set_aside(batch, error, batch.points)
 
     def _deliver_in_parts(self, batch: Batch, error: MetricStoreRefusedError) -> None:
-        """Halves of halves, as small as the store wants them. What is written twice after a crash changes nothing."""
+        """Send a batch in halves until the parts are small enough. Sending a part twice changes nothing."""
         todo, refused = [batch.points], list[MetricPoint]()
         while todo:
             part = todo.pop()
@@ -164,18 +164,18 @@ class SpooledStore(MetricStore):
         self._store.write([point for batch in batches for point in batch.points])
         self._spool.delivered(batches)
 
-    def _trouble(self, error: MetricStoreError) -> None:
-        if self._problem is None:  # once for each absence, not once for each attempt
+    def _record_problem(self, error: MetricStoreError) -> None:
+        if self._problem is None:  # log once per outage, not once per attempt
             log.warning("points wait in %s: %s", self._path, error)
         self._problem = str(error)
 
-    def _relief(self) -> None:
+    def _clear_problem(self) -> None:
         if self._problem is not None:
-            log.warning("the metric store is back; %d points still wait", self._spool.counts().waiting)
+            log.warning("the metric store answers again; %d points still wait", self._spool.counts().waiting)
         self._problem = None
 
     @contextmanager
-    def _my_turn(self) -> Iterator[None]:
+    def _sender_lock(self) -> Iterator[None]:
         with self._sending:
             self._turn.acquire()
             try:

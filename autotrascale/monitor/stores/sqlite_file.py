@@ -1,4 +1,4 @@
-"""The file under the embedded store: its schema, its version, and one clear line when it is not ours to use."""
+"""Open the file of the embedded metric store: schema, version, and a check that the file is ours."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from autotrascale.domain.errors import InputError
 
 VERSION = 1
-_APPLICATION = 0x41545253  # "ATRS", in the file's header: whose file it is
-_PATIENCE = 30.0  # seconds to wait for another process that writes
-_PAUSE = 0.02
+_APPLICATION = 0x41545253  # "ATRS" in the file's header marks our files
+_BUSY_SECONDS = 30.0  # to wait for another process that writes
+_PAUSE_SECONDS = 0.02
 
-# A series is one field of one set of tags; a sample is found by its series, then its time, in one walk down one tree.
+# A series is a field of a set of tags. The primary key finds a sample by series and time in one tree.
 _SCHEMA = """
 CREATE TABLE series (
     id INTEGER PRIMARY KEY,
@@ -33,20 +33,23 @@ CREATE TABLE sample (
 
 
 def open_file(path: Path) -> tuple[sqlite3.Connection, sqlite3.Connection]:
-    """A connection to write with and one to read with; the file is made where there is none."""
-    until = time.monotonic() + _PATIENCE
+    """Return a connection for writing and a connection for reading. The file is created if needed.
+
+    Raises `InputError` if the file cannot be used.
+    """
+    until = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            return _opened(path)
+            return _open(path)
         except (OSError, sqlite3.Error) as error:
-            # SQLite's own patience does not cover the change of an empty file's mode: it gives up at once.
+            # SQLite's own timeout does not cover the change of an empty file's journal mode.
             if not _is_busy(error) or time.monotonic() > until:
                 raise _unusable(path, error) from None
-        time.sleep(_PAUSE)
+        time.sleep(_PAUSE_SECONDS)
 
 
-def _opened(path: Path) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+def _open(path: Path) -> tuple[sqlite3.Connection, sqlite3.Connection]:
     with ExitStack() as opened:
         writer = opened.enter_context(closing(_connect(path)))
         _check_ours(writer, path)
@@ -63,33 +66,33 @@ def _is_busy(error: Exception) -> bool:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # Transactions are begun and ended by hand; the store's locks keep threads apart.
-    return sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    # Transactions are explicit. Locks of the store keep threads apart.
+    return sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
-    """Looks only: somebody else's database must not be changed, not even in its journal mode."""
+    """Refuse a file of another program or a newer version. Nothing is changed, not even the journal mode."""
     if _is_empty(connection):
         return
     if _pragma(connection, "application_id") != _APPLICATION:
-        raise InputError(str(path), "is a database, but not of metrics", remedy="choose another path")
+        raise InputError(str(path), "is a database, but not a metric store", remedy="choose another path")
     version = _pragma(connection, "user_version")
     if version > VERSION:
         raise InputError(
             str(path),
-            f"was written by a newer AuTraScale; this one reads version {VERSION}",
+            f"was written by a newer AuTraScale; this AuTraScale reads version {VERSION}",
             seen=version,
             remedy="upgrade AuTraScale or choose another path",
         )
 
 
 def _settle(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA journal_mode = wal")  # readers and the one writer do not wait for each other
-    connection.execute("PRAGMA synchronous = full")  # written means on the disk, power cut included
-    # Large batches touch many pages: 64 MiB of them in memory, and 32 MiB in the log before they are copied home.
+    connection.execute("PRAGMA journal_mode = wal")  # readers and the writer do not wait for each other
+    connection.execute("PRAGMA synchronous = full")  # a commit survives a power cut
+    # Large batches touch many pages: keep 64 MiB in memory, and 32 MiB in the log before a checkpoint.
     connection.execute("PRAGMA cache_size = -65536")
     connection.execute("PRAGMA wal_autocheckpoint = 8192")
-    connection.execute("BEGIN IMMEDIATE")  # two processes may come to an empty file at once
+    connection.execute("BEGIN IMMEDIATE")  # two processes may open an empty file at once
     if _is_empty(connection):
         for statement in _SCHEMA.split(";\n"):
             connection.execute(statement)
@@ -108,6 +111,6 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 def _unusable(path: Path, error: Exception) -> InputError:
     broken = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
-    problem = "is damaged or no metric store" if broken else "cannot be opened as a metric store"
-    remedy = "move it away and start a new one" if broken else "check the path and its permissions"
+    problem = "is damaged or not a metric store" if broken else "cannot be opened as a metric store"
+    remedy = "move the file away, and start a new store" if broken else "check the path and its permissions"
     return InputError(str(path), problem, seen=str(error), remedy=remedy)

@@ -1,4 +1,4 @@
-"""The embedded metric store: one SQLite file, no server. One process at a time writes while any number read."""
+"""The embedded metric store: a SQLite file without a server. One process writes at a time; any number may read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from autotrascale.monitor.stores.metric_store import (
 from autotrascale.monitor.stores.points import MetricPoint
 from autotrascale.monitor.stores.sqlite_file import open_file
 
-_Owner = tuple[str, tuple[tuple[str, str], ...]]  # measurement, tags: what the fields of a point belong to
+_Owner = tuple[str, tuple[tuple[str, str], ...]]  # measurement and tags of a point
 
 _SAVE = (
     "INSERT INTO sample (series, time, value) VALUES (?, ?, ?) "
@@ -31,8 +31,8 @@ _SAVE = (
 )
 _FIND_SERIES = "SELECT id, tags FROM series WHERE measurement = ? AND field = ?"
 
-# wanted: the series that the question is about and the number of the group that each belongs to.
-# Times are never negative, so that integer division rounds down.
+# wanted: the selected series, each with the number of its group.
+# Times are never negative, so integer division rounds down.
 _VALUES = """
 WITH wanted (series, grp) AS (SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(:wanted)),
      picked AS (
@@ -48,7 +48,7 @@ _RANKED = (
 SELECT grp, win, value FROM ranked WHERE {choice}
 """
 )
-# Rank ceil(q n), at least 1: the cast cuts, and the comparison adds what it cut.
+# Rank ceil(q n), at least 1: the cast rounds down, and the comparison adds 1 if it had to.
 _NEAREST_RANK = "rank = max(1, CAST(:q * n AS INTEGER) + (:q * n > CAST(:q * n AS INTEGER)))"
 _FUNCTIONS = {"mean": "avg", "min": "min", "max": "max", "sum": "sum", "count": "count"}
 _LATEST = (
@@ -57,15 +57,15 @@ _LATEST = (
 
 
 class SqliteStore(MetricStore):
-    """Points in the file at `path`. With `keep` nanoseconds given, older points are forgotten as new ones come."""
+    """Points in the file at `path`. Points older than `keep` nanoseconds are deleted; None keeps all points."""
 
     def __init__(self, path: Path | str, keep: int | None = None, clock: Callable[[], int] = time.time_ns) -> None:
         self._path = Path(path)
         self._keep = keep
         self._clock = clock
-        self._forgotten_until = 0
+        self._deleted_until = 0
         self._series: dict[_Owner, dict[str, int]] = {}  # owner → field → the series' id in the file
-        self._problems: dict[str, str] = {}  # of writing and of reading, until each works again
+        self._problems: dict[str, str] = {}  # by activity, until it works again
         self._writing, self._reading = Lock(), Lock()
         self._writer, self._reader = open_file(self._path)
 
@@ -73,25 +73,25 @@ class SqliteStore(MetricStore):
         return f"SqliteStore({str(self._path)!r})"
 
     def write(self, points: Iterable[MetricPoint]) -> None:
-        """All of the points or, when this fails, none of them."""
-        with self._writing, self._said("writing"):
+        """Write all points, or none if this fails."""
+        with self._writing, self._translate_errors("writing"):
             self._writer.execute("BEGIN IMMEDIATE")
             try:
-                # In the order of the tree: neighbours are on one page. Stable, so that the last write still stands.
+                # Sorted like the tree, because neighbours share a page. The sort is stable, so the last write counts.
                 self._writer.executemany(_SAVE, sorted(self._rows(points), key=itemgetter(0, 1)))
-                self._forget()
+                self._delete_old()
                 self._writer.execute("COMMIT")
             except BaseException:
-                self._series.clear()  # some of them are rolled back now
+                self._series.clear()  # new series are rolled back
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
 
     def flush(self) -> None:
-        """Nothing to do: a write is in the answers when it returns."""
+        """Do nothing: a write is visible to queries when it returns."""
 
     def check(self) -> None:
-        with self._reading, self._said("reading"):
+        with self._reading, self._translate_errors("reading"):
             verdict = self._reader.execute("PRAGMA quick_check(1)").fetchone()[0]
             if verdict != "ok":
                 raise sqlite3.DatabaseError(verdict.splitlines()[0])
@@ -111,8 +111,8 @@ class SqliteStore(MetricStore):
             sql = _RANKED.format(order="time DESC, value DESC", choice="rank = 1")
         else:
             sql = _RANKED.format(order="value", choice=_NEAREST_RANK)
-        with self._reading, self._said("reading"):
-            groups, wanted = self._wanted(query)
+        with self._reading, self._translate_errors("reading"):
+            groups, wanted = self._select_series(query)
             rows = self._reader.execute(
                 sql,
                 {
@@ -127,16 +127,16 @@ class SqliteStore(MetricStore):
 
     def _last(self, query: MetricQuery) -> Iterable[MetricSample]:
         latest: dict[int, tuple[int, float]] = {}
-        with self._reading, self._said("reading"):
-            groups, wanted = self._wanted(query)
+        with self._reading, self._translate_errors("reading"):
+            groups, wanted = self._select_series(query)
             for series, number in wanted:
                 row = self._reader.execute(_LATEST, (series, query.start, query.stop)).fetchone()
                 if row is not None:
                     latest[number] = max(row, latest.get(number, row))
         return [MetricSample(groups[number], *row) for number, row in latest.items()]
 
-    def _wanted(self, query: MetricQuery) -> tuple[list[dict[str, str]], list[tuple[int, int]]]:
-        """The groups, and each series asked for with its group's number."""
+    def _select_series(self, query: MetricQuery) -> tuple[list[dict[str, str]], list[tuple[int, int]]]:
+        """Return the groups, and each selected series with the number of its group."""
         numbers: dict[tuple[tuple[str, str], ...], int] = {}
         wanted = []
         for series, tags in self._reader.execute(_FIND_SERIES, (query.measurement, query.field)):
@@ -161,18 +161,18 @@ class SqliteStore(MetricStore):
         found = self._writer.execute(_FIND_SERIES + " AND tags = ?", row).fetchone()
         return int(found[0])
 
-    def _forget(self) -> None:
-        """Drop what is older than `keep`, each time another hundredth of it has passed."""
+    def _delete_old(self) -> None:
+        """Delete points older than `keep`, each time another hundredth of `keep` has passed."""
         if self._keep is None:
             return
         horizon = self._clock() - self._keep
-        if horizon - self._forgotten_until >= self._keep // 100:
+        if horizon - self._deleted_until >= self._keep // 100:
             self._writer.execute("DELETE FROM sample WHERE time < ? AND series IN (SELECT id FROM series)", (horizon,))
-            self._forgotten_until = horizon
+            self._deleted_until = horizon
 
     @contextmanager
-    def _said(self, doing: str) -> Iterator[None]:
-        """SQLite's complaints as ours, kept for the status."""
+    def _translate_errors(self, doing: str) -> Iterator[None]:
+        """Raise SQLite's errors as ours, and keep them for the status."""
         try:
             yield
         except sqlite3.Error as error:

@@ -1,10 +1,10 @@
-"""Where metrics go, as a job or service file says it, and the store that follows from it.
+"""The `store:` section of a metrics file, and the store that it describes.
 
     store: {kind: sqlite, path: mlruns/metrics.db, keep_days: 30}
     store: {kind: influxdb, url: "https://metrics.example", bucket: streams, org: data, token_env: INFLUXDB_TOKEN}
     store: {kind: influxdb, url: "http://localhost:8086", bucket: telegraf/autogen, token_file: /run/secrets/influxdb}
 
-A token comes from the environment or from a file, never from the YAML: files like this one end up in repositories.
+A token comes from the environment or from a file, never from the YAML, because such files end up in repositories.
 InfluxDB 1.8 (Flux switched on) takes `database/retention policy` as its bucket and `user:password` as its token.
 """
 
@@ -31,7 +31,7 @@ _TOKEN_BYTES = 100_000
 
 @dataclass(frozen=True)
 class SqliteSettings:
-    """One file. `keep_days` None keeps everything."""
+    """A SQLite file. Points older than `keep_days` are deleted; None keeps everything."""
 
     kind: Literal["sqlite"] = "sqlite"
     path: str = "mlruns/metrics.db"
@@ -50,7 +50,7 @@ class SqliteSettings:
 
 @dataclass(frozen=True)
 class InfluxSettings:
-    """A server. Points wait at `spool_path` while it is away, `spool_points` of them (about 150 bytes each) at most."""
+    """An InfluxDB server. While it is away, up to `spool_points` points (about 150 bytes each) wait in `spool_path`."""
 
     kind: Literal["influxdb"]
     url: str
@@ -66,13 +66,13 @@ class InfluxSettings:
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.username is not None or parts.password is not None:
-            raise InputError("url", "holds a user or password", remedy="use token_env or token_file")
+            raise InputError("url", "contains a user or password", remedy="use token_env or token_file")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError("url", "is no web address", seen=self.url, remedy="write http://host:port")
+            raise InputError("url", "is not a web address", seen=self.url, remedy="write http://host:port")
         for name in ("bucket", "org", "spool_path"):
             _not_empty(name, getattr(self, name))
         if self.token_env is not None and self.token_file is not None:
-            raise InputError("token_env", "stands beside token_file", remedy="keep one of them")
+            raise InputError("token_env", "is set together with token_file", remedy="remove one")
         checks.positive("timeout_seconds", self.timeout_seconds)
         checks.count("spool_points", self.spool_points)
 
@@ -109,20 +109,20 @@ StoreSettings = Annotated[SqliteSettings | InfluxSettings, Field(discriminator="
 
 
 def open_store(settings: SqliteSettings | InfluxSettings) -> MetricStore:
-    """The store that the settings ask for. An InfluxDB that is away is no error here: points wait for it."""
+    """Open the store of the settings. An InfluxDB that is away is not an error: points wait for it."""
     return settings.open()
 
 
 def _secret(place: str, name: str, text: str | None) -> str:
-    """`name` says where the secret is and may be shown; the secret itself may not."""
+    """Check a secret. `name` tells its place and may be shown; the secret may not."""
     if text is None or not text.strip():
-        raise InputError(f"store.{place}", "names no readable, filled-in token", seen=name, remedy="set it")
+        raise InputError(f"store.{place}", "names no readable token", seen=name, remedy="set it")
     token = text.strip()
     if not (token.isascii() and token.isprintable()):
-        raise InputError(f"store.{place}", "names a token with characters no token has", seen=name, remedy="check it")
+        raise InputError(f"store.{place}", "names a token with invalid characters", seen=name, remedy="check it")
     return token
 
 
 def _not_empty(place: str, text: str) -> None:
     if not text:
-        raise InputError(place, "is empty", remedy="fill it in or leave it out")
+        raise InputError(place, "is empty", remedy="give a value, or leave it out")

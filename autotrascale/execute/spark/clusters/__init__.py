@@ -1,1 +1,1 @@
-"""Executors on local, standalone, YARN and Kubernetes clusters: what can be requested, and how executors are released."""
+"""Executors of clusters: settings, requests and releases."""

@@ -1,6 +1,6 @@
 """Settings that let the executors of a session come and go, and warnings about settings that prevent it. Pure.
 
-docs/clusters.md lists the same settings.
+docs/how-to/clusters.md lists the same settings.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _choose_bounds(master: str, executors: tuple[int, int] | None, cores: int | 
 def explain_no_executors(master: str) -> str:
     """Return why a master has no executors to request or release; empty on a cluster."""
     if master.startswith("local-cluster"):
-        return f"master {master} is a test cluster inside the driver: no other application can use what it releases"
+        return f"master {master} is a test cluster inside the driver: its executors are of no use to other applications"
     if master.startswith("local"):
         return f"master {master} runs all tasks inside the driver: there are no executors to release"
     return ""

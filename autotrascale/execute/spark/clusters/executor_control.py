@@ -77,7 +77,7 @@ class ApplicationExecutors:
             )
 
     def read(self) -> ExecutorSet:
-        """Compare the executors with the request. Call it at each observation, because it also measures the waiting time."""
+        """Compare the executors with the request. Call it at each observation: it also measures the waiting time."""
         executors, now = self.list_running(), self._clock()
         found = ExecutorSet(executors, self._requested, now - self._complete_at, now)
         if not found.missing:
@@ -89,7 +89,7 @@ class ApplicationExecutors:
         """Request `total` executors in all.
 
         More executors come as the cluster grants them. With fewer, Spark does not replace those that go. A cluster
-        accepts requests for more than it has: `read` tells what was granted.
+        accepts requests for more than it has: `read` shows the granted executors.
         """
         self._check_elastic()
         checks.count("executors", total)

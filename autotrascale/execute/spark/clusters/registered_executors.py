@@ -12,7 +12,7 @@ GRANT_TIMEOUT_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class RegisteredExecutor:
-    """One executor.
+    """An executor that is registered with the driver.
 
     `cores`, `slots` and `active_tasks` are None, and `host` is empty, while the driver does not know them. `slots`:
     tasks that run at once; fewer than `cores` if a task takes several (`spark.task.cpus`). `since`: Unix time of the

@@ -1,4 +1,4 @@
-"""Choose which executors to release: idle executors first, then those whose release empties a worker, then the youngest.
+"""Choose executors to release: idle executors first, then executors whose release empties a worker, then the youngest.
 
 A worker without executors can be shut down. The youngest executor has the least state and compiled code to lose.
 """
@@ -24,6 +24,6 @@ def choose_executors_to_release(executors: Iterable[RegisteredExecutor], count: 
 
 
 def _rank(executor: RegisteredExecutor, on_host: int, wanted: int) -> tuple[bool, bool, int, float, str]:
-    """Return a sort key. On a worker that can be emptied, fewer executors come first: so the worker is emptied in turn."""
+    # Among workers that can be emptied, the worker with the fewest executors comes first, until it is empty.
     is_idle, empties_worker = executor.active_tasks == 0, bool(executor.host) and on_host <= wanted
     return not is_idle, not empties_worker, on_host if empties_worker else 0, -executor.since, executor.id

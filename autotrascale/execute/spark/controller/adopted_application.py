@@ -1,4 +1,4 @@
-"""A user's program as its controller sees it: its queries, what they do, and the executors that they share.
+"""A user's program as its controller sees it: its queries, their batches, and their shared executors.
 
 Each query has a control loop of its own, which says how many executors the query needs. The queries run together, so
 the application needs the sum. `scale_query` plans and carries out the steps that follow from a new need.
@@ -37,15 +37,15 @@ from autotrascale.plan.sizing.executor_plan import (
 )
 
 _POLL_SECONDS = 0.5
-_MAX_PLANS = 3  # for one need: what the cluster does not grant is planned again without
+_MAX_PLANS = 3  # for one need: after a refusal by the cluster, the rest is planned again
 
 
 @dataclass(frozen=True)
 class ScaleResult:
     """Result of scaling a query.
 
-    `share`: executors that the query may use now. `phases`: seconds by phase. `detail`: why the share is not what was
-    asked for. `how`: of the last rescale, in place or overlapped, and why. `overlap_seconds`: time in which the query
+    `share`: executors that the query may use now. `phases`: seconds by phase. `detail`: why the share differs
+    from the need. `how`: of the last rescale, in place or overlapped, and why. `overlap_seconds`: time in which the query
     ran twice.
     """
 
@@ -166,7 +166,7 @@ class AdoptedApplication:
         return ScaleResult(is_done, share, standstill, phases, detail, last_rescale.how, last_rescale.overlap_seconds)
 
     def _needs(self) -> dict[str, int]:
-        """Return the executors that each active query needs. Queries without a decision share what is left."""
+        """Return the executors that each active query needs. Queries without a decision share the rest."""
         active = [each.id for each in self._queries or self.read_queries() if each.active]
         undecided = [each for each in active if each not in self._needed]
         left = self.executors - sum(self._needed[each] for each in active if each in self._needed)

@@ -86,7 +86,7 @@ class AdoptedJob(Closeable):
         return Observation(at, {OPERATOR: share}, replace(snapshot, critical=measure_critical(batches)), measured_at)
 
     def read_on(self) -> None:
-        """Read what the event log says by now. The program may have ended."""
+        """Read on in the event log. The program may have ended."""
         self._application.followed.poll()
         self._take_batches(self._application.find_run(self._query))
 

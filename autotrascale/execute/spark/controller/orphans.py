@@ -52,7 +52,7 @@ class OrphanedProgram:
 
 
 def end_session(session: int, folder: Path, seconds: float) -> None:
-    """Wait up to `seconds` for the session of a program to end, then kill what is left, children born meanwhile too."""
+    """Wait up to `seconds` for the session of a program to end, then kill the rest, new children too."""
     until = time.monotonic() + seconds
     while time.monotonic() < until and any(_members(session, folder)):
         time.sleep(_POLL_SECONDS)
@@ -67,7 +67,8 @@ def end_session(session: int, folder: Path, seconds: float) -> None:
 
 
 def _members(session: int, folder: Path) -> Iterator[psutil.Process]:
-    """Yield the program's processes in the session, without this process. In a session of our own all are the program's."""
+    """Yield the program's processes in the session, without this process."""
+    # All processes in the session of this supervisor belong to the program.
     is_ours = session == os.getsid(0)
     for each in session_members(session):
         if each.pid != os.getpid() and (is_ours or belongs_to_program(each.pid, folder)):

@@ -63,7 +63,7 @@ def find_java() -> str:
         return str(java)
     found = shutil.which("java")
     if found is None:
-        raise EngineError(f"Java is missing: install Java {MIN_JAVA} or newer, or set JAVA_HOME")
+        raise EngineError(f"there is no Java: install Java {MIN_JAVA} or newer, or set JAVA_HOME")
     return found
 
 

@@ -85,7 +85,7 @@ class ProgramProcess:
         Args:
             command: the program and its arguments
             folder: created for the program; it must not hold another program
-            options: what AuTraScale may do with the program
+            options: permissions of AuTraScale in the program
             environment: of the program; default: a copy of ours
             all_to_stderr: write the program's stdout to our stderr, because our stdout is for our own answer
 

@@ -36,7 +36,7 @@ class ReadOnlySparkJob(Closeable):
         topology: operators of the job
         p_max: largest parallelism of an operator
         log: the `eventlog_v2_…` folder of an application, or a folder of such; then the newest is taken
-        measured: collect what the executors use
+        measured: collect the memory and CPU use of the executors
     """
 
     simulated = False
@@ -130,7 +130,7 @@ def find_application_log(log: Path, place: str) -> Path:
             place,
             f"contains no {_PREFIX}… folder",
             seen=str(log),
-            remedy="name the job's spark.eventLog.dir, and set spark.eventLog.enabled and spark.eventLog.rolling.enabled",
+            remedy="name the job's spark.eventLog.dir; its log must be enabled and rolling",
         )
     newest = max(found, key=lambda path: path.stat().st_mtime)
     if compressed := next((path for path in newest.glob("events_*") if path.suffix), None):

@@ -7,8 +7,8 @@ A controller may die and another controller may follow: the supervisor keeps the
 signals to the program and sleeps otherwise. Without a command it replaces a supervisor that was killed. Then it takes
 over the program that still runs, or starts the launch that is due.
 
-A program has one launch after another, each with its own settings. A launch that replaces another launch is on trial:
-if it fails, or has no batch done in time, the program is started again with the former settings.
+A program has one launch after another, each with its own settings. A launch that replaces another launch is on trial.
+If it fails, or has no batch done in time, the program is started again with the former settings.
 The files of the folder (`program_folder.py`) hold the whole state, and a supervisor decides from them alone. A crash
 between any two writes therefore leaves exactly one launch to go on with:
 
@@ -197,7 +197,7 @@ def _is_recent_request(folder: Path, wanted: Mapping[str, Any], launch: Mapping[
 
 
 def _begin_launch(folder: Path, launch: dict[str, Any]) -> None:
-    # ready.json has no launch number, so it goes first. The others are told apart by the number of launch or action.
+    # ready.json has no launch number, so it goes first. The other files carry the number of a launch or an action.
     (folder / READY_FILE).unlink(missing_ok=True)
     write_json(folder / LAUNCH_FILE, launch)
     for done in (NEXT_FILE, STOPPING_FILE):

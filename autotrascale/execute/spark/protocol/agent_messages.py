@@ -71,8 +71,8 @@ class StoppedForRelaunch:
 class ApplicationInfo:
     """The Spark application of a program. Before the program opens Spark, all fields but `pid` are empty.
 
-    `event_log`: folder of the event log, empty without one. `slots`: tasks that run at once. `lines`: what the agent
-    told the author about settings that it added.
+    `event_log`: folder of the event log, empty without one. `slots`: tasks that run at once. `lines`: messages of
+    the agent to the author about added settings.
     """
 
     pid: int
@@ -87,7 +87,7 @@ class ApplicationInfo:
 
 @dataclass(frozen=True)
 class AdoptedQuery:
-    """One query of a program, over all its runs.
+    """A query of a program, over all its runs.
 
     `runs`: ids of all runs, oldest first. `partitions`: of its state and shuffles. `not_movable`: why it cannot be
     rescaled, empty if it can. `error`: the error that ended it. `reads_all_available`: each batch reads everything
@@ -123,8 +123,8 @@ class QueryRescaled:
     """Result of a rescale. If `done` is false the query runs with its former partitions, and `detail` says why.
 
     `cut_off`: the batch in flight did not end in time and ran again. `finish_seconds`: time until that batch had
-    ended. `standstill_seconds`: from the stop to the first batch, or until the query waited for records. `how`: in place
-    or overlapped, and why. `overlap_seconds`: time in which a second query was prepared beside the first.
+    ended. `standstill_seconds`: from the stop to the first batch, or until the query waited for records. `how`: in
+    place or overlapped, and why. `overlap_seconds`: time in which a second query was prepared beside the first.
     """
 
     done: bool
@@ -144,7 +144,7 @@ class ExecutorCounts:
 
     `staying` and `leaving`: executors that take tasks, and executors that only finish theirs. `cores`: tasks that one
     executor runs at once, 0 if unknown. `not_elastic`: why executors cannot be requested or released, empty if they
-    can. `trouble`: what the cluster did not grant or release in time.
+    can. `trouble`: executors that the cluster did not grant or release in time.
     """
 
     staying: int = 0
