@@ -1,1 +1,1 @@
-"""Fakes, contract suites and strategies that others may use."""
+"""Fakes, contract suites and Hypothesis strategies for tests of this package and of plug-ins."""

@@ -1,4 +1,4 @@
-"""Snapshots of a chain of operators with the true rates that a test wants, and a policy that says what a test wants."""
+"""Snapshots of a chain of operators with chosen true rates, and a policy with chosen answers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,15 @@ def chain_snapshot(
     operators: Mapping[str, Mapping[str, Any]] | None = None,
     **fields: Any,
 ) -> Snapshot:
-    """A snapshot in which one instance of each operator has the given capacity, in records per second of useful time.
+    """Return a snapshot of operators that read from one another in the order of `parallelism`.
 
-    The operators read from one another in the order of `parallelism`. One without a capacity has no metrics at all.
-    `operators` adds fields to single operators, `fields` to the snapshot.
+    Args:
+        parallelism: instances of each operator.
+        capacity: records per second of useful time of one instance; an operator without a capacity has no metrics.
+        rate: rate of the source in records per second.
+        selectivity: records out for each record in, default 1.
+        operators: further fields of single operators.
+        fields: further fields of the snapshot.
     """
     names = list(parallelism)
     metrics = {
@@ -51,8 +56,10 @@ def _work(instances: int, capacity: float | None, selectivity: float) -> dict[st
 
 @dataclass
 class ScriptedPolicy:
-    """Answers what it was told to, one answer after the other and the last one for ever. None makes it hold.
-    `shown` keeps the snapshots it was asked about."""
+    """A policy that gives `answers` in turn and then repeats the last answer. None means to hold.
+
+    `shown` has the snapshots that it was asked about.
+    """
 
     answers: Sequence[Mapping[str, int] | None]
     name: str = "scripted"
@@ -63,5 +70,5 @@ class ScriptedPolicy:
         self.shown.append(snapshot)
         running = snapshot.parallelism
         if wanted is None:
-            return hold(self.name, snapshot, [Reason("hold-scripted", "told to hold")])
-        return Decision.between(self.name, running, {**running, **wanted}, Reason("scripted", "told to want this"))
+            return hold(self.name, snapshot, [Reason("hold-scripted", "scripted to hold")])
+        return Decision.between(self.name, running, {**running, **wanted}, Reason("scripted", "scripted to change"))

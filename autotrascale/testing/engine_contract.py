@@ -1,4 +1,4 @@
-"""What every engine owes its callers. Inherit the class and say which job it may use:
+"""The contract suite of engines. Inherit the class and name a job that the engine can run:
 
     class TestMyEngine(EngineContract):
         calm = Demand({"source": 2, "count": 4}, {"source": 100.0})
@@ -7,7 +7,7 @@
 
         def open(self) -> Engine: ...
 
-Each test gets its own engine; override the `engine` fixture with a wider scope where opening one is dear.
+Each test gets its own engine. Override the `engine` fixture with a wider scope if it is slow to open.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ from autotrascale.execute.engine import Engine
 
 @dataclass(frozen=True)
 class EngineDemand:
-    """A parallelism, and the rates to run it at."""
+    """A parallelism, and the source rates in records per second to run it at."""
 
     parallelism: Mapping[str, int]
     source_rates: Mapping[str, float]
 
 
 class EngineContract:
-    calm: ClassVar[EngineDemand]  # keeps up with ease
+    """Tests that every engine must pass."""
+
+    calm: ClassVar[EngineDemand]  # keeps up easily
     other: ClassVar[Mapping[str, int]]  # another parallelism that keeps up at the calm rates
     hopeless: ClassVar[EngineDemand]  # cannot keep up
     tolerance: ClassVar[float] = 0.02  # of throughput, and of clocks against the window
@@ -49,12 +51,12 @@ class EngineContract:
     def test_a_calm_job_is_stable_and_keeps_up(self, engine: Engine) -> None:
         trial = run_trial(engine, self.calm)
         snapshot = stable_snapshot(trial)
-        assert not engine.simulated or trial.shortage is None  # no machine is short of anything there
+        assert not engine.simulated or trial.shortage is None  # a simulated machine is never short of anything
         assert snapshot.throughput is not None
         assert snapshot.throughput >= snapshot.target_rate * (1 - self.tolerance)
         assert snapshot.latency_seconds.mean is not None
 
-    def test_the_trial_says_what_was_asked_for_and_the_snapshot_what_ran(self, engine: Engine) -> None:
+    def test_the_trial_has_the_request_and_the_snapshot_has_the_running_job(self, engine: Engine) -> None:
         trial = run_trial(engine, self.calm)
         assert dict(trial.parallelism) == dict(self.calm.parallelism)
         assert stable_snapshot(trial).parallelism == dict(self.calm.parallelism)
@@ -80,7 +82,7 @@ class EngineContract:
         known = [value for value in (latency.p50, latency.p95, latency.p99) if value is not None]
         assert known == sorted(known)
 
-    def test_standing_still_costs_nothing_and_moving_is_reported(self, engine: Engine) -> None:
+    def test_an_unchanged_parallelism_causes_no_standstill_and_a_change_reports_its_own(self, engine: Engine) -> None:
         run_trial(engine, self.calm)
         assert run_trial(engine, self.calm).standstill_seconds == 0
         moved = run_trial(engine, EngineDemand(self.other, self.calm.source_rates))
@@ -99,11 +101,11 @@ class EngineContract:
             assert_refused(engine, EngineDemand(wrong, self.calm.source_rates))
 
     @pytest.mark.parametrize("instances", [0, -1, True, 1.0, 10**9])
-    def test_a_parallelism_that_no_operator_can_have_is_refused(self, engine: Engine, instances: int) -> None:
+    def test_an_impossible_number_of_instances_is_refused(self, engine: Engine, instances: int) -> None:
         name = next(iter(self.calm.parallelism))
         assert_refused(engine, EngineDemand({**self.calm.parallelism, name: instances}, self.calm.source_rates))
 
-    def test_rates_for_something_that_is_no_source_are_refused(self, engine: Engine) -> None:
+    def test_rates_of_unknown_sources_are_refused(self, engine: Engine) -> None:
         assert_refused(engine, EngineDemand(self.calm.parallelism, {**self.calm.source_rates, "no-such-source": 1.0}))
         assert_refused(engine, EngineDemand(self.calm.parallelism, {}))
 
@@ -119,7 +121,7 @@ class EngineContract:
         with pytest.raises(EngineError):
             run_trial(engine, self.calm)
 
-    def test_it_says_whether_it_is_simulated(self, engine: Engine) -> None:
+    def test_it_reports_whether_it_is_simulated(self, engine: Engine) -> None:
         assert isinstance(engine.simulated, bool)
 
 
@@ -134,7 +136,7 @@ def stable_snapshot(trial: Trial) -> Snapshot:
 
 
 def assert_refused(engine: Engine, demand: EngineDemand) -> None:
-    """Bad input is said in one line, and is not a verdict about the job."""
+    """Assert that bad input raises an error of one line, and gives no verdict about the job."""
     with pytest.raises(InputError) as caught:
         run_trial(engine, demand)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""A metric store in plain Python: the fake for tests, and the plainest statement of what every store must answer."""
+"""A metric store in plain Python: a fake for tests, and the reference for the answers of every other store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Tags = tuple[tuple[str, str], ...]
 
 
 class MemoryStore(MetricStore):
-    """Set `failure` to make every later write and flush raise it, as a store that is away would."""
+    """A metric store in memory. Set `failure` to let every later write and flush raise it."""
 
     def __init__(self) -> None:
         self.failure: Exception | None = None
@@ -49,19 +49,19 @@ class MemoryStore(MetricStore):
 
     def _windows(self, query: MetricQuery, aggregate: Aggregate, every: int | None) -> Iterable[MetricSample]:
         windows: dict[tuple[_Tags, int], list[tuple[int, float]]] = defaultdict(list)
-        for group, time, value in self._picked(query):
+        for group, time, value in self._select(query):
             windows[group, query.start if every is None else time // every * every].append((time, value))
         for (group, start), timed in windows.items():
             yield MetricSample(dict(group), start, _aggregate(sorted(timed), aggregate))
 
     def _last(self, query: MetricQuery) -> Iterable[MetricSample]:
         latest: dict[_Tags, tuple[int, float]] = {}
-        for group, time, value in self._picked(query):
+        for group, time, value in self._select(query):
             latest[group] = max((time, value), latest.get(group, (-1, 0.0)))
         for group, (time, value) in latest.items():
             yield MetricSample(dict(group), time, value)
 
-    def _picked(self, query: MetricQuery) -> Iterator[tuple[_Tags, int, float]]:
+    def _select(self, query: MetricQuery) -> Iterator[tuple[_Tags, int, float]]:
         for (measurement, name, tags, time), value in self._values.items():
             group = query.group_of(dict(tags))
             if (measurement, name) != (query.measurement, query.field) or group is None:

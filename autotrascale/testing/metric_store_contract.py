@@ -1,4 +1,4 @@
-"""What every metric store owes its callers. Inherit the class and give it a `store` fixture, empty each time."""
+"""The contract suite of metric stores. Inherit the class and override its `store` fixture with an empty store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autotrascale.monitor.stores.points import END_OF_TIME, SECOND, MetricPoint
 from autotrascale.testing.memory_store import MemoryStore
 
 T0 = 1_700_000_000 * SECOND
-AWKWARD = "a b, c=\"d\" ${e} 'f' #g é 漢 🙂 %h"  # all that line protocol, CSV and Flux give a meaning of their own
+AWKWARD = "a b, c=\"d\" ${e} 'f' #g é 漢 🙂 %h"  # every character that line protocol, CSV and Flux treat specially
 
 
 def operator_point(operator: str, second: float, job: str = "wordcount", **fields: float) -> MetricPoint:
@@ -37,11 +37,13 @@ def write_points(store: MetricStore, points: Sequence[MetricPoint]) -> MetricSto
 
 
 def plain_samples(samples: Sequence[MetricSample]) -> list[tuple[dict[str, str], float, float]]:
-    """Samples with their time in seconds after T0."""
+    """Return samples as group, seconds after T0 and value."""
     return [(dict(sample.group), (sample.time - T0) / SECOND, sample.value) for sample in samples]
 
 
 class MetricStoreContract:
+    """Tests that every metric store must pass."""
+
     @pytest.fixture
     def store(self) -> MetricStore:
         raise NotImplementedError("the inheriting class gives the store")
@@ -142,7 +144,7 @@ class MetricStoreContract:
         assert store.windows(query(), "p99")[0].value == max(1, math.ceil(0.99 * n))
 
     @pytest.mark.parametrize("aggregate", get_args(Aggregate))
-    def test_answers_are_those_of_the_plain_store(self, store: MetricStore, aggregate: Aggregate) -> None:
+    def test_answers_equal_those_of_the_memory_store(self, store: MetricStore, aggregate: Aggregate) -> None:
         points = random_points()
         reference = write_points(MemoryStore(), points)
         write_points(store, points)
@@ -166,7 +168,7 @@ class MetricStoreContract:
         store.flush()
         assert store.windows(query(), "count")[0].value == 20
 
-    def test_questions_that_mean_nothing_are_refused(self, store: MetricStore) -> None:
+    def test_meaningless_queries_are_refused(self, store: MetricStore) -> None:
         with pytest.raises(InputError, match="aggregate: is not known"):
             store.windows(query(), "median")  # type: ignore[arg-type]
         with pytest.raises(InputError, match="every: must be at least 1"):
@@ -176,7 +178,7 @@ class MetricStoreContract:
         write_points(store, [])
         assert store.status().healthy
 
-    def test_a_working_store_says_so(self, store: MetricStore) -> None:
+    def test_a_working_store_is_healthy(self, store: MetricStore) -> None:
         write_points(store, [operator_point("map", 1, rate=5)])
         store.check()
         assert store.status().healthy
@@ -188,7 +190,7 @@ class MetricStoreContract:
 
 
 def random_points() -> list[MetricPoint]:
-    """Uneven in time, over several series, some tags missing, ties and overwrites included."""
+    """Return points of several series, uneven in time, with missing tags, ties and overwrites."""
     rng = random.Random(7)
     points = []
     for _ in range(300):
@@ -201,6 +203,6 @@ def random_points() -> list[MetricPoint]:
 
 
 def assert_close(seen: Sequence[MetricSample], expected: Sequence[MetricSample]) -> None:
-    """Equal but for the order in which floats were added up."""
+    """Assert that samples are equal, except for the rounding of sums."""
     assert [(s.group, s.time) for s in seen] == [(s.group, s.time) for s in expected]
     assert [s.value for s in seen] == pytest.approx([s.value for s in expected], rel=1e-9, abs=1e-9)

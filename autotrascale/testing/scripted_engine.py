@@ -1,12 +1,11 @@
-"""An engine that does what a test says, at once: a chain of operators with given capacities and a given latency."""
+"""An engine with a script: a job with given capacities and a given latency, whose trials take no time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import Self
 
+from autotrascale.closeable import Closeable
 from autotrascale.domain.errors import EngineError
 from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot
 from autotrascale.domain.topology import Topology, check_parallelism, check_source_rates
@@ -21,11 +20,19 @@ def constant_latency(_: Parallelism) -> float:
 
 
 @dataclass
-class ScriptedEngine:
-    """Every record passes every operator. `capacity` is of one instance, in records per second of useful time.
+class ScriptedEngine(Closeable):
+    """An engine for tests. Every record passes every operator.
 
-    `surprises` names what happens instead in the n-th run, counted from 1: a text is what a failed trial says, an
-    exception is raised, a function changes the trial that would have been. `asked` keeps what was run.
+    Args:
+        topology: the operators.
+        capacity: records per second of useful time of one instance of each operator.
+        latency: mean latency in seconds at a parallelism.
+        p_max: most instances of an operator.
+        surprises: events by the number of the trial, from 1. A text fails the trial, an exception is raised, and a
+            function changes the trial.
+        simulated: whether the engine reports as simulated.
+        asked: parallelism of every trial so far.
+        closed: number of calls of `close`.
     """
 
     topology: Topology
@@ -35,7 +42,7 @@ class ScriptedEngine:
     surprises: Mapping[int, str | BaseException | Callable[[Trial], Trial]] = field(default_factory=dict)
     simulated: bool = True
     asked: list[dict[str, int]] = field(default_factory=list)
-    closed: int = 0  # how many times
+    closed: int = 0
 
     def run(self, parallelism: Parallelism, source_rates: Mapping[str, float]) -> Trial:
         if self.closed:
@@ -89,11 +96,3 @@ class ScriptedEngine:
 
     def close(self) -> None:
         self.closed += 1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -1,22 +1,15 @@
-"""A live job that does what a test says: a chain of operators with given capacities, on a clock that `wait` moves.
-
-`rate` and `latency` are functions of time and of what runs. `looks` and `rescales` name what happens instead of the
-n-th one, counted from 1: a function changes what would have been answered, an exception is raised; a text for a
-rescale is why it fails half way, which leaves the job at its old parallelism.
-"""
+"""A live job with a script: a job with given capacities, whose clock only `wait` moves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import Self
 
+from autotrascale.closeable import Closeable
 from autotrascale.domain.errors import EngineError
-from autotrascale.domain.observation import RescaleTime
+from autotrascale.domain.observation import Observation, RescaleResult, RescaleTime
 from autotrascale.domain.snapshot import Latency, OperatorMetrics, Snapshot
 from autotrascale.domain.topology import Topology, check_parallelism
-from autotrascale.execute.live_job import Observation, RescaleResult
 
 Parallelism = Mapping[str, int]
 
@@ -30,47 +23,71 @@ def constant_latency(_: Parallelism, __: float) -> float:
 
 
 @dataclass
-class ScriptedLive:
-    """Every record passes every operator. `capacity` is of one instance, in records per second of useful time."""
+class ScriptedLive(Closeable):
+    """A live job for tests. Every record passes every operator.
+
+    Args:
+        topology: the operators.
+        capacity: records per second of useful time of one instance of each operator.
+        rate: input rate in records per second at a time.
+        latency: mean latency in seconds, without the backlog's part, at a parallelism and a rate.
+        p_max: most instances of an operator.
+        standstill_seconds: time without output of a rescale.
+        rescale_time: expected time of a rescale, as observations report it.
+        name: name of the job.
+        simulated: whether the job reports as simulated.
+        looks: events by the number of the observation, from 1: a function changes it, an exception is raised.
+        rescales: events by the number of the rescale, from 1. A text fails it half way, which leaves the old
+            parallelism.
+        now: clock in seconds.
+        running: parallelism that runs; None while the job does not run.
+        left_running: parallelism at the last `kill` or `close`, with which the job starts again.
+        backlog: waiting records.
+        asked: parallelism of every requested rescale.
+        started: parallelism after every start.
+        observed: number of observations.
+        closed: number of calls of `close`.
+        unmeasured_seconds: time since the last observation or rescale.
+    """
 
     topology: Topology
     capacity: Mapping[str, float]
     rate: Callable[[float], float] = constant_rate
     latency: Callable[[Parallelism, float], float] = constant_latency
     p_max: int = 16
-    downtime: float = 2.0
-    says: RescaleTime | None = None  # what a rescale would take
+    standstill_seconds: float = 2.0
+    rescale_time: RescaleTime | None = None
     name: str = "scripted"
     simulated: bool = True
     looks: Mapping[int, BaseException | Callable[[Observation], Observation]] = field(default_factory=dict)
     rescales: Mapping[int, str | BaseException | Callable[[RescaleResult], RescaleResult]] = field(default_factory=dict)
     now: float = 0.0
     running: dict[str, int] | None = None
-    left: dict[str, int] | None = None  # what ran when it was closed, or killed
+    left_running: dict[str, int] | None = None
     backlog: float = 0.0
-    asked: list[dict[str, int]] = field(default_factory=list)  # every rescale asked for
-    started: list[dict[str, int]] = field(default_factory=list)  # what it ran with after every start
-    looked: int = 0
+    asked: list[dict[str, int]] = field(default_factory=list)
+    started: list[dict[str, int]] = field(default_factory=list)
+    observed: int = 0
     closed: int = 0
-    unseen: float = 0.0
+    unmeasured_seconds: float = 0.0
 
     def start(self, parallelism: Parallelism) -> Observation:
         check_parallelism(self.topology, parallelism, self.p_max)
         if self.running is None:
-            self.running = dict(self.left or parallelism)
+            self.running = dict(self.left_running or parallelism)
             self.started.append(self.running)
-        return self._look()
+        return self._observe()
 
-    def look(self) -> Observation:
-        self.looked += 1
-        look = self._look()
-        match self.looks.get(self.looked):
+    def observe(self) -> Observation:
+        self.observed += 1
+        observation = self._observe()
+        match self.looks.get(self.observed):
             case None:
-                return look
+                return observation
             case BaseException() as error:
                 raise error
             case change:
-                return change(look)
+                return change(observation)
 
     def rescale(self, parallelism: Parallelism) -> RescaleResult:
         check_parallelism(self.topology, parallelism, self.p_max)
@@ -82,35 +99,39 @@ class ScriptedLive:
         surprise = self.rescales.get(len(self.asked))
         if isinstance(surprise, BaseException):
             raise surprise
-        self.wait(self.downtime)
-        self.unseen = 0.0
+        self.wait(self.standstill_seconds)
+        self.unmeasured_seconds = 0.0
         if isinstance(surprise, str):
-            return RescaleResult(self.now, False, dict(self.running), self.downtime, detail=surprise)
+            return RescaleResult(self.now, False, dict(self.running), self.standstill_seconds, detail=surprise)
         self.running = dict(parallelism)
-        done = RescaleResult(self.now, True, dict(self.running), self.downtime, {"standstill": self.downtime})
+        done = RescaleResult(
+            self.now, True, dict(self.running), self.standstill_seconds, {"standstill": self.standstill_seconds}
+        )
         return done if surprise is None else surprise(done)
 
     def wait(self, seconds: float) -> None:
         carried = self._carried(self.rate(self.now)) if self.running else 0.0
         self.backlog = max(0.0, self.backlog + (self.rate(self.now) - carried) * seconds)
         self.now += seconds
-        self.unseen += seconds
+        self.unmeasured_seconds += seconds
 
     def kill(self) -> None:
-        self.left, self.running = self.running or self.left, None
+        self.left_running, self.running = self.running or self.left_running, None
 
     def close(self) -> None:
         self.kill()
         self.closed += 1
 
-    def _look(self) -> Observation:
+    def _observe(self) -> Observation:
         if self.running is None:
             return Observation(self.now, None, None, detail="the job does not run")
-        if self.unseen == 0:
-            return Observation(self.now, dict(self.running), None, detail="nothing was measured since the last look")
-        window, self.unseen = self.unseen, 0.0
+        if self.unmeasured_seconds == 0:
+            return Observation(
+                self.now, dict(self.running), None, detail="nothing was measured since the last observation"
+            )
+        window, self.unmeasured_seconds = self.unmeasured_seconds, 0.0
         return Observation(
-            self.now, dict(self.running), self._snapshot(window), measured_at=self.now, rescale=self.says
+            self.now, dict(self.running), self._snapshot(window), measured_at=self.now, rescale=self.rescale_time
         )
 
     def _carried(self, offered: float) -> float:
@@ -145,28 +166,22 @@ class ScriptedLive:
             backlog_records=self.backlog,
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 def stale_metrics(seconds: float) -> Callable[[Observation], Observation]:
-    """Metrics that are so old."""
-    return lambda look: replace(look, measured_at=look.at - seconds)
+    """Return a change that makes the metrics of an observation `seconds` old."""
+    return lambda observation: replace(observation, measured_at=observation.at - seconds)
 
 
-def drop_metrics(look: Observation) -> Observation:
-    return replace(look, snapshot=None, measured_at=None, detail="the metrics did not come")
+def drop_metrics(observation: Observation) -> Observation:
+    return replace(observation, snapshot=None, measured_at=None, detail="the metrics did not come")
 
 
 def shift_clock(seconds: float) -> Callable[[Observation], Observation]:
-    """The job's clock jumps by so much, for this look."""
-    return lambda look: replace(
-        look, at=look.at + seconds, measured_at=None if look.measured_at is None else look.measured_at + seconds
+    """Return a change that moves the job's clock by `seconds` for one observation."""
+    return lambda observation: replace(
+        observation,
+        at=observation.at + seconds,
+        measured_at=None if observation.measured_at is None else observation.measured_at + seconds,
     )
 
 

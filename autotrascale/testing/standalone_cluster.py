@@ -1,6 +1,6 @@
-"""A real standalone cluster on loopback, from the installed PySpark alone: a master, and workers of a size.
+"""A real Spark standalone cluster on loopback, from the installed PySpark: a master, and workers of one size.
 
-Every worker has an address of its own (127.0.0.2, 127.0.0.3, …), so that executors are seen on different hosts.
+Each worker has its own address (127.0.0.2, 127.0.0.3, …), so Spark sees executors on different hosts.
 """
 
 from __future__ import annotations
@@ -19,27 +19,34 @@ import pyspark
 
 from autotrascale.execute.spark.common.processes import kill_session
 
-# Short-lived JVMs on few cores: compiling everything thoroughly would take longer than they live.
+# These JVMs live shortly on few cores, so thorough compilation would never pay.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _HOME = Path(pyspark.__file__).parent
 _MASTER_HOST = "127.0.0.1"
 _BACKEND = "CoarseGrainedExecutorBackend"
-# An application whose executors are killed on purpose, again and again, is no application that cannot run.
+# Tests kill executors on purpose. Without this the master would give the application up.
 _OPTIONS = f"{JAVA} -Dspark.deploy.maxExecutorRetries=-1"
-_UP_WITHIN = 120.0  # seconds, on a starved machine
+_START_TIMEOUT_SECONDS = 120.0  # a busy machine is slow
 
 
 @dataclass(frozen=True)
 class StandaloneCluster:
+    """A running cluster.
+
+    Args:
+        url: address of the master, for `spark.master`.
+        workers: process ids of the workers.
+    """
+
     url: str
-    workers: tuple[int, ...]  # processes
+    workers: tuple[int, ...]
 
     def executors(self) -> list[int]:
-        """The processes of the executors, the oldest first."""
+        """Return the process ids of the executors, the oldest first."""
         return list(self._executors().values())
 
     def executor(self, name: str) -> int:
-        """The process of one executor of the only application there is. KeyError where there is none of this id."""
+        """Return the process id of one executor of the only application. Raise KeyError if the executor is unknown."""
         return self._executors()[name]
 
     def _executors(self) -> Mapping[str, int]:
@@ -53,7 +60,7 @@ class StandaloneCluster:
 
 
 def conf(cores: int = 1, memory: str = "512m") -> dict[str, str]:
-    """What an application needs on such a cluster. Its executors have this size."""
+    """Return the settings of an application on such a cluster, with executors of this size."""
     return {
         "spark.executor.cores": str(cores),
         "spark.executor.memory": memory,
@@ -66,7 +73,14 @@ def conf(cores: int = 1, memory: str = "512m") -> dict[str, str]:
 
 @contextmanager
 def standalone(folder: Path, *, workers: int = 1, cores: int = 4, memory: str = "2g") -> Iterator[StandaloneCluster]:
-    """`cores` and `memory` are what each worker has to give. What is left running when it ends is killed."""
+    """Run a cluster within the block, and kill all of its processes at the end.
+
+    Args:
+        folder: folder for logs and work files.
+        workers: number of workers.
+        cores: cores of each worker.
+        memory: memory of each worker for executors.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     port = _free_port()
     url = f"spark://{_MASTER_HOST}:{port}"
@@ -86,7 +100,7 @@ def standalone(folder: Path, *, workers: int = 1, cores: int = 4, memory: str = 
 
 def _start(kind: str, log: Path, host: str, *arguments: str) -> subprocess.Popen[bytes]:
     command = [str(_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", host]
-    ours = {
+    settings = {
         "SPARK_HOME": str(_HOME),
         "SPARK_LOCAL_IP": host,
         "SPARK_DAEMON_MEMORY": "256m",
@@ -97,13 +111,13 @@ def _start(kind: str, log: Path, host: str, *arguments: str) -> subprocess.Popen
             [*command, "--webui-port", "0", *arguments],
             stdout=output,
             stderr=output,
-            env={**os.environ, **ours},
+            env={**os.environ, **settings},
             start_new_session=True,
         )
 
 
 def _executor_id(process: psutil.Process) -> str:
-    """Empty for every other process."""
+    """Return the executor id of a process, or "" if it is not an executor."""
     with suppress(psutil.Error, ValueError, IndexError):
         words: list[str] = process.cmdline() if process.name() == "java" else []
         if any(_BACKEND in word for word in words):
@@ -118,10 +132,10 @@ def _free_port() -> int:
 
 
 def _await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + _UP_WITHIN
+    until = time.monotonic() + _START_TIMEOUT_SECONDS
     while time.monotonic() < until and process.poll() is None:
         with socket.socket() as client:
             if client.connect_ex((_MASTER_HOST, port)) == 0:
                 return
         time.sleep(0.1)
-    raise TimeoutError(f"the master did not come up on port {port}: {log} says why")
+    raise TimeoutError(f"the master did not open port {port} in {_START_TIMEOUT_SECONDS:.0f} s: see {log}")

@@ -1,4 +1,4 @@
-"""What property tests draw from: random graphs, measurements, rates and bounds."""
+"""Hypothesis strategies for property tests: random graphs, measurements, rates and bounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ loads = st.lists(st.one_of(st.just(0.0), st.floats(min_value=1e-3, max_value=40.
 
 @st.composite
 def topologies(draw: DrawFn, max_operators: int = 7, bounded: bool = False) -> Topology:
-    """A DAG of up to `max_operators`: each reads from some of those before it, or from none and is a source."""
+    """Draw a DAG. Each operator reads from some of the operators before it; without any it is a source."""
     size = draw(st.integers(1, max_operators))
     operators: dict[str, Operator] = {}
     for i in range(size):
@@ -42,7 +42,7 @@ def bounds(draw: DrawFn) -> tuple[int, int | None]:
 
 @st.composite
 def works(draw: DrawFn) -> Work:
-    """One instance that was measured in full."""
+    """Draw the complete measurements of one instance."""
     return Work(
         records_in=draw(st.integers(1, 1_000_000)),
         records_out=draw(st.integers(0, 1_000_000)),
@@ -52,7 +52,7 @@ def works(draw: DrawFn) -> Work:
 
 @st.composite
 def operator_metrics(draw: DrawFn, operator: Operator) -> OperatorMetrics:
-    """Instances one by one, or their sums; running anywhere from one to P_max."""
+    """Draw the metrics of an operator with 1 to P_MAX instances, as single instances or as sums."""
     shape: dict[str, Any] = {"upstream": operator.upstream, "minimum": operator.minimum, "maximum": operator.maximum}
     if draw(st.booleans()):
         instances = draw(st.lists(works(), min_size=1, max_size=3))
@@ -65,7 +65,7 @@ def operator_metrics(draw: DrawFn, operator: Operator) -> OperatorMetrics:
 def snapshots(
     draw: DrawFn, execution: Execution | None = None, max_operators: int = 7, bounded: bool = False
 ) -> Snapshot:
-    """A snapshot that lacks nothing. With `bounded`, operators have a minimum and a maximum."""
+    """Draw a snapshot with all required fields. With `bounded`, operators have a minimum and a maximum."""
     topology = draw(topologies(max_operators, bounded))
     return Snapshot(
         job="generated",
@@ -82,10 +82,9 @@ def snapshots(
 
 @st.composite
 def whole_snapshots(draw: DrawFn, execution: Execution | None = None, max_operators: int = 4) -> Snapshot:
-    """A snapshot of which every optional field is known, from a job that may be bounded, skewed, partly idle, or over a
-    hot key."""
+    """Draw a snapshot with all optional fields, of a job that may be bounded, skewed, partly idle or have a hot key."""
     snapshot = draw(snapshots(execution, max_operators, bounded=draw(st.booleans())))
-    assume(snapshot.execution != "shared" or _some_number_of_workers(snapshot))
+    assume(snapshot.execution != "shared" or _has_common_parallelism(snapshot))
     operators = {name: draw(_whole_metrics(metrics)) for name, metrics in snapshot.operators.items()}
     return replace(
         snapshot,
@@ -100,7 +99,7 @@ def whole_snapshots(draw: DrawFn, execution: Execution | None = None, max_operat
 @st.composite
 def _whole_metrics(draw: DrawFn, metrics: OperatorMetrics) -> OperatorMetrics:
     instances = metrics.instances
-    if instances:  # where keys are few, some instances get none of them
+    if instances:  # with few keys, some instances get none
         idle = Work(records_in=0, records_out=0, useful_seconds=draw(st.floats(1e-3, 0.01)))
         instances = (*instances, *[idle] * draw(st.integers(0, 6)))
     return replace(
@@ -114,19 +113,19 @@ def _whole_metrics(draw: DrawFn, metrics: OperatorMetrics) -> OperatorMetrics:
     )
 
 
-def _some_number_of_workers(snapshot: Snapshot) -> bool:
+def _has_common_parallelism(snapshot: Snapshot) -> bool:
     operators = snapshot.operators.values()
     return max(each.minimum for each in operators) <= min(each.maximum or P_MAX for each in operators)
 
 
-# --- what the search for a configuration works on ----------------------------------------------------------------
+# --- inputs of the search ----------------------------------------------------------------
 
 latencies = st.floats(min_value=1e-4, max_value=1e3)  # seconds
 
 
 @st.composite
 def boxes(draw: DrawFn, max_operators: int = 4, top: int = 12) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A floor and a P_max for each operator; in some of them, or in all, the two are the same."""
+    """Draw a floor and an upper bound for each operator. The two may be equal."""
     lower = draw(st.lists(st.integers(1, top), min_size=1, max_size=max_operators))
     return tuple(lower), tuple(draw(st.integers(low, top)) for low in lower)
 

@@ -65,7 +65,7 @@ class BadLive(ScriptedLive):
     def observe(self) -> Observation:
         true = super().observe()
         before, self.before = self.before, true
-        if not GOOD_LOOKS < self.looked <= GOOD_LOOKS + BAD_LOOKS or self.rng.random() > self.share:
+        if not GOOD_LOOKS < self.observed <= GOOD_LOOKS + BAD_LOOKS or self.rng.random() > self.share:
             return true
         name = self.favourite if self.rng.random() < 0.3 else self.rng.choice(list(SPOILS))
         self.spoiled[name] = self.spoiled.get(name, 0) + 1
@@ -107,7 +107,7 @@ def draw_history(seed: int) -> BadLive:
     def rate(t: float) -> float:
         return steady if t >= (GOOD_LOOKS + BAD_LOOKS - 20) * INTERVAL else levels[int(t // 1500)]
 
-    return BadLive(TOPOLOGY, CAPACITY, rate, latency, p_max=40, seed=seed, downtime=rng.choice((2.0, 20.0, 60.0)))
+    return BadLive(TOPOLOGY, CAPACITY, rate, latency, p_max=40, seed=seed, standstill_seconds=rng.choice((2.0, 20.0, 60.0)))
 
 
 def start(job: BadLive) -> dict[str, int]:
