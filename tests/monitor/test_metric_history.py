@@ -16,7 +16,6 @@ from autotrascale.monitor.stores.metric_history import (
     read_backlog_series,
     read_last_snapshot_times,
     read_latency_series,
-    read_operator_series,
     read_parallelism_series,
     read_throughput_series,
 )
@@ -118,7 +117,6 @@ def test_fewer_points_keep_the_peaks_of_latency_and_real_parallelisms(store: Mem
     assert len(latency.values) <= 4
     assert max(latency.values) == 0.1 * 9
     assert set(read_parallelism_series(store, "wordcount", T0, stop, points=4)["flatmap"].values) == {2.0, 3.0}
-    assert read_operator_series(store, "wordcount", "backpressure", T0, stop, "mean", 4)["flatmap"].values[0] == 0.25
 
 
 def test_an_unknown_job_has_no_series(store: MemoryStore) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
@@ -16,14 +16,7 @@ from influxd import Influxd
 
 from autotrascale.domain.errors import InputError
 from autotrascale.monitor.stores.metric_store import MetricQuery, MetricStore
-from autotrascale.monitor.stores.points import (
-    END_OF_TIME,
-    LONGEST_TAG,
-    SECOND,
-    MetricPoint,
-    to_datetime,
-    to_nanoseconds,
-)
+from autotrascale.monitor.stores.points import END_OF_TIME, LONGEST_TAG, MetricPoint, to_datetime
 from autotrascale.monitor.stores.spool import Spool
 from autotrascale.monitor.stores.sqlite_store import SqliteStore
 
@@ -155,15 +148,10 @@ def test_a_query_must_mean_something() -> None:
         MetricQuery("m", "v v", 5, 6)
 
 
-@given(st.datetimes(datetime(1970, 1, 1), datetime(2199, 1, 1), timezones=st.just(UTC)))
-def test_moments_survive_to_the_microsecond(moment: datetime) -> None:
-    assert to_datetime(to_nanoseconds(moment)) == moment
-
-
-def test_moments_need_a_time_zone_and_any_will_do() -> None:
-    with pytest.raises(InputError, match="time: has no time zone"):
-        to_nanoseconds(datetime(2020, 1, 1))
-    assert to_nanoseconds(datetime(1970, 1, 1, 2, 0, 1, tzinfo=timezone(timedelta(hours=2)))) == SECOND
+@given(st.datetimes(datetime(1970, 1, 1), datetime(2199, 1, 1), timezones=st.just(UTC)), st.integers(0, 999))
+def test_a_time_in_nanoseconds_becomes_a_datetime_to_the_microsecond(moment: datetime, nanoseconds: int) -> None:
+    since = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    assert to_datetime(1000 * since + nanoseconds) == moment
 
 
 def test_paths_may_be_text(tmp_path: Path) -> None:

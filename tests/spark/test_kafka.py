@@ -38,7 +38,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def events(broker: Broker) -> list[str]:
     """Three partitions of them, one with half of all and more; in the order in which they came."""
     broker.create(CLICKS, 3)
-    topic_load.fill(broker, CLICKS, "yahoo", EVENTS, seed=3, hot=0.4)
+    topic_load.fill_topic(broker, CLICKS, "yahoo", EVENTS, seed=3, hot=0.4)
     return broker.in_order(CLICKS, EVENTS)
 
 

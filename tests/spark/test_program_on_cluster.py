@@ -166,7 +166,7 @@ def test_executors_come_and_go_under_its_query(program: ProgramProcess, capfd: p
         grown = job.rescale({OPERATOR: 3})
         assert (grown.done, grown.running, grown.detail) == (True, {OPERATOR: 3}, "")
         assert set(grown.phases or ()) == {"executors", "partitions"}
-        assert grown.how.startswith("in place: writes to noop cannot be cut off at an offset")
+        assert grown.how.startswith("in place: the output to noop")
         moved = application.queries()[0]
         assert (moved.id, moved.runs[0]) == (query.id, query.run)
         assert moved.run != query.run

@@ -73,20 +73,11 @@ def read_parallelism_series(
     store: MetricStore, job: str, start: int, stop: int, points: int = PLOT_POINTS
 ) -> dict[str, MetricSeries]:
     """Read the parallelism of each operator, the last observation of each window."""
-    return read_operator_series(store, job, "parallelism", start, stop, "last", points)
-
-
-def read_operator_series(
-    store: MetricStore, job: str, field: str, start: int, stop: int, aggregate: Aggregate, points: int = PLOT_POINTS
-) -> dict[str, MetricSeries]:
-    """Read a field of each operator, at most `points` values for each."""
-    query = MetricQuery(OPERATOR_MEASUREMENT, field, start, stop, {"job": job}, ("operator",))
-    times: dict[str, list[int]] = defaultdict(list)
-    values: dict[str, list[float]] = defaultdict(list)
-    for sample in store.windows(query, aggregate, choose_window_length(start, stop, points)):
-        times[sample.group["operator"]].append(sample.time)
-        values[sample.group["operator"]].append(sample.value)
-    return {name: MetricSeries(tuple(times[name]), tuple(values[name])) for name in times}
+    query = MetricQuery(OPERATOR_MEASUREMENT, "parallelism", start, stop, {"job": job}, ("operator",))
+    found: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for sample in store.windows(query, "last", choose_window_length(start, stop, points)):
+        found[sample.group["operator"]].append((sample.time, sample.value))
+    return {name: MetricSeries(*zip(*series, strict=True)) for name, series in found.items()}
 
 
 def choose_window_length(start: int, stop: int, points: int) -> int:

@@ -97,13 +97,6 @@ def check_time(place: str, time: int) -> None:
         raise InputError(place, "is past the year 2200", seen=time, remedy="give nanoseconds since 1970")
 
 
-def to_nanoseconds(moment: datetime) -> int:
-    """Return nanoseconds since 1970 of a datetime with a time zone, without rounding through a float."""
-    if moment.tzinfo is None:
-        raise InputError("time", "has no time zone", seen=moment.isoformat(), remedy="give it one, UTC for instance")
-    return (moment - _EPOCH) // timedelta(microseconds=1) * 1000
-
-
 def to_datetime(time: int) -> datetime:
     """Return a UTC datetime cut to the microsecond, for display. It is too coarse to be written back."""
     return _EPOCH + timedelta(microseconds=time // 1000)

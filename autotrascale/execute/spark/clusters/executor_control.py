@@ -101,23 +101,6 @@ class ApplicationExecutors:
         if total != self._requested:
             self._requested, self._complete_at = total, self._clock()
 
-    def release(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """Release these executors and request as many fewer. Returns the ids that are leaving now.
-
-        Executors that are gone or leaving already do not count. Raises `InputError` if no executor would stay.
-        """
-        self._check_elastic()
-        staying, wanted = [each.id for each in self.list_running() if not each.leaving], set(ids)
-        going = [name for name in staying if name in wanted]
-        if not going:
-            return ()
-        total = (len(staying) if self._requested is None else self._requested) - len(going)
-        if len(going) == len(staying) or total < 1:
-            problem = "would all be released, and the queries would stop"
-            raise InputError("executors", problem, seen=sorted(going), remedy="keep one")
-        self.request(total)
-        return self._decommission(going)
-
     def scale_to(self, total: int) -> tuple[str, ...]:
         """Request `total` executors and release the executors beyond. Returns the ids that are leaving now.
 

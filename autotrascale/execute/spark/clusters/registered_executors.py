@@ -53,11 +53,6 @@ class ExecutorSet:
     def missing(self) -> int:
         return max(0, (self.requested or 0) - len(self.staying))
 
-    @property
-    def surplus(self) -> int:
-        """Executors beyond the requested number: they came back after a release, or were never released."""
-        return 0 if self.requested is None else max(0, len(self.staying) - self.requested)
-
     def explain_missing(self, timeout_seconds: float = GRANT_TIMEOUT_SECONDS) -> str:
         """Return one line about executors that the cluster has not granted within the timeout, else an empty string."""
         if not self.missing or self.waiting_seconds < timeout_seconds:

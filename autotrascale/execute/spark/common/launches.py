@@ -53,10 +53,3 @@ class Launch:
     within: float = 0.0
     trial: float = 0.0
     tries: int = 1
-
-
-@dataclass(frozen=True)
-class LaunchReady:
-    """The note that the first batches of a launch were done, at a Unix time."""
-
-    at: float

@@ -2,13 +2,13 @@
 
     file            writer       content
     program.json    supervisor   process ids and the command (`ProgramRecord`)
-    python.json     driver       process id of the Python that runs the program's code (`PythonRecord`)
-    started.json    controller   working directory and environment of the program (`LaunchEnvironment`)
-    exit.json       supervisor   exit code of the program (`ExitRecord`)
+    python.json     driver       process id of the Python that runs the program's code
+    started.json    controller   working directory and environment of the program
+    exit.json       supervisor   exit code of the program
     next.json       controller   settings of the next launch; written before the driver is asked to stop (`NextLaunch`)
     stopping.json   driver       number of the launch that is about to stop its queries: another launch may follow
     launch.json     supervisor   the present launch (`Launch`)
-    ready.json      driver       time at which the first batches of the present launch were done (`LaunchReady`)
+    ready.json      driver       time at which the first batches of the present launch were done
     signal.json     any          a signal that told the program to end: no launch follows
 
 Only small modules are imported here: the supervisor lives as long as the program and must need little memory.

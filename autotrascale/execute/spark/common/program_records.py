@@ -1,8 +1,7 @@
-"""Typed contents of the files in a program's folder (`program_folder.py`)."""
+"""The processes and the present launch of a program, read from its folder (`program_folder.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,28 +32,6 @@ class ProgramRecord:
     @property
     def is_attached(self) -> bool:
         return self.created_at > 0
-
-
-@dataclass(frozen=True)
-class LaunchEnvironment:
-    """Working directory of a program, and the environment variables that AuTraScale added to it."""
-
-    directory: str
-    environment: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class PythonRecord:
-    """Process id of the Python that runs the program's code; spark-submit starts it as a child."""
-
-    pid: int
-
-
-@dataclass(frozen=True)
-class ExitRecord:
-    """Exit code of a program that has ended."""
-
-    code: int
 
 
 def read_program(folder: Path) -> ProgramRecord:

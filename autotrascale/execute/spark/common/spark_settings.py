@@ -15,8 +15,6 @@ from autotrascale.execute.spark.common.source_settings import SourceSettings
 from autotrascale.execute.spark.jobs.rate_schedule import RateSchedule
 from autotrascale.plan.migration.rescale_mode import RescaleMode
 
-BetweenTrials = Literal["fresh", "keep"]
-
 _MEMORY = re.compile(r"([1-9][0-9]*)([mg])")
 _MASTER = re.compile(r"local(\[(\*|[1-9][0-9]*)\])?|spark://.+|yarn|k8s://.+")
 # Set by the engine: one operator must be one stage, and the event log must be readable while the job runs.
@@ -82,7 +80,7 @@ class SparkSettings:
     python_path: tuple[str, ...] = ()
     driver_memory: str = "1g"
     p_max: int | None = None
-    between_trials: BetweenTrials = "fresh"
+    between_trials: Literal["fresh", "keep"] = "fresh"
     sink: Sink = "discard"
     prime_batches: int = 3
     window: StabilityRules = field(default_factory=StabilityRules)

@@ -7,7 +7,6 @@ controller's death reaches them, unless the controller passes a signal on.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -20,10 +19,8 @@ from types import FrameType
 
 import psutil
 
-from autotrascale import validation
-from autotrascale.atomic_files import write_atomically
 from autotrascale.domain.errors import EngineError, InputError
-from autotrascale.execute.spark.common.launches import Launch, LaunchReady, NextLaunch
+from autotrascale.execute.spark.common.launches import Launch, NextLaunch
 from autotrascale.execute.spark.common.processes import kill_session
 from autotrascale.execute.spark.common.program_environment import FOLDER_VARIABLE, ProgramOptions
 from autotrascale.execute.spark.common.program_folder import (
@@ -34,12 +31,11 @@ from autotrascale.execute.spark.common.program_folder import (
     READY_FILE,
     SIGNAL_FILE,
     STARTED_FILE,
+    read_json,
+    write_json,
 )
 from autotrascale.execute.spark.common.program_records import (
-    ExitRecord,
-    LaunchEnvironment,
     ProgramRecord,
-    PythonRecord,
     belongs_to_program,
     read_launch,
     read_program,
@@ -98,7 +94,7 @@ class ProgramProcess:
         stdout = _STDERR if all_to_stderr else None
         inherited = os.environ if environment is None else environment
         added = {**_worker_python(command, inherited), **options.to_environment(), FOLDER_VARIABLE: str(folder)}
-        write_atomically(folder / STARTED_FILE, json.dumps(asdict(LaunchEnvironment(os.getcwd(), added))))
+        write_json(folder / STARTED_FILE, {"directory": os.getcwd(), "environment": added})
         child = subprocess.Popen(
             [*_SUPERVISOR, str(folder), *command.with_driver(sys.executable)],
             env={**inherited, **added},
@@ -136,12 +132,12 @@ class ProgramProcess:
 
     def arrived(self) -> float | None:
         """Return the Unix time at which the first batches of a relaunch were done, or None."""
-        path = self.folder / READY_FILE
-        return validation.read_file(path, LaunchReady).at if path.exists() else None
+        found = read_json(self.folder / READY_FILE)
+        return None if found is None else float(found["at"])
 
     def write_next_launch(self, launch: NextLaunch) -> None:
         """Write the settings of the next launch. They take effect when the driver is asked to stop."""
-        write_atomically(self.folder / NEXT_FILE, json.dumps(asdict(launch)))
+        write_json(self.folder / NEXT_FILE, asdict(launch))
 
     def remove_next_launch(self) -> None:
         (self.folder / NEXT_FILE).unlink(missing_ok=True)
@@ -177,9 +173,8 @@ class ProgramProcess:
         """
         if self._child is not None:
             self._child.poll()
-        path = self.folder / EXIT_FILE
-        if path.exists():
-            return shell_exit_code(validation.read_file(path, ExitRecord).code)
+        if (found := read_json(self.folder / EXIT_FILE)) is not None:
+            return shell_exit_code(int(found["code"]))
         return None if self._supervisor_lives() or self._program_lives() else 1
 
     def ensure_supervised(self) -> bool:
@@ -190,14 +185,12 @@ class ProgramProcess:
         # A supervisor writes exit.json before it ends.
         if self._record.is_attached or self._supervisor_lives() or (self.folder / EXIT_FILE).exists():
             return False
-        former, path = self.record, self.folder / STARTED_FILE
-        started = LaunchEnvironment("", {FOLDER_VARIABLE: str(self.folder)})
-        if path.exists():
-            started = validation.read_file(path, LaunchEnvironment)
+        former = self.record
+        started = read_json(self.folder / STARTED_FILE) or {"environment": {FOLDER_VARIABLE: str(self.folder)}}
         self._child = subprocess.Popen(
             [*_SUPERVISOR, str(self.folder)],
-            cwd=started.directory or None,
-            env={**(self._read_environment() or os.environ), **started.environment},
+            cwd=started.get("directory"),
+            env={**(self._read_environment() or os.environ), **started["environment"]},
             stdout=self._stdout,
             start_new_session=True,
         )
@@ -224,7 +217,7 @@ class ProgramProcess:
         signal itself would take the JVM away from a program that still needs it.
         """
         if not self._record.is_attached:
-            write_atomically(self.folder / SIGNAL_FILE, json.dumps({"signal": number}))
+            write_json(self.folder / SIGNAL_FILE, {"signal": number})
         pid = (self._find_python() if number == signal.SIGINT else None) or self.record.program
         with contextlib.suppress(ProcessLookupError):
             if self._is_alive(pid):
@@ -261,9 +254,9 @@ class ProgramProcess:
         return True
 
     def _find_python(self) -> int | None:
-        path = self.folder / PYTHON_FILE
-        pid = validation.read_file(path, PythonRecord).pid if path.exists() else None
-        return pid if pid is not None and self._is_alive(pid) else None
+        """Return the process that runs the program's code; spark-submit starts it as a child."""
+        found = read_json(self.folder / PYTHON_FILE)
+        return int(found["pid"]) if found is not None and self._is_alive(int(found["pid"])) else None
 
     def _read_environment(self) -> dict[str, str]:
         """Return the environment of the running program. A later controller may have another environment."""

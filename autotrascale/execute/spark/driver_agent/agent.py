@@ -112,7 +112,6 @@ class Agent:
             spark_version=str(context.version),
             event_log=str(conf.get("spark.eventLog.dir", "/tmp/spark-events")) if has_log else "",
             slots=count_slots(context),
-            lines=self._program.lines,
         )
 
     def _find_handle(self, query_id: str) -> QueryHandle:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
@@ -12,11 +11,10 @@ from pathlib import Path
 
 import psutil
 
-from autotrascale.atomic_files import write_atomically
 from autotrascale.domain.errors import InputError
 from autotrascale.execute.spark.common.program_environment import FOLDER_VARIABLE, ProgramOptions, parse_rescale_mode
-from autotrascale.execute.spark.common.program_folder import PROGRAM_FILE, PYTHON_FILE
-from autotrascale.execute.spark.common.program_records import ProgramRecord, PythonRecord, read_launch
+from autotrascale.execute.spark.common.program_folder import PROGRAM_FILE, PYTHON_FILE, write_json
+from autotrascale.execute.spark.common.program_records import ProgramRecord, read_launch
 from autotrascale.execute.spark.driver_agent.agent import Agent
 from autotrascale.execute.spark.driver_agent.driver_log import write_line
 from autotrascale.execute.spark.driver_agent.hooks import AdoptedProgram
@@ -40,7 +38,7 @@ _attachment: Attachment | None = None
 def adopt() -> Attachment:
     """Attach to a program that a controller started. The environment names its folder and its options."""
     folder = Path(os.environ[FOLDER_VARIABLE])
-    write_atomically(folder / PYTHON_FILE, json.dumps(asdict(PythonRecord(os.getpid()))))
+    write_json(folder / PYTHON_FILE, {"pid": os.getpid()})
     launch = read_launch(folder)
     install_stop_signal()
     attachment = _attach_once(folder, ProgramOptions.from_environment(os.environ), launch.settings)
@@ -68,7 +66,7 @@ def attach(folder: str | Path | None = None, *, apply: bool = True, rescale: Res
     attachment = _attach_once(home.resolve(), ProgramOptions(apply, rescale=parse_rescale_mode(rescale)), {})
     me = psutil.Process()
     record = ProgramRecord(me.pid, me.pid, tuple(sys.argv[:1]) or ("program",), created_at=me.create_time())
-    write_atomically(attachment.folder / PROGRAM_FILE, json.dumps(asdict(record)))
+    write_json(attachment.folder / PROGRAM_FILE, asdict(record))
     write_line(f"attached to this program; its folder is {attachment.folder}")
     _tell_what_came_before(attachment.program)
     return attachment

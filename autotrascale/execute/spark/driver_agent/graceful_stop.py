@@ -10,16 +10,14 @@ therefore started again too.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from autotrascale.atomic_files import write_atomically
 from autotrascale.domain.errors import EngineError
-from autotrascale.execute.spark.common.program_folder import NEXT_FILE, SIGNAL_FILE, STOPPING_FILE
+from autotrascale.execute.spark.common.program_folder import NEXT_FILE, SIGNAL_FILE, STOPPING_FILE, write_json
 from autotrascale.execute.spark.common.program_records import read_launch, read_program
 from autotrascale.execute.spark.driver_agent.driver_log import write_line
 from autotrascale.execute.spark.driver_agent.hooks import AdoptedProgram
@@ -64,12 +62,12 @@ def stop_for_relaunch(program: AdoptedProgram, folder: Path, request: StopForRel
         if not (folder / NEXT_FILE).exists():
             raise EngineError(f"the program cannot be relaunched: {NEXT_FILE} has no settings for the next launch")
         number = read_launch(folder).number
-        write_atomically(folder / STOPPING_FILE, json.dumps({"launch": number}))
+        write_json(folder / STOPPING_FILE, {"launch": number})
         program.is_stopping.set()
     try:
         stopped = _stop_queries(program.handles.active(), request.finish_within)
         with suppress(OSError):
-            write_atomically(folder / STOPPING_FILE, json.dumps({"launch": number, "at": time.time()}))
+            write_json(folder / STOPPING_FILE, {"launch": number, "at": time.time()})
     finally:
         write_line(f"the program ends, and is started again with other settings as launch {number + 1}")
         threading.Thread(target=_end_program, args=(program,), name=AGENT_THREAD, daemon=True).start()

@@ -42,7 +42,6 @@ class AdoptedProgram:
     ) -> None:
         self.handles = QueryHandles()
         self.is_stopping = threading.Event()  # for a relaunch
-        self.lines: tuple[str, ...] = ()
         self.rescale = options.rescale
         self._event_log, self._options, self._relaunch_settings = event_log, options, dict(relaunch_settings or {})
         self._installing, self._registering = threading.Lock(), threading.RLock()
@@ -84,7 +83,6 @@ class AdoptedProgram:
         chosen = choose_session_settings(asked, self._event_log, self._options, self._relaunch_settings)
         for name, value in chosen.settings.items():
             conf.set(name, value)
-        self.lines = chosen.lines
         for line in chosen.lines:
             write_line(line)
 

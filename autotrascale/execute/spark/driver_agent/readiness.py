@@ -5,15 +5,13 @@ It is ready when executors are there and each query has committed a batch, or ha
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from autotrascale.atomic_files import write_atomically
-from autotrascale.execute.spark.common.program_folder import READY_FILE
+from autotrascale.execute.spark.common.program_folder import READY_FILE, write_json
 from autotrascale.execute.spark.driver_agent.hooks import AdoptedProgram
 from autotrascale.execute.spark.driver_agent.interrupts import AGENT_THREAD
 from autotrascale.execute.spark.driver_agent.query_handle import QueryHandle
@@ -36,7 +34,7 @@ class ReadinessWatcher:
             time.sleep(_POLL_SECONDS)
             with suppress(Exception):  # Spark is just opening, or a query fails: the supervisor sees the end
                 ready = self._is_ready()
-        write_atomically(self._folder / READY_FILE, json.dumps({"at": time.time()}))
+        write_json(self._folder / READY_FILE, {"at": time.time()})
 
     def _is_ready(self) -> bool:
         active = self._program.handles.active()

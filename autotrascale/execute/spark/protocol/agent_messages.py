@@ -71,8 +71,7 @@ class StoppedForRelaunch:
 class ApplicationInfo:
     """The Spark application of a program. Before the program opens Spark, all fields but `pid` are empty.
 
-    `event_log`: folder of the event log, empty without one. `slots`: tasks that run at once. `lines`: messages of
-    the agent to the author about added settings.
+    `event_log`: folder of the event log, empty without one. `slots`: tasks that run at once.
     """
 
     pid: int
@@ -82,7 +81,6 @@ class ApplicationInfo:
     spark_version: str = ""
     event_log: str = ""
     slots: int = 0
-    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
