@@ -34,14 +34,14 @@ COSTS = RescaleCosts(in_place=LinearCost(1.5, 1e-5), hand_over=LinearCost(1.0), 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"fenced": False, "sink": "kafka"}, "writes to kafka"),
-        ({"not_replayable": ("socket",)}, "socket give each record only once"),
-        ({"by_batches": "a watermark"}, "it goes by a watermark"),
-        ({"by_batches": "a watermark", "can_follow": True, "named": True}, "no two queries of one name"),
-        ({"named": True}, "no two queries of one name"),
-        ({"local": False}, "this machine's own disk"),
+        ({"fenced": False, "sink": "kafka"}, "to kafka"),
+        ({"not_replayable": ("socket",)}, "socket"),
+        ({"by_batches": "a watermark"}, "a watermark"),
+        ({"by_batches": "a watermark", "can_follow": True, "named": True}, "one name"),
+        ({"named": True}, "one name"),
+        ({"local": False}, "checkpoint"),
         ({"committed": False}, "no batch"),
-        ({"needed": 9}, "8 slots have no room for both, which need 9"),
+        ({"needed": 9}, "need 9 slots, and 8"),
     ],
 )
 def test_what_forbids_an_overlap_is_said(changes: dict[str, object], why: str) -> None:

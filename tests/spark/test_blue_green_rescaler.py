@@ -145,7 +145,7 @@ def test_one_that_is_led_through_the_batches_takes_over_once_it_is_near(query: O
 def test_one_that_does_not_keep_up_is_left_behind_and_nothing_else_changes(query: OwnQuery) -> None:
     host = FakeDriver(query, rounds=list(TOO_SLOW))
     query.next_checkpoint.mkdir()
-    with pytest.raises(CatchUpFailedError, match="it would never come up"):
+    with pytest.raises(CatchUpFailedError, match="never catches up"):
         overlap(host).rescale(query, AFTER, one_by_one=True)
     assert host.asked == [*STEPS[:2], "CatchUp", "CatchUp", "DropCopy"]
     assert (query.generation, query.parallelism) == (Generation(), BEFORE)
@@ -191,7 +191,7 @@ def test_a_host_that_dies_leaves_one_of_them_whole(query: OwnQuery, step: str) -
 
 def test_why_it_is_overlapped_or_not(query: OwnQuery) -> None:
     host = FakeDriver(query)
-    assert overlap(host).choose_mode(query, AFTER).why == "overlap: as the job file says"
+    assert overlap(host).choose_mode(query, AFTER).why == "overlap: as configured"
     host.ready.slots = 4
     assert "4 slots have no room for both, which need 5" in overlap(host).choose_mode(query, AFTER).why
     query.once_only = ("socket",)

@@ -66,7 +66,7 @@ def test_windows_and_calls_are_those_of_one_query(tmp_path: Path) -> None:
             for wanted in (THREE, ONE):
                 done = live.rescale(wanted)
                 assert done.done, done.detail
-                assert done.how == "overlap: as the job file says"
+                assert done.how == "overlap: as configured"
             time.sleep(EVERY)
         closed = (total[0] - 1 - LATE) // WINDOW
         expected = Counter({window * WINDOW: WINDOW for window in range(closed)})

@@ -44,7 +44,7 @@ class DailyWindow:
     @classmethod
     def read(cls, text: str) -> DailyWindow:
         """
-        >>> Between.read("23:30-01:00").holds(15)
+        >>> DailyWindow.read("23:30-01:00").holds(15)
         True
         """
         found = _CLOCK.fullmatch(text)

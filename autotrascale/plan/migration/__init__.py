@@ -1,1 +1,1 @@
-"""How state gets from some owners to others: bins of keys, plans of moves, and what each of them costs."""
+"""Rescaling of a stateful query: its costs, the choice of a mode, catching up, and interrupting an open batch."""

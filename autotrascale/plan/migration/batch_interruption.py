@@ -1,18 +1,18 @@
-"""Whether a batch in flight is waited for, or cut short and run again at the new parallelism.
+"""Decide whether a rescale waits for the open batch, or interrupts it and repeats it at the new parallelism.
 
     symbol   meaning                                                                                    unit
-    d        what the batch takes: as long as the one before, or less in proportion if it covers less   s
-    a        how long it has run                                                                        s
+    d        expected batch time: as the previous batch, or less in proportion if it covers less        s
+    a        time that the batch has run                                                                s
     k, k'    tasks of an operator's stage before and after                                              1, 2, …
     s        share of d that the batch takes at the new parallelism                                     0 …
-    c        what cutting costs: another start, and a copy of the checkpoint                            s
-    p        how long it would be waited for at most, and then cut off                                  s
+    c        cost of an interruption: another start, and a copy of the checkpoint                       s
+    p        longest wait for the batch before it is stopped anyway                                     s
 
-Until the batch has ended nothing else can begin: d - a. Cut short, it is done again from its start: c + s · d. An
-operator's stage takes k / k' of its time, what is no stage takes as long as before. So with less parallelism, or as
-much, no batch is cut short; nor is one that has run longer than expected, of which nobody knows how long it has left.
+The rescale cannot begin before the batch ends: a wait of d − a. Interrupted, the batch is repeated from its start:
+c + s · d. An operator's stage then takes k / k' of its time; time outside the stages stays the same. So a batch is not
+interrupted for less or equal parallelism, nor when it runs longer than expected, because its end is unknown.
 
-A sink may see a batch twice that is run twice. So only what would be cut off anyway is: d - a > p.
+A sink may receive an interrupted batch twice. So only a batch that would be stopped anyway is interrupted: d − a > p.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_CUTTING_SECONDS = 1.0  # c
+_INTERRUPTION_SECONDS = 1.0  # c
 
 
 @dataclass(frozen=True)
 class StageDuration:
-    """A stage of a batch that is committed."""
+    """The duration of a stage in a committed batch."""
 
     operator: str
     tasks: int
@@ -34,9 +34,17 @@ class StageDuration:
 
 @dataclass(frozen=True)
 class OpenBatch:
-    """`before` is the batch before it, by its stages; both cover the input of so many seconds (0: not known)."""
+    """A batch that is not committed yet, and the previous batch.
 
-    seconds: float  # a
+    Args:
+        seconds: a.
+        covered: seconds of input that the batch covers; 0 when not known.
+        before_seconds: duration of the previous batch.
+        before_covered: seconds of input that the previous batch covered; 0 when not known.
+        before: stages of the previous batch.
+    """
+
+    seconds: float
     covered: float
     before_seconds: float
     before_covered: float
@@ -44,26 +52,26 @@ class OpenBatch:
 
 
 def should_interrupt(batch: OpenBatch, parallelism: Mapping[str, int], patience: float) -> bool:
-    """`patience` is p.
+    """Return whether to interrupt the batch for a rescale to `parallelism`. `patience` is p in seconds.
 
-    >>> count = InFlight(2.0, 30.0, 28.0, 30.0, [Part("count", 2, 24.0)])  # 26 s left
-    >>> [is_worth_cutting(count, {"count": k}, 15.0) for k in (8, 3, 2)]  # 10, 20 or 28 s again, and 1
+    >>> count = OpenBatch(2.0, 30.0, 28.0, 30.0, [StageDuration("count", 2, 24.0)])  # 26 s left
+    >>> [should_interrupt(count, {"count": k}, 15.0) for k in (8, 3, 2)]  # repeated in 10, 20 or 28 s, plus 1 s
     [True, True, False]
-    >>> is_worth_cutting(count, {"count": 8}, 60.0)
+    >>> should_interrupt(count, {"count": 8}, 60.0)
     False
     """
     expected = batch.before_seconds
     if batch.before_covered > 0:
         expected *= min(1.0, batch.covered / batch.before_covered)
-    again = _CUTTING_SECONDS + repeated_share(batch.before_seconds, batch.before, parallelism) * expected
-    return expected - batch.seconds > max(again, patience)
+    repeated = _INTERRUPTION_SECONDS + repeated_share(batch.before_seconds, batch.before, parallelism) * expected
+    return expected - batch.seconds > max(repeated, patience)
 
 
-def repeated_share(seconds: float, parts: Sequence[StageDuration], parallelism: Mapping[str, int]) -> float:
-    """s. Stages that ran side by side count as if they had run one after the other, within the batch."""
+def repeated_share(seconds: float, stages: Sequence[StageDuration], parallelism: Mapping[str, int]) -> float:
+    """Return s for a batch of `seconds`. Stages that ran in parallel count as sequential, scaled to the batch time."""
     if seconds <= 0:
         return 1.0
-    within = sum(part.seconds for part in parts)
+    within = sum(stage.seconds for stage in stages)
     scale = min(1.0, seconds / within) if within > 0 else 0.0
-    then = sum(part.seconds * part.tasks / parallelism.get(part.operator, part.tasks) for part in parts)
+    then = sum(stage.seconds * stage.tasks / parallelism.get(stage.operator, stage.tasks) for stage in stages)
     return (seconds - scale * within + scale * then) / seconds

@@ -1,17 +1,18 @@
-"""Whether a second query, B, that is led through the batches of the first one, A, ever comes near enough to take over.
+"""Decide whether the second query of an overlap, which follows the batches of the first, catches up in time.
 
-    symbol   meaning                                                             unit
-    a        time from one batch that A commits to the next                      s
-    c        what B takes for one of them                                        s
-    b        how many A has committed and B has not                              0, 1, …
-    t        until B has come up: b · c of its own, while A commits t / a more   s
+    symbol   meaning                                                                            unit
+    a        time between two batches that the first query commits                              s
+    c        time that the second query takes for a batch                                       s
+    b        batches that the first query has committed and the second query has not            0, 1, …
+    t        time until the second query has caught up                                          s
 
-t = b · c + t · c / a, so t = b · c / (1 - c / a); with c ≥ a there is none. B is near enough with one batch to go,
-which it does while A does its last, or with so little that it is not noticed.
+The first query commits t / a batches meanwhile: t = b · c + t · c / a, so t = b · c / (1 − c / a). With c ≥ a the
+second query never catches up. One batch behind is near enough: the second query does it while the first query does its
+last batch. So is a backlog that takes less than half a second.
 
-They go by rounds: in each, B does what A had committed at its begin. The first one carries B's start and the code that
-is compiled for it, so nobody judges by it; a and c are those of all later ones together, in which one of A's batches
-may be there by chance.
+The second query works in rounds. In each round it does the batches that were committed at its begin. The first round
+includes the start of the query and the compilation of its code, so it is not used to estimate a and c, which come from
+all later rounds together. One of the batches counted in a may be there by chance.
 """
 
 from __future__ import annotations
@@ -21,71 +22,81 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from autotrascale.plan import formatting
+from autotrascale.plan.formatting import format_seconds
 
-_NOT_NOTICED = 0.5  # seconds
+_NEGLIGIBLE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class CatchUpRound:
+    """One round of the second query.
+
+    Args:
+        seconds: duration of the round.
+        done: batches that the second query did.
+        came: batches that the first query committed meanwhile.
+        behind: b at the end of the round.
+    """
+
     seconds: float
-    done: int  # batches that B did
-    came: int  # batches that A committed meanwhile
-    behind: int  # b, at its end
+    done: int
+    came: int
+    behind: int
 
     @property
     def each(self) -> float:
-        """c."""
+        """c, in seconds."""
         return self.seconds / self.done if self.done else math.inf
 
     @property
     def apart(self) -> float:
-        """a."""
+        """a, in seconds."""
         return self.seconds / (self.came - 1) if self.came > 1 else math.inf
 
 
 @dataclass(frozen=True)
 class CatchUpStep:
+    """The next step of the overlap. `why` is the reason of giving up."""
+
     do: Literal["follow", "hand over", "give up"]
-    why: str = ""  # of giving up
+    why: str = ""
 
 
 def decide_catch_up(rounds: Sequence[CatchUpRound], patience: float) -> CatchUpStep:
-    """`patience`: the most seconds that following may take.
+    """Return the next step after `rounds`. `patience` is the longest time to follow, in seconds.
 
-    >>> begun = Round(4.0, 3, came=5, behind=5)
-    >>> next_step([begun], 60.0)
-    Step(do='follow', why='')
-    >>> next_step([begun, Round(2.0, 5, came=1, behind=1)], 60.0)
-    Step(do='hand over', why='')
-    >>> next_step([begun, Round(5.0, 5, came=11, behind=11)], 60.0).why
-    'a batch comes each 500 ms and the second query takes 1.00 s for one: it would never come up'
+    >>> first = CatchUpRound(4.0, 3, came=5, behind=5)
+    >>> decide_catch_up([first], 60.0)
+    CatchUpStep(do='follow', why='')
+    >>> decide_catch_up([first, CatchUpRound(2.0, 5, came=1, behind=1)], 60.0)
+    CatchUpStep(do='hand over', why='')
+    >>> decide_catch_up([first, CatchUpRound(5.0, 5, came=11, behind=11)], 60.0).why
+    'a batch arrives every 500 ms and the second query takes 1.00 s for each: it never catches up'
     """
     if not rounds:
         return CatchUpStep("follow")
-    found = _together(rounds[1:] or rounds)
-    if found.behind <= 1 or found.behind * found.each <= _NOT_NOTICED:
+    total = _sum_rounds(rounds[1:] or rounds)
+    if total.behind <= 1 or total.behind * total.each <= _NEGLIGIBLE_SECONDS:
         return CatchUpStep("hand over")
-    left, had = estimate_left_seconds(found), sum(one.seconds for one in rounds)
-    if had >= patience:
-        return CatchUpStep(
-            "give up",
-            f"{formatting.format_seconds(had)} did not bring the second query up, {found.behind} batches behind",
-        )
-    if len(rounds) == 1 or left <= patience - had:
+    left, spent = estimate_left_seconds(total), sum(one.seconds for one in rounds)
+    if spent >= patience:
+        why = f"after {format_seconds(spent)} the second query is still {total.behind} batches behind"
+        return CatchUpStep("give up", why)
+    if len(rounds) == 1 or left <= patience - spent:
         return CatchUpStep("follow")
-    apart, each = formatting.format_seconds(found.apart), formatting.format_seconds(found.each)
-    when = "it would never come up" if left == math.inf else f"it would come up in {formatting.format_seconds(left)}"
-    return CatchUpStep("give up", f"a batch comes each {apart} and the second query takes {each} for one: {when}")
+    when = "it never catches up" if left == math.inf else f"it catches up in {format_seconds(left)}"
+    apart, each = format_seconds(total.apart), format_seconds(total.each)
+    why = f"a batch arrives every {apart} and the second query takes {each} for each: {when}"
+    return CatchUpStep("give up", why)
 
 
-def estimate_left_seconds(found: CatchUpRound) -> float:
-    """t."""
-    if found.each >= found.apart:
+def estimate_left_seconds(total: CatchUpRound) -> float:
+    """Return t; infinite when the second query never catches up."""
+    if total.each >= total.apart:
         return math.inf
-    return found.behind * found.each / (1 - found.each / found.apart)
+    return total.behind * total.each / (1 - total.each / total.apart)
 
 
-def _together(rounds: Sequence[CatchUpRound]) -> CatchUpRound:
+def _sum_rounds(rounds: Sequence[CatchUpRound]) -> CatchUpRound:
     seconds, done, came = (sum(getattr(one, name) for one in rounds) for name in ("seconds", "done", "came"))
     return CatchUpRound(seconds, done, came, rounds[-1].behind)

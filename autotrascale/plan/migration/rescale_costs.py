@@ -1,13 +1,12 @@
-"""What it costs to move the state of a job on Spark, in place and overlapped: straight lines in the number of keys,
-through what was measured.
+"""The costs of moving the state of a Spark query: straight lines in the number of keys, fitted to measurements.
 
     symbol   meaning                                                        unit
     n        keys of state                                                  keys
     y        a cost: seconds without output, or seconds of preparation      s
-    y(n)     α + β · n, with α, β ≥ 0: nothing is moved faster for being more
+    y(n)     α + β · n, with α, β ≥ 0                                       s
 
-Spark moves all state of a query at once, whichever keys change their partition: in the words of `plans.py`, each of its
-moves is an all-at-once migration, and an overlap takes the step out of the job's way instead of cutting it up.
+Spark moves all state of a query at once, whichever keys change their partition. Overlap mode moves it while the first
+query still runs.
 """
 
 from __future__ import annotations
@@ -20,32 +19,45 @@ from autotrascale.domain import checks
 
 @dataclass(frozen=True)
 class LinearCost:
-    seconds: float  # α
-    per_key: float = 0.0  # β
+    """y(n) with α = `seconds` and β = `per_key`, both at least 0."""
+
+    seconds: float
+    per_key: float = 0.0
 
     def __post_init__(self) -> None:
         checks.non_negative("seconds", self.seconds)
         checks.non_negative("per_key", self.per_key)
 
     def at(self, keys: float) -> float:
+        """Return y in seconds for `keys` keys."""
         return self.seconds + self.per_key * keys
 
     def times(self, factor: float) -> LinearCost:
+        """Return the cost multiplied by `factor`."""
         return LinearCost(self.seconds * factor, self.per_key * factor)
 
 
 @dataclass(frozen=True)
 class RescaleCosts:
-    in_place: LinearCost  # without output, while state is moved
-    hand_over: LinearCost  # without output, from A's last to B's first
-    preparing: LinearCost  # both run
+    """The costs of both modes.
+
+    Args:
+        in_place: standstill while state is moved.
+        hand_over: standstill of an overlap, from the last output of the first query to the first of the second.
+        preparing: time of an overlap in which both queries run.
+    """
+
+    in_place: LinearCost
+    hand_over: LinearCost
+    preparing: LinearCost
 
 
 def fit_line(readings: Sequence[tuple[float, float]]) -> LinearCost:
-    """Through (n, y), by least squares of relative errors: a cost of 100 s must not drown one of 1 s. A slope or an
-    offset below zero is none.
+    """Return the line through the readings (n, y) with the least squares of relative errors.
 
-    >>> fitted = line([(10_000, 1.1), (100_000, 2.0)])
+    Relative errors keep a cost of 100 s from outweighing a cost of 1 s. A negative slope or offset becomes 0.
+
+    >>> fitted = fit_line([(10_000, 1.1), (100_000, 2.0)])
     >>> round(fitted.seconds, 3), round(fitted.per_key * 100_000, 3)
     (1.0, 1.0)
     """

@@ -1,10 +1,12 @@
-"""Whether a query is rescaled in place or overlapped, and why. In place it stands still while its state is moved; in an
-overlap a second query is made ready from a copy of its checkpoint while the first one runs on, and takes over.
+"""Choose whether a query is rescaled in place or by an overlap, and give the reason.
 
-An overlap is exact where what the sink gets can be cut off at an offset, where the sources give again what they gave,
-and where the results of records do not hang on the batches that they fell into, or the second query is led through the
-batches of the first (`following.py`). What cannot be seen from outside is for
-the job's owner to say, so `in-place` is what is done when nothing is asked for.
+In place, the query stands still while its state is moved. In an overlap, a second query is prepared from a copy of the
+checkpoint while the first query runs on, and then takes over (blue/green).
+
+An overlap is exact only under three conditions: the output to the sink can be cut off at an offset, the sources can be
+replayed, and the results of records do not depend on the batches they fell into. The third condition is not needed when
+the second query follows the batches of the first (`catch_up`). Other conditions cannot be seen from outside, so the
+default is in place, and the owner of the job decides.
 """
 
 from __future__ import annotations
@@ -13,101 +15,120 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from autotrascale.domain.observation import RescaleTime
-from autotrascale.plan import formatting
+from autotrascale.plan.formatting import format_seconds
 from autotrascale.plan.migration.rescale_costs import LinearCost, RescaleCosts
 
 RescaleMode = Literal["overlap", "in-place", "auto"]
 
-# As `python -m benchmarks.speed.handover_bench` measured them on two cores that others wanted too, with --keys of 10000,
-# 100000 and 1000000 (docs/rescaling.md), and as it fits them with --fit.
+# Measured by `python -m benchmarks.speed.handover_bench` on two busy cores, with --keys of 10000, 100000 and 1000000
+# (docs/explanation/rescaling.md), and fitted by --fit.
 MEASURED = RescaleCosts(
     in_place=LinearCost(0.65, 3.4e-6), hand_over=LinearCost(0.38, 1.4e-7), preparing=LinearCost(3.25, 5.3e-6)
 )
-_ONE_BY_ONE = 1.5  # times as long is made ready what is led through batches (--windowed: 2.8 s instead of 2.0)
-ORDINARY_KEYS = 100_000.0  # of state, where nobody knows how many there are
+_FOLLOWING_FACTOR = 1.5  # longer preparation when batches are followed (--windowed: 2.8 s instead of 2.0 s)
+ORDINARY_KEYS = 100_000.0  # keys of state that are assumed when the number is not known
 
-_WORTH_SECONDS = 0.5  # of standstill that `auto` runs two queries for
-_SECONDS_OF_BOTH = 60.0  # that are worth one second of standstill
+_WORTH_SECONDS = 0.5  # least saving of standstill for which `auto` chooses an overlap
+_SECONDS_OF_BOTH = 60.0  # time with two queries that is worth one second of standstill
 
 
 @dataclass(frozen=True)
 class RescaleConditions:
-    """What is known when a query is to be rescaled."""
+    """The conditions of a rescale.
 
-    fenced: bool  # its sink can be cut off at an offset
-    sink: str = ""  # what it writes to
+    Args:
+        fenced: the output to the sink can be cut off at an offset.
+        sink: name of the sink.
+        not_replayable: sources that give each record only once.
+        by_batches: operation whose results depend on the batch of a record; empty when there is none.
+        can_follow: the second query can follow the batches of the first.
+        named: the query has a name; Spark does not run two queries of one name.
+        local: the checkpoint is on a disk of this machine.
+        committed: there is a committed batch to copy.
+        slots: available slots.
+        needed: slots that both queries need.
+        keys: keys of state; None when not known.
+    """
+
+    fenced: bool
+    sink: str = ""
     not_replayable: tuple[str, ...] = ()
-    by_batches: str = ""  # what makes results hang on which batches records fell into
-    can_follow: bool = False  # batch by batch, each as it was in the query that runs
-    named: bool = False  # Spark runs no two queries of one name
-    local: bool = True  # the checkpoint is on this machine's disk
-    committed: bool = True  # there is a commit to copy from
+    by_batches: str = ""
+    can_follow: bool = False
+    named: bool = False
+    local: bool = True
+    committed: bool = True
     slots: int = 1
-    needed: int = 1  # of both queries at once
-    keys: float | None = None  # of state, where it is known
-
-
-_NOTHING = RescaleTime(0.0)
+    needed: int = 1
+    keys: float | None = None
 
 
 @dataclass(frozen=True)
 class RescaleChoice:
+    """The chosen mode.
+
+    Args:
+        overlap: True for an overlap, False for in place.
+        why: the reason; empty when the caller asked for in place.
+        takes: expected durations, from costs measured elsewhere.
+        one_by_one: the second query follows the batches of the first.
+    """
+
     overlap: bool
-    why: str  # empty where there was nothing to choose
-    takes: RescaleTime = _NOTHING  # as far as costs that were measured elsewhere can tell
-    one_by_one: bool = False  # the second query is led through the first one's batches
+    why: str
+    takes: RescaleTime = RescaleTime(0.0)  # noqa: RUF009 - immutable
+    one_by_one: bool = False
 
 
-def choose_rescale_mode(asked: RescaleMode, found: RescaleConditions, costs: RescaleCosts = MEASURED) -> RescaleChoice:
-    if found.by_batches:
-        costs = replace(costs, preparing=costs.preparing.times(_ONE_BY_ONE))
-    choice = _chosen(asked, found, costs)
-    takes, one_by_one = _takes(choice.overlap, found.keys, costs), choice.overlap and bool(found.by_batches)
-    return replace(choice, takes=takes, one_by_one=one_by_one)
+def choose_rescale_mode(
+    asked: RescaleMode, conditions: RescaleConditions, costs: RescaleCosts = MEASURED
+) -> RescaleChoice:
+    """Return the mode for a rescale: `asked` if the conditions allow it; "auto" compares the costs."""
+    if conditions.by_batches:
+        costs = replace(costs, preparing=costs.preparing.times(_FOLLOWING_FACTOR))
+    overlap, why = _choose(asked, conditions, costs)
+    known = ORDINARY_KEYS if conditions.keys is None else conditions.keys
+    if not overlap:
+        return RescaleChoice(False, why, RescaleTime(costs.in_place.at(known)))
+    takes = RescaleTime(costs.hand_over.at(known), costs.preparing.at(known))
+    return RescaleChoice(True, why, takes, one_by_one=bool(conditions.by_batches))
 
 
-def _takes(overlap: bool, keys: float | None, costs: RescaleCosts) -> RescaleTime:
-    known = ORDINARY_KEYS if keys is None else keys
-    if overlap:
-        return RescaleTime(costs.hand_over.at(known), costs.preparing.at(known))
-    return RescaleTime(costs.in_place.at(known))
-
-
-def _chosen(asked: RescaleMode, found: RescaleConditions, costs: RescaleCosts) -> RescaleChoice:
+def _choose(asked: RescaleMode, conditions: RescaleConditions, costs: RescaleCosts) -> tuple[bool, str]:
+    """Return whether to overlap, and the reason."""
     if asked == "in-place":
-        return RescaleChoice(False, "")
-    if obstacle := _obstacle(found):
-        return RescaleChoice(False, f"in place: {obstacle}")
+        return False, ""
+    if obstacle := _find_obstacle(conditions):
+        return False, f"in place: {obstacle}"
     if asked == "overlap":
-        return RescaleChoice(True, "overlap: as the job file says")
-    keys = found.keys or 0.0
-    stands, gap, both = (each.at(keys) for each in (costs.in_place, costs.hand_over, costs.preparing))
-    said = f"{formatting.format_seconds(stands)} in place, {formatting.format_seconds(gap)} overlapped, {formatting.format_seconds(both)} of both"
-    worth = stands - gap - max(_WORTH_SECONDS, both / _SECONDS_OF_BOTH)
-    return (
-        RescaleChoice(True, f"overlap: expected {said}")
-        if worth > 0
-        else RescaleChoice(False, f"in place: expected {said}")
+        return True, "overlap: as configured"
+    keys = conditions.keys or 0.0
+    standstill, gap, both = (each.at(keys) for each in (costs.in_place, costs.hand_over, costs.preparing))
+    expected = (
+        f"expected standstill {format_seconds(standstill)} in place or {format_seconds(gap)} overlapped, "
+        f"with two queries for {format_seconds(both)}"
     )
+    is_worth_it = standstill - gap - max(_WORTH_SECONDS, both / _SECONDS_OF_BOTH) > 0
+    return is_worth_it, f"{'overlap' if is_worth_it else 'in place'}: {expected}"
 
 
-def _obstacle(found: RescaleConditions) -> str:
-    """What forbids an overlap, in words; empty: nothing."""
-    if found.not_replayable:
-        return f"{' and '.join(found.not_replayable)} give each record only once"
-    if not found.fenced:
+def _find_obstacle(conditions: RescaleConditions) -> str:
+    """Return the reason that forbids an overlap; empty when there is none."""
+    if conditions.not_replayable:
+        return f"{' and '.join(conditions.not_replayable)} give each record only once"
+    if not conditions.fenced:
         return (
-            f"writes to {found.sink or 'an unknown sink'} cannot be cut off at an offset, only those of foreachBatch,"
-            " to Spark's own files and to Kafka"
+            f"the output to {conditions.sink or 'an unknown sink'} cannot be cut off at an offset; only foreachBatch, "
+            "Spark's file sinks and Kafka allow that"
         )
-    if found.by_batches and not found.can_follow:
-        return f"it goes by {found.by_batches}, and what comes of them depends on where a batch ends"
-    if found.named:
-        return "it has a name, and Spark runs no two queries of one name"
-    if not found.local:
-        return "its checkpoint is not on this machine's own disk"
-    if not found.committed:
-        return "it has committed no batch that a second query could go on from"
-    if found.needed > found.slots:
-        return f"{found.slots} slots have no room for both, which need {found.needed}"
+    if conditions.by_batches and not conditions.can_follow:
+        return f"the query uses {conditions.by_batches}, whose results depend on the end of a batch"
+    if conditions.named:
+        return "the query has a name, and Spark does not run two queries of one name"
+    if not conditions.local:
+        return "the checkpoint is not on a disk of this machine"
+    if not conditions.committed:
+        return "the query has committed no batch yet, so there is no state to copy"
+    if conditions.needed > conditions.slots:
+        return f"both queries need {conditions.needed} slots, and {conditions.slots} are available"
     return ""

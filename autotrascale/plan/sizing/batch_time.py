@@ -1,27 +1,27 @@
-"""How long the batches of a query will take with other executors, partitions or triggers than it was measured with.
+"""Predict the batch time of a query with other executors, partitions or triggers than measured.
 
 | symbol | meaning                                                                            | unit       |
 |--------|------------------------------------------------------------------------------------|------------|
 | k, c   | executors; cores of one                                                            |            |
 | S      | slots = k · c                                                                       |            |
 | P_j    | tasks of stage j                                                                    |            |
-| w_j    | its work, of all tasks together, for each second of input                           | s per s    |
-| s_j    | share of its work that one of its tasks does alone (a hot key)                      | [0, 1]     |
-| o      | fixed cost of a batch: the time in which no stage runs                              | s          |
-| τ_j    | how long stage j lasts for each second of input                                     | s per s    |
-| D      | trigger interval; 0: the next batch begins when the one before is done              | s          |
-| a, b   | input time that a batch covers; how long it takes                                   | s          |
-| x      | latency of a record: it waits for its batch, evenly between 0 and a, and then b     | s          |
+| w_j    | work of all its tasks for each second of input                                     | s per s    |
+| s_j    | share of its work that one task does alone (a hot key)                              | [0, 1]     |
+| o      | fixed cost of a batch: time in which no stage runs                                  | s          |
+| τ_j    | duration of stage j for each second of input                                        | s per s    |
+| D      | trigger interval; 0: a batch begins when the previous batch is done                 | s          |
+| a, b   | input time that a batch covers; its duration                                        | s          |
+| x      | latency of a record: a wait for its batch, uniform in [0, a], and then b            | s          |
 
-The stages of a batch follow each other. Tasks run in waves of S, and the last of them waits for the hot one:
+The stages of a batch follow each other. Tasks run in waves of S, and the last wave ends with the hot task:
 
     τ_j = w_j · (s_j + (1 − s_j) · ⌈P_j / S⌉ / P_j)          b = o + a · Σ τ_j          a = max(D, b)
 
 so b = o + D · Σ τ_j where that is at most D, else b = o / (1 − Σ τ_j), and at Σ τ_j ≥ 1 the query falls behind.
 Mean of x: b + a/2; its quantile q: b + q · a.
 
-Not in it: what each further task costs (o is taken as it was measured), and what is slow for having many neighbours on
-a machine. So the prediction for the setting that was measured is shown beside what was measured.
+The prediction neglects the cost of additional tasks (o is used as measured) and contention on a machine. So the
+prediction for the measured setup is shown with the measurement.
 """
 
 from __future__ import annotations
@@ -40,8 +40,17 @@ _QUANTILE = {"mean": 0.5, "p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 @dataclass(frozen=True)
 class StageWork:
-    """w_j, P_j as it was measured, and s_j. `reads_source`: its tasks are as many as the source has partitions.
-    `single`: it has one task by its nature, as the last step of a sum over everything has."""
+    """The work of one stage.
+
+    Args:
+        name: name of the stage.
+        work: w_j.
+        tasks: P_j as measured.
+        undivided: s_j, default 0.
+        reads_source: it has one task for each partition of the source.
+        stateful: it keeps state.
+        single: it always has one task, such as the last step of a sum over all records.
+    """
 
     name: str
     work: float
@@ -54,7 +63,7 @@ class StageWork:
 
 @dataclass(frozen=True)
 class QueryWorkload:
-    """What one query asks for at one rate."""
+    """The work of one query at `rate` records per second, with o."""
 
     fixed_seconds: float
     stages: tuple[StageWork, ...]
@@ -62,23 +71,31 @@ class QueryWorkload:
 
     @property
     def work(self) -> float:
-        """Σ w_j: slots that would be busy all the time."""
+        """Σ w_j: the number of slots that are always busy."""
         return math.fsum(stage.work for stage in self.stages)
 
     @property
     def stateful(self) -> bool:
+        """True when a stage keeps state."""
         return any(stage.stateful for stage in self.stages)
 
     def at_rate(self, rate: float) -> QueryWorkload:
-        """The same records, so many of them a second."""
+        """Return the workload of the same records at `rate` records per second."""
         factor = rate / self.rate if self.rate else 1.0
         return replace(self, rate=rate, stages=tuple(replace(stage, work=stage.work * factor) for stage in self.stages))
 
 
 @dataclass(frozen=True)
 class QuerySetup:
-    """`partitions` of every stage that reads from a shuffle, `source_partitions` of those that read a source; None: as
-    many as were measured."""
+    """The resources and partitions of a query.
+
+    Args:
+        executors: k.
+        cores: c.
+        partitions: tasks of every stage that reads a shuffle. Default: as measured.
+        source_partitions: tasks of every stage that reads a source. Default: as measured.
+        trigger_seconds: D, default 0.
+    """
 
     executors: int
     cores: int
@@ -96,16 +113,18 @@ class QuerySetup:
 
     @property
     def slots(self) -> int:
+        """S."""
         return self.executors * self.cores
 
     def tasks(self, stage: StageWork) -> int:
+        """Return P_j of a stage in this setup."""
         wanted = self.source_partitions if stage.reads_source else self.partitions
         return stage.tasks if wanted is None or stage.single else wanted
 
 
 @dataclass(frozen=True)
 class BatchTime:
-    """`seconds` and `covered` are infinite where the query falls behind. `busy`: Σ τ_j."""
+    """b (`seconds`), a (`covered`) and Σ τ_j (`busy`). b and a are infinite when the query falls behind."""
 
     seconds: float
     covered: float
@@ -113,15 +132,24 @@ class BatchTime:
 
     @property
     def keeps_up(self) -> bool:
+        """True when the query keeps up with its input."""
         return self.busy < 1
 
     def latency(self, statistic: Statistic) -> float:
+        """Return a statistic of x."""
         return self.seconds + _QUANTILE[statistic] * self.covered
 
 
 def build_workload(sizing: Sizing, stages: Sequence[StageTime], cores: float) -> QueryWorkload | None:
-    """From a query that was measured as one operator; None where its load, its overhead or a stage's work is not known.
-    The load says how much work there is for a second of input, the stages how it is spread."""
+    """Return the workload of a query that was measured as one operator, or None when a measurement is missing.
+
+    The load gives the work for a second of input, and the stages give its distribution.
+
+    Args:
+        sizing: sizing of the query.
+        stages: times of its stages.
+        cores: cores of an executor.
+    """
     load, each = sizing.load[0], compute_work_shares(stages)
     if load is None or sizing.fixed_seconds is None or not each:
         return None
@@ -142,24 +170,24 @@ def build_workload(sizing: Sizing, stages: Sequence[StageTime], cores: float) ->
     return QueryWorkload(sizing.fixed_seconds, tuple(found), sizing.rate) if len(found) == len(stages) else None
 
 
-def predict_batch_time(of: QueryWorkload, setup: QuerySetup) -> BatchTime:
-    """b and a."""
-    busy = math.fsum(predict_stage_seconds(stage, setup.tasks(stage), setup.slots) for stage in of.stages)
-    fits = of.fixed_seconds + setup.trigger_seconds * busy
+def predict_batch_time(workload: QueryWorkload, setup: QuerySetup) -> BatchTime:
+    """Return b, a and Σ τ_j of the workload in a setup."""
+    busy = math.fsum(predict_stage_seconds(stage, setup.tasks(stage), setup.slots) for stage in workload.stages)
+    fits = workload.fixed_seconds + setup.trigger_seconds * busy
     if fits <= setup.trigger_seconds:
         return BatchTime(fits, setup.trigger_seconds, busy)
-    own = of.fixed_seconds / (1 - busy) if busy < 1 else math.inf
+    own = workload.fixed_seconds / (1 - busy) if busy < 1 else math.inf
     return BatchTime(own, own, busy)
 
 
 def predict_stage_seconds(stage: StageWork, tasks: int, slots: int) -> float:
-    """τ_j."""
+    """Return τ_j of a stage with `tasks` tasks on `slots` slots."""
     waves = -(-tasks // slots)
     return stage.work * (stage.undivided + (1 - stage.undivided) * waves / tasks)
 
 
 def _undivided(stage: StageTime) -> float:
-    """s_j, from the hottest task over the mean."""
+    """Return s_j from the time of the hottest task over the mean."""
     if stage.hottest is None or stage.tasks < 2:
         return 0.0
     return min(1.0, max(0.0, (stage.hottest - 1) / (stage.tasks - 1)))

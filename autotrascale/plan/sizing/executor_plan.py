@@ -1,9 +1,9 @@
-"""What executors cost, how many a set of queries needs, and how many partitions their state and shuffles get then.
+"""Plan executors for a set of queries: their number, the partitions of each query, the order of steps, and the cost.
 
 | symbol  | meaning                                                                          | unit       |
 |---------|----------------------------------------------------------------------------------|------------|
 | e       | executors of the application, MIN ≤ e ≤ MAX                                       | executors  |
-| c       | slots of one of them, tasks that it runs at once: its cores where a task takes one | slots      |
+| c       | slots of one executor: its cores, if a task takes one core                         | slots      |
 | S       | e · c, tasks that run at once                                                     | slots      |
 | n_qi    | slots that stage i of query q needs                                               | slots      |
 | k_q     | executors that query q needs; its share of e is e_q                               | executors  |
@@ -15,15 +15,17 @@
     executors   e = min(max(Σ k_q, MIN), MAX)
     cost        e · c · t core-seconds, or e · t / 3600 times the price of an executor hour
 
-P fits e executors when every slot gets a task, the tasks run in a few waves, and the last wave is not much emptier
-than the others: S ≤ P, w ≤ MOST_WAVES (MANY_WAVES of a P that is right for more executors), use ≥ LEAST_USE. A stage
-lasts as long as its waves, so it is 1 / use times as long as its work would take on those slots. To change P is to stop
-the query and move its state: it is done only where P does not fit, and then P becomes the number of at most NEW_WAVES
-waves that fits the most of the executors that may be wanted next (from half to twice as many, within MIN:MAX), the
-smallest such. A stage that a mark gives a number of its own is held to the same rule, and moved with the others.
+P fits e executors if every slot gets a task, the tasks run in few waves, and the last wave is nearly full:
 
-Up: executors first, since partitions for slots that are not there yet would only make more waves. Down: partitions
-first, while there are still slots for all; then the executors that are not needed any more.
+    S ≤ P,  w ≤ MOST_WAVES (or MANY_WAVES, if P suits more executors within MIN:MAX),  use ≥ LEAST_USE
+
+A stage lasts as long as its waves, which is 1 / use times its work over the slots. A change of P stops the query and
+moves its state. So P changes only when it does not fit. The new P has at most NEW_WAVES waves and fits as many as
+possible of the executors that may be wanted next: from half to twice as many, within MIN:MAX. The smallest such P is
+taken. A stage with a marked number of its own follows the same rule and moves together with the query.
+
+Scale-up adds executors first, because partitions for missing slots only add waves. Scale-down moves partitions first,
+while all slots exist, and then releases executors.
 """
 
 from __future__ import annotations
@@ -38,20 +40,20 @@ from autotrascale.domain.decision import Reason
 from autotrascale.domain.errors import InputError
 from autotrascale.plan.sizing.quota import share_out
 
-# Every task costs its start, and a partition of state its commit. That is little beside a move: what is right for the
-# most executors that there may be is kept for few, since a query that is moved when they are few is moved back when
-# they are wanted, at a rate at which a standstill hurts most. With more than MANY_WAVES a batch is all tasks' own cost.
+# A task costs its start, and a partition of state its commit. Both are small compared with a move. So few executors keep
+# a P that suits MAX: a query moved for few executors moves back when the rate is high and a standstill hurts most.
+# Beyond MANY_WAVES the fixed costs of tasks dominate a batch.
 MOST_WAVES, MANY_WAVES = 8, 24
-NEW_WAVES = 3  # of a P that is chosen anew: room for thrice the executors; more waves would save few moves more
-# Below, a stage lasts a fifth longer than it has to, and one executor more may bring nothing: 6 partitions last as long
-# on 4 slots as on 3. That is worth a restart.
+NEW_WAVES = 3  # a new P suits three times the executors; more waves would save few moves
+# Below this use a stage lasts a fifth longer than necessary, and one more executor may have no effect: 6 partitions
+# take as long on 4 slots as on 3. That justifies a restart.
 LEAST_USE = 0.85
-_LOOKED_AT = 64  # numbers of executors, however many there may be
+_CANDIDATES = 64  # numbers of executors, or of partitions, that are tried
 
 
 @dataclass(frozen=True)
 class ExecutorRange:
-    """MIN:MAX executors of the application."""
+    """The range MIN:MAX of an application's executors."""
 
     least: int
     most: int
@@ -61,16 +63,23 @@ class ExecutorRange:
         checks.count("executors", self.most)
         if self.most < self.least:
             raise InputError(
-                "executors", f"the most are fewer than the least, {self.least}", seen=self.most, remedy="write MIN:MAX"
+                "executors", f"have a maximum below the minimum {self.least}", seen=self.most, remedy="write MIN:MAX"
             )
 
-    def hold(self, executors: int) -> int:
+    def clamp(self, executors: int) -> int:
+        """Return the nearest number of executors in the range."""
         return min(max(executors, self.least), self.most)
 
 
 @dataclass(frozen=True)
 class ExecutorSize:
-    """One executor. `memory` is as Spark writes it, empty where it is not known; `price` of an hour of it, if known."""
+    """The size of an executor.
+
+    Args:
+        cores: cores.
+        memory: memory in Spark's notation, empty when it is not known.
+        price: price of an hour; None when it is not known.
+    """
 
     cores: int
     memory: str = ""
@@ -83,8 +92,14 @@ class ExecutorSize:
 
 @dataclass(frozen=True)
 class QueryNeed:
-    """`needed` is k. `partitions` is P as it runs; None: it has neither state nor a shuffle, and nothing to move.
-    `stages`: those that are marked with a number of their own."""
+    """The executors that a query needs, and its partitions.
+
+    Args:
+        name: name of the query.
+        needed: k_q.
+        partitions: present P_q; None for a query without state and shuffles.
+        stages: partitions of stages with a marked number of their own.
+    """
 
     name: str
     needed: int
@@ -101,7 +116,7 @@ class QueryNeed:
 
 @dataclass(frozen=True)
 class RunningApplication:
-    """What runs: executors (those that leave not counted) of so many cores, and the queries on them."""
+    """A running application: executors without those that are leaving, their cores, and the queries."""
 
     executors: int
     cores: int
@@ -114,12 +129,14 @@ class RunningApplication:
 
 @dataclass(frozen=True)
 class GrowExecutors:
+    """A step that adds executors up to `total`."""
+
     total: int
 
 
 @dataclass(frozen=True)
 class MovePartitions:
-    """`stages`: those of the marked ones that get another number."""
+    """A step that moves a query to `partitions`, and its marked `stages` to new numbers of their own."""
 
     query: str
     partitions: int
@@ -129,6 +146,8 @@ class MovePartitions:
 
 @dataclass(frozen=True)
 class ShrinkExecutors:
+    """A step that releases executors down to `total`."""
+
     total: int
 
 
@@ -137,7 +156,7 @@ ExecutorStep = GrowExecutors | MovePartitions | ShrinkExecutors
 
 @dataclass(frozen=True)
 class ExecutorPlan:
-    """`shares` is e_q. `short` names queries that get fewer executors than they need: MAX forbids more."""
+    """The plan of an application: e, the shares e_q, the steps, and the queries that are `short` because of MAX."""
 
     executors: int
     shares: Mapping[str, int]
@@ -146,31 +165,28 @@ class ExecutorPlan:
 
 
 def sum_slots(stages: Mapping[str, Sequence[int]]) -> int:
-    """Of the slots that each stage of each query needs.
+    """Return the slots that a set of queries needs, from the slots of each stage of each query.
 
-    >>> slots_needed({"orders": [4, 6, 2], "clicks": [3]})
+    >>> sum_slots({"orders": [4, 6, 2], "clicks": [3]})
     9
     """
     return sum(max(needs, default=0) for needs in stages.values())
 
 
 def count_executors(slots: int, cores: int) -> int:
+    """Return the executors of `cores` slots each that provide `slots`, at least one."""
     return max(1, math.ceil(slots / cores))
 
 
-def compute_core_seconds(executors: float, cores: int, seconds: float) -> float:
-    return executors * cores * seconds
-
-
 def compute_price(executors: float, seconds: float, per_hour: float) -> float:
-    """In whatever the price of an executor hour is given in."""
+    """Return the price of `executors` for `seconds`, in the currency of `per_hour`."""
     return executors * seconds / 3600 * per_hour
 
 
 def sum_executor_seconds(changes: Sequence[tuple[float, int]], until: float) -> float:
-    """Of an application that had so many executors from each moment on.
+    """Return the executor seconds of an application, from its (time, executors) changes until `until`.
 
-    >>> executor_seconds([(0.0, 1), (10.0, 3)], until=20.0)
+    >>> sum_executor_seconds([(0.0, 1), (10.0, 3)], until=20.0)
     40.0
     """
     ends = [*changes, (until, 0)]
@@ -178,17 +194,22 @@ def sum_executor_seconds(changes: Sequence[tuple[float, int]], until: float) -> 
 
 
 def plan_executors(application: RunningApplication, bounds: ExecutorRange) -> ExecutorPlan:
-    """What should run, and the steps to there. Each step is made when the one before has come about; where a cluster
-    does not grant what it was asked for, plan again with what it granted as the most."""
+    """Return the executors and partitions that `application` should have, and the steps to get there.
+
+    A step starts when the previous step is done. If the cluster grants fewer executors, plan again with these as MAX.
+
+    Raises:
+        InputError: two queries have the same name.
+    """
     needed = {query.name: query.needed for query in application.queries}
     if len(needed) < len(application.queries):
         raise InputError("queries", "have the same name twice", seen=[query.name for query in application.queries])
-    wanted = bounds.hold(sum(needed.values()))
+    wanted = bounds.clamp(sum(needed.values()))
     shares = share_executors(needed, wanted)
     moves = tuple(
         move
         for query in application.queries
-        if (move := _move(query, shares[query.name], application.cores, bounds)) is not None
+        if (move := _plan_move(query, shares[query.name], application.cores, bounds)) is not None
     )
     steps: tuple[ExecutorStep, ...] = moves
     if wanted > application.executors:
@@ -198,8 +219,7 @@ def plan_executors(application: RunningApplication, bounds: ExecutorRange) -> Ex
     return ExecutorPlan(wanted, shares, steps, tuple(name for name, k in needed.items() if shares[name] < k))
 
 
-def _move(query: QueryNeed, executors: int, cores: int, bounds: ExecutorRange) -> MovePartitions | None:
-    """A stage with a number of its own is moved by the same rule as state and shuffles, and with them."""
+def _plan_move(query: QueryNeed, executors: int, cores: int, bounds: ExecutorRange) -> MovePartitions | None:
     if query.partitions is None:
         return None
     partitions, reason = choose_partitions(executors, cores, query.partitions, bounds)
@@ -207,14 +227,16 @@ def _move(query: QueryNeed, executors: int, cores: int, bounds: ExecutorRange) -
     stages = {name: wanted for name, (wanted, _) in found.items() if wanted != query.stages[name]}
     if partitions == query.partitions and not stages:
         return None
-    return MovePartitions(
-        query.name, partitions, reason if partitions != query.partitions else found[next(iter(stages))][1], stages
-    )
+    if partitions == query.partitions:
+        reason = found[next(iter(stages))][1]
+    return MovePartitions(query.name, partitions, reason, stages)
 
 
 def share_executors(needed: Mapping[str, int], executors: int) -> dict[str, int]:
-    """Who may count on how many: each what it needs and a part of the rest, or, of too few, a part; one at least, for
-    queries without a share still run, on what the others leave."""
+    """Return the share of each query in `executors`: its need and a part of the rest, or a part of too few.
+
+    Each share is at least one: a query without a share would still run, on slots of other queries.
+    """
     if not needed:
         return {}
     if sum(needed.values()) <= executors:
@@ -224,57 +246,63 @@ def share_executors(needed: Mapping[str, int], executors: int) -> dict[str, int]
 
 
 def choose_partitions(executors: int, cores: int, now: int, bounds: ExecutorRange | None = None) -> tuple[int, Reason]:
-    """P for a query that may use so many executors, and why. `now` where a restart is not worth it. `bounds`: how many
-    executors it may have another time.
+    """Return P for a query, and the reason. P stays `now` if it fits.
 
-    >>> partitions_for(3, 2, now=6)[0], partitions_for(3, 2, now=4)[0]
+    Args:
+        executors: executors that the query may use.
+        cores: slots of an executor.
+        now: present P.
+        bounds: executors that the query may have later. Default: as many as now.
+
+    >>> choose_partitions(3, 2, now=6)[0], choose_partitions(3, 2, now=4)[0]
     (6, 12)
     """
     slots = executors * cores
     if partitions_fit(now, slots, NEW_WAVES * bounds.most * cores if bounds else 0):
         numbers = {"partitions": now, "slots": slots, "use": compute_slot_usage(now, slots)}
         return now, Reason("partitions-fit", f"{now} partitions keep {slots} slots busy", numbers)
-    wanted = _suits_most(executors, bounds) * cores
+    wanted = _choose_new_partitions(executors, bounds) * cores
     numbers = {"partitions": now, "wanted": wanted, "slots": slots, "use": compute_slot_usage(now, slots)}
-    return wanted, Reason("partitions-move", f"{_misfit(now, slots)}: {wanted} are better", numbers)
+    return wanted, Reason("partitions-move", f"{_describe_misfit(now, slots)}. Next: {wanted} partitions", numbers)
 
 
 def partitions_fit(partitions: int, slots: int, wanted_at_most: int = 0) -> bool:
-    """`wanted_at_most`: up to how many partitions it may want with more executors."""
+    """Return whether P fits `slots`. `wanted_at_most`: largest P that suits more executors, default none."""
     most = max(MOST_WAVES * slots, min(wanted_at_most, MANY_WAVES * slots))
     return slots <= partitions <= most and compute_slot_usage(partitions, slots) >= LEAST_USE
 
 
 def compute_slot_usage(partitions: int, slots: int) -> float:
+    """Return `use`."""
     return partitions / (math.ceil(partitions / slots) * slots)
 
 
-def _suits_most(executors: int, bounds: ExecutorRange | None) -> int:
-    """P / c. Whole executors' worth: whether it fits does then not depend on c."""
+def _choose_new_partitions(executors: int, bounds: ExecutorRange | None) -> int:
+    """Return the best new P / c. P is a multiple of c, so the result does not depend on c."""
     low, high = max(1, executors // 2), 2 * executors
     if bounds is not None:
         low, high = min(executors, max(low, bounds.least)), max(executors, min(high, bounds.most))
-    others = _some(low, high)
+    others = _list_candidates(low, high)
     best = executors
-    for candidate in _some(executors, NEW_WAVES * executors):
-        # The smallest of equals, since they are tried in order.
-        if partitions_fit(candidate, executors) and _count(candidate, others) > _count(best, others):
+    for candidate in _list_candidates(executors, NEW_WAVES * executors):
+        # Candidates are tried in order, so the smallest of equally good ones is taken.
+        if partitions_fit(candidate, executors) and _count_fitting(candidate, others) > _count_fitting(best, others):
             best = candidate
     return best
 
 
-def _count(partitions: int, executors: Iterable[int]) -> int:
+def _count_fitting(partitions: int, executors: Iterable[int]) -> int:
     return sum(partitions_fit(partitions, each) for each in executors)
 
 
-def _some(first: int, last: int) -> range:
-    return range(first, last + 1, max(1, (last - first) // _LOOKED_AT))
+def _list_candidates(first: int, last: int) -> range:
+    return range(first, last + 1, max(1, (last - first) // _CANDIDATES))
 
 
-def _misfit(partitions: int, slots: int) -> str:
+def _describe_misfit(partitions: int, slots: int) -> str:
     if partitions < slots:
-        return f"{slots - partitions} of {slots} slots get no task of {partitions} partitions"
+        return f"{partitions} partitions leave {slots - partitions} of {slots} slots without a task"
     waves = math.ceil(partitions / slots)
     if waves > MOST_WAVES:
-        return f"{partitions} partitions take {waves} waves on {slots} slots"
+        return f"{partitions} partitions run in {waves} waves on {slots} slots"
     return f"{partitions} partitions keep {compute_slot_usage(partitions, slots):.0%} of {slots} slots busy"

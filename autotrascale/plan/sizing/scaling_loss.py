@@ -45,7 +45,7 @@ class MeasuredCapacity:
 def fit_loss(points: Sequence[MeasuredCapacity]) -> float:
     """Return γ; 0 when fewer than two parallelisms were measured.
 
-    >>> round(fit_loss([Point(4, 100.0, 20.0), Point(64, 25.0, 20.0)]), 2)
+    >>> round(fit_loss([MeasuredCapacity(4, 100.0, 20.0), MeasuredCapacity(64, 25.0, 20.0)]), 2)
     0.49
     """
     known = [point for point in points if point.capacity > 0 and point.windows > 0]

@@ -1,19 +1,22 @@
-"""Spark's settings for a query that was measured, and a target: each with its reason, and only where it should differ.
+"""Advise Spark settings for a measured query and a target: each with its reason, and only where a change is needed.
 
-| symbol | meaning                                                              | unit      |
-|--------|----------------------------------------------------------------------|-----------|
-| T      | target; of it `MARGIN` is kept for what the prediction does not know | s         |
-| λ      | rate of the sources                                                  | records/s |
+| symbol | meaning                                                                | unit      |
+|--------|------------------------------------------------------------------------|-----------|
+| T      | target minus `MARGIN`, which covers the error of the prediction        | s         |
+| λ      | rate of the sources                                                    | records/s |
+| k, c   | executors; cores of one                                                |           |
+| o, Σ τ | fixed cost of a batch; work of the stages (see `batch_time`)           | s; s per s |
+| q, D   | quantile of the target's statistic; trigger interval                   | [0, 1]; s |
 
-The fewest executors are looked for with which the predicted latency (`batch_time`) is within T. With k executors:
+The advice takes the fewest executors whose predicted latency is within T. With k executors it sets:
 
-    partitions of shuffles   those of today where they cost at most `WORTH` more than k · c would, else k · c: one wave
-    partitions of a source   the same, in whole waves: a topic's own partitions are the least that Kafka gives
-    trigger                  today's, where T allows it; else the longest that does: b + q · D ≤ T, q of the statistic
-    records in a batch       so many that a batch lasts T at most, while a backlog is worked off:  λ · (T − o) / Σ τ
+    partitions of shuffles   today's number if it costs at most `WORTH` more than k · c, else k · c: one wave
+    partitions of a source   the same, in whole waves; Kafka gives at least the partitions of the topic
+    trigger                  today's interval if T allows it, else the longest with b + q · D ≤ T
+    records in a batch       the number with which a batch lasts T while a backlog is processed: λ · (T − o) / Σ τ
 
-Nothing is advised that was not measured: without the work of the stages there is no advice, without a source that can
-be limited no limit.
+Only measured quantities lead to advice: no advice without the work of the stages, no limit without a source that
+accepts one.
 """
 
 from __future__ import annotations
@@ -34,9 +37,9 @@ from autotrascale.plan.sizing.batch_time import (
     predict_stage_seconds,
 )
 
-MARGIN = 0.1  # of the target
-WORTH = 0.05  # a change of partitions that saves less than this share of the stages' time is not worth one
-SURE = 0.25  # a prediction of today that is further off than this share of what was measured is rough
+MARGIN = 0.1  # share of the target
+WORTH = 0.05  # least share of the stages' time that a change of partitions must save
+SURE = 0.25  # relative error of today's prediction from which the advice is called rough
 SHUFFLES, INSTANCES, CORES_MAX = "spark.sql.shuffle.partitions", "spark.executor.instances", "spark.cores.max"
 EXECUTOR_CORES, MASTER = "spark.executor.cores", "spark.master"
 
@@ -47,24 +50,36 @@ LIMITS: Mapping[SourceKind, str] = {"kafka": "maxOffsetsPerTrigger", "files": "m
 
 @dataclass(frozen=True)
 class CurrentSettings:
-    """What the query runs with. `conf` has the settings that are set, `limit` what its source gives in one batch at
-    most, if `limit_known`; `unit_records`: how many records one unit of that limit is, 1 for Kafka's offsets."""
+    """The present settings of a query.
+
+    Args:
+        setup: executors, cores, partitions and trigger.
+        master: Spark master.
+        conf: Spark settings that are set.
+        source: kind of the source, if it accepts a limit.
+        stages: partitions of stages with a marked number of their own.
+        limit: most units in a batch; None when there is no limit, or when `limit_known` is False.
+        limit_known: the limit is known, default False.
+        unit_records: records in one unit of the limit, 1 for Kafka; None when it is not known.
+        measured_latency: measured latency in seconds, in the target's statistic.
+        measured_batch: measured batch time in seconds.
+    """
 
     setup: QuerySetup
     master: str
     conf: Mapping[str, str] = field(default_factory=dict)
     source: SourceKind | None = None
-    stages: Mapping[str, int] = field(default_factory=dict)  # marked with a number of their own
+    stages: Mapping[str, int] = field(default_factory=dict)
     limit: int | None = None
     limit_known: bool = False
     unit_records: float | None = 1.0
-    measured_latency: float | None = None  # of the target's statistic
+    measured_latency: float | None = None
     measured_batch: float | None = None
 
 
 @dataclass(frozen=True)
 class AdvisedSetting:
-    """One line to paste. `now` is None where it is not set, or, of what is not `known`, where nobody can say."""
+    """One setting to change. `now` is None when it is not set, or when its value is not `known`."""
 
     kind: Kind
     name: str
@@ -76,7 +91,7 @@ class AdvisedSetting:
 
 @dataclass(frozen=True)
 class SetupPrediction:
-    """With one setup: what it costs, and what is predicted of it."""
+    """The predicted batch time, latency and busy share of a setup. Times are seconds."""
 
     executors: int
     slots: int
@@ -87,7 +102,7 @@ class SetupPrediction:
 
 @dataclass(frozen=True)
 class SettingsAdvice:
-    """`settings` is empty where today's are right. `today` is the same prediction for what runs now."""
+    """Advised settings, empty when the present ones are right, with predictions for the present and advised setups."""
 
     target: Target
     today: SetupPrediction
@@ -97,39 +112,43 @@ class SettingsAdvice:
     caveats: tuple[str, ...]
 
 
-def advise(of: QueryWorkload, today: CurrentSettings, target: Target, most: int) -> SettingsAdvice:
-    """The fewest executors, up to `most`, that hold the target, and what goes with them."""
-    chosen, reachable = _chosen(of, today, target, most)
-    then = predict_setup(of, chosen, target)
-    now = predict_setup(of, today.setup, target)
+def advise(workload: QueryWorkload, current: CurrentSettings, target: Target, most: int) -> SettingsAdvice:
+    """Return the settings with the fewest executors, up to `most`, that hold the target."""
+    chosen, is_reachable = _choose_setup(workload, current, target, most)
+    then = predict_setup(workload, chosen, target)
+    now = predict_setup(workload, current.setup, target)
     settings = (
-        *_executors(today, chosen, of, then),
-        *_partitions(of, today, chosen),
-        *_limit(of, today, chosen, target),
-        *_trigger(today, chosen, target),
+        *_advise_executors(current, chosen, workload, then),
+        *_advise_partitions(workload, current, chosen),
+        *_advise_limit(workload, current, chosen, target),
+        *_advise_trigger(current, chosen, target),
     )
-    return SettingsAdvice(
-        target,
-        now,
-        then,
-        reachable,
-        settings,
-        tuple(_caveats(of, today, chosen, now, target, None if reachable else most)),
-    )
+    caveats: list[str] = []
+    if not is_reachable:
+        caveats.append(
+            f"No setup with up to {most} executors is predicted to hold {format_seconds(target.latency_seconds)}: "
+            f"the fixed cost of a batch is {format_seconds(workload.fixed_seconds)}. This setup comes nearest."
+        )
+    caveats += _list_caveats(workload, current, chosen, now)
+    return SettingsAdvice(target, now, then, is_reachable, settings, tuple(caveats))
 
 
-def predict_setup(of: QueryWorkload, setup: QuerySetup, target: Target) -> SetupPrediction:
-    found = predict_batch_time(of, setup)
-    return SetupPrediction(setup.executors, setup.slots, found.seconds, found.latency(target.statistic), found.busy)
+def predict_setup(workload: QueryWorkload, setup: QuerySetup, target: Target) -> SetupPrediction:
+    """Return batch time, latency in the target's statistic, and busy share of a setup."""
+    predicted = predict_batch_time(workload, setup)
+    latency = predicted.latency(target.statistic)
+    return SetupPrediction(setup.executors, setup.slots, predicted.seconds, latency, predicted.busy)
 
 
-def _chosen(of: QueryWorkload, today: CurrentSettings, target: Target, most: int) -> tuple[QuerySetup, bool]:
-    """Where nothing holds the target: what comes nearest to it, with the fewest executors."""
+def _choose_setup(
+    workload: QueryWorkload, current: CurrentSettings, target: Target, most: int
+) -> tuple[QuerySetup, bool]:
+    """Return the setup with the fewest executors that holds the target, else the fewest with the lowest latency."""
     nearest: tuple[float, QuerySetup] | None = None
     for k in range(1, max(most, 1) + 1):
-        for setup in _fitted(of, today, k, target):
-            latency = predict_batch_time(of, setup).latency(target.statistic)
-            if latency <= _allowed(target):
+        for setup in _list_setups(workload, current, k, target):
+            latency = predict_batch_time(workload, setup).latency(target.statistic)
+            if latency <= _allowed_seconds(target):
                 return setup, True
             if nearest is None or latency < nearest[0] * (1 - 1e-9):
                 nearest = latency, setup
@@ -137,196 +156,194 @@ def _chosen(of: QueryWorkload, today: CurrentSettings, target: Target, most: int
     return nearest[1], False
 
 
-def _fitted(of: QueryWorkload, today: CurrentSettings, k: int, target: Target) -> Iterator[QuerySetup]:
-    """These executors with the partitions of today, and with others where these cost more than `WORTH`; the fewest
-    changes first, each with a trigger that the target allows."""
-    now = replace(today.setup, executors=k)
-    read = max((stage.tasks for stage in of.stages if stage.reads_source), default=0)
+def _list_setups(workload: QueryWorkload, current: CurrentSettings, k: int, target: Target) -> Iterator[QuerySetup]:
+    """Yield setups of `k` executors, fewest changes first, each with a trigger that the target allows.
+
+    Setups with today's partitions are left out when they cost more than `WORTH`.
+    """
+    now = replace(current.setup, executors=k)
+    read = max((stage.tasks for stage in workload.stages if stage.reads_source), default=0)
     whole_waves = -(-read // now.slots) * now.slots
     setups = [now, replace(now, partitions=now.slots)]
-    if today.source == "kafka" and read and whole_waves != read:
+    if current.source == "kafka" and read and whole_waves != read:
         setups += [replace(setup, source_partitions=whole_waves) for setup in setups]
-    best = predict_batch_time(of, setups[-1]).busy
+    best = predict_batch_time(workload, setups[-1]).busy
     for setup in setups:
-        found = predict_batch_time(of, setup)
-        if found.busy - best > WORTH * best:
+        predicted = predict_batch_time(workload, setup)
+        if predicted.busy - best > WORTH * best:
             continue
-        if setup.trigger_seconds and found.latency(target.statistic) > _allowed(target):
-            setup = replace(setup, trigger_seconds=_longest_trigger(of, target, found))
+        if setup.trigger_seconds and predicted.latency(target.statistic) > _allowed_seconds(target):
+            setup = replace(setup, trigger_seconds=_longest_trigger(workload, target, predicted))
         yield setup
 
 
-def _longest_trigger(of: QueryWorkload, target: Target, found: BatchTime) -> float:
-    """D with o + D · Σ τ + q · D = T, in steps that people write; 0 where even the shortest batch is as long."""
-    q = found.latency(target.statistic) - found.seconds
-    share = q / found.covered if found.keeps_up and found.covered else 0.5
-    longest = (_allowed(target) - of.fixed_seconds) / (found.busy + share)
+def _longest_trigger(workload: QueryWorkload, target: Target, predicted: BatchTime) -> float:
+    """Return D with o + D · Σ τ + q · D = T, rounded down to a usual step; 0 when the shortest batch lasts as long."""
+    q = predicted.latency(target.statistic) - predicted.seconds
+    share = q / predicted.covered if predicted.keeps_up and predicted.covered else 0.5
+    longest = (_allowed_seconds(target) - workload.fixed_seconds) / (predicted.busy + share)
     step = next((step for step in (60.0, 10.0, 5.0, 1.0, 0.5, 0.1) if longest >= 2 * step), 0.1)
     longest = math.floor(longest / step + 1e-9) * step
-    return longest if longest > 0 and of.fixed_seconds + longest * found.busy <= longest else 0.0
+    return longest if longest > 0 and workload.fixed_seconds + longest * predicted.busy <= longest else 0.0
 
 
-def _allowed(target: Target) -> float:
+def _allowed_seconds(target: Target) -> float:
     return target.latency_seconds * (1 - MARGIN)
 
 
-# --- each setting -----------------------------------------------------------------------------------------------------
+# --- settings ---------------------------------------------------------------------------------------------------------
 
 
-def _executors(
-    today: CurrentSettings, chosen: QuerySetup, of: QueryWorkload, then: SetupPrediction
+def _advise_executors(
+    current: CurrentSettings, chosen: QuerySetup, workload: QueryWorkload, then: SetupPrediction
 ) -> list[AdvisedSetting]:
-    if chosen.executors == today.setup.executors:
+    if chosen.executors == current.setup.executors:
         return []
     cores = f"{chosen.cores} core{'' if chosen.cores == 1 else 's'}"
-    who = f"{chosen.executors} executor{'' if chosen.executors == 1 else 's'} of {cores}"
-    reason = f"a second of input takes {format_amount(of.work)} s of work, "
-    reason += (
-        f"which {who} do in batches of {format_seconds(then.batch_seconds)}" if then.busy < 1 else f"too much for {who}"
-    )
-    if today.master.startswith("local"):
-        return [AdvisedSetting("conf", MASTER, f"local[{chosen.slots}]", today.master, reason)]
-    if today.master.startswith("spark://"):
-        found = [_conf(today, CORES_MAX, chosen.slots, reason)]
-        if EXECUTOR_CORES not in today.conf:
-            why = "without it a worker gives all its cores to one executor"
-            found.append(_conf(today, EXECUTOR_CORES, chosen.cores, why))
-        return found
-    return [_conf(today, INSTANCES, chosen.executors, reason)]
+    executors = f"{chosen.executors} executor{'' if chosen.executors == 1 else 's'} of {cores}"
+    reason = f"1 s of input is {format_amount(workload.work)} s of work; "
+    if then.busy < 1:
+        reason += f"{executors} do it in batches of {format_seconds(then.batch_seconds)}"
+    else:
+        reason += f"that is too much for {executors}"
+    if current.master.startswith("local"):
+        return [AdvisedSetting("conf", MASTER, f"local[{chosen.slots}]", current.master, reason)]
+    if current.master.startswith("spark://"):
+        settings = [_advise_conf(current, CORES_MAX, chosen.slots, reason)]
+        if EXECUTOR_CORES not in current.conf:
+            why = "without it, a worker gives all its cores to 1 executor"
+            settings.append(_advise_conf(current, EXECUTOR_CORES, chosen.cores, why))
+        return settings
+    return [_advise_conf(current, INSTANCES, chosen.executors, reason)]
 
 
-def _partitions(of: QueryWorkload, today: CurrentSettings, chosen: QuerySetup) -> list[AdvisedSetting]:
-    found = []
-    changed = _changed(of, today, chosen)
-    shuffled = [stage for stage in changed if not _own(stage, today)]
-    if shuffled and chosen.partitions is not None:
-        now = today.setup.tasks(shuffled[-1])
-        found.append(_conf(today, SHUFFLES, chosen.partitions, _waves(now, chosen.slots), str(now)))
-    for name in dict.fromkeys(_own(stage, today) for stage in changed):
+def _advise_partitions(workload: QueryWorkload, current: CurrentSettings, chosen: QuerySetup) -> list[AdvisedSetting]:
+    settings = []
+    changed = _list_changed_stages(workload, current, chosen)
+    unmarked = [stage for stage in changed if not _own_mark(stage, current)]
+    if unmarked and chosen.partitions is not None:
+        now = current.setup.tasks(unmarked[-1])
+        reason = _describe_waves(now, chosen.slots)
+        settings.append(_advise_conf(current, SHUFFLES, chosen.partitions, reason, str(now)))
+    for name in dict.fromkeys(_own_mark(stage, current) for stage in changed):
         if name and chosen.partitions is not None:
-            own = today.stages[name]
-            found.append(AdvisedSetting("mark", name, str(chosen.partitions), str(own), _waves(own, chosen.slots)))
-    read = [stage for stage in of.stages if stage.reads_source]
+            now = current.stages[name]
+            reason = _describe_waves(now, chosen.slots)
+            settings.append(AdvisedSetting("mark", name, str(chosen.partitions), str(now), reason))
     wanted = chosen.source_partitions
-    if wanted is not None and wanted != today.setup.source_partitions:
-        now = max(stage.tasks for stage in read)
-        why = _waves(now, chosen.slots)
-        found.append(AdvisedSetting("source option", "minPartitions", str(wanted), str(now), why))
-    return found
+    if wanted is not None and wanted != current.setup.source_partitions:
+        now = max(stage.tasks for stage in workload.stages if stage.reads_source)
+        reason = _describe_waves(now, chosen.slots)
+        settings.append(AdvisedSetting("source option", "minPartitions", str(wanted), str(now), reason))
+    return settings
 
 
-def _own(stage: StageWork, today: CurrentSettings) -> str:
-    """The mark that gives the stage a number of its own: it stands at its beginning, before other marks in it."""
+def _own_mark(stage: StageWork, current: CurrentSettings) -> str:
+    """Return the mark that gives the stage its own number of tasks: the first mark of the stage; or ""."""
     name = stage.name.partition(" + ")[0]
-    return name if name in today.stages else ""
+    return name if name in current.stages else ""
 
 
-def _changed(of: QueryWorkload, today: CurrentSettings, chosen: QuerySetup) -> list[StageWork]:
-    """The stages behind a shuffle that will have another number of tasks."""
-    shuffled = (stage for stage in of.stages if not stage.reads_source)
-    return [stage for stage in shuffled if today.setup.tasks(stage) != chosen.tasks(stage)]
+def _list_changed_stages(workload: QueryWorkload, current: CurrentSettings, chosen: QuerySetup) -> list[StageWork]:
+    """Return the stages behind a shuffle whose number of tasks changes."""
+    shuffled = (stage for stage in workload.stages if not stage.reads_source)
+    return [stage for stage in shuffled if current.setup.tasks(stage) != chosen.tasks(stage)]
 
 
-def _waves(now: int, slots: int) -> str:
-    waves = -(-now // slots)
+def _describe_waves(tasks: int, slots: int) -> str:
+    waves = -(-tasks // slots)
     if waves == 1:
-        return f"{now} tasks leave {slots - now} of {slots} slots idle"
-    return f"{now} tasks on {slots} slots run in {waves} waves, the last of them {now - (waves - 1) * slots} wide"
+        return f"{tasks} tasks leave {slots - tasks} of {slots} slots idle"
+    return f"{tasks} tasks on {slots} slots run in {waves} waves, the last with {tasks - (waves - 1) * slots} tasks"
 
 
-def _limit(of: QueryWorkload, today: CurrentSettings, chosen: QuerySetup, target: Target) -> list[AdvisedSetting]:
-    """A limit only where a source can have one, and where it lets through more than arrives."""
-    found = predict_batch_time(of, chosen)
-    if today.source is None or not today.unit_records or not found.keeps_up or not found.busy:
+def _advise_limit(
+    workload: QueryWorkload, current: CurrentSettings, chosen: QuerySetup, target: Target
+) -> list[AdvisedSetting]:
+    """Return a limit for a source that accepts one, if it admits more than arrives."""
+    predicted = predict_batch_time(workload, chosen)
+    if current.source is None or not current.unit_records or not predicted.keeps_up or not predicted.busy:
         return []
-    records = of.rate * (_allowed(target) - of.fixed_seconds) / found.busy
-    needed = of.rate * found.covered * (1 + MARGIN)
-    units = math.floor(records / today.unit_records)
-    if (
-        records < needed
-        or units < 1
-        or (today.limit is not None and needed <= today.limit * today.unit_records <= records)
-    ):
+    records = workload.rate * (_allowed_seconds(target) - workload.fixed_seconds) / predicted.busy
+    needed = workload.rate * predicted.covered * (1 + MARGIN)
+    units = math.floor(records / current.unit_records)
+    admitted = None if current.limit is None else current.limit * current.unit_records
+    if records < needed or units < 1 or (admitted is not None and needed <= admitted <= records):
         return []
     value = _round_down(units)
-    if value * today.unit_records < needed:
+    if value * current.unit_records < needed:
         value = units
-    if today.limit is not None and today.limit * today.unit_records < needed:
-        why = f"today's lets {format_amount(today.limit * today.unit_records)} records into a batch, and {format_amount(needed)} come"
+    if admitted is not None and admitted < needed:
+        reason = f"the present limit admits {format_amount(admitted)} records per batch, {format_amount(needed)} arrive"
     else:
-        why = f"after a stop a backlog comes in batches of {format_seconds(_allowed(target))} at most, and not in one"
-    known = today.limit is not None or today.limit_known
-    return [AdvisedSetting("source option", LIMITS[today.source], str(value), _text(today.limit), why, known)]
+        reason = f"after a stop, a backlog is split into batches of at most {format_seconds(_allowed_seconds(target))}"
+    now = None if current.limit is None else str(current.limit)
+    is_known = current.limit is not None or current.limit_known
+    return [AdvisedSetting("source option", LIMITS[current.source], str(value), now, reason, is_known)]
 
 
-def _trigger(today: CurrentSettings, chosen: QuerySetup, target: Target) -> list[AdvisedSetting]:
-    now, then = today.setup.trigger_seconds, chosen.trigger_seconds
+def _advise_trigger(current: CurrentSettings, chosen: QuerySetup, target: Target) -> list[AdvisedSetting]:
+    now, then = current.setup.trigger_seconds, chosen.trigger_seconds
     if then == now:
         return []
-    allowed = format_seconds(target.latency_seconds)
-    why = f"a record waits {format_seconds(now / 2)} on average for a batch every {format_seconds(now)}, and {allowed} are allowed"
+    reason = (
+        f"with a batch every {format_seconds(now)}, a record waits {format_seconds(now / 2)} on average; "
+        f"the target is {format_seconds(target.latency_seconds)}"
+    )
     value = f"{then:g} seconds" if then else "0 seconds"
-    return [AdvisedSetting("trigger", "processingTime", value, f"{now:g} seconds", why)]
+    return [AdvisedSetting("trigger", "processingTime", value, f"{now:g} seconds", reason)]
 
 
-def _conf(today: CurrentSettings, name: str, value: int, reason: str, now: str | None = None) -> AdvisedSetting:
-    return AdvisedSetting("conf", name, str(value), today.conf.get(name, now), reason)
-
-
-def _text(value: int | None) -> str | None:
-    return None if value is None else str(value)
+def _advise_conf(
+    current: CurrentSettings, name: str, value: int, reason: str, now: str | None = None
+) -> AdvisedSetting:
+    return AdvisedSetting("conf", name, str(value), current.conf.get(name, now), reason)
 
 
 def _round_down(value: int) -> int:
-    """To two digits."""
+    """Return `value` rounded down to two digits."""
     step = int(10 ** max(0, len(str(value)) - 2))
     return value // step * step
 
 
-# --- what must be said besides ----------------------------------------------------------------------------------------
+# --- caveats ----------------------------------------------------------------------------------------------------------
 
 
-def _caveats(
-    of: QueryWorkload,
-    today: CurrentSettings,
-    chosen: QuerySetup,
-    now: SetupPrediction,
-    target: Target,
-    most: int | None,
+def _list_caveats(
+    workload: QueryWorkload, current: CurrentSettings, chosen: QuerySetup, now: SetupPrediction
 ) -> Iterator[str]:
-    """`most`: up to how many executors nothing holds the target."""
-    if most is not None:
+    changed = _list_changed_stages(workload, current, chosen)
+    if any(stage.stateful and not _own_mark(stage, current) for stage in changed):
         yield (
-            f"nothing up to {most} executors is predicted to hold {format_seconds(target.latency_seconds)}, a batch having"
-            f" {format_seconds(of.fixed_seconds)} of fixed cost: this comes nearest"
+            f"{SHUFFLES} has no effect on a stateful query with a checkpoint: Spark keeps the first number. "
+            "Start with a new checkpoint, or let `autotrascale run --apply` move the state."
         )
-    if any(stage.stateful and not _own(stage, today) for stage in _changed(of, today, chosen)):
-        yield (
-            f"{SHUFFLES} alone does nothing to a stateful query that has a checkpoint: Spark keeps the number that it"
-            " began with; start with a new checkpoint, or let autotrascale run --apply move the state"
-        )
-    hot = [stage for stage in of.stages if stage.undivided * stage.work > WORTH]
-    for stage in hot:
-        alone = f"one task of {stage.name} does {format_percent(stage.undivided)} of its work alone"
-        if stage.reads_source and today.source == "kafka":
-            yield (
-                f"{alone}, the reader of the busiest partition: {format_seconds(stage.undivided * stage.work)} in each second"
-                f" that no executor divides; more even keys do, or minPartitions above {stage.tasks}"
-            )
-        else:
-            yield f"{alone}, which no setting divides"
-    for stage in of.stages:
+    for stage in workload.stages:
+        if stage.undivided * stage.work > WORTH:
+            yield _describe_hot_task(stage, current)
+    for stage in workload.stages:
         tasks = chosen.tasks(stage)
-        if stage.reads_source and today.source == "kafka" and tasks < chosen.slots:
+        if stage.reads_source and current.source == "kafka" and tasks < chosen.slots:
+            reading = format_seconds(predict_stage_seconds(stage, tasks, chosen.slots))
             yield (
-                f"{stage.name} has {tasks} tasks, as many as its source has partitions: {chosen.slots - tasks} of"
-                f" {chosen.slots} slots wait while it is read, {format_seconds(predict_stage_seconds(stage, tasks, chosen.slots))} in"
-                " each second that more slots do not shorten"
+                f"{stage.name} has {tasks} tasks, one per partition of its source, so {chosen.slots - tasks} of "
+                f"{chosen.slots} slots wait during the read. It takes {reading} of each second; more slots do not help."
             )
-    if today.measured_batch and math.isfinite(now.batch_seconds):
-        off = abs(now.batch_seconds - today.measured_batch) / today.measured_batch
-        if off > SURE:
+    if current.measured_batch and math.isfinite(now.batch_seconds):
+        error = abs(now.batch_seconds - current.measured_batch) / current.measured_batch
+        if error > SURE:
             yield (
-                f"for today's settings {format_seconds(now.batch_seconds)} a batch are predicted, where"
-                f" {format_seconds(today.measured_batch)} were measured: take the figures as rough"
+                f"The figures are rough: for the present settings, {format_seconds(now.batch_seconds)} per batch are "
+                f"predicted and {format_seconds(current.measured_batch)} were measured."
             )
+
+
+def _describe_hot_task(stage: StageWork, current: CurrentSettings) -> str:
+    hot = f"One task of {stage.name} does {format_percent(stage.undivided)} of its work"
+    if not stage.reads_source or current.source != "kafka":
+        return f"{hot}; no setting divides it."
+    seconds = format_seconds(stage.undivided * stage.work)
+    return (
+        f"{hot}: it reads the busiest partition for {seconds} of each second. More executors do not help. "
+        f"Distribute the keys more evenly, or set minPartitions above {stage.tasks}."
+    )

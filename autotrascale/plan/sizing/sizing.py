@@ -207,7 +207,7 @@ class Sizing:
         return any(load is not None for load in self.load)
 
     def busy(self, k: Sequence[int]) -> float:
-        """Return the share of each second that the busiest part of the job needs at `k`; above 1 the job falls behind."""
+        """Return the share of each second that the busiest part needs at `k`; above 1 the job falls behind."""
         return compute_busy_share(
             self.execution or "pipelined", self.overhead, self.known_loads, k, self.hot, self.narrow
         )

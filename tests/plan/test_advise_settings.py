@@ -119,7 +119,7 @@ def test_a_word_count_that_falls_behind() -> None:
     assert advice.today.busy > 1
     found = named(advice)
     assert found["spark.executor.instances"].value == str(advice.then.executors)
-    assert "a second of input takes 2.5 s of work" in found["spark.executor.instances"].reason
+    assert "2.5 s of work" in found["spark.executor.instances"].reason
     assert found["maxOffsetsPerTrigger"].now is None
     limit = int(found["maxOffsetsPerTrigger"].value)
     assert 10_000 * advice.then.batch_seconds < limit
@@ -130,7 +130,7 @@ def test_partitions_change_only_where_it_pays_and_a_checkpoint_is_spoken_of() ->
     uneven = replace(WORD_COUNT, stages=(StageWork("count by word", 2.0, 5, stateful=True),))
     advice = advise(uneven, today(setup=QuerySetup(2, 2, partitions=5)), Target(2.0), MOST)
     assert named(advice)["spark.sql.shuffle.partitions"].now == "5"
-    assert any("alone does nothing to a stateful query that has a checkpoint" in each for each in advice.caveats)
+    assert any("checkpoint" in each for each in advice.caveats)
     stateless = replace(uneven, stages=(replace(uneven.stages[0], stateful=False),))
     assert not any("checkpoint" in each for each in advise(stateless, today(), Target(2.0), MOST).caveats)
     many = advise(WORD_COUNT, today(), Target(3.0), MOST)
@@ -177,7 +177,7 @@ def test_a_trigger_that_is_too_slow() -> None:
 def test_a_limit_that_holds_records_back_is_raised_and_one_that_fits_is_left() -> None:
     target = Target(3.0)
     low = advise(WORD_COUNT, today(source="kafka", limit=100), target, MOST)
-    assert "today's lets 100 records into a batch" in named(low)["maxOffsetsPerTrigger"].reason
+    assert "admits 100 records" in named(low)["maxOffsetsPerTrigger"].reason
     fits = int(named(low)["maxOffsetsPerTrigger"].value)
     assert "maxOffsetsPerTrigger" not in named(advise(WORD_COUNT, today(source="kafka", limit=fits), target, MOST))
     assert not any(name.startswith("max") for name in named(advise(WORD_COUNT, today(), target, MOST)))
@@ -203,14 +203,12 @@ def test_a_stage_of_its_own_number_is_advised_by_its_mark_and_the_others_by_spar
 def test_what_cannot_be_had_is_said() -> None:
     advice = advise(replace(WORD_COUNT, fixed_seconds=2.0), today(), Target(1.0), MOST)
     assert not advice.reachable
-    assert "nothing up to 24 executors is predicted to hold 1.00 s" in advice.caveats[0]
+    assert "24 executors is predicted to hold 1.00 s" in advice.caveats[0]
     hot = replace(WORD_COUNT, stages=(StageWork("count by word", 2.0, 200, 0.3),))
-    assert any(
-        "one task of count by word does 30% of its work alone" in c for c in advise(hot, today(), Target(9), 9).caveats
-    )
+    assert any("One task of count by word does 30%" in c for c in advise(hot, today(), Target(9), 9).caveats)
     steady = QuerySetup(4, 2, 200)
     rough = advise(WORD_COUNT, today(setup=steady, measured_batch=3.0), Target(3.0), MOST)
-    assert any("take the figures as rough" in caveat for caveat in rough.caveats)
+    assert any("rough" in caveat and "3.00 s" in caveat for caveat in rough.caveats)
 
 
 def test_a_topic_of_few_partitions_leaves_slots_waiting_and_that_is_said_with_numbers() -> None:
@@ -220,12 +218,12 @@ def test_a_topic_of_few_partitions_leaves_slots_waiting_and_that_is_said_with_nu
     advice = advise(of, few, target, 4)
     slots = advice.then.slots
     assert "minPartitions" not in named(advice)
-    assert (
-        f"read kafka has 2 tasks, as many as its source has partitions: {slots - 2} of {slots} slots wait while it is"
-        " read, 30 ms in each second that more slots do not shorten"
-    ) in advice.caveats
+    (caveat,) = [each for each in advice.caveats if "partition" in each]
+    assert "read kafka has 2 tasks" in caveat
+    assert f"{slots - 2} of {slots} slots" in caveat
+    assert "30 ms" in caveat
     files = replace(few, source="files")
-    assert not [each for each in advise(of, files, target, 4).caveats if "partitions: " in each]
+    assert not [each for each in advise(of, files, target, 4).caveats if "partition" in each]
 
 
 @given(st.integers(0, 2**32))
@@ -234,16 +232,15 @@ def test_slots_wait_for_a_topic_only_where_there_are_more_than_it_has_readers(se
     advice = advise(of, now, target, MOST)
     then = applied(advice, now).setup
     waits = now.source == "kafka" and any(s.reads_source and then.tasks(s) < then.slots for s in of.stages)
-    assert waits == any("slots wait while it is read" in each for each in advice.caveats)
+    assert waits == any("slots wait" in each for each in advice.caveats)
 
 
 def test_a_hot_partition_is_a_reader_that_no_executor_divides() -> None:
     read = StageWork("read kafka", 0.5, 4, 0.6, reads_source=True)
     of = QueryWorkload(0.2, (read,), 100.0)
-    (said,) = [each for each in advise(of, today(source="kafka"), Target(3.0), 4).caveats if "busiest" in each]
-    assert said == (
-        "one task of read kafka does 60% of its work alone, the reader of the busiest partition: 300 ms in each second"
-        " that no executor divides; more even keys do, or minPartitions above 4"
-    )
-    (other,) = [each for each in advise(of, today(source="files"), Target(3.0), 4).caveats if "alone" in each]
-    assert other == "one task of read kafka does 60% of its work alone, which no setting divides"
+    (caveat,) = [each for each in advise(of, today(source="kafka"), Target(3.0), 4).caveats if "60%" in each]
+    assert "read kafka" in caveat
+    assert "300 ms" in caveat
+    assert "minPartitions above 4" in caveat
+    (other,) = [each for each in advise(of, today(source="files"), Target(3.0), 4).caveats if "60%" in each]
+    assert "minPartitions" not in other
