@@ -1,4 +1,4 @@
-"""Every policy over the same simulated days, in the same loop and manager (`benchmarks/quality/loop_bench.py`).
+"""Every policy over the same simulated days, in the same loop and manager (`benchmarks/workloads/simulated_days.py`).
 
 diurnal    a day that goes up and down: what it costs, beside one who knows the day, and how much of it is in target
 steps      five rates, each for hours: how long after a change the job stands still again, within its target
@@ -13,18 +13,10 @@ from typing import Any
 import numpy as np
 
 from autotrascale.execute.simulator.rate_functions import DAY, Noisy, RateFunction, SteppedRate
-from benchmarks.quality.loop_bench import (
-    CHANGES,
-    Witness,
-    clairvoyant_shares,
-    one_day,
-    rules_of,
-    static_day,
-    static_peak,
-    trace,
-)
 from benchmarks.workloads.case import Case
+from benchmarks.workloads.day_bounds import FEW_CHANGES, clairvoyant_shares, find_static_peak
 from benchmarks.workloads.presets import PRESETS
+from benchmarks.workloads.simulated_days import Witness, make_rules, make_trace, run_day, run_static_day
 
 POLICIES = (
     "autotrascale",
@@ -54,18 +46,18 @@ def cases() -> Sequence[Mapping[str, Any]]:
 
 def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
     there = PRESETS[case["job"]]
-    return a_day(there, trace(case["kind"], case["seed"], there.rate), case["policy"], case["seed"])
+    return a_day(there, make_trace(case["kind"], case["seed"], there.rate), case["policy"], case["seed"])
 
 
 def a_day(there: Case, schedule: RateFunction, policy: str, seed: int) -> Mapping[str, Any]:
     """Instance-hours over those of the static peak: the least Σk that holds the highest rate within the target."""
-    peak = static_peak(there, schedule)
-    static = static_day(there, schedule, peak)
+    peak = find_static_peak(there, schedule)
+    static = run_static_day(there, schedule, peak)
     if policy == "clairvoyant":
-        free, few = clairvoyant_shares(there, schedule, static, CHANGES)
-        return {"of_peak": free, "of_peak_with_few_changes": few, "changes": CHANGES}
+        free, few = clairvoyant_shares(there, schedule, static, FEW_CHANGES)
+        return {"of_peak": free, "of_peak_with_few_changes": few, "changes": FEW_CHANGES}
     witness = Witness(there.latency_target)
-    trial = one_day(there, schedule, rules_of(there, policy, seed), seed, peak, witness=witness)
+    trial = run_day(there, schedule, make_rules(there, policy, seed), seed, peak, witness=witness)
     return {
         "of_peak": trial.instance_hours / static.instance_hours,
         "in_target": trial.in_target,

@@ -195,7 +195,7 @@ CLAIM = Claim(
     result,
     figures={"summary": _summary, "cost": _cost, "settled": _settled},
     plots={"days.svg": _plots},
-    code=("benchmarks/quality/loop_bench.py",),
+    code=("benchmarks/workloads/simulated_days.py", "benchmarks/workloads/day_bounds.py"),
 )
 
 if __name__ == "__main__":
