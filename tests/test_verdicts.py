@@ -17,11 +17,12 @@ from threadpoolctl import threadpool_limits
 from autotrascale.domain.job import Job
 from autotrascale.domain.target import Target
 from autotrascale.domain.trial import Verdict
-from autotrascale.execute.simulator import FAMILIES, Case, draw
 from autotrascale.execute.simulator.engine import SimulatorEngine
 from autotrascale.tuning import Outcome, TuningSettings, tune
 from autotrascale.views.explanation import explain_operators, probability_met_at
 from autotrascale.views.verdict import summarize_outcome
+from benchmarks.workloads.case import Case
+from benchmarks.workloads.families import FAMILIES, draw_case
 
 SEEDS = range(4)
 # Targets that the drawn job can meet, hardly and not at all; stop rules that leave room, and next to none.
@@ -36,7 +37,7 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def tuned(family: str, seed: int, factor: float, over_allocation: float) -> tuple[Case, Outcome]:
-    case = draw(family, seed)
+    case = draw_case(family, seed)
     job = Job(family, case.topology, case.p_max, case.source_rates, Target(case.latency_target * factor))
     engine = SimulatorEngine(case.job, case.topology, p_max=case.p_max, seed=seed)
     return case, tune(job, engine, TuningSettings(seed=seed, over_allocation=over_allocation, total_trials=14))
@@ -125,5 +126,5 @@ def test_a_stop_rule_that_is_given_up_had_nothing_to_give() -> None:
         assert true_latency(case, outcome) <= 1.05 * outcome.job.target.latency_seconds
         target, allowed = outcome.job.target.latency_seconds, model.over_allocation
         sought = replace(case, floor=model.floor, latency_target=target, over_allocation=allowed)
-        wrong += sought.reachable(margin=0.05)
+        wrong += sought.is_reachable(margin=0.05)
     assert wrong <= len(given_up) // 10

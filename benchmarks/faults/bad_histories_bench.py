@@ -23,8 +23,8 @@ from autotrascale.loop import Loop
 from autotrascale.plan.control.autoscaling.prediction import AutoscalingSettings
 from autotrascale.plan.control.loop_state import Rules
 from autotrascale.plan.control.manager.knobs import Knobs
-from autotrascale.plan.policies import create
-from benchmarks.workloads.bad_histories import FULLEST, INTERVAL, SECONDS, TARGET, history, start
+from autotrascale.plan.policies.registry import create
+from benchmarks.workloads.bad_histories import FULLEST, INTERVAL, SECONDS, TARGET, choose_start, draw_history
 
 HISTORIES = 2000
 SETTINGS = AutoscalingSettings(Target(TARGET))
@@ -43,17 +43,17 @@ VARIANTS: Mapping[str, Rules] = {
 }
 
 
-def one(seed: int, rules: Rules) -> tuple[list[str], str | None, str | None, int]:
+def run_history(seed: int, rules: Rules) -> tuple[list[str], str | None, str | None, int]:
     """Wrong scalings, a lasting failure, an exception, and how many looks held, of one history."""
-    job = history(seed)
-    loop = Loop(job, rules, initial=start(job))
+    job = draw_history(seed)
+    loop = Loop(job, rules, initial=choose_start(job))
     try:
         loop.run(SECONDS)
         while job.now < SECONDS:  # a clock that leapt ended it early
             loop.run(INTERVAL)
     except Exception:  # whatever it is, it is counted
         return job.wrong, None, traceback.format_exc(), 0
-    return job.wrong, job.failed(), None, sum(loop.state.totals.held.values())
+    return job.wrong, job.find_lasting_failure(), None, sum(loop.state.totals.held.values())
 
 
 def count(histories: int, first_seed: int = 0, *, show: bool = False) -> dict[str, dict[str, float]]:
@@ -61,7 +61,7 @@ def count(histories: int, first_seed: int = 0, *, show: bool = False) -> dict[st
     for name, rules in VARIANTS.items():
         wrong = failed = raised = held = 0
         for seed in range(first_seed, first_seed + histories // len(VARIANTS)):
-            scalings, failure, error, holds = one(seed, rules)
+            scalings, failure, error, holds = run_history(seed, rules)
             wrong, failed, raised, held = (
                 wrong + bool(scalings),
                 failed + bool(failure),

@@ -37,7 +37,7 @@ from autotrascale.knowledge import tags
 from autotrascale.knowledge.decision_journal.journal import DecisionJournal
 from autotrascale.knowledge.mlflow_store import MlflowStore
 from benchmarks.speed.service_bench import fill
-from benchmarks.workloads.seeded_store import Kept, Seeded, seed
+from benchmarks.workloads.seeded_store import ScaledJob, SeededStore, seed_store
 from tests.knowledge import mlflow_stores
 from tests.web.api.servers import Server, server
 
@@ -56,7 +56,7 @@ def figures(seconds: float = SECONDS, every: float = EVERY) -> dict[str, object]
         mlflow_stores.job_file(folder / "configs", "small")
         decisions = DecisionJournal(folder / "decisions.db")
         store = MlflowStore(f"sqlite:///{folder / 'mlflow.db'}")
-        seeded = seed(store, decisions, _HOURS)
+        seeded = seed_store(store, decisions, _HOURS)
         ids = fill(store, RUNS - len(seeded.runs))
         _evaluations(folder / "mlflow.db", [*ids, *seeded.runs.values()])
         job = "stalled-wordcount"
@@ -90,7 +90,7 @@ def _evaluations(path: Path, run_ids: list[str]) -> None:
                 database.executemany("INSERT INTO tags (key, value, run_uuid) VALUES (?, ?, ?)", told)
 
 
-def _decisions(path: Path, kept: Kept) -> None:
+def _decisions(path: Path, kept: ScaledJob) -> None:
     """The entries of one session again and again before themselves; its loop goes on from there."""
     session = kept.session.id
     with sqlite3.connect(path, timeout=30) as database:
@@ -102,7 +102,8 @@ def _decisions(path: Path, kept: Kept) -> None:
             database.execute(f"UPDATE {table} SET number = number + ? WHERE session = ?", (10**7, session))
             database.execute(f"UPDATE {table} SET number = number - ? WHERE session = ?", (10**7 - shift, session))
         database.execute(
-            "UPDATE look SET sample = sample + ? WHERE session = ? AND sample IS NOT NULL", (shift, session)
+            "UPDATE event SET dictionary = dictionary + ? WHERE session = ? AND dictionary IS NOT NULL",
+            (shift, session),
         )
         again = ((session, 1 + i, *rows[i % len(rows)]) for i in range(shift))
         database.executemany("INSERT INTO decision VALUES (?, ?, ?, ?)", again)
@@ -164,7 +165,7 @@ _ON_SCREEN = """new Promise((done) => {
 })"""
 
 
-async def _share(running: Server, base: str, seeded: Seeded, seconds: float, every: float) -> dict[str, object]:
+async def _share(running: Server, base: str, seeded: SeededStore, seconds: float, every: float) -> dict[str, object]:
     process = psutil.Process(running.pid)
     turning = asyncio.create_task(_turning(seeded, every))
     try:
@@ -190,7 +191,7 @@ async def _share(running: Server, base: str, seeded: Seeded, seconds: float, eve
     }
 
 
-async def _turning(seeded: Seeded, every: float) -> None:
+async def _turning(seeded: SeededStore, every: float) -> None:
     """In this process, which is not measured."""
     while True:
         began = time.monotonic()

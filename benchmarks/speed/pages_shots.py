@@ -14,7 +14,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from autotrascale.knowledge.decision_journal.journal import DecisionJournal
 from autotrascale.knowledge.mlflow_store import MlflowStore
-from benchmarks.workloads.seeded_store import seed
+from benchmarks.workloads.seeded_store import seed_store
 from tests.knowledge import mlflow_stores
 from tests.web.api.servers import server
 
@@ -34,7 +34,7 @@ def take(folder: Path) -> None:
         (place / "configs").mkdir()
         mlflow_stores.job_file(place / "configs", "small")
         decisions = DecisionJournal(place / "decisions.db")
-        seeded = seed(MlflowStore(f"sqlite:///{place / 'mlflow.db'}"), decisions)
+        seeded = seed_store(MlflowStore(f"sqlite:///{place / 'mlflow.db'}"), decisions)
         with server(place, place / "configs") as running, sync_playwright() as playwright:
             base = str(running.start().base_url)
             browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])

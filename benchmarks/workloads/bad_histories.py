@@ -1,14 +1,16 @@
-"""Bad measurements of a job whose truth is known: what a monitor that lies, stutters or falls silent shows of it.
+"""Wrong, late and missing measurements of a job whose truth is known.
 
-A history is a scripted job, a rate that goes up and down, a stretch of looks in which many are spoiled, and a stretch
-at the end in which none is. Two things must not happen. A *wrong scaling* is a rescale that the truth does not justify:
+A history is a scripted job with a changing rate. Many observations in the middle are spoiled; the last ones are true.
+The control loop must not raise an error, and two things must not happen.
 
-    up      of an operator, to more than twice what the highest true rate of the hour around needs and two more, or
-            from more than half as much again as that and two more while nothing waits
-    down    to less than the true rate of now needs
+A *wrong scaling* is a rescale that the truth does not justify. `need` is the number of instances that the highest true
+rate within an hour before and after needs:
 
-A *lasting failure* is a job that at the end, after half an hour of good looks at a steady rate, has less than it needs
-or a backlog of a minute. Raising is the third.
+    up      an operator gets more than 2 · need + 2, or grows from more than 1.5 · need + 2 without a backlog
+    down    an operator gets less than the present true rate needs
+
+A *lasting failure* is a job that has too few instances or a backlog of a minute at the end, after half an hour of true
+observations at a steady rate.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ CAPACITY: Mapping[str, float] = {"source": 400.0, "work": 50.0, "sink": 200.0}
 INTERVAL, GOOD_LOOKS, BAD_LOOKS, LAST_LOOKS = 30.0, 10, 60, 80
 SECONDS = INTERVAL * (GOOD_LOOKS + BAD_LOOKS + LAST_LOOKS)
 TARGET = 0.5
-FULLEST = 0.93  # busy share at which `latency` is still within the target
+FULLEST = 0.93  # busy share up to which `latency` is within the target
 GENEROUS, HALF_AGAIN = 2.0, 1.5
 LEVELS = (60.0, 120.0, 200.0, 320.0, 450.0)
 
@@ -38,19 +40,19 @@ Spoil = Callable[[random.Random, Observation, Observation | None], Observation]
 
 
 def latency(running: Mapping[str, int], rate: float) -> float:
-    """0.1 s, and a queue at each operator."""
+    """Return the true latency in seconds: 0.1 s and a queue at each operator."""
     busy = [min(rate / (k * CAPACITY[name]), 0.98) for name, k in running.items()]
     return 0.1 + sum(0.01 * share / (1 - share) for share in busy)
 
 
 def needed_instances(rate: float) -> dict[str, int]:
-    """What carries the rate."""
+    """Return the least instances that process the rate."""
     return {name: max(1, math.ceil(rate / each - 1e-9)) for name, each in CAPACITY.items()}
 
 
 @dataclass
-class BadLive(ScriptedLive):
-    """A scripted job of which some looks are spoiled, and which knows what would have been right."""
+class BadLiveJob(ScriptedLive):
+    """A scripted job with spoiled observations, which detects wrong scalings."""
 
     seed: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -60,7 +62,7 @@ class BadLive(ScriptedLive):
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.share = self.rng.choice((0.2, 0.5, 0.8))
-        self.favourite = self.rng.choice(list(SPOILS))  # one that comes more often than the others
+        self.favourite = self.rng.choice(list(SPOILS))  # is chosen more often
 
     def observe(self) -> Observation:
         true = super().observe()
@@ -72,21 +74,21 @@ class BadLive(ScriptedLive):
         return SPOILS[name](self.rng, true, before)
 
     def rescale(self, parallelism: Mapping[str, int]) -> RescaleResult:
-        if problem := self._problem(parallelism):
+        if problem := self._find_wrong_scaling(parallelism):
             self.wrong.append(
                 f"{self.now:.0f} s, {self.rate(self.now):.0f}/s: {self.running} → {dict(parallelism)}: {problem}"
             )
         return super().rescale(parallelism)
 
-    def failed(self) -> str | None:
-        """At the end: what is still not as it must be."""
+    def find_lasting_failure(self) -> str | None:
+        """Return a description of a lasting failure, or None."""
         least, running = needed_instances(self.rate(self.now)), self.running or {}
         short = [name for name, k in least.items() if running.get(name, 0) < k]
         if short or self.backlog > 60 * self.rate(self.now):
-            return f"ends with {running} and {self.backlog:.0f} waiting, needs {least}"
+            return f"ends with {running} and a backlog of {self.backlog:.0f}, needs {least}"
         return None
 
-    def _problem(self, wanted: Mapping[str, int]) -> str | None:
+    def _find_wrong_scaling(self, wanted: Mapping[str, int]) -> str | None:
         least, hour = needed_instances(self.rate(self.now)), range(-3600, 3601, 60)
         most = needed_instances(max(self.rate(max(0.0, self.now + dt)) for dt in hour))
         waits = self.backlog > 2 * self.rate(self.now)
@@ -99,7 +101,7 @@ class BadLive(ScriptedLive):
         return None
 
 
-def draw_history(seed: int) -> BadLive:
+def draw_history(seed: int) -> BadLiveJob:
     rng = random.Random(f"rates of {seed}")
     levels = [rng.choice(LEVELS) for _ in range(1 + int(SECONDS // 1500))]
     steady = levels[int((GOOD_LOOKS + BAD_LOOKS - 20) * INTERVAL // 1500)]
@@ -107,19 +109,21 @@ def draw_history(seed: int) -> BadLive:
     def rate(t: float) -> float:
         return steady if t >= (GOOD_LOOKS + BAD_LOOKS - 20) * INTERVAL else levels[int(t // 1500)]
 
-    return BadLive(TOPOLOGY, CAPACITY, rate, latency, p_max=40, seed=seed, standstill_seconds=rng.choice((2.0, 20.0, 60.0)))
+    return BadLiveJob(
+        TOPOLOGY, CAPACITY, rate, latency, p_max=40, seed=seed, standstill_seconds=rng.choice((2.0, 20.0, 60.0))
+    )
 
 
-def start(job: BadLive) -> dict[str, int]:
-    """Enough, with something to spare."""
+def choose_start(job: BadLiveJob) -> dict[str, int]:
+    """Return a first parallelism with 20 % to spare."""
     return {name: math.ceil(1.2 * k) for name, k in needed_instances(job.rate(0.0)).items()}
 
 
-# --- ways to spoil a look ---------------------------------------------------------------------------------------------
+# --- ways to spoil an observation -------------------------------------------------------------------------------------
 
 
 def _changed(**change: Callable[[random.Random, Snapshot], object]) -> Spoil:
-    """Fields of the snapshot; a value that no snapshot can hold is not measured."""
+    """Change fields of the snapshot. The observation has no snapshot if a value is impossible."""
 
     def spoil(rng: random.Random, look: Observation, _: Observation | None) -> Observation:
         shot = look.snapshot
@@ -148,7 +152,7 @@ def _operators(change: Callable[[random.Random, OperatorMetrics], Mapping[str, o
 
 
 def _no_snapshot(_: random.Random, look: Observation, __: Observation | None) -> Observation:
-    return replace(look, snapshot=None, measured_at=None, detail="the metrics did not come")
+    return replace(look, snapshot=None, measured_at=None, detail="the metrics are missing")
 
 
 def _at_another_time(seconds: tuple[float, ...]) -> Spoil:
@@ -156,7 +160,7 @@ def _at_another_time(seconds: tuple[float, ...]) -> Spoil:
 
 
 def _again(rng: random.Random, look: Observation, before: Observation | None) -> Observation:
-    """The window before, with or without its time."""
+    """Repeat the snapshot of the observation before, with or without its time."""
     if before is None or before.snapshot is None:
         return look
     return replace(before, at=look.at, running=look.running, measured_at=rng.choice((before.measured_at, None)))

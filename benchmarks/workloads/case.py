@@ -1,11 +1,11 @@
-"""A tuning problem with a known answer: a simulated job at a rate, its floor, its target, and the true optimum.
+"""A tuning problem with a known answer: a simulated job at a rate, its floor, its target and its true optimum.
 
 | symbol | meaning | unit |
 |---|---|---|
-| k' | throughput floor, the least fixed point of DS2's rule on the noise-free loads | instances |
+| k' | throughput floor: the least fixed point of DS2's rule on the noise-free loads | instances |
 | F | benefit score, α·min(1, l_t/l) + (1 − α)·mean(k'/k) | |
-| r_stop | 1/(1 + w): what mean(k'/k) must reach for the stop rule when the latency is met | |
-| h | overhead share of the longest batch allowed | |
+| r_stop | 1/(1 + w): the value that mean(k'/k) must reach for the stop rule | |
+| h | overhead share of the longest allowed batch | |
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from autotrascale.execute.simulator.simulated_job import SimulatedJob
 from autotrascale.execute.simulator.steady_state import CompiledJob, Floats, compile_job
 from autotrascale.plan.search.score import Benefit
 from autotrascale.plan.sizing.floor import floor_micro_batch, floor_pipelined
-from benchmarks.workloads.lattice import Ints, frugal_points, sample_frugal
+from benchmarks.workloads.lattice import Ints, list_frugal_points, sample_frugal
 from benchmarks.workloads.readings import UNDISTURBED, Disturbance, Windows
 
 Bools = NDArray[np.bool_]
@@ -31,7 +31,7 @@ Vector = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Point:
-    """A lattice point and what is true of it, noise-free."""
+    """A lattice point with its true, noise-free score and latency (seconds)."""
 
     parallelism: Vector
     score: float
@@ -40,16 +40,22 @@ class Point:
 
 @dataclass(frozen=True)
 class Optimum:
-    """The highest score anywhere, and the highest among the points that meet the latency target (None: none does)."""
+    """The point with the highest score, and the best point that meets the latency target.
+
+    Attributes:
+        best: highest score of all points.
+        feasible: highest score of the points that meet the target; None if no point does.
+        evaluated: number of points that were computed; all others are proven worse.
+    """
 
     best: Point
     feasible: Point | None
-    evaluated: int  # lattice points that had to be looked at; the others are proven worse
+    evaluated: int
 
 
 @dataclass(frozen=True)
 class Case:
-    """Deterministic by (family, seed). Every figure it gives is simulated."""
+    """A tuning problem, determined by (family, seed). All its figures are simulated."""
 
     family: str
     seed: int
@@ -77,70 +83,71 @@ class Case:
 
     @property
     def resource_limit(self) -> float:
-        """r_stop."""
+        """Return r_stop."""
         return 1 / (1 + self.over_allocation)
 
     def latency(self, K: ArrayLike) -> Floats:
-        """True mean latency of each row of K, in seconds, inf where the job cannot keep up."""
+        """Return the true mean latency of each row of K in seconds, inf where the job cannot keep up."""
         return self.compiled.latency(K)
 
     def measure(self, k: Vector, rng: np.random.Generator) -> float:
-        """One noisy reading of the latency at k."""
+        """Return a noisy reading of the latency at k."""
         return float(self.latency(k)[0] * np.exp(self.job.noise * rng.standard_normal()))
 
     def windows(self, seed: int) -> Windows:
-        """A series of readings, with all that disturbs them."""
+        """Return a series of readings with noise and drift."""
         return Windows(self.compiled, self.job.noise, self.disturbance, seed)
 
     def score(self, K: ArrayLike) -> Floats:
-        """True F of each row of K."""
+        """Return the true F of each row of K."""
         K = np.atleast_2d(np.asarray(K, dtype=np.int64))
         return self.benefit.score(K, self.latency(K))
 
     def accepts(self, K: ArrayLike) -> Bools:
-        """Would the stop rule take it, were there no noise?"""
+        """Return whether the stop rule accepts each row of K without noise."""
         K = np.atleast_2d(np.asarray(K, dtype=np.int64))
         frugal = self.benefit.resources(K) >= self.resource_limit - 1e-9
         return np.asarray(frugal & (self.latency(K) <= self.latency_target))
 
     def optimum(self) -> Optimum:
-        """Exact, over the whole lattice; looked for once and kept."""
+        """Return the exact optimum over the whole lattice. It is computed once."""
         return self._optimum
 
     def at_rate(self, factor: float, margin: float = 0.0) -> Case | None:
-        """The same job and target at `factor` times the rate. None when the floor is out of reach there, or when the
-        stop rule has no point to take (`margin` below the target)."""
+        """Return the same job and target at `factor` times the rate.
+
+        None if the floor is out of reach, or if the stop rule accepts no point `margin` below the target.
+        """
         rates = {name: rate * factor for name, rate in self.source_rates.items()}
-        floor = throughput_floor(self.job, self.topology, rates, self.p_max)
+        floor = find_throughput_floor(self.job, self.topology, rates, self.p_max)
         if floor is None:
             return None
         case = replace(self, source_rates=rates, floor=floor)
-        return case if case.reachable(margin) else None
+        return case if case.is_reachable(margin) else None
 
-    def reachable(self, margin: float = 0.0) -> bool:
-        """Is there a point that the stop rule takes, `margin` below the target? Exact: a sample, then all frugal
-        points if it finds none."""
+    def is_reachable(self, margin: float = 0.0) -> bool:
+        """Return whether the stop rule accepts a point `margin` below the target. Exact: a sample, then all points."""
         strict = replace(self, latency_target=self.latency_target * (1 - margin))
         rng = np.random.default_rng(self.seed)
         if strict.accepts(sample_frugal(self.floor, self.p_max, self.resource_limit, 2000, rng)).any():
             return True
-        return any(strict.accepts(K).any() for K in frugal_points(self.floor, self.p_max, self.resource_limit))
+        return any(strict.accepts(K).any() for K in list_frugal_points(self.floor, self.p_max, self.resource_limit))
 
     @cached_property
     def _optimum(self) -> Optimum:
         search = _Search(self)
-        search.look(np.asarray([self.floor], dtype=np.int64))
+        search.evaluate(np.asarray([self.floor], dtype=np.int64))
         rng = np.random.default_rng(self.seed)
         for r_min in (self.resource_limit, 0.0):
-            search.look(sample_frugal(self.floor, self.p_max, r_min, 1000, rng))
+            search.evaluate(sample_frugal(self.floor, self.p_max, r_min, 1000, rng))
         search.descend()
-        for K in frugal_points(self.floor, self.p_max, search.bound):
-            search.look(K)
+        for K in list_frugal_points(self.floor, self.p_max, search.bound):
+            search.evaluate(K)
         return search.result()
 
 
 class _Search:
-    """The incumbents of one exact search: highest score, and highest score with the latency met."""
+    """The best points of an exact search so far."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -148,8 +155,8 @@ class _Search:
         self.feasible: Point | None = None
         self.evaluated = 0
 
-    def look(self, K: Ints) -> None:
-        """Scores the rows that can still matter and keeps the winners; of equals, the first in lattice order."""
+    def evaluate(self, K: Ints) -> None:
+        """Score the rows of K that can still win, and keep the best. Of equal rows, the first in lattice order wins."""
         K = K[self.case.benefit.resources(K) >= self.bound - 1e-9]
         if len(K) == 0:
             return
@@ -163,16 +170,16 @@ class _Search:
 
     @property
     def bound(self) -> float:
-        """r_min. A feasible point of score F_c bounds both winners, since F_best ≥ F_c."""
+        """Return r_min. The score F_c of a feasible point bounds both winners, since F_best ≥ F_c."""
         if self.feasible is None:
             return 0.0
         return (self.feasible.score - self.case.alpha) / max(1 - self.case.alpha, 1e-12)
 
     def descend(self) -> None:
-        """Improves the feasible incumbent along single operators and pairs, so that little is left to enumerate."""
+        """Improve the feasible point along single operators and pairs, so that little is left to enumerate."""
         while self.feasible is not None:
             before = self.feasible.score
-            self.look(_neighbours(self.feasible.parallelism, self.case.floor, self.case.p_max))
+            self.evaluate(_neighbours(self.feasible.parallelism, self.case.floor, self.case.p_max))
             if self.feasible.score <= before:
                 return
 
@@ -194,7 +201,7 @@ def _better(known: Point | None, K: Ints, score: Floats, latency: Floats) -> Poi
 
 
 def _neighbours(k: Vector, floor: Vector, p_max: int) -> Ints:
-    """Every point that differs from k in at most two operators."""
+    """Return every point that differs from k in at most two operators."""
     rows = [np.asarray([k], dtype=np.int64)]
     for i in range(len(k)):
         for j in range(i + 1, len(k)):
@@ -205,25 +212,27 @@ def _neighbours(k: Vector, floor: Vector, p_max: int) -> Ints:
     return np.concatenate(rows)
 
 
-def throughput_floor(
+def find_throughput_floor(
     job: SimulatedJob, topology: Topology, source_rates: Mapping[str, float], p_max: int, steps: int = 60
 ) -> Vector | None:
-    """k', by DS2's rule on the noise-free loads, iterated from one instance each until it stands still (contention
-    makes the loads depend on k). None when some operator would need more than p_max."""
+    """Return k', by DS2's rule on the noise-free loads, or None if an operator needs more than p_max.
+
+    Contention makes the loads depend on k, so the rule is iterated from one instance each until it is stable.
+    """
     compiled = compile_job(job, topology, source_rates)
     k = np.ones(len(topology), dtype=np.int64)
     for _ in range(steps):
-        wanted = _wanted(compiled, k, p_max)
+        wanted = _apply_ds2_rule(compiled, k, p_max)
         if wanted is None:
             return None
-        grown = np.maximum(k, wanted)  # loads only grow with k, so neither may the floor shrink
+        grown = np.maximum(k, wanted)  # loads only grow with k, so the floor must not shrink
         if (grown == k).all():
             return tuple(int(x) for x in k)
         k = grown
     return None
 
 
-def _wanted(compiled: CompiledJob, k: Ints, p_max: int) -> Ints | None:
+def _apply_ds2_rule(compiled: CompiledJob, k: Ints, p_max: int) -> Ints | None:
     state = compiled.steady(k)
     load = state.load[0]
     if compiled.job.execution == "pipelined":

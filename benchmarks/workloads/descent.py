@@ -1,14 +1,14 @@
-"""The best point of a lattice that is too large to enumerate: descents from many starts, all of them at once.
+"""The best point of a lattice that is too large to enumerate, by ascents from many starts at once.
 
 | symbol | meaning |
 |---|---|
-| v | value of a point, −inf where it is not allowed |
-| m | starts |
-| N | operators |
+| v | value of a point, −inf for a point that is not allowed |
+| m | number of starts |
+| N | number of operators |
 
-Each round looks at every value of one operator, for all starts in one call; when no operator alone helps any more, the
-best ends have two and three operators stepped together, which is what moves along the edge of the stop rule. Where the
-lattice is small enough, tests/workloads/test_problems.py compares what is found with all there is.
+Each round tries all values of one operator, for all starts in one call. When no single operator improves a point, two
+and three operators of the best points are stepped together, which moves along the edge of the stop rule.
+tests/workloads/test_problems.py compares the result with a full enumeration of small lattices.
 """
 
 from __future__ import annotations
@@ -26,27 +26,30 @@ Floats = NDArray[np.float64]
 Value = Callable[[Ints], Floats]
 
 SAMPLES, STARTS = 1500, 16
-POLISHED = 4  # ends of ascents
-_STEPS = {2: (-13, -8, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 8, 13), 3: (-3, -2, -1, 1, 2, 3)}  # of pairs, of triples
-_FEW = 8  # operators: of more, triples are too many to look at, and one end must do
-_GAIN = 1e-12  # less is rounding
+POLISHED = 4  # ends of ascents that are improved further
+_STEPS = {
+    2: (-13, -8, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 8, 13),
+    3: (-3, -2, -1, 1, 2, 3),
+}  # steps of pairs and of triples
+_FEW_OPERATORS = 8  # beyond, there are too many triples, and only one end is improved
+_LEAST_GAIN = 1e-12  # smaller gains are rounding errors
 
 
-def about_least_latency(case: Case, r_min: float) -> float:
-    """At least what `least_latency` finds, and much faster: for draws that are likely to be thrown away."""
+def bound_least_latency(case: Case, r_min: float) -> float:
+    """Return an upper bound of the latency that `least_latency` finds, much faster."""
     starts = _starts(case, r_min, samples=100)
     _, V = _sweep(lambda K: _allowed(case, K, r_min, -case.latency(K)), starts, case.floor, case.p_max)
     return -float(V.max())
 
 
-def least_latency(case: Case, r_min: float) -> Point:
-    """The lowest true latency among the points with r(k) ≥ r_min."""
+def find_least_latency(case: Case, r_min: float) -> Point:
+    """Return the point with the lowest true latency among those with r(k) ≥ r_min."""
     k = climb(lambda K: _allowed(case, K, r_min, -case.latency(K)), _starts(case, r_min), case.floor, case.p_max)
     return _point(case, k)
 
 
-def optimum(case: Case) -> Optimum:
-    """The highest score found anywhere, and the highest among the points that meet the target."""
+def find_optimum(case: Case) -> Optimum:
+    """Return the point with the highest score, and the best point that meets the target."""
     starts = np.concatenate([_starts(case, case.resource_limit), _starts(case, 0.0)])
     seen = [0]
 
@@ -66,9 +69,9 @@ def optimum(case: Case) -> Optimum:
 
 
 def climb(value: Value, starts: Ints, floor: Sequence[int], p_max: int) -> tuple[int, ...]:
-    """The best point that ascents of `value` from `starts` reach."""
+    """Return the best point that ascents of `value` from `starts` reach."""
     K, V = _sweep(value, starts, floor, p_max)
-    ends_kept = POLISHED if len(floor) <= _FEW else 1
+    ends_kept = POLISHED if len(floor) <= _FEW_OPERATORS else 1
     tops = np.unique(K[np.argsort(-V)[:ends_kept]], axis=0)
     ends = [_polish(value, k, floor, p_max) for k in tops]
     best, _ = max(ends, key=lambda end: end[1])
@@ -76,14 +79,14 @@ def climb(value: Value, starts: Ints, floor: Sequence[int], p_max: int) -> tuple
 
 
 def _polish(value: Value, k: Ints, floor: Sequence[int], p_max: int) -> tuple[Ints, float]:
-    """Several operators together, and each alone again, until neither helps."""
+    """Step several operators together, and then each alone, until neither helps."""
     top = float(value(k[None])[0])
     while True:
-        for together in (2, 3) if len(k) <= _FEW else (2,):
+        for together in (2, 3) if len(k) <= _FEW_OPERATORS else (2,):
             near = _moves(k, floor, p_max, together)
             values = value(near)
             i = int(values.argmax())
-            if values[i] > top + _GAIN:
+            if values[i] > top + _LEAST_GAIN:
                 K, V = _sweep(value, near[[i]], floor, p_max)
                 k, top = K[0], float(V[0])
                 break
@@ -92,7 +95,7 @@ def _polish(value: Value, k: Ints, floor: Sequence[int], p_max: int) -> tuple[In
 
 
 def _sweep(value: Value, starts: Ints, floor: Sequence[int], p_max: int) -> tuple[Ints, Floats]:
-    """Operator by operator, until none alone helps any start."""
+    """Improve all starts operator by operator, until no single operator helps."""
     K = starts.copy()
     V = value(K)
     while True:
@@ -104,14 +107,14 @@ def _sweep(value: Value, starts: Ints, floor: Sequence[int], p_max: int) -> tupl
             values = value(rows).reshape(len(K), len(choices))
             j = values.argmax(axis=1)
             found = values[np.arange(len(K)), j]
-            better = found > V + _GAIN
+            better = found > V + _LEAST_GAIN
             K[better, i], V = choices[j[better]], np.where(better, found, V)
         if (before >= V).all():
             return K, V
 
 
 def _moves(k: Ints, floor: Sequence[int], p_max: int, together: int) -> Ints:
-    """k, and k with so many operators stepped at a time."""
+    """Return k, and k with `together` operators stepped at once."""
     steps = np.array(_STEPS[together])
     which = np.array(list(combinations(range(len(k)), together)), dtype=np.int64).reshape(-1, together)
     by = np.stack(np.meshgrid(*[steps] * together, indexing="ij"), axis=-1).reshape(-1, together)
@@ -125,7 +128,7 @@ def _moves(k: Ints, floor: Sequence[int], p_max: int, together: int) -> Ints:
 
 
 def _starts(case: Case, r_min: float, samples: int = SAMPLES) -> Ints:
-    """The floor, and of a sample those of the lowest latency and those of the best score."""
+    """Return the floor, and the points of a sample with the lowest latencies and the best scores."""
     K = sample_frugal(case.floor, case.p_max, r_min, samples, np.random.default_rng(case.seed))
     latency = case.latency(K)
     fast = np.argsort(latency)[: STARTS // 2]

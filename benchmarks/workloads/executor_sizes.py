@@ -1,20 +1,20 @@
-"""A simulated application whose executors have a size: what it uses of memory, cores and time, window by window.
+"""A simulated application with executors of a certain size: its use of memory, cores and time, window by window.
 
     symbol   meaning                                                                       unit
-    λ        records that come, a day's curve with noise                                   records/s
+    λ        rate of records, a daily curve with noise                                     records/s
     e, c     executors, cores of each; H heap, M = H + B memory of each                    MB
-    w        time that a record takes on a slot, without collections                       s
-    L        live heap: what stays after a collection, L = base + each · c + state / e      MB
-    a        garbage that a record makes                                                   MB
-    p        time that marking takes for each MB that lives                                s/MB
-    g        share of time spent on collections: a · λ/e · p · L / (H − L)
-    T        heap that the JVM touches: it grows until collections take `aim` of the time, L + a · λ/e · p · L / aim
+    w        time of a record on a slot, without garbage collection                        s
+    L        live heap after a collection, L = base + each · c + state / e                  MB
+    a        garbage of a record                                                           MB
+    p        time of marking one live MB                                                   s/MB
+    g        share of time in collections: a · λ/e · p · L / (H − L)
+    T        heap that the JVM touches: it grows until collections take the share `aim`, L + a · λ/e · p · L / aim
     o        memory outside the heap: base + python · c + native / e                       MB
 
     out of heap     H < 1.02 · L        killed        T + o > M
-    done            what comes and what waits, as far as e · c slots carry it in a window
+    processed       new and waiting records, as far as e · c slots can process them in a window
 
-What is a law of nature here is one of a kind of JVM in fact: it shows whether decisions settle, not what a job needs.
+The model shows whether size decisions settle. It does not predict the needs of a real job.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DAY = 86_400.0
 
 @dataclass(frozen=True)
 class MemoryModel:
-    """What is true of the job. `leak` in MB an hour, since its last start; `slow` of a service: share of the day."""
+    """The true properties of the job, in the symbols above. `leak` is in MB per hour since the last start."""
 
     rate: float = 2000.0
     night: float = 0.3
@@ -50,7 +50,7 @@ class MemoryModel:
     noise: float = 0.02
 
     def load(self, at: float) -> float:
-        """Least at four in the morning, most at four in the afternoon."""
+        """Return the rate at Unix time `at`: lowest at 4:00, highest at 16:00."""
         wave = 0.5 - 0.5 * math.cos(2 * math.pi * (at / DAY - 4 / 24))
         return self.rate * (self.night + (1 - self.night) * wave)
 
@@ -61,7 +61,7 @@ class MemoryModel:
         return self.outside_base + self.python_a_task * sizes.cores + self.native / sizes.executors
 
     def pressure(self, sizes: ExecutorSizes, rate: float, live: float) -> float:
-        """Collections' share of the time would be this, divided by the MB that are free."""
+        """Return the share of time in collections, multiplied by the free MB of heap."""
         return self.garbage * rate / sizes.executors * self.mark * live
 
     def collecting(self, sizes: ExecutorSizes, rate: float, age: float = 0.0) -> float:
@@ -73,8 +73,7 @@ class MemoryModel:
         return min(sizes.heap_mb, live + self.pressure(sizes, rate, live) / self.aim)
 
     def best(self, slots: ExecutorSizes) -> ExecutorSizes:
-        """The least memory for so many executors and cores at the day's peak: collections take what the JVM aims at,
-        and everything fits. What somebody would find who tried all sizes by hand."""
+        """Return the least memory for these executors and cores at the daily peak, as a manual search would find it."""
         roomy = replace(slots, heap_mb=2**20)
         heap = math.ceil(self.touched(roomy, self.rate * (1 + self.noise)))
         return replace(slots, heap_mb=heap, overhead_mb=math.ceil(self.outside(slots) * (1 + self.noise)))
@@ -84,7 +83,7 @@ class MemoryModel:
 
 
 class SimulatedExecutors:
-    """One that runs. `resize` starts it again; an end for want of memory does so by itself, at the same size."""
+    """A running application. `resize` restarts it. An executor that runs out of memory restarts at the same size."""
 
     def __init__(self, job: MemoryModel, sizes: ExecutorSizes, seed: int = 0, window_seconds: float = 600.0) -> None:
         self.job, self.sizes, self.seconds = job, sizes, window_seconds
@@ -100,8 +99,8 @@ class SimulatedExecutors:
         live, outside = job.live(sizes, self.age) * self._noise(), job.outside(sizes) * self._noise()
         share = min(0.9, job.pressure(sizes, rate, live) / max(1.0, sizes.heap_mb - live))
         self.touched = max(self.touched, min(sizes.heap_mb, live + job.pressure(sizes, rate, live) / job.aim))
-        lost = self._lost(live, outside)
-        up = 0.7 if lost or not self.age else 1.0  # of the window: it starts again and its executors come
+        lost = self._find_lost(live, outside)
+        up = 0.7 if lost or not self.age else 1.0  # share of the window after a restart
         each = job.seconds_a_record / (1 - share)
         carried = sizes.slots * seconds * up / each
         waited, came = self.waiting, rate * seconds
@@ -138,7 +137,7 @@ class SimulatedExecutors:
             lost=lost,
         )
 
-    def _lost(self, live: float, outside: float) -> tuple[LostExecutor, ...]:
+    def _find_lost(self, live: float, outside: float) -> tuple[LostExecutor, ...]:
         if self.sizes.heap_mb < 1.02 * live:
             return (LostExecutor("1", "heap", "exited with code 52"),)
         if self.touched + outside > self.sizes.memory_mb:

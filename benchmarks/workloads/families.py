@@ -1,17 +1,17 @@
-"""Seeded families of random tuning problems: three to develop against, three held apart to judge with.
+"""Seeded families of random tuning problems: three for development, three held out for judging.
 
-`draw(family, seed)` always gives the same case. Every case has a floor within reach, a latency target that the stop
-rule can meet somewhere, and a share φ of the frugal points (mean(k'/k) ≥ 1/(1 + w)) that meet it, φ drawn
-log-uniformly between 3 % and 70 %.
+`draw_case(family, seed)` always returns the same case. Each case has a reachable floor and a latency target that the
+stop rule can meet. A share φ of the frugal points (mean(k'/k) ≥ 1/(1 + w)) meets the target, φ drawn log-uniformly
+between 3 % and 70 %.
 
-| family | jobs | what hurts |
+| family | jobs | difficulty |
 |---|---|---|
-| contention | chains of 3–5, pipelined | useful times soon grow with k_i and with Σk: latency turns up early |
-| dominant | chains of 3–5, pipelined | one operator carries nearly all the load, the others hardly matter |
+| contention | chains of 3–5, pipelined | useful times grow early with k_i and with Σk |
+| dominant | chains of 3–5, pipelined | one operator has nearly all the load |
 | micro-batch | chains of 3–5, batches | Σ load/k against per-task and commit costs |
-| diamond (apart) | two sources, a join, 4–6 operators | slowest path; channels k_up·k_i cost; a queue per instance |
-| skewed (apart) | chains of 3–5 with selectivity | the hottest instance saturates first, a hot key whatever k is |
-| stateful-micro-batch (apart) | chains of 3–4, batches | heavy commits, and waves: fewer slots than P_max |
+| diamond (held out) | two sources, a join, 4–6 operators | slowest path; channels k_up·k_i; a queue per instance |
+| skewed (held out) | chains of 3–5 with selectivity | the hottest instance saturates first; a hot key at every k |
+| stateful-micro-batch (held out) | chains of 3–4, batches | heavy commits, and fewer slots than P_max |
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ import numpy as np
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.simulator.simulated_job import MicroBatch, SharedMachine, SimulatedJob, SimulatedOperator
-from benchmarks.workloads.case import Case, throughput_floor
+from benchmarks.workloads.case import Case, find_throughput_floor
 from benchmarks.workloads.lattice import sample_frugal
 
 P_MAX = 40
-# Some frugal point beats the target by this much: two standard deviations of a reading. Nearer, whether a
-# configuration meets the target is nothing that any number of runs worth making could tell.
+# Some frugal point beats the target by this much: two standard deviations of a reading. For a closer target, no
+# reasonable number of runs could tell whether a configuration meets it.
 MARGIN = 0.10
 FEASIBLE_SHARE = (0.03, 0.70)  # φ
-SLOWEST_TARGET = 6.0  # in multiples of the least latency among the frugal points: targets at the brink teach nothing
-FLOOR_MAY_MEET = 0.05  # this share of the draws may keep a floor that already meets the target
+SLOWEST_TARGET = 6.0  # multiple of the least latency among the frugal points: easier targets teach nothing
+FLOOR_MAY_MEET = 0.05  # share of the draws in which the floor may meet the target already
 SAMPLES = 2000
 REDRAWS = 500
 
@@ -44,7 +44,7 @@ Drawn = tuple[SimulatedJob, Topology, dict[str, float]]
 
 
 def draw_case(family: str, seed: int) -> Case:
-    """One case of a family, the same for the same seed."""
+    """Return a case of a family, the same for the same seed."""
     if family not in FAMILIES:
         raise InputError("family", "is not known", seen=family, remedy=f"use one of {', '.join(FAMILIES)}")
     rng = np.random.default_rng([zlib.crc32(family.encode()), seed])
@@ -52,12 +52,12 @@ def draw_case(family: str, seed: int) -> Case:
         case = _attempt(family, seed, rng)
         if case is not None:
             return case
-    raise InputError("seed", f"gives no sound case of {family} in {REDRAWS} draws", seen=seed, remedy="take another")
+    raise InputError("seed", f"gives no valid case of {family} in {REDRAWS} draws", seen=seed, remedy="take another")
 
 
 def _attempt(family: str, seed: int, rng: Rng) -> Case | None:
     job, topology, rates = RECIPES[family](rng)
-    floor = throughput_floor(job, topology, rates, P_MAX)
+    floor = find_throughput_floor(job, topology, rates, P_MAX)
     if floor is None or max(floor) > 0.75 * P_MAX:
         return None
     case = Case(family, seed, job, topology, rates, floor, latency_target=1.0, p_max=P_MAX)
@@ -69,7 +69,7 @@ def _attempt(family: str, seed: int, rng: Rng) -> Case | None:
     if target > SLOWEST_TARGET * latency.min() or (case.latency(floor)[0] <= target and not lenient):
         return None
     case = replace(case, latency_target=float(f"{target:.4g}"))
-    return case if case.reachable() else None
+    return case if case.is_reachable() else None
 
 
 def _contention(rng: Rng) -> Drawn:
@@ -143,7 +143,7 @@ def _skewed(rng: Rng) -> Drawn:
             "hop_seconds": rng.uniform(0.002, 0.03),
             "selectivity": _log_uniform(rng, 0.2, 5.0),
             "skew": rng.uniform(1.0, 1.6),
-            "hot_share": rng.uniform(0.0, 0.8) / load,  # above 1/load the hot key's instance would never keep up
+            "hot_share": rng.uniform(0.0, 0.8) / load,  # above 1/load, the instance of the hot key could not keep up
         }
         for load in loads
     ]
@@ -174,7 +174,7 @@ def _stateful_micro_batch(rng: Rng) -> Drawn:
 
 
 def _chain(rng: Rng, operators: int, loads: tuple[float, float]) -> tuple[Topology, dict[str, float], list[float]]:
-    """A chain, its input rate, and for each operator the instances it would keep busy on a quiet machine."""
+    """Return a chain, its input rate, and the busy instances of each operator on an idle machine."""
     names = ("source", "parse", "enrich", "aggregate", "sink")
     topology = Topology.chain(*names[: operators - 1], "sink")
     return topology, {"source": _rate(rng)}, [_log_uniform(rng, *loads) for _ in range(operators)]
@@ -188,7 +188,7 @@ def _pipelined(
     extras: Sequence[Mapping[str, float]],
     **settings: Any,
 ) -> SimulatedJob:
-    """Buffers are sized so that an operator holds one for 2–20 ms: the scale on which waits and hops meet."""
+    """Return a job whose operators hold a buffer for 2–20 ms, so that waits and hops have a similar size."""
     operators = _operators(topology, rates, loads, extras)
     mean = float(np.mean([operator.service_seconds for operator in operators.values()]))
     buffer = max(1.0, _log_uniform(rng, 0.002, 0.02) / mean)
@@ -210,7 +210,7 @@ def _batched(
 def _operators(
     topology: Topology, rates: Mapping[str, float], loads: Sequence[float], extras: Sequence[Mapping[str, float]]
 ) -> dict[str, SimulatedOperator]:
-    """Service times that give each operator its load at these rates: s_i = load_i / λ_i, selectivities included."""
+    """Return operators with these loads at these rates: s_i = load_i / λ_i, selectivities included."""
     wanted = dict(zip(topology, zip(loads, extras, strict=True), strict=True))
     operators: dict[str, SimulatedOperator] = {}
     arriving: dict[str, float] = {}

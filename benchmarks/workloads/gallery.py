@@ -81,7 +81,7 @@ class Exhibit(ABC):
     def found(self) -> Rows: ...
 
 
-def at(second: float) -> str:
+def format_second(second: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(_START + second))
 
 
@@ -99,7 +99,7 @@ class Readings(Exhibit):
             value = self.draw.randrange(100)
             held = self.sums[(_START + second) // 10 * 10, sensor]
             held[0], held[1] = held[0] + 1, held[1] + value
-            lines.append({"sensor": sensor, "at": at(second), "value": value})
+            lines.append({"sensor": sensor, "at": format_second(second), "value": value})
         return lines
 
     def finish(self) -> None:
@@ -124,7 +124,7 @@ class Visits(Exhibit):
         for _ in range(ROWS // 2):
             second, user = self.draw.randrange(number * 10, number * 10 + 10), f"u{self.draw.randrange(12)}"
             self.clicks[user].append(second)
-            lines.append({"user": user, "at": at(second)})
+            lines.append({"user": user, "at": format_second(second)})
         return lines
 
     def finish(self) -> None:
@@ -167,8 +167,8 @@ class ClicksAndViews(Exhibit):
         clicks = [(self.draw.choice(list(self.viewed)[-2 * ROWS :]), number * 20 + 19) for _ in range(ROWS // 2)]
         clicks = [click for click in clicks if click[1] >= self.viewed[click[0]]]
         self.clicked += clicks
-        self.write([{"of": view, "clicked": at(second)} for view, second in clicks], self.clicks_folder)
-        return [{"view": view, "viewed": at(self.viewed[view])} for view in views]
+        self.write([{"of": view, "clicked": format_second(second)} for view, second in clicks], self.clicks_folder)
+        return [{"view": view, "viewed": format_second(self.viewed[view])} for view in views]
 
     def expected(self) -> Rows:
         after = ((view, second - self.viewed[view]) for view, second in self.clicked)
@@ -195,7 +195,7 @@ class FirstSeen(Exhibit):
         for _ in range(ROWS):
             order = f"o{self.draw.randrange(150)}"
             amount = self.amounts.setdefault(order, self.draw.randrange(1000))
-            lines.append({"id": order, "at": at(number), "amount": amount})
+            lines.append({"id": order, "at": format_second(number), "amount": amount})
         return lines
 
     def expected(self) -> Rows:

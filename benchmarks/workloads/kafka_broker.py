@@ -1,4 +1,4 @@
-"""A real Kafka on loopback for tests and benches, from `scripts/kafka.sh`: killed and started again at will."""
+"""A Kafka broker on loopback for tests and benchmarks, started by `scripts/kafka.sh`. Tests may kill it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "kafka.sh"
-_UP_WITHIN = 120.0
+_START_SECONDS = 120.0
 
 
 @dataclass
 class Broker:
-    """Its address and its data stay the same from one start to the next."""
+    """A broker. Its address and its data stay the same over restarts."""
 
     folder: Path
-    port: int = field(default_factory=lambda: _two_free_ports())
+    port: int = field(default_factory=lambda: _find_two_ports())
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -38,28 +38,29 @@ class Broker:
                 start_new_session=True,
                 env=_environment(),
             )
-        until = time.monotonic() + _UP_WITHIN
-        while not self._answers():
+        until = time.monotonic() + _START_SECONDS
+        while not self._is_up():
             if self.process.poll() is not None or time.monotonic() > until:
                 self.kill()
-                said = (self.folder / "broker.out").read_text(errors="replace").strip().splitlines()[-5:]
-                raise RuntimeError("no Kafka to test with: " + " | ".join(said))
+                output = (self.folder / "broker.out").read_text(errors="replace").strip().splitlines()[-5:]
+                raise RuntimeError("Kafka did not start: " + " | ".join(output))
             time.sleep(0.1)
 
     def create(self, topic: str, partitions: int, *, or_keep: bool = False) -> None:
-        """`or_keep`: one that is there stays as it is."""
+        """Create a topic. With `or_keep`, an existing topic is kept."""
         more = ["--if-not-exists"] if or_keep else []
         self._topics("--create", "--topic", topic, "--partitions", str(partitions), *more)
 
     def widen(self, topic: str, partitions: int) -> None:
+        """Raise the number of partitions of a topic."""
         self._topics("--alter", "--topic", topic, "--partitions", str(partitions))
 
     def send(self, topic: str, lines: Sequence[str]) -> None:
-        """Each line is a record, without a key: it goes to any partition."""
+        """Send each line as a record without a key, which goes to any partition."""
         self._tool("ConsoleProducer", "--topic", topic, text="".join(f"{line}\n" for line in lines))
 
     def send_keyed(self, topic: str, lines: Iterable[str]) -> None:
-        """`key TAB value` each, sent as they come; a key's records share a partition."""
+        """Send each line, `key TAB value`, at once. Records of one key go to one partition."""
         form = ("--property", "parse.key=true", "--property", "key.separator=\t")
         with subprocess.Popen(
             self._command("ConsoleProducer", "--topic", topic, *form),
@@ -75,35 +76,34 @@ class Broker:
                 producer.stdin.write(f"{line}\n")
                 producer.stdin.flush()
             producer.stdin.close()
-            said = producer.stdout.read().strip()
+            output = producer.stdout.read().strip()
         if producer.returncode:
-            raise RuntimeError(f"ConsoleProducer {topic}: {said}")
+            raise RuntimeError(f"ConsoleProducer {topic}: {output}")
 
     def groups(self) -> list[str]:
-        """Of consumers."""
+        """Return the consumer groups."""
         return self._tool("consumer.group.ConsumerGroupCommand", "--list").split()
 
     def in_order(self, topic: str, count: int) -> list[str]:
-        """The values of so many records from the beginning, by their timestamps; of one moment, by partition and
-        offset."""
+        """Return the values of the first `count` records, sorted by timestamp, partition and offset."""
         most = ("--max-messages", str(count), "--timeout-ms", "10000", "--from-beginning")
         form = [f"print.{each}=true" for each in ("timestamp", "partition", "offset")]
-        said = self._tool(
+        output = self._tool(
             "consumer.ConsoleConsumer", "--topic", topic, *most, *(w for f in form for w in ("--property", f))
         )
-        rows = [line.split("\t", 3) for line in said.splitlines()]
+        rows = [line.split("\t", 3) for line in output.splitlines()]
         return [row[3] for row in sorted(rows, key=lambda row: [int(each.split(":")[1]) for each in row[:3]])]
 
     def read(self, topic: str, count: int) -> list[str]:
-        """So many records from the beginning, `key value` each; fewer where there are no more of them."""
+        """Return up to `count` records from the beginning, each as `key value`."""
         most = ("--max-messages", str(count), "--timeout-ms", "10000", "--from-beginning")
         form = ("--property", "print.key=true", "--property", "key.separator= ")
         return self._tool("consumer.ConsoleConsumer", "--topic", topic, *most, *form).splitlines()
 
     def records(self, topic: str) -> int:
-        """In all partitions together."""
-        said = self._tool("GetOffsetShell", "--topic", topic)
-        return sum(int(line.rsplit(":", 1)[1]) for line in said.splitlines() if line.startswith(f"{topic}:"))
+        """Return the number of records in all partitions."""
+        output = self._tool("GetOffsetShell", "--topic", topic)
+        return sum(int(line.rsplit(":", 1)[1]) for line in output.splitlines() if line.startswith(f"{topic}:"))
 
     def kill(self) -> None:
         if self.process is not None:
@@ -126,14 +126,14 @@ class Broker:
         tool = f"org.apache.kafka.tools.{name}"
         return [str(SCRIPT), "tool", tool, "--bootstrap-server", self.servers, *arguments]
 
-    def _answers(self) -> bool:
+    def _is_up(self) -> bool:
         with socket.socket() as caller:
             caller.settimeout(1.0)
             return caller.connect_ex(("127.0.0.1", self.port)) == 0
 
 
 def connector_jars() -> str:
-    """For `spark.jars`."""
+    """Return the connector's jars as a value of `spark.jars`."""
     done = subprocess.run([SCRIPT, "jars"], capture_output=True, text=True, env=_environment(), check=True)
     return done.stdout.strip()
 
@@ -142,8 +142,8 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHON": sys.executable}
 
 
-def _two_free_ports() -> int:
-    """The first of two neighbours: the controller has the second."""
+def _find_two_ports() -> int:
+    """Return the first of two neighbouring free ports: Kafka's controller listens on the second."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))

@@ -85,7 +85,7 @@ class Optuna:
 Maker = Callable[[Sequence[int], Sequence[int], int], Peer]
 
 
-def peers() -> dict[str, Maker]:
+def installed_peers() -> dict[str, Maker]:
     """Those whose packages are installed; torch, which Optuna's GPSampler needs, often is not."""
     found: dict[str, Maker] = {"random": RandomSearch, "skopt-gp-ei": Skopt}
     if find_spec("optuna"):

@@ -1,4 +1,4 @@
-"""Simulated jobs calibrated to published figures. The calibration is ours, the latencies are simulated.
+"""Simulated jobs calibrated to published figures. The calibration is ours; the latencies are simulated.
 
 | preset | after | calibrated to |
 |---|---|---|
@@ -8,9 +8,9 @@
 | SPARK_WORDCOUNT | local Spark, 16 slots | batches of 511, 392, 675 ms at k = 1, 4, 8 and 20k rows/s |
 | SPARK_STALLED | local Spark, 16 slots, 5k rows/s, 1 ms stalls | diverges at k = 4, 1–1.8 s at 8, 0.7 s at 16 |
 
-Where the paper's own rows contradict each other the job lies between them (120 and 242 ms at (40,40,40,33) and
-(40,33,40,40)), or follows the floor, from which 338k/s at (2, 1, 8, 8) does not follow. Its four scores do, with
-α = 0.8, which makes its threshold of 0.9 one of w = 1 (tests/golden/benefit.json); our defaults are 0.5 and 0.5.
+Some rows of the paper contradict each other, such as 120 and 242 ms at (40,40,40,33) and (40,33,40,40). The job lies
+between them, or follows the floor; the paper's 338k/s at (2, 1, 8, 8) does not fit its floor. Its four scores fit with
+α = 0.8, so its threshold of 0.9 corresponds to w = 1 (tests/golden/benefit.json). Our defaults are 0.5 and 0.5.
 `Case.floor`, `.latency` and `.optimum()` come with each; `plain(case.job)` is its section of a job file.
 """
 
@@ -27,7 +27,7 @@ from autotrascale.execute.simulator.simulated_job import (
     SimulatedOperator,
     SimulatedRescaleCosts,
 )
-from benchmarks.workloads.case import Case, throughput_floor
+from benchmarks.workloads.case import Case, find_throughput_floor
 
 
 def _chain(*names: str, stateful: str) -> Topology:
@@ -39,7 +39,7 @@ def _preset(
     name: str, job: SimulatedJob, topology: Topology, rate: float, latency_target: float, p_max: int = 40
 ) -> Case:
     rates = dict.fromkeys(topology.sources, rate)
-    floor = throughput_floor(job, topology, rates, p_max)
+    floor = find_throughput_floor(job, topology, rates, p_max)
     if floor is None:
         raise InputError(f"preset {name}", f"has no floor within p_max = {p_max}", seen=rate, remedy="lower the rate")
     return Case(name, 0, job, topology, rates, floor, latency_target, p_max)
@@ -93,7 +93,7 @@ def _wordcount_small() -> Case:
 
 
 def _yahoo() -> Case:
-    """At 60k events/s DS2's rule says (4, 2, 1, 1, 34) from ones; Redis takes 12.5k joined ads/s, 37.5k events."""
+    """Return the Yahoo job: DS2's rule gives (4, 2, 1, 1, 34) at 60k events/s; Redis takes 12.5k joined ads/s."""
     events, ads = 60e3, 20e3  # the filter keeps one event in three
     job = SimulatedJob(
         operators={
@@ -112,7 +112,7 @@ def _yahoo() -> Case:
 
 
 _LOCAL_SPARK = MicroBatch(planning_seconds=0.0171, task_seconds=0.008, slots=16, longest_seconds=10.0)
-_COMMIT = 0.0416  # fsync of one state partition
+_COMMIT = 0.0416  # seconds for fsync of one state partition
 
 
 def _spark_wordcount() -> Case:

@@ -1,5 +1,5 @@
-"""An application whose executors are sized, simulated: a load that comes and goes by the day, and what it needs of heap
-and of memory beside it. Windows go through the policies, and what they ask for is carried out at once and logged."""
+"""Size actions of a simulated application with a daily load. The size policies judge its windows; their actions are
+carried out at once and logged."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ from autotrascale.plan.executor_size.size_step import ExecutorSizeState, SizeCha
 BEGINS = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 HOUR = 3600.0
 BEGAN_WITH = ExecutorSizes(heap_mb=6000, overhead_mb=800, cores=2, executors=4)
-HEAP, BESIDE = 2400.0, 700.0  # megabytes of an executor whose slots are all busy
+HEAP, OVERHEAD = 2400.0, 700.0  # MB of an executor with busy slots
 
 
 def write_size_actions(file: JournalFile, application: str) -> None:
+    """Append the size actions of four days to the journal."""
     size_action_log.append_actions(file, application, list_size_actions(application))
 
 
 def list_size_actions(application: str, days: int = 4) -> tuple[SizeChange, ...]:
+    """Return the size actions of an application in its first days."""
     state, now, done = ExecutorSizeState(), BEGAN_WITH, list[SizeChange]()
     for hour in range(24 * days):
-        state, _, said = judge_window(
+        state, _, actions = judge_window(
             ExecutorSizeRules(), ClusterLimits(), SizeChangeQuota(), state, _window(application, now, hour)
         )
-        asked = [each.after for each in said if each.what == "asked"]
-        now, done = (asked or [now])[-1], [*done, *said]
+        asked = [each.after for each in actions if each.what == "asked"]
+        now, done = (asked or [now])[-1], [*done, *actions]
     return tuple(done)
 
 
 def _window(application: str, now: ExecutorSizes, hour: int) -> ExecutorWindow:
-    """From the second day on there is half as much again to do. A heap that is nearly full is always collected."""
+    """Return an hour of the application. Its load grows by 50 % in hour 26. A nearly full heap is collected often."""
     share = (0.5 + 0.15 * math.sin(2 * math.pi * hour / 24)) * (1.5 if hour >= 26 else 1.0)
-    needed, busy, beside, rate = HEAP * share, share * HOUR * now.slots, BESIDE * share, 1000.0 * share
+    needed, busy, overhead, rate = HEAP * share, share * HOUR * now.slots, OVERHEAD * share, 1000.0 * share
     heap = min(needed, now.heap_mb)
     return ExecutorWindow(
         application,
@@ -54,8 +56,8 @@ def _window(application: str, now: ExecutorSizes, hour: int) -> ExecutorWindow:
         heap_used_mb=heap,
         heap_least_mb=0.6 * heap,
         heap_touched_mb=heap,
-        outside_mb=beside,
-        memory_mb=heap + beside,
+        outside_mb=overhead,
+        memory_mb=heap + overhead,
         rate=rate,
         done=rate,
         behind=(100.0, 100.0),

@@ -1,21 +1,21 @@
-"""What can hurt a job, shape by shape, and the families made of such shapes: drafts of random jobs, 2 to 20 operators.
+"""Shapes that make a job hard to tune, and families of random jobs with 2 to 20 operators made of such shapes.
 
-| shape | what hurts |
+| shape | difficulty |
 |---|---|
-| total | every instance of the job adds to the way of a record |
+| total | each instance of the job adds to the latency |
 | machine | useful times grow with the cores in use |
-| shuffle | every pair of instances of neighbouring operators is a channel that costs |
-| own | useful times of an operator soon grow with its own instances |
-| memory | a step where an instance holds too much state, and one where too many instances run |
-| stragglers | the slowest of k instances is the slower, the more there are |
-| keys | instances and keys that get more than their part |
-| overheads | what a batch costs beside its operators: planning, each task, each partition of state |
-| waves | more tasks than slots: a stage runs in rounds |
+| shuffle | each pair of instances of neighbouring operators has a cost |
+| own | useful times of an operator grow early with its own instances |
+| memory | jumps of the useful time: too much state in an instance, too many instances |
+| stragglers | the slowest instance gets slower with the number of instances |
+| keys | hot instances and hot keys |
+| overheads | fixed costs of a batch: planning, tasks, state partitions |
+| waves | more tasks than slots, so a stage runs in rounds |
 | tails | readings with heavy tails |
-| drift | a machine that is faster and slower from window to window, slowly |
+| drift | a machine whose speed changes slowly from window to window |
 
-A draft is in natural units: a cost is drawn as a share of what the job takes anyway at its floor, so that it matters
-for two operators as for twenty. `problems.py` makes problems of known answer from drafts.
+A draft has relative units: a cost is drawn as a share of the latency at the floor, so it matters for two operators as
+much as for twenty. `problems.py` turns drafts into problems.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ Rng = np.random.Generator
 
 FEWEST, MOST = 2, 20  # operators
 WIDE = 10
-BUFFER = (0.004, 0.04)  # seconds for which an operator holds one buffer
-FIRST_FLOOR = (0.1, 0.4)  # of P_max: what the busiest operator needs, so that twice the rate is within reach
+BUFFER = (0.004, 0.04)  # seconds that an operator holds a buffer
+FIRST_FLOOR = (0.1, 0.4)  # need of the busiest operator as a share of P_max, so that twice the rate is within reach
 
 
 @dataclass
 class Draft:
-    """A job in the making; shapes change it in place. `loads` are instances kept busy on a quiet machine."""
+    """A draft of a job, which shapes change in place. `loads` are the busy instances on an idle machine."""
 
     topology: Topology
     rates: dict[str, float]
@@ -61,25 +61,25 @@ class Draft:
     disturbance: dict[str, float] = field(default_factory=dict)
 
     @property
-    def batched(self) -> bool:
+    def is_batched(self) -> bool:
         return self.execution == "micro-batch"
 
     @property
-    def likely(self) -> NDArray[np.float64]:
-        """About the floor: what the loads ask for where instances have queues of their own, or take turns."""
-        if not self.batched:
+    def estimated_floor(self) -> NDArray[np.float64]:
+        """Return an estimate of the floor from the loads."""
+        if not self.is_batched:
             return np.asarray(np.ceil(self.loads))
         return np.asarray(np.ceil(np.sqrt(self.loads) * np.sqrt(self.loads).sum()))
 
     def job(self) -> SimulatedJob:
         operators = self._operators()
-        if self.batched:
+        if self.is_batched:
             return SimulatedJob(operators, execution="micro-batch", batch=MicroBatch(**self.batch), **self.settings)
         mean = float(np.mean([operator.service_seconds for operator in operators.values()]))
         return SimulatedJob(operators, buffer_records=max(1.0, self.buffer_seconds / mean), **self.settings)
 
     def _operators(self) -> dict[str, SimulatedOperator]:
-        """Service times that give each operator its load: s_i = load_i / λ_i, selectivities included."""
+        """Return operators with the drafted loads: s_i = load_i / λ_i, selectivities included."""
         place = {name: i for i, name in enumerate(self.topology)}
         made: dict[str, SimulatedOperator] = {}
         arriving: dict[str, float] = {}
@@ -96,22 +96,22 @@ class Draft:
 # --- a plain job ----------------------------------------------------------------------------------------------------
 
 
-def plain_draft(rng: Rng, operators: int, execution: str, p_max: int) -> Draft:
-    topology = _graph(rng, operators)
+def draw_plain_draft(rng: Rng, operators: int, execution: str, p_max: int) -> Draft:
+    topology = _draw_graph(rng, operators)
     rates = {name: float(round(log_uniform(rng, 5_000, 400_000), -2)) for name in topology.sources}
     draft = Draft(
         topology=topology,
         rates=rates,
-        loads=_loads(rng, operators, execution, p_max),
+        loads=_draw_loads(rng, operators, execution, p_max),
         p_max=p_max,
         execution=execution,
         buffer_seconds=log_uniform(rng, *BUFFER),
         extras=[{"selectivity": log_uniform(rng, 0.3, 3.0)} for _ in range(operators)],
         settings={"noise": float(rng.uniform(0.03, 0.07))},
     )
-    if draft.batched:
+    if draft.is_batched:
         planning = float(rng.uniform(0.05, 0.5))
-        task = planning * float(rng.uniform(0.1, 0.6)) / float(draft.likely.sum())
+        task = planning * float(rng.uniform(0.1, 0.6)) / float(draft.estimated_floor.sum())
         longest = float(rng.uniform(3.0, 12.0))
         draft.batch = {"planning_seconds": planning, "task_seconds": task, "slots": p_max, "longest_seconds": longest}
     else:
@@ -121,7 +121,7 @@ def plain_draft(rng: Rng, operators: int, execution: str, p_max: int) -> Draft:
     return draft
 
 
-def _loads(rng: Rng, operators: int, execution: str, p_max: int) -> NDArray[np.float64]:
+def _draw_loads(rng: Rng, operators: int, execution: str, p_max: int) -> NDArray[np.float64]:
     loads = np.array([log_uniform(rng, 1.0, 15.0) for _ in range(operators)])
     busiest = rng.uniform(*FIRST_FLOOR) * p_max
     if execution == "pipelined":
@@ -130,8 +130,8 @@ def _loads(rng: Rng, operators: int, execution: str, p_max: int) -> NDArray[np.f
     return np.asarray(loads * (busiest / wanted.max()))
 
 
-def _graph(rng: Rng, operators: int) -> Topology:
-    """A chain, or forks and joins: each operator reads from one or two of the three before it."""
+def _draw_graph(rng: Rng, operators: int) -> Topology:
+    """Return a chain, or a graph in which each operator reads from one or two of the three before it."""
     names = ["source", *(f"step{i}" for i in range(1, operators - 1)), "sink"]
     if operators < 4 or rng.random() < 0.6:
         return Topology.chain(*names)
@@ -147,28 +147,28 @@ def _graph(rng: Rng, operators: int) -> Topology:
 
 
 def total(draft: Draft, rng: Rng) -> None:
-    """Costs as much as (0.1 … 0.6) of what the buffers take, at the floor."""
-    if draft.batched:
+    """Add a coordination cost of 0.1 to 0.6 of the buffer time at the floor."""
+    if draft.is_batched:
         draft.batch["task_seconds"] *= float(rng.uniform(1.5, 4.0))
         return
     share = float(rng.uniform(0.1, 0.6)) * len(draft.loads) * draft.buffer_seconds
-    draft.settings["coordination_seconds"] = share / float(draft.likely.sum())
+    draft.settings["coordination_seconds"] = share / float(draft.estimated_floor.sum())
 
 
 def machine(draft: Draft, rng: Rng) -> None:
-    """Cores for about what the floor has."""
-    used = float(draft.likely.max() if draft.batched else draft.likely.sum())
+    """Give the machine about as many cores as the floor uses."""
+    used = float(draft.estimated_floor.max() if draft.is_batched else draft.estimated_floor.sum())
     cores = max(1, round(used * float(rng.uniform(0.8, 1.6))))
     draft.settings["machine"] = SharedMachine(cores=cores, contention=float(rng.uniform(0.1, 0.6)))
 
 
 def shuffle(draft: Draft, rng: Rng) -> None:
-    if draft.batched:
+    if draft.is_batched:
         draft.batch["task_seconds"] *= float(rng.uniform(1.0, 3.0))
         for extra in draft.extras:
             extra["crosstalk"] = log_uniform(rng, 1e-4, 1e-3)
         return
-    pairs = float(np.mean(draft.likely)) ** 2
+    pairs = float(np.mean(draft.estimated_floor)) ** 2
     draft.settings["channel_seconds"] = float(rng.uniform(0.1, 0.6)) * draft.buffer_seconds / pairs
 
 
@@ -179,11 +179,11 @@ def own(draft: Draft, rng: Rng) -> None:
 
 
 def memory(draft: Draft, rng: Rng) -> None:
-    """State fits at or a little above the floor; the crowd begins somewhat higher."""
-    likely = draft.likely
-    for extra, k in zip(draft.extras, likely, strict=True):
+    """Limit memory: state fits at or a little above the floor, and crowding begins somewhat higher."""
+    floor = draft.estimated_floor
+    for extra, k in zip(draft.extras, floor, strict=True):
         extra["state"] = float(k * rng.uniform(0.9, 1.5)) if rng.random() < 0.6 else 0.0
-    crowd = float(likely.max() if draft.batched else likely.sum()) * float(rng.uniform(1.2, 1.8))
+    crowd = float(floor.max() if draft.is_batched else floor.sum()) * float(rng.uniform(1.2, 1.8))
     draft.settings["memory"] = MemoryLimits(
         room=1.0,
         spilling=float(rng.uniform(0.1, 0.6)),
@@ -204,21 +204,21 @@ def keys(draft: Draft, rng: Rng) -> None:
 
 
 def overheads(draft: Draft, rng: Rng) -> None:
-    """Of micro-batches: tasks and state partitions together cost (0.3 … 2) times the planning, at the floor."""
-    if not draft.batched:
+    """Make tasks and state partitions cost 0.3 to 2 times the planning at the floor, for micro-batches."""
+    if not draft.is_batched:
         return
-    likely, planning = draft.likely, draft.batch["planning_seconds"]
-    stateful = rng.random(len(likely)) < 0.5
+    floor, planning = draft.estimated_floor, draft.batch["planning_seconds"]
+    stateful = rng.random(len(floor)) < 0.5
     costs = planning * float(rng.uniform(0.3, 2.0))
     state = float(rng.uniform(0.2, 0.8)) if stateful.any() else 0.0
-    draft.batch["task_seconds"] = (1 - state) * costs / float(likely.sum())
+    draft.batch["task_seconds"] = (1 - state) * costs / float(floor.sum())
     for extra, has_state in zip(draft.extras, stateful, strict=True):
-        extra["commit_seconds"] = state * costs / float(likely[stateful].sum()) if has_state else 0.0
+        extra["commit_seconds"] = state * costs / float(floor[stateful].sum()) if has_state else 0.0
 
 
 def waves(draft: Draft, rng: Rng) -> None:
-    """Slots for the floor and not much more."""
-    draft.batch["slots"] = max(2, round(float(draft.likely.max()) * float(rng.uniform(1.1, 1.7))))
+    """Give the job few slots beyond the floor."""
+    draft.batch["slots"] = max(2, round(float(draft.estimated_floor.max()) * float(rng.uniform(1.1, 1.7))))
 
 
 def tails(draft: Draft, rng: Rng) -> None:
@@ -234,17 +234,17 @@ COSTS: tuple[Shape, ...] = (total, machine, shuffle, own, memory, stragglers, ke
 
 
 def some(draft: Draft, rng: Rng) -> None:
-    """Two or three of the costs."""
+    """Apply two or three of the costs."""
     for i in rng.choice(len(COSTS), size=int(rng.integers(2, 4)), replace=False):
         COSTS[i](draft, rng)
 
 
 def many(draft: Draft, rng: Rng) -> None:
-    """Each of the shapes, or not."""
+    """Apply each shape with a probability of 0.4."""
     for shape in (*COSTS, tails, drift):
         if rng.random() < 0.4:
             shape(draft, rng)
-    if draft.batched and rng.random() < 0.4:
+    if draft.is_batched and rng.random() < 0.4:
         waves(draft, rng)
 
 
@@ -253,7 +253,16 @@ def many(draft: Draft, rng: Rng) -> None:
 
 @dataclass(frozen=True)
 class Recipe:
-    """`executions` and the number of operators are drawn, unless there is one. `aim` names how targets are chosen."""
+    """The recipe of a family.
+
+    Attributes:
+        shapes: shapes that each job gets.
+        aim: the way in which targets are chosen (see `problems.py`).
+        executions: kinds of execution to draw from.
+        operators: smallest and largest number of operators.
+        p_max: upper bounds to draw from.
+        noise: noise of a reading; drawn by default.
+    """
 
     shapes: tuple[Shape, ...]
     aim: str = "share"
@@ -266,7 +275,7 @@ class Recipe:
         drawn = round(log_uniform(rng, self.operators[0] - 0.49, self.operators[1] + 0.49))
         execution = str(rng.choice(self.executions))
         p_max = int(rng.choice(self.p_max))
-        draft = plain_draft(rng, operators or drawn, execution, p_max)
+        draft = draw_plain_draft(rng, operators or drawn, execution, p_max)
         for shape in self.shapes:
             shape(draft, rng)
         if self.noise is not None:

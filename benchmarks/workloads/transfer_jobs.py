@@ -28,7 +28,7 @@ FITTED_ON = 2 / 3
 JobId = tuple[str, int]
 
 
-def chosen(families: tuple[str, ...], jobs: int, apart: int | None) -> list[JobId]:
+def choose_jobs(families: tuple[str, ...], jobs: int, apart: int | None) -> list[JobId]:
     """So many numbers of each family: of those seen, or of those kept apart, drawn by the seed `apart`."""
     drawn = []
     for family in families:
@@ -37,11 +37,11 @@ def chosen(families: tuple[str, ...], jobs: int, apart: int | None) -> list[JobI
     return drawn
 
 
-def draw(family: str, number: int, operators: int | None = None) -> Problem:
+def draw_problem(family: str, number: int, operators: int | None = None) -> Problem:
     return _recorded(number) if family == RECORDED else problems.draw_problem(family, number, operators)
 
 
-def another(family: str, number: int, operators: int) -> Problem:
+def draw_other_family(family: str, number: int, operators: int) -> Problem:
     """A job of another family with so many operators, of the same half."""
     half = problems.is_held_out(family, number)
     others = [each for each in shapes.FAMILIES if each != family]

@@ -22,29 +22,29 @@ from autotrascale.plan.search.ask_tell import AskTellStudy
 from autotrascale.plan.search.benefit_model import BenefitModel
 from autotrascale.plan.sizing.sizing import Sizing
 from benchmarks.workloads.case import Case
-from benchmarks.workloads.peers import peers
+from benchmarks.workloads.peers import installed_peers
 from benchmarks.workloads.problems import Problem
 from benchmarks.workloads.readings import Windows
-from benchmarks.workloads.transfer_jobs import JobId, another, draw
+from benchmarks.workloads.transfer_jobs import JobId, draw_other_family, draw_problem
 from benchmarks.workloads.transfer_searches import (
-    Judge,
-    errors_of,
-    go_on,
-    known,
-    reading,
-    study_of,
+    CaseTruth,
+    continue_search,
+    make_reader,
+    make_study,
+    measure_floor,
+    reading_errors,
+    run_tuning,
     tell,
-    trace_of,
-    trace_of_informed,
-    trace_of_lean,
-    trace_of_peer,
-    tuned,
+    trace_lean_oracle,
+    trace_oracle,
+    trace_peer,
+    trace_search,
 )
 
 OURS, PAPER = "autotrascale", "paper"
-INFORMED = "informed"
-LEAN, REMEMBERS = "lean", "remembers"  # searches that know the answer: what no search can better
-METHODS = (OURS, PAPER, "random", "skopt-gp-ei", "optuna-tpe", INFORMED)
+ORACLE = "informed"
+LEAN_ORACLE, ORACLE_WITH_MEMORY = "lean", "remembers"  # searches that know the answer: what no search can better
+METHODS = (OURS, PAPER, "random", "skopt-gp-ei", "optuna-tpe", ORACLE)
 PARTS = ("cold", "warm", "library", "wrong", "law", "bounds")
 OTHERS, AGAIN = "others", "again"  # models: of the job's other rates; of the very rate as well
 LIBRARY = (OTHERS, AGAIN)
@@ -55,10 +55,10 @@ PAPER_FACTORS = (0.7, 1.4)  # its searches take many runs, and each of them long
 Row = dict[str, Any]
 
 
-def measure(job: JobId, seed: int, methods: Sequence[str], parts: Sequence[str]) -> list[Row]:
+def measure_job(job: JobId, seed: int, methods: Sequence[str], parts: Sequence[str]) -> list[Row]:
     """All rows of one job. `seed` is of the noise and of the searches."""
     warnings.simplefilter("ignore")
-    problem = draw(*job)
+    problem = draw_problem(*job)
     case = problem.case
     about = {
         "family": job[0],
@@ -75,12 +75,12 @@ class _Job:
     def __init__(self, problem: Problem, job: JobId, seed: int, methods: Sequence[str], parts: Sequence[str]) -> None:
         self.problem, self.case, self.job, self.seed = problem, problem.case, job, seed
         self.methods, self.parts = methods, parts
-        self.judge = Judge(self.case)
-        self.sizing = known(self.case, self._of("sizing"))
+        self.judge = CaseTruth(self.case)
+        self.sizing = measure_floor(self.case, self._of("sizing"))
 
     def rows(self) -> Iterator[Row]:
         if OURS in self.methods:
-            first, windows = study_of(self.case, self.seed, sizing=self.sizing), self._windows(self.case, "first")
+            first, windows = make_study(self.case, self.seed, sizing=self.sizing), self._windows(self.case, "first")
             yield from self._first(first, windows)
         if "cold" in self.parts:
             yield from self._cold_others()
@@ -92,7 +92,7 @@ class _Job:
     # -- the first study, and what follows from it --------------------------------------------------------------------
 
     def _first(self, study: AskTellStudy, windows: Windows) -> Iterator[Row]:
-        trace = trace_of(study, self.judge, reading(self.case, windows))
+        trace = trace_search(study, self.judge, make_reader(self.case, windows))
         model, stopped = study.model(self.case.rate), math.isfinite(trace.stop)
         if "law" in self.parts and stopped:
             yield self._law(study, windows, model)
@@ -100,7 +100,7 @@ class _Job:
             yield from self._changed_rates(model)
         if "cold" not in self.parts:
             return
-        go_on(study, reading(self.case, windows), windows.count)
+        continue_search(study, make_reader(self.case, windows), windows.count)
         later = self.judge.regret(study.best.parallelism)
         yield {"part": "cold", "method": OURS} | asdict(replace(trace, regret_later=later))
         if "law" in self.parts and stopped:
@@ -110,9 +110,9 @@ class _Job:
         """A study from the model of the very same job, rate and target, beside the first one going on: both are told
         one more window of what the new one asks for. The first one goes on where it still trusts what it had accepted,
         whatever else it has run meanwhile."""
-        warm, on = study_of(self.case, self.seed, sizing=self.sizing, source=model), deepcopy(first)
+        warm, on = make_study(self.case, self.seed, sizing=self.sizing, source=model), deepcopy(first)
         accepted, k = on.answer.parallelism, warm.ask()
-        read = reading(self.case, deepcopy(windows))(k)
+        read = make_reader(self.case, deepcopy(windows))(k)
         for study in (warm, on):
             tell(study, k, lambda _: read)
         return {
@@ -132,16 +132,16 @@ class _Job:
             starts |= {"other": self._of_another_job(), "shuffled": self._of_shuffled_operators()}
         learned: dict[float, BenefitModel] = {}
         for factor, case in self._cases():
-            judge, sizing = Judge(case), known(case, self._of(f"sizing at {factor}"))
+            judge, sizing = CaseTruth(case), measure_floor(case, self._of(f"sizing at {factor}"))
             for start, source in starts.items():
-                study = study_of(case, self.seed, sizing=sizing, source=source)
-                trace = trace_of(study, judge, reading(case, self._windows(case, f"at {factor}")))
+                study = make_study(case, self.seed, sizing=sizing, source=source)
+                trace = trace_search(study, judge, make_reader(case, self._windows(case, f"at {factor}")))
                 yield {"part": "changed", "method": OURS, "start": start, "factor": factor} | asdict(trace)
                 if start == "warm":
                     learned[factor] = study.model(case.rate)
-            if INFORMED in self.methods:
-                trace = trace_of_informed(judge, self._windows(case, f"at {factor}").measure)
-                yield {"part": "changed", "method": OURS, "start": INFORMED, "factor": factor} | asdict(trace)
+            if ORACLE in self.methods:
+                trace = trace_oracle(judge, self._windows(case, f"at {factor}").measure)
+                yield {"part": "changed", "method": OURS, "start": ORACLE, "factor": factor} | asdict(trace)
         if "library" in self.parts:
             yield from self._library(model, learned)
 
@@ -150,10 +150,12 @@ class _Job:
             others = [model.alone() for rate, model in learned.items() if rate != factor]
             if factor != 1.0:
                 others.append(first)
-            sizing = known(case, self._of(f"sizing again at {factor}"))
+            sizing = measure_floor(case, self._of(f"sizing again at {factor}"))
             for start, sources in zip(LIBRARY, (others, [learned[factor], *others]), strict=True):
-                study = study_of(case, self.seed, sizing=sizing, source=sources or None)
-                trace = trace_of(study, Judge(case), reading(case, self._windows(case, f"again at {factor}")))
+                study = make_study(case, self.seed, sizing=sizing, source=sources or None)
+                trace = trace_search(
+                    study, CaseTruth(case), make_reader(case, self._windows(case, f"again at {factor}"))
+                )
                 yield {"part": "changed", "method": OURS, "start": start, "factor": factor} | asdict(trace)
 
     def _cases(self) -> Iterator[tuple[float, Case]]:
@@ -164,12 +166,14 @@ class _Job:
 
     def _of_another_job(self) -> BenefitModel:
         """Its latencies are scaled to this job's target, so that it might be taken for this one at sight."""
-        other = another(*self.job, len(self.case.floor)).case
-        study = study_of(
-            replace(other, latency_target=self.case.latency_target), self.seed, sizing=known(other, self._of("other"))
+        other = draw_other_family(*self.job, len(self.case.floor)).case
+        study = make_study(
+            replace(other, latency_target=self.case.latency_target),
+            self.seed,
+            sizing=measure_floor(other, self._of("other")),
         )
         windows, scale = self._windows(other, "other"), self.case.latency_target / other.latency_target
-        tuned(study, reading(other, windows, scale))
+        run_tuning(study, make_reader(other, windows, scale))
         return study.model(self.case.rate)
 
     def _of_shuffled_operators(self) -> BenefitModel:
@@ -181,58 +185,60 @@ class _Job:
         sizing = Sizing.of_loads(
             turned.floor, [case.p_max] * len(case.floor), loads, execution=case.job.execution, overhead=overhead
         )
-        study, windows = study_of(turned, self.seed, sizing=sizing), self._windows(case, "first")
-        read = reading(case, windows)
+        study, windows = make_study(turned, self.seed, sizing=sizing), self._windows(case, "first")
+        read = make_reader(case, windows)
 
         def mistaken(k: tuple[int, ...]) -> tuple[float, Sizing | None]:
             latency, sized = read((*k[1:], k[0]))
             return latency, None if sized is None else _turned(sized)
 
-        tuned(study, mistaken)
+        run_tuning(study, mistaken)
         return study.model(case.rate)
 
     # -- the others ---------------------------------------------------------------------------------------------------
 
     def _cold_others(self) -> Iterator[Row]:
         if PAPER in self.methods:
-            study = study_of(self.case, self.seed, faithful=True)
-            trace = trace_of(study, self.judge, reading(self.case, self._windows(self.case, "first")), later=True)
+            study = make_study(self.case, self.seed, faithful=True)
+            trace = trace_search(
+                study, self.judge, make_reader(self.case, self._windows(self.case, "first")), later=True
+            )
             yield {"part": "cold", "method": PAPER} | asdict(trace)
-        if INFORMED in self.methods:
-            trace = trace_of_informed(self.judge, self._windows(self.case, "first").measure)
-            yield {"part": "cold", "method": INFORMED} | asdict(trace)
-        for name, make in peers().items():
+        if ORACLE in self.methods:
+            trace = trace_oracle(self.judge, self._windows(self.case, "first").measure)
+            yield {"part": "cold", "method": ORACLE} | asdict(trace)
+        for name, make in installed_peers().items():
             if name in self.methods:
-                trace = trace_of_peer(make, self.judge, self._windows(self.case, "first").measure, self.seed)
+                trace = trace_peer(make, self.judge, self._windows(self.case, "first").measure, self.seed)
                 yield {"part": "cold", "method": name} | asdict(trace)
 
     def _warm_paper(self) -> Iterator[Row]:
         """Algorithm 2 from the model of Algorithm 1."""
-        first = study_of(self.case, self.seed, faithful=True)
-        tuned(first, reading(self.case, self._windows(self.case, "first")))
+        first = make_study(self.case, self.seed, faithful=True)
+        run_tuning(first, make_reader(self.case, self._windows(self.case, "first")))
         model = first.model(self.case.rate)
         for factor in PAPER_FACTORS:
             case = self.problem.at_rate(factor)
             if case is None:
                 continue
             for start, source in (("cold", None), ("warm", model)):
-                study = study_of(case, self.seed, faithful=True, source=source)
-                trace = trace_of(study, Judge(case), reading(case, self._windows(case, f"at {factor}")))
+                study = make_study(case, self.seed, faithful=True, source=source)
+                trace = trace_search(study, CaseTruth(case), make_reader(case, self._windows(case, f"at {factor}")))
                 yield {"part": "changed", "method": PAPER, "start": start, "factor": factor} | asdict(trace)
 
     # -- what no search can better -------------------------------------------------------------------------------------
 
     def _bounds(self) -> Iterator[Row]:
         """Cold, and at each rate with and without what the first study read."""
-        lean = trace_of_lean(self.judge, self._windows(self.case, "first").measure)
-        yield {"part": "bounds", "method": LEAN, "factor": 1.0} | asdict(lean)
-        first = study_of(self.case, self.seed, sizing=self.sizing)
-        tuned(first, reading(self.case, self._windows(self.case, "first")))
-        errors = errors_of(first, self.case)
+        lean = trace_lean_oracle(self.judge, self._windows(self.case, "first").measure)
+        yield {"part": "bounds", "method": LEAN_ORACLE, "factor": 1.0} | asdict(lean)
+        first = make_study(self.case, self.seed, sizing=self.sizing)
+        run_tuning(first, make_reader(self.case, self._windows(self.case, "first")))
+        errors = reading_errors(first, self.case)
         for factor, case in self._cases():
-            judge = Judge(case)
-            for method, past in ((INFORMED, ()), (REMEMBERS, errors)):
-                trace = trace_of_informed(judge, self._windows(case, f"at {factor}").measure, past)
+            judge = CaseTruth(case)
+            for method, past in ((ORACLE, ()), (ORACLE_WITH_MEMORY, errors)):
+                trace = trace_oracle(judge, self._windows(case, f"at {factor}").measure, past)
                 yield {"part": "bounds", "method": method, "factor": factor} | asdict(trace)
 
     def _windows(self, case: Case, purpose: str) -> Windows:
@@ -249,4 +255,4 @@ def _turn(values: Sequence[Any]) -> tuple[Any, ...]:
 
 def _turned(sizing: Sizing) -> Sizing:
     """The same measurements, each operator's taken for those of the one after it."""
-    return replace(sizing, load=_turn(sizing.load), skew=_turn(sizing.skew), lasting=_turn(sizing.lasting))
+    return replace(sizing, load=_turn(sizing.load), skew=_turn(sizing.skew), stage_loads=_turn(sizing.stage_loads))

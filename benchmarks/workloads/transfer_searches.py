@@ -32,11 +32,11 @@ from benchmarks.workloads.peers import Maker
 from benchmarks.workloads.readings import Windows
 
 BUDGET = 20  # runs; whoever has not stopped by then counts as never
-GOES_ON = 10  # runs after which the recommendation is judged once more
+LATER_RUNS = 10  # runs after which the recommendation is judged once more
 WINDOWS = TuningSettings().windows
-SOON, AT_MOST = 2, 5  # runs to the stop that are wanted: in the median, and in nine of ten
+GOAL_MEDIAN_RUNS, GOAL_TAIL_RUNS = 2, 5  # runs to the stop that are wanted: in the median, and in nine of ten
 
-FAR_OFF = 3.0  # log ratio that a window which fell behind counts as
+FELL_BEHIND_LOG_RATIO = 3.0  # log ratio that a window which fell behind counts as
 SERIES = 20_000  # of readings, to know how soon they show what is true
 WINDOW = 60.0  # seconds
 Measure = Callable[[tuple[int, ...]], float]  # one noisy reading, in seconds; infinite where the job falls behind
@@ -44,7 +44,7 @@ Read = Callable[[tuple[int, ...]], tuple[float, Sizing | None]]  # … and how t
 
 
 @dataclass(frozen=True)
-class Trace:
+class SearchTrace:
     """`stop`: runs until a configuration is accepted, infinite when none was; `tried`: configurations until then, as a
     second window of one needs no rescale; `ended`: runs until a tuning run would end.
     Regrets are those of the recommendation: the best score of the lattice less its own, both without noise."""
@@ -58,7 +58,7 @@ class Trace:
     regret_later: float | None
 
 
-class Judge:
+class CaseTruth:
     """The truth about a case."""
 
     def __init__(self, case: Case) -> None:
@@ -66,7 +66,7 @@ class Judge:
 
     @cached_property
     def optimum(self) -> Optimum:
-        return descent.optimum(self.case)
+        return descent.find_optimum(self.case)
 
     @property
     def best(self) -> float:
@@ -79,7 +79,7 @@ class Judge:
         return bool(self.case.latency([k])[0] > self.case.latency_target)
 
 
-def known(case: Case, seed: int) -> Sizing | None:
+def measure_floor(case: Case, seed: int) -> Sizing | None:
     """What the floor phase of a tuning run leaves behind: one noisy window at the floor, sized."""
     with SimulatorEngine(case.job, case.topology, p_max=case.p_max, seed=seed) as engine:
         snapshot = engine.run(case.topology.named(case.floor), case.source_rates).snapshot
@@ -87,7 +87,7 @@ def known(case: Case, seed: int) -> Sizing | None:
     return sized.above(case.floor) if isinstance(sized, Sizing) else None
 
 
-def study_of(case: Case, seed: int, **options: Any) -> AskTellStudy:
+def make_study(case: Case, seed: int, **options: Any) -> AskTellStudy:
     return AskTellStudy(
         floor=case.floor,
         p_max=case.p_max,
@@ -99,7 +99,7 @@ def study_of(case: Case, seed: int, **options: Any) -> AskTellStudy:
     )
 
 
-def tuned(study: AskTellStudy, measure: Read) -> tuple[float, float, int]:
+def run_tuning(study: AskTellStudy, measure: Read) -> tuple[float, float, int]:
     """Runs `study` as a tuning run does. Runs and configurations until one was accepted, and runs in all."""
     stop, tried, looks = math.inf, math.inf, 0
     for run in range(1, BUDGET + 1):
@@ -128,7 +128,7 @@ def tell(study: AskTellStudy, k: tuple[int, ...], read: Read) -> None:
     study.tell(k, latency=latency if math.isfinite(latency) else None, failed=not math.isfinite(latency), sizing=sizing)
 
 
-def reading(case: Case, windows: Windows, scale: float = 1.0) -> Read:
+def make_reader(case: Case, windows: Windows, scale: float = 1.0) -> Read:
     """What a tuning run sees of each window. `scale`: how much slower a clock it is read by."""
 
     def read(k: tuple[int, ...]) -> tuple[float, Sizing | None]:
@@ -146,41 +146,43 @@ def reading(case: Case, windows: Windows, scale: float = 1.0) -> Read:
     return read
 
 
-def trace_of(study: AskTellStudy, judge: Judge, measure: Read, *, later: bool = False) -> Trace:
+def trace_search(study: AskTellStudy, judge: CaseTruth, measure: Read, *, later: bool = False) -> SearchTrace:
     """`later`: goes on until ten runs are told, where it stopped before."""
-    stop, tried, ended = tuned(study, measure)
+    stop, tried, ended = run_tuning(study, measure)
     answer, reason = study.answer.parallelism, study.stop_reason
     missed = math.isfinite(stop) and judge.misses(answer)
     at_stop = judge.regret(answer)
     if later:
-        go_on(study, measure, ended)
-    return Trace(stop, tried, ended, reason, missed, at_stop, judge.regret(study.best.parallelism) if later else None)
+        continue_search(study, measure, ended)
+    return SearchTrace(
+        stop, tried, ended, reason, missed, at_stop, judge.regret(study.best.parallelism) if later else None
+    )
 
 
-def go_on(study: AskTellStudy, measure: Read, runs: int) -> None:
+def continue_search(study: AskTellStudy, measure: Read, runs: int) -> None:
     """Asks for more than it takes to stop, until ten runs are told."""
-    for _ in range(runs, GOES_ON):
+    for _ in range(runs, LATER_RUNS):
         if len(study.runs) < study.lattice.size:
             tell(study, study.ask(), measure)
 
 
-def trace_of_informed(judge: Judge, measure: Measure, past: Sequence[float] = ()) -> Trace:
+def trace_oracle(judge: CaseTruth, measure: Measure, past: Sequence[float] = ()) -> SearchTrace:
     """What nobody can better who believes readings alone: it knows which frugal point is the fastest, runs nothing
     else, and accepts it when so many readings mean that the target is met, with the confidence that we ask for. `past`:
     what readings of an earlier session say of that point, log ratios to its latency, to whoever knows the surface."""
     case = judge.case
-    fastest = descent.least_latency(case, case.resource_limit)
+    fastest = descent.find_least_latency(case, case.resource_limit)
     known = math.log(case.latency_target / fastest.latency)
     return _read_until_certain(judge, measure, fastest.parallelism, [known - error for error in past])
 
 
-def trace_of_lean(judge: Judge, measure: Measure) -> Trace:
+def trace_lean_oracle(judge: CaseTruth, measure: Measure) -> SearchTrace:
     """What nobody can better, in regret, who is to stop on each job as soon as the goals ask: it knows the whole
     surface, and runs the best score of what is far enough within the target for so few readings to show it; where
     nothing is, the fastest."""
     case = judge.case
-    fastest = descent.least_latency(case, case.resource_limit)
-    within = case.latency_target * math.exp(-spare_of(SOON, AT_MOST) * case.job.noise)
+    fastest = descent.find_least_latency(case, case.resource_limit)
+    within = case.latency_target * math.exp(-needed_margin(GOAL_MEDIAN_RUNS, GOAL_TAIL_RUNS) * case.job.noise)
 
     def value(ks: Ints) -> NDArray[np.float64]:
         latency = case.latency(ks)
@@ -193,19 +195,19 @@ def trace_of_lean(judge: Judge, measure: Measure) -> Trace:
     return _read_until_certain(judge, measure, k, [])
 
 
-def _read_until_certain(judge: Judge, measure: Measure, k: tuple[int, ...], spare: list[float]) -> Trace:
+def _read_until_certain(judge: CaseTruth, measure: Measure, k: tuple[int, ...], spare: list[float]) -> SearchTrace:
     case = judge.case
     for run in range(1, BUDGET + 1):
         latency = measure(k)  # infinite where a machine that drifts cannot carry the rate
-        spare.append(math.log(case.latency_target / latency) if math.isfinite(latency) else -FAR_OFF)
+        spare.append(math.log(case.latency_target / latency) if math.isfinite(latency) else -FELL_BEHIND_LOG_RATIO)
         certainty = NormalDist().cdf(sum(spare) / len(spare) / case.job.noise * math.sqrt(len(spare)))
         if certainty >= SearchSettings().confidence:
-            return Trace(run, 1, run, "target-met", judge.misses(k), judge.regret(k), None)
-    return Trace(math.inf, math.inf, BUDGET, "budget", False, judge.regret(k), None)
+            return SearchTrace(run, 1, run, "target-met", judge.misses(k), judge.regret(k), None)
+    return SearchTrace(math.inf, math.inf, BUDGET, "budget", False, judge.regret(k), None)
 
 
 @cache
-def spare_of(soon: int, at_most: int) -> float:
+def needed_margin(soon: int, at_most: int) -> float:
     """How far within the target, in units of the noise of a reading, a latency must be for readings of it to show it
     after so many in every second series, and after so many in nine of ten."""
     errors = np.random.default_rng(0).standard_normal((SERIES, at_most))
@@ -218,7 +220,7 @@ def spare_of(soon: int, at_most: int) -> float:
     return float(brentq(too_few, 0.0, 5.0, xtol=1e-3))
 
 
-def errors_of(study: AskTellStudy, case: Case) -> list[float]:
+def reading_errors(study: AskTellStudy, case: Case) -> list[float]:
     """What was read over what is true, as a log, window by window."""
     told = [run for run in study.runs if run.latency is not None]
     true = case.latency([run.parallelism for run in told]) if told else []
@@ -230,7 +232,7 @@ def errors_of(study: AskTellStudy, case: Case) -> list[float]:
     ]
 
 
-def trace_of_peer(make: Maker, judge: Judge, measure: Measure, seed: int) -> Trace:
+def trace_peer(make: Maker, judge: CaseTruth, measure: Measure, seed: int) -> SearchTrace:
     """A peer accepts as Algorithm 1 does, on one reading, and recommends the run of the highest measured score."""
     case = judge.case
     peer = make(case.floor, (case.p_max,) * len(case.floor), seed)
@@ -244,10 +246,12 @@ def trace_of_peer(make: Maker, judge: Judge, measure: Measure, seed: int) -> Tra
             best, top = k, score
         if math.isinf(stop) and case.benefit.satisfied(k, latency):
             stop, missed, at_stop = run, judge.misses(k), judge.regret(k)
-        if run == GOES_ON:
+        if run == LATER_RUNS:
             later = judge.regret(best)
-        if math.isfinite(stop) and run >= GOES_ON:
+        if math.isfinite(stop) and run >= LATER_RUNS:
             break
     accepted = math.isfinite(stop)
     reason = "target-met" if accepted else "budget"
-    return Trace(stop, stop, min(stop, BUDGET), reason, missed, at_stop if accepted else judge.regret(best), later)
+    return SearchTrace(
+        stop, stop, min(stop, BUDGET), reason, missed, at_stop if accepted else judge.regret(best), later
+    )

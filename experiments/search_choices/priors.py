@@ -24,8 +24,8 @@ from autotrascale.plan.search.training_data import SessionReadings
 from autotrascale.plan.sizing.sizing import Sizing
 from benchmarks.workloads.case import Case
 from benchmarks.workloads.lattice import sample_frugal
-from benchmarks.workloads.transfer_jobs import FAMILIES, JobId, chosen, draw
-from benchmarks.workloads.transfer_searches import known
+from benchmarks.workloads.transfer_jobs import FAMILIES, JobId, choose_jobs, draw_problem
+from benchmarks.workloads.transfer_searches import measure_floor
 
 FACTORS = (1.0, 0.6, 1.5)
 POINTS, SLOWEST = 33, 4.0  # of each rate, and no slower than so many times the fastest
@@ -35,16 +35,16 @@ Floats = NDArray[np.float64]
 
 
 def fitted(job: JobId) -> dict[str, Any] | None:
-    problem = draw(*job)
+    problem = draw_problem(*job)
     parts = [part for factor in FACTORS if (case := problem.at_rate(factor)) and (part := _readings(case))]
     if not parts:
         return None
     patched = {"AMPLITUDE": AMPLITUDE, "AMPLITUDE_OF_TIMED": AMPLITUDE, "STEPS": 200, "DOUBTS": ((0.0, 0.0),)}
     with mock.patch.multiple(surrogate, **patched):
         posterior = surrogate.fit(parts[0], parts[1:], noise=NOISE)
-    numbers_only = posterior.beta[: len(posterior.physics.centre)]
-    expected, _, _ = posterior.physics.latency(posterior.data.ks, posterior.data.log_q, numbers_only)
-    numbers = {name: posterior.beta[place] for name, place in posterior.physics.places.items()}
+    numbers_only = posterior.beta[: len(posterior.latency_model.centre)]
+    expected, _, _ = posterior.latency_model.latency(posterior.data.ks, posterior.data.log_q, numbers_only)
+    numbers = {name: posterior.beta[place] for name, place in posterior.latency_model.places.items()}
     return {"family": job[0], "unexplained": float((posterior.data.y - expected).std()), "numbers": numbers}
 
 
@@ -57,7 +57,9 @@ def _readings(case: Case) -> SessionReadings | None:
     if len(near) == 0:
         return None
     picked = rng.choice(near, min(POINTS, len(near)), replace=False)
-    sizing = known(case, case.seed) or Sizing.of_loads(case.floor, [case.p_max] * len(case.floor), rate=case.rate)
+    sizing = measure_floor(case, case.seed) or Sizing.of_loads(
+        case.floor, [case.p_max] * len(case.floor), rate=case.rate
+    )
     y = np.log(latency[picked] / case.latency_target)
     points = tuple(tuple(int(x) for x in ks[i]) for i in picked)
     return SessionReadings(
@@ -70,7 +72,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=12, help="of each family")
     parser.add_argument("--processes", type=int, default=2)
     arguments = parser.parse_args()
-    drawn = chosen(FAMILIES, arguments.jobs, None)
+    drawn = choose_jobs(FAMILIES, arguments.jobs, None)
     found = [each for each in Parallel(arguments.processes)(delayed(fitted)(job) for job in drawn) if each]
     for family in FAMILIES:
         left = [each["unexplained"] for each in found if each["family"] == family]

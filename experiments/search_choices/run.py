@@ -25,13 +25,13 @@ from joblib import Parallel, delayed
 from autotrascale.plan.search import latency_model, measured_loads, search, surrogate
 from autotrascale.plan.search.acquisition import improvement_of_benefit
 from autotrascale.plan.search.ask_tell import SearchSettings
-from autotrascale.plan.search.paper_algorithms import bootstrap_set
 from autotrascale.plan.search.latency_model import LatencyModel
+from autotrascale.plan.search.paper_algorithms import bootstrap_set
 from autotrascale.plan.search.search import Search
 from autotrascale.plan.search.study_runs import WindowMeasurement
 from autotrascale.plan.sizing.sizing import Sizing
 from benchmarks.workloads import transfer_measures
-from benchmarks.workloads.transfer_jobs import FAMILIES, JobId, chosen
+from benchmarks.workloads.transfer_jobs import FAMILIES, JobId, choose_jobs
 
 RATES = (0.7, 1.4)
 BUDGET = 20
@@ -115,7 +115,7 @@ VARIANTS: dict[str, list[Any]] = {
     "acceptance is worth twice as much": [_set(search, "EPSILON", search.EPSILON * 2)],
     "a warm run asks for more": [_set(search, "EPSILON_WARM", search.EPSILON_WARM * 5)],
     "accepted with 98.5 % confidence": [
-        _set(transfer_measures, "study_of", partial(transfer_measures.study_of, settings=_SURER))
+        _set(transfer_measures, "study_of", partial(transfer_measures.make_study, settings=_SURER))
     ],
     "the paper's bootstrap set first": [_set(Search, "propose", _bootstrap_first)],
     "gain without √P": [_set(Search, "_gain", _plain_gain)],
@@ -127,11 +127,11 @@ def one(name: str, job: JobId) -> list[transfer_measures.Row]:
     with ExitStack() as stack:
         for patch in [*VARIANTS[name], _set(transfer_measures, "FACTORS", RATES)]:
             stack.enter_context(patch)
-        return transfer_measures.measure(job, 0, (transfer_measures.OURS,), ("cold", "warm", "wrong"))
+        return transfer_measures.measure_job(job, 0, (transfer_measures.OURS,), ("cold", "warm", "wrong"))
 
 
 def table(jobs: int, processes: int, names: Iterable[str] = VARIANTS) -> Iterator[dict[str, Any]]:
-    drawn = chosen(FAMILIES, jobs, None)
+    drawn = choose_jobs(FAMILIES, jobs, None)
     for name in names:
         found = Parallel(processes)(delayed(one)(name, job) for job in drawn)
         yield {"variant": name, "jobs": len(drawn)} | _figures([row for rows in found for row in rows])

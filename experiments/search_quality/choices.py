@@ -20,8 +20,8 @@ from autotrascale.plan.search.ask_tell import AskTellStudy, SearchSettings
 from autotrascale.plan.search.latency_model import LatencyModel
 from autotrascale.plan.sizing.floor import floor_pipelined
 from benchmarks.workloads.case import Case, Vector
-from benchmarks.workloads.transfer_jobs import draw
-from benchmarks.workloads.transfer_searches import Judge, known, reading, trace_of
+from benchmarks.workloads.transfer_jobs import draw_problem
+from benchmarks.workloads.transfer_searches import CaseTruth, make_reader, measure_floor, trace_search
 from experiments.search_choices.run import VARIANTS
 
 HIGHER = 1.25  # times the floor
@@ -85,10 +85,10 @@ CHOICES: Mapping[str, Choice] = {
 def search(name: str, family: str, number: int, seed: int) -> Mapping[str, Any]:
     """One cold search, and what is true of what it ends with. The same noise for each choice, window by window."""
     choice = CHOICES[name]
-    case = draw(family, number).case
+    case = draw_problem(family, number).case
     case = case if choice.alpha is None else replace(case, alpha=choice.alpha)
     floor = case.floor if choice.floor is None else choice.floor(case)
-    sizing = known(case, seed + 1)
+    sizing = measure_floor(case, seed + 1)
     told = {"sizing": sizing, **choice.told}
     if choice.told.get("faithful"):
         del told["sizing"]
@@ -96,7 +96,7 @@ def search(name: str, family: str, number: int, seed: int) -> Mapping[str, Any]:
     with ExitStack() as stack:
         for patch in choice.patches:
             stack.enter_context(patch)
-        trace = trace_of(study, Judge(case), reading(case, case.windows(seed + 2)))
+        trace = trace_search(study, CaseTruth(case), make_reader(case, case.windows(seed + 2)))
     answer = study.answer.parallelism
     return {
         "stop": trace.stop,

@@ -13,8 +13,8 @@ from typing import Any
 from unittest import mock
 
 from benchmarks.workloads import transfer_measures
-from benchmarks.workloads.peers import peers
-from benchmarks.workloads.transfer_jobs import chosen
+from benchmarks.workloads.peers import installed_peers
+from benchmarks.workloads.transfer_jobs import choose_jobs
 from benchmarks.workloads.transfer_measures import OURS, PAPER
 from experiments.search_quality.choices import CHOICES, search
 
@@ -27,7 +27,7 @@ METHODS = (OURS, PAPER, "random", "skopt-gp-ei", "optuna-tpe", "optuna-gp")
 
 def cases() -> Sequence[Mapping[str, Any]]:
     """Of peers, those that are installed."""
-    there = (OURS, PAPER, *peers())
+    there = (OURS, PAPER, *installed_peers())
     cold = [
         _case(family, number, method, "cold")
         for family in FAMILIES
@@ -55,7 +55,7 @@ def measure(case: Mapping[str, Any]) -> Mapping[str, Any]:
         family, number = case["family"], case["number"]
         return {"rows": [_plain(search(case["method"], family, number, zlib.crc32(f"{family}/{number}".encode())))]}
     with mock.patch.object(transfer_measures, "FACTORS", FACTORS):
-        rows = transfer_measures.measure((case["family"], case["number"]), 0, (case["method"],), (case["part"],))
+        rows = transfer_measures.measure_job((case["family"], case["number"]), 0, (case["method"],), (case["part"],))
     wanted = {"cold": "cold", "warm": "changed"}[case["part"]]
     return {"rows": [_plain(row) for row in rows if row["part"] == wanted]}
 
@@ -65,7 +65,7 @@ def _case(family: str, number: int, method: str, part: str) -> Mapping[str, Any]
 
 
 def _numbers(family: str, jobs: int) -> list[int]:
-    return [number for _, number in chosen((family,), jobs, APART)]
+    return [number for _, number in choose_jobs((family,), jobs, APART)]
 
 
 def _plain(row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ from autotrascale.execute.simulator.simulated_job import (
     SimulatedOperator,
     SimulatedRescaleCosts,
 )
-from benchmarks.workloads.case import Case, throughput_floor
+from benchmarks.workloads.case import Case, find_throughput_floor
 from benchmarks.workloads.presets import PRESETS
 from experiments.shared.published import published
 
@@ -55,7 +55,7 @@ def job(name: str) -> Case:
 def at_rate(case: Case, rate: float) -> Case:
     """The same job at another rate, with the floor that is true there."""
     there = offered(case, rate)
-    floor = throughput_floor(case.job, case.topology, there.source_rates, case.p_max)
+    floor = find_throughput_floor(case.job, case.topology, there.source_rates, case.p_max)
     if floor is None:
         raise InputError("rate", f"is out of reach of {case.family}", seen=rate)
     return replace(there, floor=floor)
@@ -125,5 +125,5 @@ def _ds2(query: str, steep: bool) -> Case:
 
 def _case(name: str, made: SimulatedJob, topology: Topology, rate: float, target: float, p_max: int) -> Case:
     rates = dict.fromkeys(topology.sources, float(rate))
-    floor = throughput_floor(made, topology, rates, p_max) or tuple(1 for _ in topology)
+    floor = find_throughput_floor(made, topology, rates, p_max) or tuple(1 for _ in topology)
     return Case(name, 0, made, topology, rates, floor, target, p_max)

@@ -1,4 +1,4 @@
-"""What docs/kafka.md tells people to type and to write is what programs and job files take."""
+"""What docs/how-to/kafka.md tells people to type and to write is what programs and job files take."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -15,7 +16,7 @@ from autotrascale.execute.spark.common.source_settings import KafkaTopic
 from benchmarks.workloads import topic_load
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "kafka.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "kafka.md").read_text(encoding="utf-8")
 COMMANDS = [shlex.split(line) for line in re.findall(r"^    (\.venv/bin/\S.*|scripts/\S.*)$", PAGE, re.M)]
 
 
@@ -26,8 +27,8 @@ def said(*beginning: str) -> list[list[str]]:
 def test_the_topics_that_are_filled_are_those_that_the_job_files_read() -> None:
     filled = {}
     for words in said(".venv/bin/python", "-m", "benchmarks.workloads.topic_load"):
-        chosen = topic_load.parser().parse_args(words)
-        assert len(topic_load.lines(chosen.kind, topic_load.first(3))) == 3
+        chosen = topic_load.make_parser().parse_args(words)
+        assert len(topic_load.make_values(chosen.kind, np.arange(3))) == 3
         filled[chosen.servers, chosen.topic] = chosen.kind
     for (path,) in said(".venv/bin/autotrascale", "tune"):
         file = read_job_file(ROOT / path)

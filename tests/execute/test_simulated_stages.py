@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autotrascale.analyze.archive.snapshots import as_dict
+from autotrascale.analyze.archive.snapshot_form import snapshot_as_dict
 from autotrascale.domain.errors import InputError
 from autotrascale.domain.snapshot import OperatorMetrics, Snapshot
 from autotrascale.execute.simulator.engine import SimulatorEngine
@@ -19,7 +19,7 @@ from autotrascale.plan.sizing.sizing import Sizing, size
 from autotrascale.validation import validate
 from benchmarks.workloads import families
 from benchmarks.workloads.case import Case
-from benchmarks.workloads.problems import sustaining_floor
+from benchmarks.workloads.problems import find_sustaining_floor
 from benchmarks.workloads.shapes import RECIPES
 
 EXACT = 1e-9
@@ -63,7 +63,9 @@ def in_batches(seed: int) -> Case:
     while True:
         family = str(rng.choice(IN_BATCHES))
         draft = RECIPES[family].draft(rng, None)
-        floor = sustaining_floor(draft.job(), draft.topology, draft.rates, draft.p_max) if draft.batched else None
+        floor = (
+            find_sustaining_floor(draft.job(), draft.topology, draft.rates, draft.p_max) if draft.is_batched else None
+        )
         if floor is not None:
             return Case(family, seed, draft.job(), draft.topology, draft.rates, floor, 1.0, draft.p_max)
 
@@ -165,7 +167,7 @@ def test_pipelines_have_no_stages(number: int) -> None:
 def test_snapshots_travel_as_json(seed: int) -> None:
     case = in_batches(seed)
     snapshot = observed(case, case.floor, seed=seed, noise=case.job.noise)
-    assert validate(json.loads(json.dumps(as_dict(snapshot))), Snapshot, place="here") == snapshot
+    assert validate(json.loads(json.dumps(snapshot_as_dict(snapshot))), Snapshot, place="here") == snapshot
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])

@@ -1,4 +1,4 @@
-"""The event log of an application as Spark 4 writes it, of the events that tell what its executors used."""
+"""An event log as Spark 4 writes it, with the events about the resource usage of executors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEGAN = 1_700_000_000_000  # milliseconds
 
 @dataclass
 class ExecutorLog:
-    """Lines, in the order of the calls. Times are milliseconds since the log began, memory is in MB."""
+    """The lines of the log, in the order of the calls. Times are milliseconds since its begin, memory is in MB."""
 
     application: str = "orders"
     conf: dict[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class ExecutorLog:
         raised: str = "",
         **memory: float,
     ) -> None:
-        """`memory`: as `memory_of` takes it."""
+        """Add the end of a task. `memory` has the arguments of `memory_of`."""
         reason = {"Reason": "ExceptionFailure", "Class Name": raised} if raised else {"Reason": "Success"}
         self.event(
             "SparkListenerTaskEnd",
@@ -83,7 +83,7 @@ class ExecutorLog:
         self.event("SparkListenerStageExecutorMetrics", said)
 
     def batch(self, number: int, at: int, took: int, records: int, state_mb: float | None = None) -> None:
-        """Triggered at `at`; it is told when it is done."""
+        """Add a batch that was triggered at `at`."""
         when = datetime.fromtimestamp((BEGAN + at) / 1000, UTC).isoformat(timespec="milliseconds")
         states = [] if state_mb is None else [{"numRowsTotal": 1, "memoryUsedBytes": round(state_mb * MB)}]
         progress = {
@@ -101,7 +101,7 @@ class ExecutorLog:
         self.event("org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent", {"progress": progress})
 
     def write(self, folder: Path, name: str = "app-1") -> Path:
-        """As one file of a rolling log, uncompressed."""
+        """Write the log as one file of a rolling log, uncompressed, and return its folder."""
         parts = folder / f"eventlog_v2_{name}"
         parts.mkdir(parents=True, exist_ok=True)
         (parts / f"events_1_{name}").write_text("\n".join(self.lines) + "\n", encoding="utf-8")

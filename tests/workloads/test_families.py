@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autotrascale.domain.errors import InputError
-from benchmarks.workloads.case import Case, throughput_floor
+from benchmarks.workloads.case import Case, find_throughput_floor
 from benchmarks.workloads.families import DEVELOPMENT, FAMILIES, HELD_OUT, draw_case
-from benchmarks.workloads.lattice import frugal_points, sample_frugal
+from benchmarks.workloads.lattice import list_frugal_points, sample_frugal
 from benchmarks.workloads.presets import PRESETS
 
 SEEDS = range(30)
@@ -91,7 +91,7 @@ def test_pruning_loses_nothing(family: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(6, 9), st.floats(0, 1), st.integers(1, 50))
 def test_frugal_points_are_all_of_them_once(floor: list[int], p_max: int, r_min: float, chunk: int) -> None:
-    found = np.concatenate([*frugal_points(floor, p_max, r_min, chunk=chunk)])
+    found = np.concatenate([*list_frugal_points(floor, p_max, r_min, chunk=chunk)])
     axes = [np.arange(low, p_max + 1) for low in floor]
     K = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(floor))
     expected = K[(np.array(floor) / K).mean(axis=1) >= r_min - 1e-10]
@@ -109,7 +109,7 @@ def test_samples_are_frugal_and_inside(floor: list[int], r_min: float, seed: int
 
 def test_samples_cover_the_frugal_points_evenly() -> None:
     floor, r_min = (2, 3), 0.6
-    points = [tuple(k) for K in frugal_points(floor, 12, r_min) for k in K]
+    points = [tuple(k) for K in list_frugal_points(floor, 12, r_min) for k in K]
     K = sample_frugal(floor, 12, r_min, 40_000, np.random.default_rng(0))
     counts = dict.fromkeys(points, 0)
     for k in K:
@@ -130,7 +130,7 @@ def test_another_rate_keeps_job_and_target_and_gets_its_own_floor(family: str) -
         assert (other.job, other.latency_target) == (case.job, case.latency_target)
         assert other.rate == pytest.approx(0.7 * case.rate)
         assert all(low <= high for low, high in zip(other.floor, case.floor, strict=True))
-        assert other.reachable()
+        assert other.is_reachable()
         assert other.optimum().feasible is not None
     assert found >= 7
 
@@ -139,7 +139,7 @@ def test_a_rate_out_of_reach_says_so() -> None:
     case = draw_case("contention", 0)
     assert case.at_rate(1000.0) is None
     rates = {name: rate * 1000 for name, rate in case.source_rates.items()}
-    assert throughput_floor(case.job, case.topology, rates, case.p_max) is None
+    assert find_throughput_floor(case.job, case.topology, rates, case.p_max) is None
 
 
 def test_a_reading_is_noisy_and_seeded() -> None:

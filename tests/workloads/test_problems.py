@@ -103,16 +103,16 @@ class TestLaws:
     def test_every_target_is_within_reach_of_the_stop_rule(self) -> None:
         """By a witness that is looked at anew, at the margin that the aim promises."""
         for case in cases():
-            witness = descent.least_latency(case, case.resource_limit)
+            witness = descent.find_least_latency(case, case.resource_limit)
             assert case.accepts(witness.parallelism)[0]
-            found = descent.optimum(case)
+            found = descent.find_optimum(case)
             assert found.feasible is not None
             assert case.latency(found.feasible.parallelism)[0] <= case.latency_target
             assert found.best.score >= found.feasible.score
         for family in FAMILIES:
             for problem in drawn(family):
                 case = problem.case
-                least = descent.least_latency(case, case.resource_limit).latency
+                least = descent.find_least_latency(case, case.resource_limit).latency
                 assert least * (1 + problem.aim.margin) <= case.latency_target * (1 + 1e-9)
                 if problem.aim.kind != "share":
                     assert least * (1 + problem.aim.margin) == pytest.approx(case.latency_target, rel=2e-3)
@@ -127,7 +127,7 @@ class TestLaws:
     def test_where_the_optimum_is_interior_more_of_any_operator_misses(self) -> None:
         for problem in drawn("interior"):
             case = problem.case
-            best = descent.least_latency(case, case.resource_limit).parallelism
+            best = descent.find_least_latency(case, case.resource_limit).parallelism
             for i in range(len(best)):
                 more = (*best[:i], case.p_max, *best[i + 1 :])
                 assert case.latency(more)[0] > case.latency_target
@@ -139,12 +139,12 @@ class TestLaws:
             K = everything(case)
             score, latency = case.score(K), case.latency(K)
             met, frugal = latency <= case.latency_target, case.benefit.resources(K) >= case.resource_limit - 1e-9
-            found = descent.optimum(case)
+            found = descent.find_optimum(case)
             gaps.append(score.max() - found.best.score)
             assert (found.feasible is not None) == bool(met.any())
             if found.feasible is not None:
                 gaps.append(score[met].max() - found.feasible.score)
-            least = descent.least_latency(case, case.resource_limit).latency
+            least = descent.find_least_latency(case, case.resource_limit).latency
             gaps.append(math.log(least / latency[frugal].min()))
         assert len(gaps) >= 60
         assert -1e-9 < min(gaps) <= max(gaps) < 1e-3
