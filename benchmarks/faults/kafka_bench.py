@@ -1,8 +1,8 @@
-"""A program from topic to topic, moved again and again while records come: `python -m benchmarks.faults.kafka_bench`.
+"""Rescales of an adopted program that reads and writes Kafka topics, while records are sent.
 
-A real broker on loopback, and `examples/gallery/clicks_by_page.py`, unchanged, adopted by a controller. Records are
-sent in rounds; in each round the query is given another number of partitions while they arrive. At the end each page's
-last count must be the clicks that were sent, and no count may have come twice: then none was lost and none doubled.
+A Kafka broker runs on loopback. A controller adopts `examples/gallery/clicks_by_page.py`, unchanged. Records are sent
+in rounds; in each round the query gets another number of partitions while records arrive. At the end, the last count of
+each page must be the number of sent clicks, and no count may be repeated. Then no record was lost or doubled.
 
     python -m benchmarks.faults.kafka_bench --rescales 12 --seed 0
     python -m benchmarks.faults.kafka_bench --rescales 6 --seed 0 --rescale overlap
@@ -45,33 +45,33 @@ _CONF = {
     "spark.driver.memory": "700m",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-_WITHIN = 120.0
+_TIMEOUT_SECONDS = 120.0
 
 
 def measure(
     rescales: int, seed: int, folder: Path, records: int = 200, broker: Broker | None = None, how: How = "in-place"
 ) -> dict[str, Any]:
-    """`records` are sent in each round, to a broker of its own where none is given."""
+    """Run the benchmark with `records` sent in each round. Without a `broker`, one is started."""
     if broker is None:
         with broker_in(folder) as own:
             return measure(rescales, seed, folder, records, own, how)
     broker.create(SOURCE, 3)
     broker.create(SINK, 2)
-    draw, sent, still, refused = random.Random(seed), Counter[str](), list[float](), list[str]()
+    draw, sent, standstills, refused = random.Random(seed), Counter[str](), list[float](), list[str]()
     overlapped = 0
-    with _program(broker, folder, how) as client:
+    with _start_program(broker, folder, how) as client:
         for number in range(rescales + 1):
             clicks = [f"page-{draw.randrange(PAGES)}" for _ in range(records)]
             sent.update(clicks)
             broker.send(SOURCE, clicks)
-            query = _query(client)
+            query = _await_query(client)
             if number < rescales:
                 partitions = draw.choice([each for each in (1, 2, 3, 5, 8) if each != query.partitions])
                 moved = client.rescale(RescaleQuery(query.id, partitions))
-                still.append(moved.standstill_seconds)
+                standstills.append(moved.standstill_seconds)
                 refused += [moved.detail] if not moved.done else []
                 overlapped += moved.done and moved.how.startswith("overlap: ")
-        counts, seen = _counts(broker, sent), _partitions(client)
+        counts, seen = _read_counts(broker, sent), _count_partitions(client)
     last = {page: max(values) for page, values in counts.items()}
     return {
         "rescales": rescales,
@@ -83,12 +83,13 @@ def measure(
         "doubled": sum(max(0, last.get(page, 0) - sent[page]) for page in sent),
         "counts_written_twice": sum(len(values) - len(set(values)) for values in counts.values()),
         "partitions_seen": seen,
-        "standstill_seconds": {"median": round(statistics.median(still), 1), "most": round(max(still), 1)},
+        "standstill_seconds": {"median": round(statistics.median(standstills), 1), "most": round(max(standstills), 1)},
     }
 
 
 @contextmanager
 def broker_in(folder: Path) -> Iterator[Broker]:
+    """Yield a running broker with its data in `folder`."""
     broker = Broker(folder / "kafka")
     try:
         broker.start()
@@ -98,8 +99,8 @@ def broker_in(folder: Path) -> Iterator[Broker]:
 
 
 @contextmanager
-def _program(broker: Broker, folder: Path, how: How) -> Iterator[AgentClient]:
-    master = "local[4]" if how == "in-place" else "local[13]"  # room for both
+def _start_program(broker: Broker, folder: Path, how: How) -> Iterator[AgentClient]:
+    master = "local[4]" if how == "in-place" else "local[13]"  # slots for two queries
     words = [str(Path(sys.executable).with_name("spark-submit")), "--master", master, "--jars", connector_jars()]
     for name, value in _CONF.items():
         words += ["--conf", f"{name}={value}"]
@@ -110,14 +111,14 @@ def _program(broker: Broker, folder: Path, how: How) -> Iterator[AgentClient]:
         parse_command(words), folder / "program", ProgramOptions(apply=True, rescale=how), environment=environment
     )
     try:
-        with program.client(_WITHIN) as client:
+        with program.client(_TIMEOUT_SECONDS) as client:
             yield client
     finally:
         program.kill()
 
 
-def _query(client: AgentClient) -> AdoptedQuery:
-    until = time.monotonic() + _WITHIN
+def _await_query(client: AgentClient) -> AdoptedQuery:
+    until = time.monotonic() + _TIMEOUT_SECONDS
     while not (found := client.queries()):
         if time.monotonic() > until:
             raise TimeoutError("the program started no query")
@@ -125,9 +126,9 @@ def _query(client: AgentClient) -> AdoptedQuery:
     return found[0]
 
 
-def _counts(broker: Broker, sent: Counter[str]) -> dict[str, list[int]]:
-    """Of each page, as they were written, once all that was sent has come out or nothing more comes."""
-    until, before = time.monotonic() + _WITHIN, -1
+def _read_counts(broker: Broker, sent: Counter[str]) -> dict[str, list[int]]:
+    """Return the written counts by page, once all sent records are counted or no more counts come."""
+    until, before = time.monotonic() + _TIMEOUT_SECONDS, -1
     while True:
         written = broker.records(SINK)
         counts: dict[str, list[int]] = {}
@@ -145,8 +146,8 @@ def figures() -> dict[str, Any]:
         return measure(12, 0, Path(folder))
 
 
-def _partitions(client: AgentClient) -> int:
-    """Of the topic, as the query's batches told."""
+def _count_partitions(client: AgentClient) -> int:
+    """Return the number of partitions of the topic, from the batches of the query."""
     about = client.application()
     application = FollowedApplication(Follower(find_event_log_folder(about), about.id, consume=False, latest=False))
     application.poll()

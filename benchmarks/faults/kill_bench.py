@@ -1,10 +1,10 @@
-"""What is lost when something dies while a job is rescaled: `python -m benchmarks.faults.kill_bench`. Hours, on two cores.
+"""Lost and doubled records when a process dies during a rescale. Takes hours on two cores.
 
-kills     the host, its JVM, an executor or the controller (the process that asked for the rescale) is killed in each
-          phase of a rescale, of a stateless, a stateful and a two-state job; what should run again does so by itself
-          (a controller is started again, as whoever runs it would), and then the results are compared with what the
-          records that were taken in must give. Down for good: it is not up after five starts
-rescales  one job with 100,000 keys of state is rescaled again and again, and its counts are compared
+kills     the driver, its JVM, an executor or the controller (the process that asked for the rescale) is killed in each
+          phase of a rescale of a stateless, a stateful and a two-state job. The job must run again without help; only
+          a dead controller is started again. Then the results are compared with the input. A job that is not up after
+          five starts counts as down for good.
+rescales  one job with 100,000 keys of state is rescaled again and again, and its counts are compared.
 
     python -m benchmarks.faults.kill_bench --kills 40 --rescales 10 --seed 1
 """
@@ -31,24 +31,24 @@ from benchmarks.faults.kills.archive import JAVA, quick_java
 from benchmarks.faults.kills.run import PHASES, VICTIMS, WITHOUT_STATE, Fire, Kill, Outcome
 
 JOBS = ("stateless", "stateful", "two-states")
-_ONE_HOME = 8  # kills; then the job begins anew
-_TRIES = 3  # to come upon a phase
+_KILLS_PER_HOME = 8  # then the job begins anew
+_TRIES = 3  # to reach a phase
 _KEYS = 100_000
 
 
 def all_kills() -> list[Kill]:
-    """Every job in every phase that it has, by every victim."""
+    """Return each combination of job, phase and victim."""
     return [
         Kill(job, phase, victim)
         for job in JOBS
         for phase in (WITHOUT_STATE if job == "stateless" else PHASES)
         for victim in VICTIMS
-        if not (victim == "executor" and phase == "coming back")  # an executor alone brings nothing down
+        if not (victim == "executor" and phase == "coming back")  # the loss of an executor does not bring the job down
     ]
 
 
-def drawn(count: int, seed: int) -> list[Kill]:
-    """As evenly as it goes, in an order of chance."""
+def draw_kills(count: int, seed: int) -> list[Kill]:
+    """Return `count` kills, evenly distributed, in random order."""
     chance, kills = random.Random(seed), list[Kill]()
     while len(kills) < count:
         kills += chance.sample(all_kills(), len(all_kills()))
@@ -56,12 +56,12 @@ def drawn(count: int, seed: int) -> list[Kill]:
 
 
 def series(kills: list[Kill], work: Path, seed: int, java: str = JAVA) -> Iterator[Outcome]:
-    """The kills of one job one after the other in one home; those of executors on a cluster."""
+    """Carry out the kills of a job one after the other in one home; kills of executors run on a cluster."""
     chance = random.Random(seed)
     batches: dict[tuple[str, bool], list[list[Kill]]] = defaultdict(list)
     for kill in kills:
         group = batches[kill.job, kill.victim == "executor"]
-        if not group or len(group[-1]) == _ONE_HOME:
+        if not group or len(group[-1]) == _KILLS_PER_HOME:
             group.append([])
         group[-1].append(kill)
     homes = [(key, batch) for key, group in batches.items() for batch in group]
@@ -73,18 +73,18 @@ def series(kills: list[Kill], work: Path, seed: int, java: str = JAVA) -> Iterat
 
 def at_one_home(fire: Fire, kills: list[Kill]) -> Iterator[Outcome]:
     if (first := fire.up()).running is None:
-        yield Outcome(Kill(fire.job_name, "starting", "nobody"), down=True, detail=first.detail)
+        yield Outcome(Kill(fire.job_name, "starting", "none"), down=True, detail=first.detail)
         return
     for kill in kills:
         for _ in range(_TRIES):
-            outcome = fire.under_fire(kill)
+            outcome = fire.rescale_under_fire(kill)
             if not outcome.missed or outcome.down:
                 break
         yield outcome
         if outcome.down or outcome.lost or outcome.doubled:
-            break  # what comes after would show it again
+            break  # later kills would show the same fault
     if left := fire.close():
-        yield Outcome(Kill(fire.job_name, "closing", "nobody"), left=left)
+        yield Outcome(Kill(fire.job_name, "closing", "none"), left=left)
 
 
 @contextmanager
@@ -106,11 +106,13 @@ def fire(job: str, folder: Path, chance: random.Random, java: str, *, on_cluster
 
 
 def rescales(times: int, work: Path, seed: int, until: float, java: str) -> dict[str, object]:
-    """The first file fills the state; then it is moved, and compared, again and again. On a busy machine a rescale may
-    fail, and goes back; it does not count as one."""
+    """Fill the state with the first file, and then rescale and compare again and again.
+
+    A rescale that fails on a busy machine and goes back does not count.
+    """
     work.mkdir(parents=True)
     at = Fire("keyed", work / "job", random.Random(seed), java=java, first=_KEYS)
-    total = Outcome(Kill("keyed", "", "nobody"), down=at.up().running is None)
+    total = Outcome(Kill("keyed", "", "none"), down=at.up().running is None)
     seconds, phases, failed = list[float](), defaultdict[str, list[float]](list), list[str]()
     while len(seconds) < times and time.time() < until and not total.down:
         up = at.rescale()
@@ -136,14 +138,14 @@ def rescales(times: int, work: Path, seed: int, until: float, java: str) -> dict
         "doubled": total.doubled,
         "down": total.down,
         "processes_left": left,
-        "standstill_seconds": {"median": _rounded(statistics.median(seconds)), "most": _rounded(max(seconds))},
-        "phases": {phase: _rounded(statistics.median(took)) for phase, took in phases.items()},
+        "standstill_seconds": {"median": _round(statistics.median(seconds)), "most": _round(max(seconds))},
+        "phases": {phase: _round(statistics.median(took)) for phase, took in phases.items()},
         "why_failed": sorted(set(failed)),
     }
 
 
 def table(outcomes: list[Outcome]) -> dict[str, object]:
-    """Totals, and the same by phase, job and victim."""
+    """Return totals, and the same by phase, job and victim."""
     return {
         **_sums(outcomes),
         "by_phase": {phase: _sums([o for o in outcomes if o.kill.phase == phase]) for phase in PHASES},
@@ -173,12 +175,12 @@ def _sums(outcomes: list[Outcome]) -> dict[str, object]:
         "doubled": sum(o.doubled for o in outcomes),
         "processes_left": sum(o.left for o in outcomes),
         "phase_not_met": sum(o.missed for o in outcomes),
-        "median_seconds": _rounded(statistics.median(seconds)) if seconds else None,
+        "median_seconds": _round(statistics.median(seconds)) if seconds else None,
     }
 
 
 def figures(kills: int = 200, times: int = 50, seed: int = 0, until: float = math.inf) -> dict[str, object]:
-    """JSON-able. `until` is when to stop, in seconds of Unix time, whatever is left to do."""
+    """Return the results as JSON data. `until` is the Unix time at which the benchmark stops."""
     found: dict[str, object] = {"seed": seed, "cores": os.cpu_count()}
     with (
         tempfile.TemporaryDirectory(prefix="kill-bench-", ignore_cleanup_errors=True) as folder,
@@ -188,16 +190,16 @@ def figures(kills: int = 200, times: int = 50, seed: int = 0, until: float = mat
             found["rescales"] = rescales(times, Path(folder, "rescales"), seed, until, java)
             say(json.dumps(found["rescales"]))
         outcomes: list[Outcome] = []
-        for outcome in series(drawn(kills, seed), Path(folder), seed, java):
+        for outcome in series(draw_kills(kills, seed), Path(folder), seed, java):
             outcomes.append(outcome)
-            say(_line(outcome, sum(each.kills for each in outcomes)))
+            say(_format_line(outcome, sum(each.kills for each in outcomes)))
             if sum(each.kills for each in outcomes) >= kills or time.time() > until:
                 break
         found["kills"] = table(outcomes)
     return {**found, "goal": "200 kills: none down for good, nothing lost, nothing doubled, no process left"}
 
 
-def _line(outcome: Outcome, total: int) -> str:
+def _format_line(outcome: Outcome, total: int) -> str:
     kill = outcome.kill
     faults = {"down": outcome.down, "lost": outcome.lost, "doubled": outcome.doubled, "left": outcome.left}
     bad = ", ".join(f"{name} {value}" for name, value in faults.items() if value) or "exact"
@@ -207,7 +209,7 @@ def _line(outcome: Outcome, total: int) -> str:
     return f"{total:4d} {what}: {met}, {outcome.records} records, {bad}, {outcome.seconds:.0f} s{why}"
 
 
-def _rounded(seconds: float) -> float:
+def _round(seconds: float) -> float:
     return round(seconds, 1)
 
 
@@ -220,9 +222,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--rescales", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--minutes", type=float, help="stop after so long, whatever is left to do")
+    parser.add_argument("--minutes", type=float, help="stop after this time")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # and takes all that it started along
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # also ends all child processes
     until = time.time() + 60 * arguments.minutes if arguments.minutes else math.inf
     print(json.dumps(figures(arguments.kills, arguments.rescales, arguments.seed, until), indent=2))
 

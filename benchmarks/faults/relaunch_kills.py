@@ -100,7 +100,7 @@ def series_of_ours(kills: list[KillOfOurs], work: Path, seed: int) -> Generator[
                     yield OfOurs(KillOfOurs("two-states", "starting", "nobody"), down=True, detail=first.detail)
                     continue
                 for kill in kills[number : number + _ONE_HOME]:
-                    outcome = at.relaunched_under_fire(kill)
+                    outcome = at.relaunch_under_fire(kill)
                     yield outcome
                     if outcome.down or outcome.lost or outcome.doubled:
                         break

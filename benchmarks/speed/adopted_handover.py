@@ -25,7 +25,7 @@ from autotrascale.execute.spark.jobs.flow import Flow
 from autotrascale.execute.spark.protocol.agent_messages import RescaleQuery
 from benchmarks.faults.kills.archive import quick_java
 from benchmarks.faults.kills.run import Feeder
-from benchmarks.speed.handover_bench import AFTER, BEFORE, Timed, figures_around, rounded, say, summed
+from benchmarks.speed.handover_bench import AFTER, BEFORE, Timed, measure_around, round_seconds, say, summarize
 
 _SECONDS = 300.0
 _PARTITIONS = (2, 3)
@@ -77,18 +77,23 @@ def measured(keys: int, times: int, folder: Path, java: str) -> dict[str, Any]:
                 ended = time.time()
                 time.sleep(AFTER)
                 as_asked = done.done and done.how.startswith("overlap: ") == (how == "overlap")
-                seen = {**figures_around(folder, began, ended), "preparing": rounded(done.overlap_seconds)}
+                seen = {**measure_around(folder, began, ended), "preparing": round_seconds(done.overlap_seconds)}
                 say(f"{keys} keys, {how}: {json.dumps(seen) if as_asked else done}")
                 if number >= 2 and as_asked:
                     found.setdefault(how, []).append(seen)
         records = feeder.pause()
-        wrong = job.difference_at_rest(records)
+        wrong = job.count_wrong_keys_at_rest(records)
         feeder.go_on()
         query.stop()
     finally:
         feeder.end()
         spark.stop()
-    return {"keys": keys, "records": records, "keys_wrong": wrong, **{how: summed(all_) for how, all_ in found.items()}}
+    return {
+        "keys": keys,
+        "records": records,
+        "keys_wrong": wrong,
+        **{how: summarize(all_) for how, all_ in found.items()},
+    }
 
 
 def main() -> None:

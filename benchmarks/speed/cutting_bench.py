@@ -1,16 +1,15 @@
-"""A long batch in flight when its job is to be rescaled in place: `python -m benchmarks.speed.cutting_bench`.
+"""Rescales in place during a long batch, with three ways to treat that batch.
 
-waited for   to its end, as with a great `patience.finish_batch`
-run first    after some seconds it is cut off, and runs again as it was planned before its state is moved: what is done
-             where it cannot be taken along
-cut short    at once, and taken along to the new parallelism
+waited for   the rescale waits for its end, as with a large `patience.finish_batch`
+run first    the batch is cut off after some seconds and runs again as planned before state is moved, as for sinks
+             without a fence
+cut short    the batch is cut off at once and carried over to the new parallelism
 
-One job whose operator stalls for each record, so that a batch takes seconds with one task and a sixth of them with six.
-Records are there in plenty, and batches follow one another. In each rescale from one task to six, some seconds into a
-batch, the same is measured:
+An operator of the job stalls for each record, so a batch takes seconds with one task and a sixth of that with six.
+There is always a backlog. Each rescale goes from one task to six, some seconds into a batch. It measures:
 
-seconds   from the begin of the rescale to the first batch at the new parallelism
-gap       the longest time between two writes meanwhile
+seconds   time from the begin of the rescale to the first batch at the new parallelism
+gap       longest time between two writes meanwhile
 
     python -m benchmarks.speed.cutting_bench --records 12000 --times 2
 """
@@ -44,7 +43,7 @@ from autotrascale.execute.spark.jobs.stalls import with_jvm_stall
 from benchmarks.faults.kills.archive import JAVA
 
 KEYS, STALL, INTO, PATIENCE = 50, 0.001, 2.0, 3.0
-_BEFORE: dict[str, Any] = {
+_WITHOUT_CARRY_OVER: dict[str, Any] = {
     name: lambda *_: False for name in ("should_cut_batch_short", "can_carry_over_open_batch", "carry_over_open_batch")
 }
 FEW, MANY = {"source": 1, "count": 1}, {"source": 1, "count": 6}
@@ -53,7 +52,7 @@ WAYS = ("waited for", "run first", "cut short")
 
 @dataclass(frozen=True)
 class Stalling:
-    """How often each key came: a file is a batch, a line in `folder`/writes a write."""
+    """A job that counts keys. A file of input is a batch; a line in `folder`/writes is a write of the sink."""
 
     folder: str
 
@@ -79,14 +78,14 @@ class Stalling:
 
 @dataclass
 class Run:
-    """One job, and the files that it was given: each of them is a batch."""
+    """A running job with its input files; each file is a batch of `records` records."""
 
     live: LiveOwnJob
     folder: Path
-    records: int  # in a file
+    records: int
     files: int = 0
 
-    def bring(self, count: int) -> None:
+    def add_files(self, count: int) -> None:
         for _ in range(count):
             numbers = range(self.files * self.records, (self.files + 1) * self.records)
             draft = self.folder / "in" / f".{self.files}"
@@ -103,14 +102,14 @@ class Run:
         return [json.loads(text) for text in notes.read_text().splitlines()] if notes.exists() else []
 
     def rescale(self, way: str) -> dict[str, Any]:
-        """Some seconds into a batch, with two more behind it."""
-        self.bring(5)
+        """Rescale to six tasks some seconds into a batch, with two batches behind it, and return the measurements."""
+        self.add_files(5)
         self.await_writes(self.files - 3)
         self.live.wait(INTO)
         patience = replace(self.live.settings.patience, finish_batch=120.0 if way == "waited for" else PATIENCE)
         self.live.settings = replace(self.live.settings, patience=patience)
         began = time.time()
-        with mock.patch.multiple(query_rescaler, **_BEFORE) if way == "run first" else nullcontext():
+        with mock.patch.multiple(query_rescaler, **_WITHOUT_CARRY_OVER) if way == "run first" else nullcontext():
             done = self.live.rescale(MANY)
         ended = time.time()
         self.await_writes(self.files)
@@ -132,7 +131,7 @@ class Run:
         return sum(counts[key] != expected[key] for key in counts | expected)
 
 
-def measured(records: int, times: int, folder: Path) -> dict[str, Any]:
+def measure(records: int, times: int, folder: Path) -> dict[str, Any]:
     for part in ("in", "work"):
         (folder / part).mkdir()
     settings = SparkSettings(
@@ -147,7 +146,7 @@ def measured(records: int, times: int, folder: Path) -> dict[str, Any]:
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
     with LiveOwnJob(settings, {"source": 1.0}, folder / "home") as live:
         run = Run(live, folder, records)
-        run.bring(1)
+        run.add_files(1)
         live.start(FEW)
         for number in range(len(WAYS) * times):
             found[way := WAYS[number % len(WAYS)]].append(seen := run.rescale(way))
@@ -160,23 +159,23 @@ def measured(records: int, times: int, folder: Path) -> dict[str, Any]:
         "keys_wrong": wrong,
         "cores": os.cpu_count(),
         "load": os.getloadavg(),
-        **{name: {way: _middle(seen, name) for way, seen in found.items()} for name in ("seconds", "gap")},
+        **{name: {way: _median(seen, name) for way, seen in found.items()} for name in ("seconds", "gap")},
     }
 
 
-def _middle(seen: list[dict[str, Any]], name: str) -> float:
+def _median(seen: list[dict[str, Any]], name: str) -> float:
     return round(statistics.median(each[name] for each in seen), 1)
 
 
 def figures(records: int = 12_000, times: int = 2) -> dict[str, Any]:
-    """JSON-able."""
+    """Return the results as JSON data."""
     with tempfile.TemporaryDirectory(prefix="cutting-bench-", ignore_cleanup_errors=True) as folder:
-        return measured(records, times, Path(folder))
+        return measure(records, times, Path(folder))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=12_000, help="in a batch")
+    parser.add_argument("--records", type=int, default=12_000, help="records in a batch")
     parser.add_argument("--times", type=int, default=2, help="rescales of each kind")
     arguments = parser.parse_args()
     print(json.dumps(figures(arguments.records, arguments.times), indent=2))

@@ -1,9 +1,8 @@
-"""What a rescale in place is made of, step by step, and its first batch beside a usual one:
-`python -m benchmarks.speed.first_batch_bench`.
+"""The steps of a rescale in place, and its first batch beside a usual batch.
 
-The same job as in `handover_bench.py`, in a session of its own, with nobody between it and Spark. What Spark says of a
-batch: addBatch is the work itself, queryPlanning what its plan costs, latestOffset asking the sources; loading is how
-long partitions of state took to load, all together.
+The job is the one of `handover_bench.py`, without a controller. Spark reports the parts of a batch: addBatch is the
+work itself, queryPlanning the planning, latestOffset the request to the sources. loading is the time to load all state
+partitions together.
 
     python -m benchmarks.speed.first_batch_bench --keys 100000 --times 4
 """
@@ -35,10 +34,12 @@ from benchmarks.faults.kills.run import Feeder
 from benchmarks.speed.handover_bench import Timed
 
 _PARTS = ("triggerExecution", "addBatch", "queryPlanning", "latestOffset")
-_WARM = 12.0  # seconds
+_WARM_SECONDS = 12.0
 
 
 class Rescales:
+    """Rescales of one job, with the measured seconds by step in `found`."""
+
     def __init__(self, spark: SparkSession, keys: int, folder: Path) -> None:
         self._spark, self._job = spark, Timed(str(folder), keys)
         self._checkpoint, self._query = str(folder / "checkpoint"), None
@@ -51,13 +52,13 @@ class Rescales:
         writer = self._timed("build", lambda: self._job.build(Flow(self._spark, self._job.topology, k, "none")))
         return self._timed("start", writer.option("checkpointLocation", self._checkpoint).start)
 
-    def once(self, query: StreamingQuery, feeder: Feeder) -> StreamingQuery:
-        time.sleep(_WARM)
+    def rescale(self, query: StreamingQuery, feeder: Feeder) -> StreamingQuery:
+        time.sleep(_WARM_SECONDS)
         usual = query.lastProgress
         assert usual is not None
         self._note("usual", usual)
         feeder.pause()
-        _until(lambda: is_between_batches(query.status))
+        _wait_until(lambda: is_between_batches(query.status))
         feeder.go_on()
         self._timed("stop", query.stop)
         folder = CheckpointFolder(self._spark, self._checkpoint)
@@ -65,7 +66,7 @@ class Rescales:
         self._count = 5 - self._count
         self._timed("repartition", lambda: repartition_state(self._spark, self._checkpoint, self._count))
         query = self.start()
-        self._timed("until the first progress", lambda: _until(lambda: bool(query.recentProgress)))
+        self._timed("until the first progress", lambda: _wait_until(lambda: bool(query.recentProgress)))
         self._note("first", query.recentProgress[0])
         return query
 
@@ -83,7 +84,7 @@ class Rescales:
             self.found.setdefault(f"{which} batch: {part}", []).append(millis / 1000)
 
 
-def measured(keys: int, times: int, folder: Path) -> dict[str, Any]:
+def measure(keys: int, times: int, folder: Path) -> dict[str, Any]:
     (folder / "in").mkdir()
     kept = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
     settings = SparkSettings(job="none:none", master="local[6]", driver_memory="1500m", conf=kept)
@@ -93,9 +94,9 @@ def measured(keys: int, times: int, folder: Path) -> dict[str, Any]:
     feeder, rescales = Feeder(folder / "in", keys), Rescales(spark, keys, folder)
     try:
         query = rescales.start()
-        _until(lambda: len(query.recentProgress) > 1)
+        _wait_until(lambda: len(query.recentProgress) > 1)
         for _ in range(times + 1):
-            query = rescales.once(query, feeder)
+            query = rescales.rescale(query, feeder)
             print(
                 time.strftime("%H:%M:%S"),
                 {name: round(all_[-1], 2) for name, all_ in rescales.found.items()},
@@ -103,7 +104,7 @@ def measured(keys: int, times: int, folder: Path) -> dict[str, Any]:
                 flush=True,
             )
         feeder.pause()
-        _until(lambda: is_between_batches(query.status))
+        _wait_until(lambda: is_between_batches(query.status))
         query.stop()
         feeder.go_on()
     finally:
@@ -113,21 +114,21 @@ def measured(keys: int, times: int, folder: Path) -> dict[str, Any]:
     return {"keys": keys, "rescales": times, "cores": os.cpu_count(), "load": os.getloadavg(), "seconds": medians}
 
 
-def _until(there: Callable[[], bool]) -> None:
-    while not there():
+def _wait_until(condition: Callable[[], bool]) -> None:
+    while not condition():
         time.sleep(0.02)
 
 
 def figures(keys: int = 100_000, times: int = 4) -> dict[str, Any]:
-    """JSON-able."""
+    """Return the results as JSON data."""
     with tempfile.TemporaryDirectory(prefix="first-batch-", ignore_cleanup_errors=True) as folder:
-        return measured(keys, times, Path(folder))
+        return measure(keys, times, Path(folder))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--times", type=int, default=4, help="beside the first, which compiles code")
+    parser.add_argument("--times", type=int, default=4, help="rescales after the first one, which compiles code")
     arguments = parser.parse_args()
     print(json.dumps(figures(arguments.keys, arguments.times), indent=2))
 

@@ -1,25 +1,25 @@
-"""How long a job gives no output while it is rescaled, in place and overlapped: `python -m benchmarks.speed.handover_bench`.
+"""The time without output during rescales, in place and blue-green.
 
-One job counts how often each of many keys came. In one session it is rescaled in place and overlapped in turn; each
-write to its sink is noted with the times at which its records came.
+A job counts the records of many keys. In one session it is rescaled in place and blue-green in turn. Each write to its
+sink is recorded with the arrival times of its records.
 
-gap       the longest time between two writes, from the begin of the rescale to some seconds after it, without what lies
-          between two writes as a rule (the median before)
-latency   the 99th percentile over records, from their file being there to the end of their write; of a rescale beside
-          that of the seconds before it
-kills     rescales that are overlapped while the host, its JVM or the controller is killed in one of its phases, of
-          four jobs whose sinks are fenced (three write by `foreachBatch`, one to files of Spark's own; one has a
-          watermark), and then compared with what all records must give
+gap       longest time between two writes, from the begin of the rescale to some seconds after it, minus the median time
+          between two writes before
+latency   99th percentile over records, from the arrival of their file to the end of their write; during a rescale and
+          in the seconds before
+kills     blue-green rescales of four jobs with fenced sinks, in which the driver, its JVM or the controller is killed
+          in one of the phases; then the results are compared with the input. Three jobs write by `foreachBatch`, one
+          with Spark's file sink; one job has a watermark
 
     python -m benchmarks.speed.handover_bench --keys 10000 100000 --times 3 --kills 20 --seed 0
 
-With `--windowed` the counts are of a window of time, behind a watermark: the second query is led through the batches of
-the first. With `--jobs` only those are killed:
+With `--windowed` the job counts by window of time behind a watermark, so the second query repeats the batches of the
+first. `--jobs` selects the jobs for kills:
 
     python -m benchmarks.speed.handover_bench --windowed --keys 100000 --times 2
     python -m benchmarks.speed.handover_bench --keys --kills 20 --seed 0 --jobs windowed
 
-What one run prints can be kept, and the costs that `plan/migration/choice.py` goes by are fitted to several of them:
+The costs in `plan/migration/rescale_mode.py` are fitted to the output of several runs:
 
     python -m benchmarks.speed.handover_bench --keys 1000000 --times 2 > million.json
     python -m benchmarks.speed.handover_bench --fit few.json many.json million.json
@@ -54,18 +54,20 @@ from benchmarks.faults.kills.archive import quick_java
 from benchmarks.faults.kills.run import OVERLAP_PHASES, Feeder, Fire, Kill, Outcome
 
 JOBS = ("appended", "two-states", "stateful", "windowed")
-VICTIMS = ("host", "JVM", "controller")
+VICTIMS = ("driver", "JVM", "controller")
 _PARALLELISM = ({"source": 2, "count": 2}, {"source": 2, "count": 3})
-BEFORE, AFTER = 12.0, 5.0  # seconds that are watched around a rescale
-_NOTHING_FOR = 60.0  # seconds
-_ONE_HOME = 8
+BEFORE, AFTER = 12.0, 5.0  # measured seconds before and after a rescale
+_NO_PROGRESS_SECONDS = 60.0
+_KILLS_PER_HOME = 8
 _SHARES = [each / 20 for each in range(21)]
 
 
 @dataclass(frozen=True)
 class Timed:
-    """How often each key came, and a line in `folder`/writes for each write. `windowed`: in a window that is as long as
-    any of these runs, and that a watermark would close."""
+    """A job that counts keys, with a line in `folder`/writes for each write.
+
+    With `windowed` it counts in a window that is longer than any run, behind a watermark.
+    """
 
     folder: str
     keys: int = 100_000
@@ -99,8 +101,8 @@ class Timed:
         writer = counts.writeStream.foreachBatch(write).outputMode("update")
         return writer.trigger(processingTime="200 milliseconds")
 
-    def difference(self, records: int) -> int:
-        """Keys with a count that is not that of all records."""
+    def count_wrong_keys(self, records: int) -> int:
+        """Return the number of keys with a wrong count."""
         counts: dict[int, int] = {}
         for file in Path(self.folder, "out").glob("*/*.json"):
             for text in file.read_text().splitlines():
@@ -110,19 +112,19 @@ class Timed:
         expected = {key: whole + (key < rest) for key in range(self.keys) if whole or key < rest}
         return sum(counts.get(key) != expected.get(key) for key in {*counts, *expected})
 
-    def difference_at_rest(self, records: int) -> int:
-        """The same, once it gets no less: a machine that is busy is behind, and catches up."""
-        wrong, until = self.difference(records), time.monotonic() + _NOTHING_FOR
+    def count_wrong_keys_at_rest(self, records: int) -> int:
+        """Return the number of wrong keys once it stops falling: a busy machine catches up first."""
+        wrong, until = self.count_wrong_keys(records), time.monotonic() + _NO_PROGRESS_SECONDS
         while wrong and time.monotonic() < until:
             time.sleep(2.0)
-            before, wrong = wrong, self.difference(records)
+            before, wrong = wrong, self.count_wrong_keys(records)
             if wrong < before:
-                until = time.monotonic() + _NOTHING_FOR
+                until = time.monotonic() + _NO_PROGRESS_SECONDS
         return wrong
 
 
-def measured(keys: int, times: int, folder: Path, java: str, *, windowed: bool = False) -> dict[str, Any]:
-    """In place and overlapped in turn, one job."""
+def measure(keys: int, times: int, folder: Path, java: str, *, windowed: bool = False) -> dict[str, Any]:
+    """Rescale one job in place and blue-green in turn, and return the measurements."""
     for part in ("in", "work"):
         (folder / part).mkdir(parents=True)
     job = Timed(str(folder), keys, windowed)
@@ -142,46 +144,51 @@ def measured(keys: int, times: int, folder: Path, java: str, *, windowed: bool =
         with LiveOwnJob(settings, {"source": 1.0}, folder / "home") as live:
             look = live.start(_PARALLELISM[0])
             if look.running is None:
-                raise SystemExit(f"the job does not start: {look.detail}")
+                raise SystemExit(f"the job did not start: {look.detail}")
             live.wait(2 * BEFORE)
             for number in range(2 * times + 2):
                 how = ("in-place", "overlap")[number % 2]
                 live.settings = replace(live.settings, rescale=how)
                 live.wait(BEFORE)
-                seen = one(live, _PARALLELISM[(number + 1) % 2], folder)
+                seen = rescale_once(live, _PARALLELISM[(number + 1) % 2], folder)
                 say(f"{keys} keys, {how}: {json.dumps(seen)}")
-                if number >= 2 and "failed" not in seen:  # the first of each warms up
+                if number >= 2 and "failed" not in seen:  # the first rescale of each kind warms up
                     found.setdefault(how, []).append(seen)
             records = feeder.pause()
-            wrong = job.difference_at_rest(records)
+            wrong = job.count_wrong_keys_at_rest(records)
             feeder.go_on()
     finally:
         feeder.end()
-    return {"keys": keys, "records": records, "keys_wrong": wrong, **{how: summed(all_) for how, all_ in found.items()}}
+    return {
+        "keys": keys,
+        "records": records,
+        "keys_wrong": wrong,
+        **{how: summarize(all_) for how, all_ in found.items()},
+    }
 
 
-def one(live: LiveOwnJob, k: dict[str, int], folder: Path) -> dict[str, Any]:
+def rescale_once(live: LiveOwnJob, k: dict[str, int], folder: Path) -> dict[str, Any]:
     began = time.time()
     done = live.rescale(k)
     ended = time.time()
     if not done.done or done.how.startswith("overlap: ") != (live.settings.rescale == "overlap"):
         return {"failed": f"{done.detail}{done.how}"}
     live.wait(AFTER)
-    return {**figures_around(folder, began, ended), **rounded_all(done.phases or {})}
+    return {**measure_around(folder, began, ended), **round_all(done.phases or {})}
 
 
-def figures_around(folder: Path, began: float, ended: float) -> dict[str, float]:
-    """Of a rescale between these times, `AFTER` seconds after it."""
+def measure_around(folder: Path, began: float, ended: float) -> dict[str, float]:
+    """Return the measurements of a rescale between these Unix times, `AFTER` seconds after its end."""
     writes = [json.loads(text) for text in (folder / "writes").read_text().splitlines()]
     before = [each for each in writes if began - BEFORE <= each[0] < began]
     around = [*before[-1:], *(each for each in writes if began <= each[0] <= ended + AFTER)]
     own = statistics.median(gaps(before))
     return {
-        "seconds": rounded(ended - began),
-        "own_gap": rounded(own),
-        "gap_beyond": rounded(max(gaps(around)) - own),
-        "p99_before": rounded(percentile(before, 0.99)),
-        "p99_during": rounded(percentile([each for each in around if each[0] > began], 0.99)),
+        "seconds": round_seconds(ended - began),
+        "own_gap": round_seconds(own),
+        "gap_beyond": round_seconds(max(gaps(around)) - own),
+        "p99_before": round_seconds(percentile(before, 0.99)),
+        "p99_during": round_seconds(percentile([each for each in around if each[0] > began], 0.99)),
     }
 
 
@@ -190,7 +197,7 @@ def gaps(writes: list[list[Any]]) -> list[float]:
 
 
 def percentile(writes: list[list[Any]], share: float) -> float:
-    """Over records: each write tells the times at which its records came, at so many shares."""
+    """Return a percentile of the latency over records, from the arrival times in each write."""
     weighed = sorted((at - came / 1000, count) for at, _, count, times in writes for came in times or ())
     whole = sum(count for _, count in weighed)
     reached = 0.0
@@ -201,14 +208,14 @@ def percentile(writes: list[list[Any]], share: float) -> float:
     return float("nan")
 
 
-def summed(seen: list[dict[str, float]]) -> dict[str, Any]:
+def summarize(seen: list[dict[str, float]]) -> dict[str, Any]:
     return {
         "rescales": len(seen),
-        "gap_beyond": {"median": middle(seen, "gap_beyond"), "most": max(each["gap_beyond"] for each in seen)},
-        "p99_before": middle(seen, "p99_before"),
-        "p99_during": middle(seen, "p99_during"),
-        "own_gap": middle(seen, "own_gap"),
-        "phases": {name: middle(seen, name) for name in seen[-1] if name not in _FIGURES},
+        "gap_beyond": {"median": median_of(seen, "gap_beyond"), "most": max(each["gap_beyond"] for each in seen)},
+        "p99_before": median_of(seen, "p99_before"),
+        "p99_during": median_of(seen, "p99_during"),
+        "own_gap": median_of(seen, "own_gap"),
+        "phases": {name: median_of(seen, name) for name in seen[-1] if name not in _FIGURES},
     }
 
 
@@ -216,33 +223,33 @@ _COUNTS = ("lost", "doubled", "down", "left", "missed")
 _FIGURES = {"own_gap", "gap_beyond", "p99_before", "p99_during"}
 
 
-def middle(seen: list[dict[str, float]], name: str) -> float:
-    return rounded(statistics.median(each[name] for each in seen if name in each))
+def median_of(seen: list[dict[str, float]], name: str) -> float:
+    return round_seconds(statistics.median(each[name] for each in seen if name in each))
 
 
-def costs(sizes: list[dict[str, Any]]) -> str:
-    """What `plan/migration/choice.py` goes by, as it stands there: straight lines through the medians."""
+def format_costs(sizes: list[dict[str, Any]]) -> str:
+    """Return the code of `MEASURED` in `plan/migration/rescale_mode.py`: straight lines through the medians."""
 
-    def fitted(read: Callable[[dict[str, Any]], float]) -> str:
+    def fit(read: Callable[[dict[str, Any]], float]) -> str:
         through = fit_line([(size["keys"], read(size)) for size in sizes if {"in-place", "overlap"} <= size.keys()])
-        return f"Line({through.seconds:.2f}, {through.per_key:.2g})"
+        return f"LinearCost({through.seconds:.2f}, {through.per_key:.2g})"
 
-    in_place = fitted(lambda size: size["in-place"]["gap_beyond"]["median"])
-    hand_over = fitted(lambda size: size["overlap"]["gap_beyond"]["median"])
-    preparing = fitted(lambda size: size["overlap"]["phases"]["seconds"])
-    return f"MEASURED = Costs(in_place={in_place}, hand_over={hand_over}, preparing={preparing})"
+    in_place = fit(lambda size: size["in-place"]["gap_beyond"]["median"])
+    hand_over = fit(lambda size: size["overlap"]["gap_beyond"]["median"])
+    preparing = fit(lambda size: size["overlap"]["phases"]["seconds"])
+    return f"MEASURED = RescaleCosts(in_place={in_place}, hand_over={hand_over}, preparing={preparing})"
 
 
-def fit(files: Sequence[str]) -> str:
-    """To what earlier runs printed."""
-    return costs([size for file in files for size in json.loads(Path(file).read_text())["sizes"]])
+def fit_costs(files: Sequence[str]) -> str:
+    """Return the costs fitted to the output of earlier runs."""
+    return format_costs([size for file in files for size in json.loads(Path(file).read_text())["sizes"]])
 
 
 # -- kills -----------------------------------------------------------------------------------------------------------
 
 
-def drawn(count: int, seed: int, jobs: Sequence[str] = JOBS) -> list[Kill]:
-    """Every phase of each job with every victim, as evenly as it goes."""
+def draw_kills(count: int, seed: int, jobs: Sequence[str] = JOBS) -> list[Kill]:
+    """Return `count` kills, evenly distributed over jobs, phases and victims."""
     chance, kills = random.Random(seed), list[Kill]()
     every = [Kill(job, phase, victim) for job in jobs for phase in OVERLAP_PHASES for victim in VICTIMS]
     while len(kills) < count:
@@ -250,17 +257,17 @@ def drawn(count: int, seed: int, jobs: Sequence[str] = JOBS) -> list[Kill]:
     return sorted(kills[:count], key=lambda kill: kill.job)
 
 
-def killed(count: int, folder: Path, seed: int, java: str, jobs: Sequence[str]) -> Iterator[Outcome]:
-    chance, kills = random.Random(seed), drawn(count, seed, jobs)
+def run_kills(count: int, folder: Path, seed: int, java: str, jobs: Sequence[str]) -> Iterator[Outcome]:
+    chance, kills = random.Random(seed), draw_kills(count, seed, jobs)
     while kills:
         job = kills[0].job
-        home, kills = [kill for kill in kills[:_ONE_HOME] if kill.job == job], kills
+        home, kills = [kill for kill in kills[:_KILLS_PER_HOME] if kill.job == job], kills
         kills = kills[len(home) :]
         at = Fire(job, folder / f"{job}-{len(kills)}", chance, java=java, fenced=True)
         try:
             at.up()
             for kill in home:
-                yield (outcome := at.under_fire(kill))
+                yield (outcome := at.rescale_under_fire(kill))
                 if outcome.down or outcome.lost or outcome.doubled:
                     break
         finally:
@@ -269,7 +276,7 @@ def killed(count: int, folder: Path, seed: int, java: str, jobs: Sequence[str]) 
 
 def series(count: int, folder: Path, seed: int, java: str, jobs: Sequence[str]) -> dict[str, Any]:
     outcomes: list[Outcome] = []
-    for outcome in killed(count, folder, seed, java, jobs):
+    for outcome in run_kills(count, folder, seed, java, jobs):
         outcomes.append(outcome)
         kill = outcome.kill
         what = f"lost {outcome.lost}, doubled {outcome.doubled}, down {outcome.down}, left {outcome.left}"
@@ -296,26 +303,26 @@ def figures(
     *,
     windowed: bool = False,
 ) -> dict[str, Any]:
-    """JSON-able."""
+    """Return the results as JSON data."""
     found: dict[str, Any] = {"seed": seed, "cores": os.cpu_count(), "load_before": os.getloadavg()}
     with (
         tempfile.TemporaryDirectory(prefix="handover-bench-", ignore_cleanup_errors=True) as folder,
         quick_java(Path(folder, "java")) as java,
     ):
-        found["sizes"] = [measured(each, times, Path(folder, str(each)), java, windowed=windowed) for each in keys]
+        found["sizes"] = [measure(each, times, Path(folder, str(each)), java, windowed=windowed) for each in keys]
         if keys:
-            found["costs"] = costs(found["sizes"])
+            found["costs"] = format_costs(found["sizes"])
         if kills:
             found["kills"] = series(kills, Path(folder, "kills"), seed, java, jobs)
     return {**found, "load_after": os.getloadavg()}
 
 
-def rounded(seconds: float) -> float:
+def round_seconds(seconds: float) -> float:
     return round(seconds, 2)
 
 
-def rounded_all(seconds: Mapping[str, float]) -> dict[str, float]:
-    return {name: rounded(each) for name, each in seconds.items()}
+def round_all(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {name: round_seconds(each) for name, each in seconds.items()}
 
 
 def say(text: str) -> None:
@@ -328,14 +335,16 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=3, help="rescales of each kind, for each number of keys")
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=JOBS, help="that are killed")
+    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=JOBS, help="jobs for kills")
     parser.add_argument("--windowed", action="store_true", help="measure a job with a watermark")
-    parser.add_argument("--fit", nargs="+", metavar="FILE", help="measure nothing: fit the costs to earlier runs")
+    parser.add_argument(
+        "--fit", nargs="+", metavar="FILE", help="fit the costs to the output of earlier runs and measure nothing"
+    )
     arguments = parser.parse_args()
     if arguments.fit:
-        print(fit(arguments.fit))
+        print(fit_costs(arguments.fit))
         return
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # and takes all that it started along
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # also ends all child processes
     asked = (arguments.keys, arguments.times, arguments.kills, arguments.seed, arguments.jobs)
     print(json.dumps(figures(*asked, windowed=arguments.windowed), indent=2))
 

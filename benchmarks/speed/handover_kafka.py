@@ -1,8 +1,8 @@
-"""Overlapped rescales of a job that reads a topic, while records are sent to it: `python -m benchmarks.speed.handover_kafka`.
+"""Blue-green rescales of a job that reads a Kafka topic while records are sent.
 
-A real broker on loopback. At the end each page's last count must be the records that were sent, and the batches that
-the sink saw must be numbered without a gap or a repetition. With `--to topic` the sink is another topic, written by a
-format of Spark's own: there no count may be repeated.
+A Kafka broker runs on loopback. At the end, the last count of each page must be the number of sent records, and the
+sink must have seen batch numbers without a gap or a repetition. With `--to topic` the sink is another topic, written by
+Spark's Kafka sink; no count may be repeated there.
 
     python -m benchmarks.speed.handover_kafka --rescales 4
     python -m benchmarks.speed.handover_kafka --rescales 4 --to topic
@@ -35,12 +35,12 @@ from benchmarks.faults.kills.archive import JAVA
 from benchmarks.workloads.kafka_broker import Broker
 
 TOPIC, COUNTS, PAGES, SOME = "clicks", "counts", 40, 50
-_WITHIN = 60.0  # seconds, for what was sent to come out
+_OUTPUT_SECONDS = 60.0  # until all sent records must be counted
 
 
 @dataclass(frozen=True)
 class Pages:
-    """How often each page was clicked; a file for each batch, by its number, or records for the broker at `servers`."""
+    """A job that counts clicks by page. It writes a file for each batch number, or records to the broker `servers`."""
 
     results: str = ""
     servers: str = ""
@@ -49,25 +49,25 @@ class Pages:
     topology: ClassVar[Topology] = Topology({"source": Operator(), "count": Operator(("source",), stateful=True)})
 
     def build(self, flow: Flow) -> Query:
-        def made(numbers: Ints) -> list[list[str]]:
-            return [pages(numbers.tolist())]
+        def make(numbers: Ints) -> list[list[str]]:
+            return [make_pages(numbers.tolist())]
 
-        rows = flow.load("source", "page string", made)
+        rows = flow.load("source", "page string", make)
         counts = flow.operator("count", rows, do=lambda df: df.groupBy("page").count(), by=["page"])
         if self.servers:
-            said = counts.select(fn.to_json(fn.array("page", fn.col("count").cast("string"))).alias("value"))
-            writer = said.writeStream.outputMode("update").format("kafka").option("topic", COUNTS)
+            values = counts.select(fn.to_json(fn.array("page", fn.col("count").cast("string"))).alias("value"))
+            writer = values.writeStream.outputMode("update").format("kafka").option("topic", COUNTS)
             return writer.option("kafka.bootstrap.servers", self.servers)
         folder = Path(self.results)
 
         def write(batch: DataFrame, number: int) -> None:
-            with (folder / f"{number}.json").open("x") as file:  # a number that comes twice is a fault
+            with (folder / f"{number}.json").open("x") as file:  # raises for a repeated number
                 json.dump([list(row) for row in batch.collect()], file)
 
         return counts.writeStream.outputMode("update").foreachBatch(write)
 
 
-def pages(numbers: list[int]) -> list[str]:
+def make_pages(numbers: list[int]) -> list[str]:
     return [f"page-{number % PAGES}" for number in numbers]
 
 
@@ -76,12 +76,12 @@ def measure(rescales: int, folder: Path, *, to_topic: bool = False) -> dict[str,
     with broker_in(folder) as broker:
         broker.create(TOPIC, 3)
         broker.create(COUNTS, 1)
-        found = partial(said, broker) if to_topic else partial(last, results)
+        found = partial(read_topic_counts, broker) if to_topic else partial(read_file_counts, results)
         sent, over = Counter[str](), threading.Event()
 
         def feed() -> None:
             while not over.is_set():
-                clicks = pages(list(range(sent.total(), sent.total() + SOME)))
+                clicks = make_pages(list(range(sent.total(), sent.total() + SOME)))
                 broker.send(TOPIC, clicks)
                 sent.update(clicks)
 
@@ -103,7 +103,7 @@ def measure(rescales: int, folder: Path, *, to_topic: bool = False) -> dict[str,
                 done = [live.rescale({"source": 3, "count": (4, 2)[number % 2]}) for number in range(rescales)]
                 over.set()
                 feeder.join()
-                until = time.monotonic() + _WITHIN
+                until = time.monotonic() + _OUTPUT_SECONDS
                 while found() != sent and time.monotonic() < until:
                     live.wait(0.5)
             counted = found()
@@ -126,7 +126,7 @@ def measure(rescales: int, folder: Path, *, to_topic: bool = False) -> dict[str,
     }
 
 
-def said(broker: Broker) -> Counter[str]:
+def read_topic_counts(broker: Broker) -> Counter[str]:
     counts: Counter[str] = Counter()
     for line in broker.read(COUNTS, broker.records(COUNTS)):
         page, count = json.loads(line[line.index("[") :])
@@ -134,7 +134,7 @@ def said(broker: Broker) -> Counter[str]:
     return counts
 
 
-def last(results: Path) -> Counter[str]:
+def read_file_counts(results: Path) -> Counter[str]:
     counts: Counter[str] = Counter()
     for file in results.glob("*.json"):
         for page, count in json.loads(file.read_text() or "[]"):

@@ -1,18 +1,20 @@
-"""What marks in a program cost: `python -m benchmarks.speed.marks_bench`. A few minutes; the machine should be quiet.
+"""Costs of marks in a program. Takes a few minutes; use an idle machine.
 
-Queries that do as little as a query can to each of many records: a file is read, projected twice and given away, all of
-it compiled into one loop by Spark. They run in one session, one batch at a time, each of the same file, in an order
-that is drawn anew each round:
+Each query does as little work as possible for each record: it reads a file, projects it twice and drops it, all
+compiled into one loop by Spark. The queries run in one session, one batch at a time with the same file, in random order
+in each round:
 
-    bare      without a mark
-    again     the same once more: how far off the measurement is
+    bare      no mark
+    again     no mark: the error of the measurement
     named     `autotrascale.mark` between the projections
-    counted   what `flow.operator` puts there, a filter that counts
-    observed  an observation that counts, which was put there before, and what a source has
+    counted   the mark of `flow.operator`: a filter that counts
+    observed  the mark of a source: an observation that counts
 
-Of each round what each costs more than the bare one, in batch time and in CPU time of the tasks alone, as the event log
-has it; of these the median, with its 95 % interval. A busy machine blurs the first and hardly the second. What tasks
-take more as a share of the bare batch is `task_cpu_of_batch_percent`.
+The cost of a way is its excess over `bare` in the same round, in batch time and in CPU time of the tasks (from the
+event log). The result is the median with its 95 % interval. A busy machine affects the batch time and hardly the CPU
+time. `task_cpu_of_batch_percent` is the excess CPU time of the tasks as a share of the bare batch.
+
+    python -m benchmarks.speed.marks_bench --rounds 100
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ from pyspark.sql import functions as fn
 from autotrascale.analyze.live.application import FollowedApplication
 from autotrascale.execute.spark.jobs.marking import count_records, mark, observe_records
 from autotrascale.monitor.eventlog.follower import Follower
-from benchmarks.speed.spark_bench import cost
+from benchmarks.speed.spark_bench import compare_cost
 
-ROWS, WARMING = 3_000_000, 8
+ROWS, WARM_UP_ROUNDS = 3_000_000, 8
 CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -57,7 +59,7 @@ WAYS: dict[str, Callable[[DataFrame], DataFrame]] = {
 
 
 class Side:
-    """One of the queries. It reads the file again whenever it is told to."""
+    """One of the queries. It reads the file again for each batch."""
 
     def __init__(self, spark: SparkSession, folder: Path, file: Path, way: str) -> None:
         self._folder, self._file, self._done = folder / way / "in", file, 0
@@ -68,7 +70,7 @@ class Side:
         self.query = writer.option("checkpointLocation", str(folder / way / "checkpoint")).start()
 
     def batch(self) -> float:
-        """Seconds from trigger to commit."""
+        """Run a batch and return the seconds from trigger to commit."""
         (self._folder / f"{self._done}.parquet").hardlink_to(self._file)
         while True:
             self.query.processAllAvailable()
@@ -86,10 +88,10 @@ def figures(rounds: int = 100, rows: int = ROWS) -> dict[str, Any]:
         log.mkdir()
         spark = _session(folder, log)
         sides = _sides(spark, Path(folder), rows)
-        for number in range(rounds + WARMING):
+        for number in range(rounds + WARM_UP_ROUNDS):
             for way in chance.sample(list(WAYS), len(WAYS)):
                 took = sides[way].batch()
-                if number >= WARMING:
+                if number >= WARM_UP_ROUNDS:
                     seconds[way].append(took)
         for side in sides.values():
             side.query.stop()
@@ -103,8 +105,8 @@ def figures(rounds: int = 100, rows: int = ROWS) -> dict[str, Any]:
         "rows_per_batch": rows,
         "batch_seconds": {way: round(statistics.median(each), 4) for way, each in seconds.items()},
         "task_cpu_seconds": {way: round(statistics.median(each), 4) for way, each in cpu.items()},
-        "cost": {way: cost(seconds[way], seconds["bare"]) for way in list(WAYS)[1:]},
-        "task_cpu_cost": {way: cost(cpu[way], cpu["bare"]) for way in list(WAYS)[1:]},
+        "cost": {way: compare_cost(seconds[way], seconds["bare"]) for way in list(WAYS)[1:]},
+        "task_cpu_cost": {way: compare_cost(cpu[way], cpu["bare"]) for way in list(WAYS)[1:]},
         "task_cpu_of_batch_percent": {way: round(100 * each / batch, 1) for way, each in more.items()},
         "goal_percent": GOAL_PERCENT,
         "load_average": os.getloadavg()[0],
@@ -128,11 +130,11 @@ def _sides(spark: SparkSession, folder: Path, rows: int) -> dict[str, Side]:
 
 
 def _cpu_seconds(log: Path, application: str) -> dict[str, list[float]]:
-    """Of the tasks of each batch."""
+    """Return the CPU seconds of the tasks of each batch, by query."""
     told = FollowedApplication(Follower(log, application, consume=False))
     told.poll()
     return {
-        run.name: [sum(task.cpu_ns or 0 for task in batch.tasks) / 1e9 for batch in run.batches[WARMING:]]
+        run.name: [sum(task.cpu_ns or 0 for task in batch.tasks) / 1e9 for batch in run.batches[WARM_UP_ROUNDS:]]
         for run in told.runs.values()
     }
 

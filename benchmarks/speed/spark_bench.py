@@ -1,11 +1,13 @@
-"""What the Spark engine costs: `python -m benchmarks.speed.spark_bench`. A quarter of an hour, on a quiet machine.
+"""Costs of the Spark engine. Takes a quarter of an hour on an idle machine.
 
-marks     marks + event log + reading it, as a share of batch time and of CPU time: two queries of the same job in one
-          session, one marked and one bare, given equal batches in turn, the marked one with the log and without; for
-          the word count as the demo tunes it, and for one that does nothing but count as fast as it can
-restart   from asking for another parallelism to the first committed batch, in a warm session
-rescale   the same with 10⁵ keys of state to be moved, by phase
-memory    host, JVM and Python workers of a 16-slot demo
+marks     cost of marks, event log and its reader as a share of batch time and of CPU time. Two queries of one job run
+          in one session, one with marks and one without, with equal batches in turn, with and without the log. Measured
+          for the word count of the demo, and for a word count without stalls
+restart   time from the request of another parallelism to the first committed batch, in a warm session
+rescale   the same with 100,000 keys of state to move, by phase
+memory    memory of driver, JVM and Python workers with 16 slots
+
+    python -m benchmarks.speed.spark_bench
 """
 
 from __future__ import annotations
@@ -46,18 +48,18 @@ from autotrascale.monitor.eventlog.follower import Follower
 DEMO = Path(__file__).parents[2] / "configs" / "wordcount.yaml"
 JOB = "autotrascale.execute.spark.jobs.wordcount:WordCount"
 _MEGABYTE = 2**20
-_WARMING = 10  # rounds
+_WARM_UP_ROUNDS = 10
 
 
 class Bare(Flow):
-    """The same stages without the marks."""
+    """A flow with the same stages and no marks."""
 
-    def _mark(self, name: str, df: DataFrame, arrival: str = "") -> DataFrame:  # noqa: ARG002 - as its parent has it
+    def _mark(self, name: str, df: DataFrame, arrival: str = "") -> DataFrame:  # noqa: ARG002 - same signature as the base class
         return df
 
 
 class Side:
-    """One of the two queries: it takes batches of equal size when it is told to."""
+    """One of the two queries, which runs a batch of `rows` rows on request."""
 
     def __init__(self, spark: SparkSession, folder: Path, flow: type[Flow], job: WordCount, rows: int) -> None:
         self.folder, self.rows, self.offered, self.done = folder, rows, 0, -1
@@ -68,13 +70,13 @@ class Side:
         self.query: StreamingQuery = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
 
     def batch(self) -> float:
-        """Seconds from trigger to commit."""
+        """Run a batch and return the seconds from trigger to commit."""
         self.offered += 1000
         self._offer()
         while True:
             self.query.processAllAvailable()
             last = self.query.lastProgress
-            # Idle time is reported as well, under the number of the batch to come.
+            # Spark also reports idle time, with the number of the next batch.
             if last and last.numInputRows and last.batchId > self.done:
                 self.done = last.batchId
                 return float(last.durationMs["triggerExecution"]) / 1000
@@ -85,8 +87,10 @@ class Side:
 
 
 class Log:
-    """The event log, switched on and off: its listener on the bus, and somebody who reads along as the engine does,
-    twenty times a second. `off` returns when all that was logged is written and read."""
+    """The event log, which can be switched on and off, and a thread that reads it 20 times a second, like the engine.
+
+    `off` returns once the whole log is written and read.
+    """
 
     def __init__(self, spark: SparkSession, work: Path) -> None:
         context: Any = spark.sparkContext._jsc.sc()
@@ -105,7 +109,7 @@ class Log:
     def off(self) -> None:
         if self._reading is None:
             return
-        self._bus.removeListener(self._listener)  # the queue's last listener: waits until the queue is empty
+        self._bus.removeListener(self._listener)  # removing the last listener waits for an empty queue
         self._stop.set()
         self._reading.join()
         self._reading = None
@@ -116,12 +120,12 @@ class Log:
             self._watch.poll()
 
 
-def as_in_the_demo() -> WordCount:
+def make_demo_job() -> WordCount:
     return WordCount(**yaml.safe_load(DEMO.read_text())["spark"]["options"])
 
 
-def marks(work: Path, job: WordCount, rows: int, rounds: int) -> dict[str, object]:
-    """Equal batches without anything, with the marks, and with marks and log, in an order drawn anew each round."""
+def measure_marks(work: Path, job: WordCount, rows: int, rounds: int) -> dict[str, object]:
+    """Run equal batches without marks, with marks, and with marks and log, in random order in each round."""
     event_log_folder(work).mkdir()
     conf = build_configuration(settings(work), work) | {"spark.sql.streaming.pollingDelay": "100ms"}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -133,7 +137,7 @@ def marks(work: Path, job: WordCount, rows: int, rounds: int) -> dict[str, objec
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     cpu: dict[str, list[float]] = {way: [] for way in ways}
     chance = random.Random(0)
-    for number in range(rounds + _WARMING):
+    for number in range(rounds + _WARM_UP_ROUNDS):
         for way in chance.sample(list(ways), len(ways)):
             side, logged = ways[way]
             before = _cpu_seconds()
@@ -141,7 +145,7 @@ def marks(work: Path, job: WordCount, rows: int, rounds: int) -> dict[str, objec
                 log.on()
             took = side.batch()
             log.off()
-            if number >= _WARMING:
+            if number >= _WARM_UP_ROUNDS:
                 seconds[way].append(took)
                 cpu[way].append(_cpu_seconds() - before)
     for side in (marked, bare):
@@ -152,16 +156,16 @@ def marks(work: Path, job: WordCount, rows: int, rounds: int) -> dict[str, objec
         "rows_per_batch": rows,
         "batch_seconds": {way: round(statistics.median(seconds[way]), 3) for way in ways},
         "cpu_seconds": {way: round(statistics.median(cpu[way]), 3) for way in ways},
-        "marks_cost": cost(seconds["marks"], seconds["bare"]),
-        "cost": cost(seconds["marks and log"], seconds["bare"]),
-        "marks_cpu_cost": cost(cpu["marks"], cpu["bare"]),
-        "cpu_cost": cost(cpu["marks and log"], cpu["bare"]),  # a busy machine does not blur it
+        "marks_cost": compare_cost(seconds["marks"], seconds["bare"]),
+        "cost": compare_cost(seconds["marks and log"], seconds["bare"]),
+        "marks_cpu_cost": compare_cost(cpu["marks"], cpu["bare"]),
+        "cpu_cost": compare_cost(cpu["marks and log"], cpu["bare"]),  # hardly affected by a busy machine
         "goal_percent": 5.0,
     }
 
 
-def restart(work: Path, times: int) -> dict[str, object]:
-    """Trials at changing parallelism; the first one warms the session and does not count."""
+def measure_restart(work: Path, times: int) -> dict[str, object]:
+    """Run trials at changing parallelism. The first one warms the session and does not count."""
     vectors = [(2, 4, 4, 2), (1, 6, 3, 1), (2, 5, 2, 2)]
     seconds, phases = [], []
     with SparkEngine(settings(work)) as engine:
@@ -180,8 +184,8 @@ def restart(work: Path, times: int) -> dict[str, object]:
     }
 
 
-def rescale(work: Path, times: int) -> dict[str, object]:
-    """A burst fills the state, then it is moved back and forth under a low load."""
+def measure_rescale(work: Path, times: int) -> dict[str, object]:
+    """Fill the state with a burst of records, and then move it back and forth at a low rate."""
     keep = replace(
         settings(work),
         between_trials="keep",
@@ -200,15 +204,15 @@ def rescale(work: Path, times: int) -> dict[str, object]:
     return {
         "rescales": times,
         "state_keys": keys,
-        "median_downtime_seconds": round(statistics.median(seconds), 2),
-        "slowest_downtime_seconds": round(max(seconds), 2),
+        "median_standstill_seconds": round(statistics.median(seconds), 2),
+        "slowest_standstill_seconds": round(max(seconds), 2),
         "phases": _median_phases(phases),
         "goal_seconds": 10.0,
     }
 
 
-def memory(work: Path) -> dict[str, object]:
-    """Every operator on all sixteen slots, so that there are as many workers as there can be."""
+def measure_memory(work: Path) -> dict[str, object]:
+    """Run operators on all 16 slots, which starts the largest number of workers."""
     sixteen = replace(settings(work), master="local[16]", options={"flatmap_stall": 0.001})
     most_rss, most_pss, processes = 0.0, 0.0, 0
     with SparkEngine(sixteen) as engine:
@@ -219,7 +223,7 @@ def memory(work: Path) -> dict[str, object]:
             trial.start()
             while not done.wait(1.0):
                 members = list(session_members(leader))
-                rss, pss = (_total(members, kind) for kind in ("rss", "pss"))
+                rss, pss = (_sum_memory(members, kind) for kind in ("rss", "pss"))
                 most_rss, most_pss, processes = max(most_rss, rss), max(most_pss, pss), max(processes, len(members))
             trial.join()
     return {
@@ -238,15 +242,15 @@ def settings(work: Path) -> SparkSettings:
 
 
 def figures(rounds: int = 60, times: int = 6) -> dict[str, object]:
-    """JSON-able; seconds, megabytes, per cent, each beside its goal."""
+    """Return the results as JSON data: seconds, megabytes and per cent, each with its goal."""
     found: dict[str, object] = {}
     with tempfile.TemporaryDirectory(prefix="spark-bench-", ignore_cleanup_errors=True) as folder:
         for name, measure in (
-            ("marks", lambda work: marks(work, as_in_the_demo(), 1000, rounds)),
-            ("marks_without_stalls", lambda work: marks(work, WordCount(), 20_000, rounds)),
-            ("restart", lambda work: restart(work, times)),
-            ("rescale", lambda work: rescale(work, times)),
-            ("memory", memory),
+            ("marks", lambda work: measure_marks(work, make_demo_job(), 1000, rounds)),
+            ("marks_without_stalls", lambda work: measure_marks(work, WordCount(), 20_000, rounds)),
+            ("restart", lambda work: measure_restart(work, times)),
+            ("rescale", lambda work: measure_rescale(work, times)),
+            ("memory", measure_memory),
         ):
             work = Path(folder) / name
             work.mkdir()
@@ -264,7 +268,7 @@ def _run(engine: SparkEngine, k: tuple[int, ...], done: threading.Event) -> None
 
 
 def _cpu_seconds() -> float:
-    """Of this process and all its children, ended ones too: the driver, the JVM and the Python workers."""
+    """Return the CPU seconds of this process and all its children, also ended ones."""
     total = 0.0
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
         with suppress(psutil.Error):
@@ -272,16 +276,16 @@ def _cpu_seconds() -> float:
     return total
 
 
-def cost(these: list[float], those: list[float], draws: int = 2000) -> dict[str, object]:
-    """What these cost more than those of the same rounds: the median in per cent, and its 95 % interval."""
-    differences = [100 * (a - b) / b for a, b in zip(these, those, strict=True)]
+def compare_cost(values: list[float], baseline: list[float], draws: int = 2000) -> dict[str, object]:
+    """Return the excess of `values` over `baseline` in the same rounds: median in per cent, and 95 % interval."""
+    differences = [100 * (a - b) / b for a, b in zip(values, baseline, strict=True)]
     chance = random.Random(1)
     medians = sorted(statistics.median(chance.choices(differences, k=len(differences))) for _ in range(draws))
     low, high = medians[draws // 40], medians[-draws // 40]
     return {"percent": round(statistics.median(differences), 1), "between": [round(low, 1), round(high, 1)]}
 
 
-def _total(members: list[psutil.Process], kind: str) -> float:
+def _sum_memory(members: list[psutil.Process], kind: str) -> float:
     total = 0
     for process in members:
         with suppress(psutil.Error):

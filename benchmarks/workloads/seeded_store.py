@@ -137,9 +137,7 @@ def tune_job(
     opening = RunOpening(job, "simulator", True, settings, None, "/nowhere/job.yaml", {"job": job.name}, tuple(sources))
     engine = SimulatorEngine(simulated, job.topology, p_max=job.p_max, seed=settings.seed, name=job.name)
     with engine, RunJournal.start(store, opening) as journal:
-        outcome = tune(
-            job, engine, settings, sources=[each.model for each in sources], around=LoopCollaborators(journal=journal)
-        )
+        outcome = tune(job, engine, settings, sources=[each.model for each in sources], journal=journal)
         journal.conclude(outcome)
         if outcome.model is not None and outcome.met_target:
             card = ModelCard.for_model(outcome.model, job, simulated=True, run_id=journal.run_id)

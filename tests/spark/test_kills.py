@@ -1,6 +1,6 @@
-"""What runs a job is killed while the job is rescaled, for real: nothing is lost, nothing counted twice, nothing left.
+"""Processes of a job are killed during rescales: no record is lost or doubled, and no process is left.
 
-More of it than a test run has time for: `python -m benchmarks.run kill`.
+`python -m benchmarks.run kill` runs many more kills.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import psutil
 import pytest
 
 from autotrascale.execute.spark.common.processes import kill_leftovers
-from benchmarks.faults.kill_bench import all_kills, drawn
+from benchmarks.faults.kill_bench import all_kills, draw_kills
 from benchmarks.faults.kills.jobs import JOBS, lines
 from benchmarks.faults.kills.run import PHASES, VICTIMS, Fire, Kill, Outcome
 
 KILLS = [
     Kill("two-states", "in the move", "controller"),
     Kill("two-states", "before the move", "JVM"),
-    Kill("two-states", "coming back", "host"),
-    Kill("two-states", "after the rename", "host"),
+    Kill("two-states", "coming back", "driver"),
+    Kill("two-states", "after the rename", "driver"),
 ]
 
 
 @pytest.mark.spark
-def test_a_job_survives_what_is_killed_under_it(tmp_path: Path) -> None:
+def test_a_job_survives_kills_during_rescales(tmp_path: Path) -> None:
     fire = Fire("two-states", tmp_path / "job", random.Random(0))
     try:
         assert fire.up().running is not None
         for kill in KILLS:
-            outcome = fire.under_fire(kill)
+            outcome = fire.rescale_under_fire(kill)
             assert not outcome.down, (kill, outcome.detail)
             assert outcome.kills == (2 if kill.phase == "coming back" else 1), kill
             assert outcome.records > 0
@@ -49,30 +49,30 @@ def test_a_job_survives_what_is_killed_under_it(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_files_that_spark_writes_go_on_in_one_log(tmp_path: Path) -> None:
-    """Overlapped, and with a batch that is cut off: every number in them once, in files that the log names."""
+    """After a blue-green rescale and a batch that is cut off, each number is once in the files of the log."""
     fire = Fire("stateful", tmp_path / "job", random.Random(1), fenced=True)
     try:
         assert fire.up().running is not None
         assert fire.rescale(how="overlap").how.startswith("overlap: ")
         assert not fire.rescale(patience=0.0).detail
-        fire.check(outcome := Outcome(Kill("stateful", "", "nobody")))
+        fire.check(outcome := Outcome(Kill("stateful", "", "none")))
         assert outcome.records > 0
         assert (outcome.lost, outcome.doubled, outcome.down) == (0, 0, False)
     finally:
         assert fire.close() == 0
 
 
-def test_the_bench_kills_everybody_everywhere() -> None:
+def test_the_benchmark_kills_each_victim_in_each_phase() -> None:
     kills = all_kills()
     assert {kill.victim for kill in kills} == set(VICTIMS)
     assert {kill.phase for kill in kills} == set(PHASES)
-    assert set(drawn(len(kills), seed=1)) == set(kills)
-    assert drawn(30, seed=1) == drawn(30, seed=1) != drawn(30, seed=2)
+    assert set(draw_kills(len(kills), seed=1)) == set(kills)
+    assert draw_kills(30, seed=1) == draw_kills(30, seed=1) != draw_kills(30, seed=2)
 
 
 @pytest.mark.parametrize("name", JOBS)
 def test_a_loss_or_a_double_would_be_noticed(name: str) -> None:
-    """The oracle of each job: one record more is another result, unless it repeats what is there."""
+    """The expected results of a job differ for another number of records, unless the records repeat."""
     job = JOBS[name](folder="nowhere")
     expected = [job.expected(records) for records in (800, 1000, 1200, 1201)]
     assert all(len(one) > 0 for one in expected)
@@ -80,7 +80,7 @@ def test_a_loss_or_a_double_would_be_noticed(name: str) -> None:
     assert expected[2] != expected[3]
 
 
-def test_results_are_what_the_log_of_the_files_names(tmp_path: Path) -> None:
+def test_results_are_read_from_the_files_in_the_log(tmp_path: Path) -> None:
     log = tmp_path / "_spark_metadata"
     log.mkdir()
     for name, entries in {"8": "a", "9.compact": "ab", "10": "c", "11": ""}.items():
@@ -91,7 +91,7 @@ def test_results_are_what_the_log_of_the_files_names(tmp_path: Path) -> None:
     assert sorted(line["n"] for line in lines(tmp_path)) == ["a", "b", "c"]  # d was never committed
 
 
-def test_what_an_earlier_host_left_is_ended_by_its_owner_alone(tmp_path: Path) -> None:
+def test_processes_that_an_earlier_driver_left_are_killed_by_their_owner_alone(tmp_path: Path) -> None:
     sleeper = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
     owned, other = (
         subprocess.Popen(
@@ -104,7 +104,7 @@ def test_what_an_earlier_host_left_is_ended_by_its_owner_alone(tmp_path: Path) -
             assert process.stdout is not None
             process.stdout.readline()
         kill_leftovers(str(tmp_path / "home"))
-        assert not psutil.pid_exists(owned.pid)  # it was waited for, too
+        assert not psutil.pid_exists(owned.pid)  # kill_leftovers also waits for its end
         time.sleep(0.1)
         assert other.poll() is None
     finally:

@@ -1,4 +1,4 @@
-"""What belongs to a program, or to a job of ours, is killed while it is relaunched with executors of another size.
+"""Kill processes of a program, or of a Flow job, while it is relaunched with executors of another size.
 
 More of it than a test run has time for: `python -m benchmarks.faults.relaunch_kills`.
 """
@@ -22,8 +22,8 @@ from benchmarks.faults.relaunches.program import KEYS, ROWS, lost_and_doubled
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("kill", "became"), [(Kill("stopped", "keeper"), "kept")])
-def test_a_program_whose_keeper_is_killed_between_two_lives_has_one_life_afterwards(
+@pytest.mark.parametrize(("kill", "became"), [(Kill("stopped", "supervisor"), "kept")])
+def test_a_program_whose_supervisor_is_killed_between_two_launches_has_one_launch_afterwards(
     tmp_path: Path, kill: Kill, became: str
 ) -> None:
     with (
@@ -53,7 +53,7 @@ def test_a_job_of_ours_whose_controller_is_killed_goes_on_with_the_sizes_that_we
         )
         try:
             assert fire.up().running is not None
-            outcome = fire.relaunched_under_fire(KillOfOurs("two-states", "settings written", "controller"))
+            outcome = fire.relaunch_under_fire(KillOfOurs("two-states", "settings written", "controller"))
             assert (outcome.kills, outcome.down, outcome.detail) == (1, False, "")
             assert outcome.records > 0
             assert (outcome.lost, outcome.doubled, outcome.left) == (0, 0, 0)

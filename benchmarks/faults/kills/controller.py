@@ -1,5 +1,5 @@
-"""The process that has a job and rescales it, as the control loop does, on behalf of the bench: it says which phase it
-is in, and can be made to wait there until somebody has been killed."""
+"""A controller process for the kill benchmark: it rescales a job like the control loop, reports the phase that it has
+reached, and can pause there until the benchmark has killed a process."""
 
 from __future__ import annotations
 
@@ -21,14 +21,20 @@ from autotrascale.execute.spark.controller.query_rescaler import QueryRescaler
 from autotrascale.execute.spark.controller.relaunchable_job import RelaunchableJob
 from autotrascale.execute.spark.protocol.own_job_messages import Message
 
-BACK = "back: "  # a phase of the launch that has the settings of before again
-_STARTS = 5  # in a row that fail: then the job is down for good, as it is for the control loop
+BACK = "back: "  # prefix of the phases of a launch with the former settings
+_STARTS = 5  # failed starts in a row after which the job counts as down, as in the control loop
 
 
 @dataclass(frozen=True)
 class Rescale:
-    """`patience` is what the batch in flight gets; `pause` a phase to say when it is reached, and to stay there unless
-    it is one that somebody is to be killed in (`in …`)."""
+    """A request to rescale the job.
+
+    Attributes:
+        parallelism: wanted parallelism.
+        patience: seconds to wait for the batch in flight.
+        pause: phase to report; the controller pauses there, except in phases that begin with "in ".
+        how: in-place or overlap.
+    """
 
     parallelism: dict[str, int]
     patience: float = 10.0
@@ -38,7 +44,7 @@ class Rescale:
 
 @dataclass(frozen=True)
 class Relaunch:
-    """With executors of another size."""
+    """A request to relaunch the job with other executor sizes."""
 
     following: NextLaunch
     pause: str = ""
@@ -46,29 +52,37 @@ class Relaunch:
 
 @dataclass(frozen=True)
 class Up:
-    """The job runs, or has been given up."""
+    """The answer to a request: the job runs at `running`, or is down."""
 
     running: dict[str, int] | None
-    host: int
+    driver: int
     detail: str = ""
     standstill: float = 0.0
     phases: dict[str, float] = field(default_factory=dict)
-    how: str = ""  # the rescale was done, and why in this way
+    how: str = ""  # the way of the rescale and its reason
 
 
 @dataclass(frozen=True)
 class Reached:
-    """The phase that it was told to pause in."""
+    """The report that the phase to pause in was reached."""
 
     phase: str
-    host: int
+    driver: int
 
 
 def control(
     pipe: Pipe, settings: SparkSettings, home: Path, k: dict[str, int], pause: str, sized: bool = False
 ) -> None:
-    """Starts the job, and does what it is told until the pipe breaks. `pause` is a phase of coming up; `sized`: it may
-    be relaunched."""
+    """Start the job and carry out requests until the pipe breaks.
+
+    Args:
+        pipe: carries the requests and answers.
+        settings: settings of the job.
+        home: home of the job.
+        k: first parallelism.
+        pause: phase of the start to pause in.
+        sized: whether the job can be relaunched.
+    """
     os.setpgid(0, 0)
     hooks, rates = _Hooks(pipe), {"source": 1.0}
     with RelaunchableJob("killed", settings, rates, home) if sized else LiveOwnJob(settings, rates, home) as live:
@@ -103,15 +117,17 @@ def _up(
     standstill: float = 0.0,
     phases: dict[str, float] | None = None,
 ) -> Up:
-    """As the control loop: what does not run is started again."""
+    """Observe the job, and start it if it is down, like the control loop."""
     for _ in range(_STARTS):
         try:
             look = live.observe()
             if look.running is None:
                 look = live.start(k)
             if look.running is not None:
-                host = live._launcher.connection
-                return Up(dict(look.running), host.process.pid if host else 0, detail, standstill, phases or {})
+                connection = live._launcher.connection
+                return Up(
+                    dict(look.running), connection.process.pid if connection else 0, detail, standstill, phases or {}
+                )
             detail = f"{detail} | {look.detail}"
         except AuTraScaleError as error:
             detail = f"{detail} | {error}"
@@ -119,7 +135,7 @@ def _up(
 
 
 class _Hooks:
-    """Phases, by the messages that are sent to a host and by what is done around them."""
+    """Detects phases by the requests to the driver and the calls around them."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
@@ -130,7 +146,7 @@ class _Hooks:
 
     def install(self) -> None:
         ask, rest, write = DriverConnection.ask, QueryRescaler.come_to_rest, LaunchLog._write
-        connections = list[DriverConnection]()  # the last one that was asked something
+        connections = list[DriverConnection]()  # the last one that got a request
 
         def asked(connection: DriverConnection, message: Message, seconds: float) -> Message:
             name, connections[:] = type(message).__name__, [connection]
@@ -166,4 +182,4 @@ class _Hooks:
         self._phase = ""
         self._pipe.send(Reached(phase, connection.process.pid))
         if not phase.startswith("in "):
-            self._phase = self._pipe.recv()  # go on, to the next phase to pause in
+            self._phase = self._pipe.recv()  # continue; the answer is the next phase to pause in

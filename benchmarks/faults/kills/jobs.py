@@ -1,17 +1,16 @@
-"""Small jobs whose results say whether a record was lost or taken twice, and what the results must be.
+"""Small jobs whose results show lost and doubled records, and the expected results.
 
-    stateless    every number, once                             files that Spark writes, by batch numbers
-    stateful     every number that was not seen before          the same; state lost shows as a number twice
-    two-states   … and how many of them there are, by group     counts; either state lost shows as a wrong count
-    keyed        how often each of many keys came               counts
-    appended     every number that was not seen before          batches of a `foreachBatch`, which are there once for
-                                                                each number that it is given
-    windowed     how many there are in each window of time      the same, of windows that a watermark has closed; where
-                                                                a batch ends says which, and when
+    job          result                                   sink
+    stateless    each number once                         Spark's file sink, by batch numbers
+    stateful     each number that is new                  the same; lost state shows as a number twice
+    two-states   count of the new numbers, by group       `foreachBatch`; lost state shows as a wrong count
+    keyed        count of each of many keys               `foreachBatch`
+    appended     each number that is new                  `foreachBatch`, which writes once for each batch number
+    windowed     count of each closed window of time      the same; results depend on where batches end
 
-Records are numbers, in files that appear in `folder`/in; results go to `folder`/out. Numbers come again after a while
-(`number`), so that later batches need the state of earlier ones. Nothing is written in Python that runs in workers: to
-start them would take most of the time.
+Records are numbers in files in `folder`/in; results go to `folder`/out. Numbers repeat after a while (`number`), so
+that later batches need the state of earlier ones. No code runs in Python workers, because their start would take most
+of the time.
 """
 
 from __future__ import annotations
@@ -31,19 +30,23 @@ from autotrascale.execute.spark.jobs.flow import Flow, Query
 
 _BLOCK = 400  # records
 _GROUPS = 40
-_WINDOW, _LATE = 10, 20  # seconds of records' own time, of which there is one for each record
+_WINDOW, _LATE = 10, 20  # seconds of event time; each record is one second after the one before
 
 
 @dataclass(frozen=True)
 class Stateless:
+    """A job that doubles each number."""
+
     folder: str
 
     name: ClassVar[str] = "stateless"
     topology: ClassVar[Topology] = Topology.chain("source", "scale")
 
     def build(self, flow: Flow) -> Query:
-        scaled = flow.operator("scale", _records(flow, self.folder), do=lambda df: df.withColumn("n", fn.col("n") * 2))
-        return _files(scaled, self.folder)
+        scaled = flow.operator(
+            "scale", _read_records(flow, self.folder), do=lambda df: df.withColumn("n", fn.col("n") * 2)
+        )
+        return _write_files(scaled, self.folder)
 
     def found(self) -> Counter[int]:
         return Counter(line["n"] // 2 for line in lines(Path(self.folder, "out")))
@@ -54,13 +57,15 @@ class Stateless:
 
 @dataclass(frozen=True)
 class Stateful:
+    """A job that drops repeated numbers."""
+
     folder: str
 
     name: ClassVar[str] = "stateful"
     topology: ClassVar[Topology] = Topology({"source": Operator(), "first": Operator(("source",), stateful=True)})
 
     def build(self, flow: Flow) -> Query:
-        return _files(_first(flow, self.folder), self.folder)
+        return _write_files(_drop_repetitions(flow, self.folder), self.folder)
 
     def found(self) -> Counter[int]:
         return Counter(line["n"] for line in lines(Path(self.folder, "out")))
@@ -71,6 +76,8 @@ class Stateful:
 
 @dataclass(frozen=True)
 class TwoStates:
+    """A job that drops repeated numbers and counts the rest by group."""
+
     folder: str
 
     name: ClassVar[str] = "two-states"
@@ -83,11 +90,11 @@ class TwoStates:
     )
 
     def build(self, flow: Flow) -> Query:
-        groups = _first(flow, self.folder).select((fn.col("n") % _GROUPS).alias("key"))
-        return _counts(flow, groups, self.folder)
+        groups = _drop_repetitions(flow, self.folder).select((fn.col("n") % _GROUPS).alias("key"))
+        return _write_counts(flow, groups, self.folder)
 
     def found(self) -> Counter[int]:
-        return _largest(self.folder)
+        return _last_counts(self.folder)
 
     def expected(self, records: int) -> Counter[int]:
         return Counter(n % _GROUPS for n in {number(record) for record in range(records)})
@@ -95,6 +102,8 @@ class TwoStates:
 
 @dataclass(frozen=True)
 class Keyed:
+    """A job that counts the records of each key."""
+
     folder: str
     keys: int = 100_000
 
@@ -102,11 +111,11 @@ class Keyed:
     topology: ClassVar[Topology] = Topology({"source": Operator(), "count": Operator(("source",), stateful=True)})
 
     def build(self, flow: Flow) -> Query:
-        keys = _records(flow, self.folder).select((fn.col("n") % self.keys).alias("key"))
-        return _counts(flow, keys, self.folder)
+        keys = _read_records(flow, self.folder).select((fn.col("n") % self.keys).alias("key"))
+        return _write_counts(flow, keys, self.folder)
 
     def found(self) -> Counter[int]:
-        return _largest(self.folder)
+        return _last_counts(self.folder)
 
     def expected(self, records: int) -> Counter[int]:
         whole, rest = divmod(records, self.keys)
@@ -115,33 +124,37 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Appended(Stateful):
+    """A job that drops repeated numbers, with a `foreachBatch` sink."""
+
     name: ClassVar[str] = "appended"
 
     def build(self, flow: Flow) -> Query:
-        return _batches(_first(flow, self.folder), self.folder, "append")
+        return _write_batches(_drop_repetitions(flow, self.folder), self.folder, "append")
 
     def found(self) -> Counter[int]:
-        """A batch that took the number of another has removed what that one wrote."""
-        return Counter(line["n"] for line in _written(self.folder))
+        """Return the results. A batch that took the number of another batch has replaced its results."""
+        return Counter(line["n"] for line in _read_batches(self.folder))
 
 
 @dataclass(frozen=True)
 class Windowed:
+    """A job that counts records by window, behind a watermark."""
+
     folder: str
 
     name: ClassVar[str] = "windowed"
     topology: ClassVar[Topology] = Topology({"source": Operator(), "count": Operator(("source",), stateful=True)})
 
     def build(self, flow: Flow) -> Query:
-        at = _records(flow, self.folder).select(fn.timestamp_seconds("n").alias("at"))
+        at = _read_records(flow, self.folder).select(fn.timestamp_seconds("n").alias("at"))
         late = at.withWatermark("at", f"{_LATE} seconds")
         window = fn.window("at", f"{_WINDOW} seconds")
         counts = flow.operator("count", late, do=lambda df: df.groupBy(window).count())
-        return _batches(counts.select(fn.unix_seconds("window.start").alias("n"), "count"), self.folder, "append")
+        return _write_batches(counts.select(fn.unix_seconds("window.start").alias("n"), "count"), self.folder, "append")
 
     def found(self) -> Counter[int]:
         counts: Counter[int] = Counter()
-        for line in _written(self.folder):
+        for line in _read_batches(self.folder):
             counts[line["n"]] += line["count"]
         return counts
 
@@ -152,18 +165,20 @@ class Windowed:
 
 Job = Stateless | Stateful | TwoStates | Keyed | Appended | Windowed
 JOBS: dict[str, type[Job]] = {job.name: job for job in (Stateless, Stateful, TwoStates, Keyed, Appended, Windowed)}
-FENCED = ("two-states", "keyed", "appended", "windowed")  # those whose sink is a `foreachBatch`
+FENCED = ("two-states", "keyed", "appended", "windowed")  # jobs with a `foreachBatch` sink
 
 
 def number(record: int) -> int:
-    """Each block of records brings half as many new numbers, and then the same once more."""
+    """Return the number in a record. Each block has half as many new numbers, and then the same numbers again."""
     half = _BLOCK // 2
     return record // _BLOCK * half + record % half
 
 
 def lines(folder: Path) -> Iterator[dict[str, int]]:
-    """What Spark's own files hold: those that their log names, and no other. Every tenth entry of the log repeats the
-    ones before."""
+    """Yield the lines of the files that the log of Spark's file sink names.
+
+    Every tenth entry of the log repeats the entries before it.
+    """
     log = folder / "_spark_metadata"
     entries = list(log.glob("[0-9]*")) if log.is_dir() else []
     compact = max((int(path.stem) for path in entries if path.suffix), default=-1)
@@ -174,29 +189,31 @@ def lines(folder: Path) -> Iterator[dict[str, int]]:
                 yield from (json.loads(line) for line in file.read_text().splitlines())
 
 
-def _records(flow: Flow, folder: str) -> DataFrame:
+def _read_records(flow: Flow, folder: str) -> DataFrame:
     read = flow.spark.readStream.schema("n bigint").option("maxFilesPerTrigger", 20).json(f"{folder}/in")
     return flow.source("source", read.withColumn("at", fn.current_timestamp()), arrival="at").select("n")
 
 
-def _first(flow: Flow, folder: str) -> DataFrame:
+def _drop_repetitions(flow: Flow, folder: str) -> DataFrame:
     half = _BLOCK // 2
     new = (fn.floor(fn.col("n") / _BLOCK) * half + fn.col("n") % half).alias("n")
-    numbers = _records(flow, folder).select(new)
+    numbers = _read_records(flow, folder).select(new)
     return flow.operator("first", numbers, do=lambda df: df.dropDuplicates(["n"]), by=["n"])
 
 
-def _files(df: DataFrame, folder: str) -> Query:
+def _write_files(df: DataFrame, folder: str) -> Query:
     writer = df.writeStream.format("json").outputMode("append").option("path", f"{folder}/out")
     return writer.trigger(processingTime="200 milliseconds")
 
 
-def _counts(flow: Flow, df: DataFrame, folder: str) -> Query:
-    return _batches(flow.operator("count", df, do=lambda df: df.groupBy("key").count(), by=["key"]), folder, "update")
+def _write_counts(flow: Flow, df: DataFrame, folder: str) -> Query:
+    return _write_batches(
+        flow.operator("count", df, do=lambda df: df.groupBy("key").count(), by=["key"]), folder, "update"
+    )
 
 
-def _batches(df: DataFrame, folder: str, mode: str) -> Query:
-    """A batch that comes again overwrites what it wrote."""
+def _write_batches(df: DataFrame, folder: str, mode: str) -> Query:
+    """Return a query whose batches overwrite their own earlier results."""
 
     def write(batch: DataFrame, number: int) -> None:
         batch.write.mode("overwrite").json(f"{folder}/out/{number}")
@@ -204,14 +221,14 @@ def _batches(df: DataFrame, folder: str, mode: str) -> Query:
     return df.writeStream.foreachBatch(write).outputMode(mode).trigger(processingTime="200 milliseconds")
 
 
-def _written(folder: str) -> Iterator[dict[str, int]]:
+def _read_batches(folder: str) -> Iterator[dict[str, int]]:
     for file in Path(folder, "out").glob("*/*.json"):
         yield from (json.loads(line) for line in file.read_text().splitlines())
 
 
-def _largest(folder: str) -> Counter[int]:
-    """The last count of each key: counts only grow, so the largest is the last."""
+def _last_counts(folder: str) -> Counter[int]:
+    """Return the last count of each key. Counts only grow, so the largest is the last."""
     counts: Counter[int] = Counter()
-    for found in _written(folder):
-        counts[found["key"]] = max(counts[found["key"]], found["count"])
+    for line in _read_batches(folder):
+        counts[line["key"]] = max(counts[line["key"]], line["count"])
     return counts

@@ -42,7 +42,6 @@ from autotrascale.execute.spark.protocol.own_job_messages import (
     QueryDescription,
     Repartition,
 )
-
 from autotrascale.plan.migration.catch_up import CatchUpRound, decide_catch_up
 from autotrascale.plan.migration.rescale_mode import RescaleChoice, RescaleConditions, choose_rescale_mode
 
