@@ -29,8 +29,8 @@ from autotrascale.plan.executor_size.size_changes import SizeChange
 from autotrascale.plan.executor_size.size_evidence import ExecutorSizeRules, SizeEvidence, WindowPeaks, has_memory_death
 from autotrascale.validation import validate
 from autotrascale.views.executor_size_text import format_size_change
-from benchmarks.quality.planted.keeping import Lived, Shortened, by_hand, kept
-from benchmarks.quality.planted.sized import FAST, PLANTED, latency, named
+from benchmarks.quality.planted.keeping import ProgramRun, ShortSettings, run_with_fixed_sizes, run_with_sizing
+from benchmarks.quality.planted.sized import FAST, PLANTED, find_planted, service_latency
 
 BEGUN: Mapping[str, ExecutorSizes] = {
     "heap": ExecutorSizes(512, 384, 1, 1),
@@ -41,7 +41,7 @@ BEGUN: Mapping[str, ExecutorSizes] = {
     "service": ExecutorSizes(512, 384, 1, 1),
 }
 GROUPS = (("heap", "memory", "leak", "too-much", "service"), ("cpu",))
-SHORT = Shortened()
+SHORT = ShortSettings()
 MOST_SECONDS = 450.0
 NO_ACTION: Mapping[str, float] = {
     "service": 210.0,
@@ -53,7 +53,7 @@ _LONG = ("log", "windows")
 
 
 @dataclass(frozen=True)
-class Cured:
+class CuredFault:
     fault: str
     begun: ExecutorSizes
     ended: ExecutorSizes
@@ -68,11 +68,11 @@ class Cured:
     windows: list[ExecutorWindow]
 
 
-def cured(fault: str) -> Cured:
+def cure_fault(fault: str) -> CuredFault:
     with tempfile.TemporaryDirectory(prefix=f"cured-{fault}-") as work:
         folder = Path(work) / "job"
-        lived = kept(
-            named(fault),
+        lived = run_with_sizing(
+            find_planted(fault),
             BEGUN[fault],
             folder,
             NO_ACTION.get(fault, MOST_SECONDS),
@@ -83,7 +83,7 @@ def cured(fault: str) -> Cured:
         last = lived.windows[-1].sizes
         ups = [number for number, action in enumerate(asked, 1) if action.up]
         whats = [action.what for action in lived.actions]
-        return Cured(
+        return CuredFault(
             fault,
             BEGUN[fault],
             last,
@@ -105,12 +105,12 @@ def _is_settled(actions: Sequence[SizeChange], now: float) -> bool:
     return bool(actions) and actions[-1].what in ("kept", "given-up") and now - actions[-1].at > quiet
 
 
-def _said(fault: str, lived: Lived, folder: Path) -> str:
+def _said(fault: str, lived: ProgramRun, folder: Path) -> str:
     """What the policies say of the last life, and in how many of its windows a fault that has no cure was named."""
     windows = _last_life(lived.windows)
     said = [verdict(windows[: number + 1]) for number in range(len(windows))]
     if fault == "service":
-        slow = [latency(folder, window.began) > FAST for window in windows]
+        slow = [service_latency(folder, window.began) > FAST for window in windows]
         return f"slow in {sum(slow)} of {len(slow)} windows"
     if fault == "leak":
         return f"{said[-1]}; leak in {said.count('leak')} of {len(said)} windows of the last life"
@@ -128,7 +128,7 @@ def _last_life(windows: Sequence[ExecutorWindow]) -> list[ExecutorWindow]:
     return list(windows[begin:])
 
 
-def _killed_with(lived: Lived, sizes: ExecutorSizes) -> int:
+def _killed_with(lived: ProgramRun, sizes: ExecutorSizes) -> int:
     return sum((each.heap_mb, each.overhead_mb) == (sizes.heap_mb, sizes.overhead_mb) for each in lived.killed)
 
 
@@ -144,11 +144,11 @@ class ByHand:
     above: float
 
 
-def tried(fault: str, sizes: ExecutorSizes, seconds: float) -> str:
+def try_size(fault: str, sizes: ExecutorSizes, seconds: float) -> str:
     """Of one size by hand: what was wrong with it, or none."""
     with tempfile.TemporaryDirectory(prefix=f"hand-{fault}-") as work:
         try:
-            lived = by_hand(named(fault), sizes, Path(work) / "job", seconds, SHORT.window)
+            lived = run_with_fixed_sizes(find_planted(fault), sizes, Path(work) / "job", seconds, SHORT.window)
         except RuntimeError:
             return "did not come up"
         if lived.ended is not None:
@@ -161,7 +161,7 @@ def tried(fault: str, sizes: ExecutorSizes, seconds: float) -> str:
         return f"{wrong}, collections {sum(shares) / len(shares):.0%}" if shares else "did not get to a window"
 
 
-def smaller(ended: ExecutorSizes, resources: Sequence[Resource]) -> list[ExecutorSizes]:
+def smaller_sizes(ended: ExecutorSizes, resources: Sequence[Resource]) -> list[ExecutorSizes]:
     """With less memory in all: of one of these alone, and of all of them in proportion, down to what is never gone
     below."""
     found: list[ExecutorSizes] = []
@@ -178,7 +178,7 @@ def smaller(ended: ExecutorSizes, resources: Sequence[Resource]) -> list[Executo
 
 
 def _swept(fault: str, ended: ExecutorSizes, at_once: int, seconds: float) -> ByHand:
-    sizes = [ended, *smaller(ended, SWEPT[fault])]
+    sizes = [ended, *smaller_sizes(ended, SWEPT[fault])]
     found: list[tuple[ExecutorSizes, str]] = []
     for begin in range(0, len(sizes), at_once):
         some = sizes[begin : begin + at_once]
@@ -190,11 +190,11 @@ def _swept(fault: str, ended: ExecutorSizes, at_once: int, seconds: float) -> By
     return ByHand(fault, ended, found, least, round(ended.memory_mb / least.memory_mb - 1, 3))
 
 
-_LEAST: Mapping[Resource, int] = {"heap": MIN_HEAP_MB, "beside": MIN_BESIDE_MB}
+_LEAST: Mapping[Resource, int] = {"heap": MIN_HEAP_MB, "overhead": MIN_BESIDE_MB}
 SWEPT: Mapping[str, tuple[Resource, ...]] = {
-    "heap": ("heap", "beside"),
-    "memory": ("heap", "beside"),
-    "too-much": ("heap", "beside"),
+    "heap": ("heap", "overhead"),
+    "memory": ("heap", "overhead"),
+    "too-much": ("heap", "overhead"),
 }
 
 
@@ -218,11 +218,11 @@ def main() -> None:
     parser.add_argument("--sizes")
     given = parser.parse_args()
     if given.one is not None:
-        print(json.dumps(asdict(cured(given.one))))
+        print(json.dumps(asdict(cure_fault(given.one))))
     elif given.tried is not None:
         print(
             json.dumps(
-                tried(given.tried, validate(json.loads(given.sizes), ExecutorSizes, place="sizes"), given.seconds)
+                try_size(given.tried, validate(json.loads(given.sizes), ExecutorSizes, place="sizes"), given.seconds)
             )
         )
     elif given.kept is not None:

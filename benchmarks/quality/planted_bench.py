@@ -43,7 +43,7 @@ from autotrascale.analyze.live.critical_windows import CriticalWindows
 from autotrascale.domain.critical_path_report import CriticalPathReport
 from autotrascale.monitor.eventlog.follower import Follower
 from benchmarks.quality.planted.queries import PLANTS, Plant
-from benchmarks.quality.planted.runs import SLOWED, WARMING, run
+from benchmarks.quality.planted.runs import SLOWED, WARMING, run_plants
 
 GOAL = 0.95
 _PIECE = 40  # lines of a log that are written at once
@@ -55,7 +55,7 @@ def figures(logs: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     firsts: dict[str, list[bool]] = defaultdict(list)
     for plant in PLANTS:
-        rankings = [ranked(plant, batch) for batch in batches.get(plant.name, ())]
+        rankings = [rank_parts(plant, batch) for batch in batches.get(plant.name, ())]
         planted = [_planted(plant, batch) for batch in batches.get(plant.name, ())]
         if not rankings:
             continue
@@ -91,7 +91,7 @@ def _not_divided(batches: Sequence[BatchFact]) -> dict[str, Any]:
     return {"least": round(each[0], 2), "median": round(median(each), 2), "most": round(each[-1], 2), "by": dict(most)}
 
 
-def ranked(plant: Plant, batch: BatchFact) -> dict[str, Ranking]:
+def rank_parts(plant: Plant, batch: BatchFact) -> dict[str, Ranking]:
     """The parts of the plant's summary, the greatest first, by each of the ways."""
     whole = trace_batch(batch)
     window = measure_batch_participation(batch)
@@ -195,13 +195,13 @@ def _sample(logs: Path) -> bytes:
     return zstandard.compress(msgspec.json.encode(kept))
 
 
-def sampled(packed: bytes) -> dict[str, list[BatchFact]]:
+def read_sample(packed: bytes) -> dict[str, list[BatchFact]]:
     return msgspec.json.decode(zstandard.decompress(packed), type=dict[str, list[BatchFact]])
 
 
-def planted_first(plant: Plant, batch: BatchFact) -> dict[str, bool]:
+def is_planted_first(plant: Plant, batch: BatchFact) -> dict[str, bool]:
     """Whether what was planted comes first, by each of the ways."""
-    return {way: ranking[0] == _planted(plant, batch) for way, ranking in ranked(plant, batch).items()}
+    return {way: ranking[0] == _planted(plant, batch) for way, ranking in rank_parts(plant, batch).items()}
 
 
 def _batches(logs: Path, warming: int = WARMING) -> dict[str, list[BatchFact]]:
@@ -225,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="planted-bench-") as own:
         folder = asked.keep or Path(own)
         if asked.logs is None:
-            run(asked.plants.split(","), asked.batches, folder.absolute())
+            run_plants(asked.plants.split(","), asked.batches, folder.absolute())
         logs = asked.logs or folder / "events"
         if asked.sample is not None:
             asked.sample.write_bytes(_sample(logs))

@@ -33,7 +33,7 @@ from autotrascale.plan.executor_size.sage_policies import judge_sizes
 from autotrascale.plan.executor_size.size_evidence import ExecutorSizeRules, SizeEvidence, SizeFault, WindowPeaks
 from autotrascale.testing.standalone_cluster import StandaloneCluster, standalone
 from autotrascale.validation import validate
-from benchmarks.quality.planted.sized import PLANTED, SETTINGS, Planted, latency, named
+from benchmarks.quality.planted.sized import PLANTED, SETTINGS, Planted, find_planted, service_latency
 
 WINDOW = 5.0
 RULES = ExecutorSizeRules(evidence_seconds=6 * WINDOW)
@@ -48,14 +48,14 @@ SECONDS: Mapping[str, float] = {"cpu": 160.0}
 
 
 @dataclass
-class Found:
+class MeasuredFault:
     fault: SizeFault
     ready: float
     windows: list[ExecutorWindow] = field(default_factory=list)
     services: list[float] = field(default_factory=list)  # latency of the service at each, if there is one
 
 
-def run(job: Planted, cluster: StandaloneCluster, folder: Path, seconds: float) -> Found:
+def follow_fault(job: Planted, cluster: StandaloneCluster, folder: Path, seconds: float) -> MeasuredFault:
     """Windows of `seconds` from the first batch on."""
     from pyspark.sql import SparkSession
 
@@ -74,8 +74,8 @@ def run(job: Planted, cluster: StandaloneCluster, folder: Path, seconds: float) 
         if (error := query.exception()) is not None:
             print(f"{job.fault}: {error}", file=sys.stderr)
         windows = list(use.windows(WINDOW, ended=True))
-        asked = [latency(folder, window.began + window.seconds) for window in windows]
-        return Found(job.fault, begun + job.ready, windows, asked if job.fault == "service" else [])
+        asked = [service_latency(folder, window.began + window.seconds) for window in windows]
+        return MeasuredFault(job.fault, begun + job.ready, windows, asked if job.fault == "service" else [])
     finally:
         for query in spark.streams.active:
             query.stop()
@@ -102,13 +102,13 @@ def _followed(
     return begun or time.time()
 
 
-def judged(found: Found, rules: ExecutorSizeRules = RULES) -> list[tuple[float, SizeFault, str]]:
+def judge_windows(found: MeasuredFault, rules: ExecutorSizeRules = RULES) -> list[tuple[float, SizeFault, str]]:
     """(end of the window, what was said, why) of each window that counts."""
     services, peaks, said = ServiceLatencyHistory(), WindowPeaks(), []
     for number, window in enumerate(found.windows):
         backlog = max(window.behind) if window.behind else None
-        services = services.adding(backlog, {"prices": found.services[number]} if found.services else {})
-        peaks = peaks.adding(window)
+        services = services.add(backlog, {"prices": found.services[number]} if found.services else {})
+        peaks = peaks.add(window)
         verdict = judge_sizes(rules, SizeEvidence(tuple(found.windows[: number + 1]), peaks, services))
         looked_at = found.windows[max(0, number + 1 - RULES.recent) : number + 1]
         there = looked_at[0].began >= found.ready and _filled(looked_at, found.windows)
@@ -126,8 +126,8 @@ def _filled(looked_at: Sequence[ExecutorWindow], windows: Sequence[ExecutorWindo
 _NEEDS: Mapping[str, int] = {"heap": 3, "memory": 3, "cpu": 3, "leak": 6, "too-much": 6, "service": 6}
 
 
-def report(found: Found) -> dict[str, Any]:
-    said = judged(found)
+def report(found: MeasuredFault) -> dict[str, Any]:
+    said = judge_windows(found)
     right = sum(fault == found.fault for _, fault, _ in said)
     others = sorted({fault for _, fault, _ in said if fault != found.fault})
     return {
@@ -139,16 +139,16 @@ def report(found: Found) -> dict[str, Any]:
     }
 
 
-def alone(fault: str, seconds: float) -> Found:
+def run_alone(fault: str, seconds: float) -> MeasuredFault:
     """One job on a cluster of its own, in this process: a process has one Spark."""
     with (
         tempfile.TemporaryDirectory(prefix=f"planted-{fault}-") as work,
         standalone(Path(work, "cluster"), cores=2, memory="4g") as cluster,
     ):
-        return run(named(fault), cluster, Path(work), seconds)
+        return follow_fault(find_planted(fault), cluster, Path(work), seconds)
 
 
-def at_once(faults: Sequence[str], seconds: float, work: Path) -> Iterator[Found]:
+def run_side_by_side(faults: Sequence[str], seconds: float, work: Path) -> Iterator[MeasuredFault]:
     kept = [work / f"{number}-{fault}.json" for number, fault in enumerate(faults)]
     started = []
     for fault, path in zip(faults, kept, strict=True):
@@ -159,10 +159,10 @@ def at_once(faults: Sequence[str], seconds: float, work: Path) -> Iterator[Found
         yield from read(path) if path.exists() else ()
 
 
-def read(path: Path) -> list[Found]:
+def read(path: Path) -> list[MeasuredFault]:
     """What `--keep` wrote."""
     return [
-        Found(
+        MeasuredFault(
             each["fault"],
             each["ready"],
             [validate(window, ExecutorWindow, place="window") for window in each["windows"]],
@@ -180,13 +180,13 @@ def main() -> None:
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    found: list[Found] = []
+    found: list[MeasuredFault] = []
     with tempfile.TemporaryDirectory(prefix="planted-sizes-") as work:
         if given.alone is not None:
-            found = [alone(given.alone, given.seconds)]
+            found = [run_alone(given.alone, given.seconds)]
         for group in () if given.alone is not None else GROUPS:
             faults = [fault for fault in group if not given.only or fault in given.only]
-            for each in at_once(faults, given.seconds, Path(work)):
+            for each in run_side_by_side(faults, given.seconds, Path(work)):
                 found.append(each)
                 print(json.dumps(report(each)), flush=True)
             for path in Path(work).iterdir():

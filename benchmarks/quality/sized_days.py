@@ -28,8 +28,8 @@ from autotrascale.plan.executor_size.size_evidence import has_memory_death
 from autotrascale.views.executor_size_text import format_size_change
 from benchmarks.quality.executors.day import Feeder
 from benchmarks.quality.planted.daily import DAILY, LOADS, Days
-from benchmarks.quality.planted.keeping import Lived, Shortened, kept
-from benchmarks.quality.sizes_bench import given_back, oscillations
+from benchmarks.quality.planted.keeping import ProgramRun, ShortSettings, run_with_sizing
+from benchmarks.quality.sizes_bench import is_given_back, oscillations
 
 BEGUN = {
     "orders": ExecutorSizes(1800, 700, 1, 1),
@@ -55,7 +55,7 @@ class Outcome:
     ended_by_itself: int | None
 
 
-def run(name: str, days: int, minutes: float, seed: int) -> Outcome:
+def run_days(name: str, days: int, minutes: float, seed: int) -> Outcome:
     job = next(job for job in DAILY if job.application == name)
     low, high = LOADS[name]
     seconds = 60 * minutes
@@ -65,14 +65,14 @@ def run(name: str, days: int, minutes: float, seed: int) -> Outcome:
         feeder.start()
         feeder.begin_day()
         try:
-            short = Shortened(evidence=seconds, a_day=MOST_A_DAY * days)
-            lived = kept(job, BEGUN[name], folder, days * seconds, short)
+            short = ShortSettings(evidence=seconds, a_day=MOST_A_DAY * days)
+            lived = run_with_sizing(job, BEGUN[name], folder, days * seconds, short)
         finally:
             feeder.end()
         return _outcome(name, 24.0 * days, lived)
 
 
-def _outcome(name: str, hours: float, lived: Lived) -> Outcome:
+def _outcome(name: str, hours: float, lived: ProgramRun) -> Outcome:
     asked = [action for action in lived.actions if action.what == "asked"]
     ends = [window for window in lived.windows if has_memory_death(window)]
     return Outcome(
@@ -92,7 +92,7 @@ def _outcome(name: str, hours: float, lived: Lived) -> Outcome:
 
 
 def _missed(actions: Sequence[SizeChange], window: ExecutorWindow) -> bool:
-    return given_back([action for action in actions if action.at < window.began + window.seconds], window.sizes)
+    return is_given_back([action for action in actions if action.at < window.began + window.seconds], window.sizes)
 
 
 def main() -> None:
@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--one", choices=list(LOADS), help="one, in this process")
     given = parser.parse_args()
     if given.one is not None:
-        print(json.dumps(asdict(run(given.one, given.days, given.minutes, given.seed))))
+        print(json.dumps(asdict(run_days(given.one, given.days, given.minutes, given.seed))))
         return
     words = [
         sys.executable,

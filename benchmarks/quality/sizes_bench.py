@@ -27,7 +27,7 @@ from autotrascale.plan.executor_size.clamp_to_cluster import MIN_BESIDE_MB, MIN_
 from autotrascale.plan.executor_size.size_changes import SizeChange
 from autotrascale.plan.executor_size.size_evidence import ExecutorSizeRules
 from autotrascale.plan.executor_size.size_step import ExecutorSizeState, SizeChangeQuota, judge_window
-from benchmarks.workloads.executor_sizes import DAY, SimulatedSizes, SizedJob
+from benchmarks.workloads.executor_sizes import DAY, MemoryModel, SimulatedExecutors
 
 BUSY = ExecutorSizeRules().busy_aim  # of the slots at the peak: what the search by hand is held to as well
 WINDOW = 600.0
@@ -56,14 +56,14 @@ class Outcome:
         return self.ended.slots - self.best.slots
 
 
-def drawn(seed: int) -> tuple[SizedJob, ExecutorSizes]:
+def draw_job(seed: int) -> tuple[MemoryModel, ExecutorSizes]:
     """A job, and sizes to begin with."""
     random = np.random.default_rng(seed)
 
     def between(low: float, high: float) -> float:
         return float(np.exp(random.uniform(np.log(low), np.log(high))))
 
-    job = SizedJob(
+    job = MemoryModel(
         rate=between(500, 5000),
         night=between(0.1, 0.8),
         seconds_a_record=between(0.0005, 0.004),
@@ -87,15 +87,15 @@ def drawn(seed: int) -> tuple[SizedJob, ExecutorSizes]:
     )
 
 
-def followed(seed: int, days: float = 25.0, *, more: float = 1.0, rules: ExecutorSizeRules | None = None) -> Outcome:
+def run_job(seed: int, days: float = 25.0, *, more: float = 1.0, rules: ExecutorSizeRules | None = None) -> Outcome:
     """`more`: times the load from the middle of the time on."""
     rules, limits, quota = (
         rules or ExecutorSizeRules(),
         ClusterLimits(host_memory_mb=2**17, host_cores=16),
         SizeChangeQuota(),
     )
-    job, begun = drawn(seed)
-    lives, state = SimulatedSizes(job, begun, seed, WINDOW), ExecutorSizeState()
+    job, begun = draw_job(seed)
+    lives, state = SimulatedExecutors(job, begun, seed, WINDOW), ExecutorSizeState()
     done: list[SizeChange] = []
     waiting: list[tuple[int, ExecutorSizes]] = []
     ends = after_giving_back = 0
@@ -108,7 +108,7 @@ def followed(seed: int, days: float = 25.0, *, more: float = 1.0, rules: Executo
         state, _, actions = judge_window(rules, limits, quota, state, window)
         done += actions
         ends += len(window.lost)
-        after_giving_back += len(window.lost) if given_back(done, window.sizes) else 0
+        after_giving_back += len(window.lost) if is_given_back(done, window.sizes) else 0
         for action in actions:
             if action.what == "asked":
                 waiting.append((number + int(random.integers(1, MOST_DELAY)), action.after))
@@ -131,7 +131,7 @@ def followed(seed: int, days: float = 25.0, *, more: float = 1.0, rules: Executo
 
 
 def figures(jobs: int, days: float, seed: int) -> dict[str, Any]:
-    found = [followed(seed * 1000 + at, days, more=1.4 if at % 2 else 1.0) for at in range(jobs)]
+    found = [run_job(seed * 1000 + at, days, more=1.4 if at % 2 else 1.0) for at in range(jobs)]
     above = [each.memory_above for each in found]
     return {
         "simulated": True,
@@ -154,7 +154,7 @@ def figures(jobs: int, days: float, seed: int) -> dict[str, Any]:
     }
 
 
-def _best(job: SizedJob, sizes: ExecutorSizes) -> ExecutorSizes:
+def _best(job: MemoryModel, sizes: ExecutorSizes) -> ExecutorSizes:
     """By hand: the fewest executors of these cores that keep up, and the least memory for them."""
     executors = max(1, -(-job.least_slots(BUSY) // sizes.cores))
     found = job.best(replace(sizes, executors=executors))
@@ -162,7 +162,7 @@ def _best(job: SizedJob, sizes: ExecutorSizes) -> ExecutorSizes:
     return replace(found, heap_mb=max(MIN_HEAP_MB, memory.heap_mb), overhead_mb=max(MIN_BESIDE_MB, memory.overhead_mb))
 
 
-def given_back(done: list[SizeChange], sizes: ExecutorSizes) -> bool:
+def is_given_back(done: list[SizeChange], sizes: ExecutorSizes) -> bool:
     """The last that was asked for in memory was less, and this is it."""
     memory = [action for action in done if action.what == "asked" and action.resource in MEMORY]
     return bool(memory) and not memory[-1].up and memory[-1].after == sizes

@@ -29,12 +29,12 @@ from typing import Any
 
 from joblib import Parallel, delayed
 
-from benchmarks.quality.transfer.figures import figures_of
-from benchmarks.quality.transfer.record import record, recorded
-from benchmarks.quality.transfer.tables import markdown
+from benchmarks.quality.transfer.figures import compute_figures
+from benchmarks.quality.transfer.record import read_rows, write_rows
+from benchmarks.quality.transfer.tables import format_markdown
 from benchmarks.speed import search_bench
-from benchmarks.workloads.transfer_jobs import FAMILIES, JobId, chosen
-from benchmarks.workloads.transfer_measures import METHODS, OURS, PARTS, Row, measure
+from benchmarks.workloads.transfer_jobs import FAMILIES, JobId, choose_jobs
+from benchmarks.workloads.transfer_measures import METHODS, OURS, PARTS, Row, measure_job
 
 PUBLISHED = 20_261_604  # the seed of the jobs kept apart that documents quote; take any other to check
 JOBS, PROCESSES = 8, 2
@@ -42,8 +42,8 @@ ROWS = Path("out/transfer.jsonl")  # beside it .json and .md
 
 
 def figures(apart: int | None = PUBLISHED, jobs: int = JOBS) -> dict[str, Any]:
-    rows = _rows(chosen(FAMILIES, jobs, apart), 1, METHODS, PARTS, PROCESSES)
-    return _told({"apart": apart}, list(record(ROWS, {"apart": apart}, rows)), speed=True)
+    rows = _rows(choose_jobs(FAMILIES, jobs, apart), 1, METHODS, PARTS, PROCESSES)
+    return _told({"apart": apart}, list(write_rows(ROWS, {"apart": apart}, rows)), speed=True)
 
 
 def _rows(
@@ -51,7 +51,7 @@ def _rows(
 ) -> Iterator[Row]:
     tasks = [(job, seed) for job in jobs for seed in range(seeds)]
     found = Parallel(processes, return_as="generator")(
-        delayed(measure)(job, seed, methods, parts) for job, seed in tasks
+        delayed(measure_job)(job, seed, methods, parts) for job, seed in tasks
     )
     for done, these in enumerate(found, start=1):
         if sys.stderr.isatty():
@@ -61,11 +61,11 @@ def _rows(
 
 def _told(about: dict[str, Any], rows: Sequence[Row], speed: bool) -> dict[str, Any]:
     """The figures, which are written beside the rows."""
-    found = {"simulated": True, **about, **figures_of(rows)}
+    found = {"simulated": True, **about, **compute_figures(rows)}
     if speed:
-        found["tell_ask_seconds"] = search_bench.speed()
+        found["tell_ask_seconds"] = search_bench.time_tell_and_ask()
     ROWS.with_suffix(".json").write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    ROWS.with_suffix(".md").write_text(markdown(found), encoding="utf-8")
+    ROWS.with_suffix(".md").write_text(format_markdown(found), encoding="utf-8")
     return found
 
 
@@ -86,13 +86,13 @@ def main() -> None:
         for name, known in (("families", FAMILIES), ("methods", METHODS), ("parts", PARTS))
     )
     if arguments.read:
-        about, rows = recorded(arguments.read)
-        print(markdown(about | figures_of(rows)))
+        about, rows = read_rows(arguments.read)
+        print(format_markdown(about | compute_figures(rows)))
         return
-    began, jobs = time.perf_counter(), chosen(families, arguments.jobs, arguments.apart)
+    began, jobs = time.perf_counter(), choose_jobs(families, arguments.jobs, arguments.apart)
     about = {"apart": arguments.apart, "jobs": len(jobs), "seeds": arguments.seeds}
     found = _rows(jobs, arguments.seeds, methods, parts, arguments.processes)
-    print(markdown(_told(about, list(record(ROWS, about, found)), arguments.speed)))
+    print(format_markdown(_told(about, list(write_rows(ROWS, about, found)), arguments.speed)))
     print(f"{len(jobs)} jobs, {time.perf_counter() - began:.0f} s", file=sys.stderr)
 
 

@@ -37,7 +37,7 @@ from autotrascale.domain.critical_path_report import average_reports
 from autotrascale.monitor.eventlog.follower import Follower
 from autotrascale.plan.search.surrogate import SessionReadings, fit
 from autotrascale.plan.sizing.sizing import Sizing, size
-from benchmarks.quality.planted.worth import JOBS, ROWS, WARMING, Worth, run
+from benchmarks.quality.planted.worth import JOBS, ROWS, WARMING, Worth, run_worth_jobs
 
 P_MAX = 16
 WAYS = ("loads", "search", "participation")
@@ -48,7 +48,7 @@ def figures(rounds: int = 6, seed: int = 19, kept: Path | None = None) -> dict[s
     """`kept`: event logs of a run before."""
     with tempfile.TemporaryDirectory(prefix="worth-bench-") as own:
         if kept is None:
-            run(JOBS, rounds, Path(own), seed)
+            run_worth_jobs(JOBS, rounds, Path(own), seed)
         batches = _batches(kept or Path(own) / "events")
     jobs = {job.name: _of(job, batches) for job in JOBS if all(job.query(way) in batches for way in job.ways)}
     each = [row for job in jobs.values() for row in job["operators"].values()]
@@ -106,7 +106,7 @@ def _search(job: Worth, batches: Sequence[BatchFact]) -> Expected:
     seen = fit(SessionReadings(sizing.above(base), (base,), (0.0,), (1.0,), (False,)))
     points = np.array([base, *(_point(sizing, job, name) for name in job.ways[1:])], dtype=float)
     logs, _ = seen.log_ratio(points)
-    loads, _ = seen.physics.log_loads(points, np.zeros(len(points)), seen.beta)
+    loads, _ = seen.latency_model.log_loads(points, np.zeros(len(points)), seen.beta)
     busy = (np.exp(loads) / points).sum(axis=1)
     fixed = np.exp(logs - logs[0]) * (1 - busy) / (1 - busy[0])  # o'/o, of b = o / (1 − Σρ)
     left = fixed * (1 - busy[0]) + busy
@@ -159,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     kept = asked.logs
     if asked.keep is not None:
-        run(JOBS, asked.rounds, asked.keep.absolute(), asked.seed)
+        run_worth_jobs(JOBS, asked.rounds, asked.keep.absolute(), asked.seed)
         kept = asked.keep / "events"
     print(json.dumps(figures(asked.rounds, asked.seed, kept), indent=2))
 

@@ -12,12 +12,14 @@ from functools import partial
 from typing import get_args
 
 from autotrascale.domain.snapshot import Execution, OperatorMetrics, Snapshot
-from autotrascale.plan.control.manager.scaling_manager import Knobs, ManagerState, manage
-from autotrascale.plan.policies import create
+from autotrascale.plan.control.manager.knobs import Knobs
+from autotrascale.plan.control.manager.manager_state import ManagerState
+from autotrascale.plan.control.manager.scaling_manager import manage
+from autotrascale.plan.policies.registry import create
 from autotrascale.plan.sizing.sizing import Sizing, size
 
 
-def random_job(operators: int, execution: Execution, p_max: int, seed: int = 0) -> Snapshot:
+def draw_snapshot(operators: int, execution: Execution, p_max: int, seed: int = 0) -> Snapshot:
     """A DAG in which every operator reads from one or two of the ten before it; loads between a half and eight."""
     chance = random.Random(seed)
     metrics = {"op0": OperatorMetrics(1000.0, 1000.0, 6.0, parallelism=1)}
@@ -40,7 +42,7 @@ def random_job(operators: int, execution: Execution, p_max: int, seed: int = 0) 
     )
 
 
-def sizing_of(job: Snapshot) -> Sizing:
+def size_job(job: Snapshot) -> Sizing:
     sized = size(job)
     assert isinstance(sized, Sizing)
     return sized
@@ -62,12 +64,12 @@ def figures(repeats: int = 200) -> dict[str, object]:
     floors, decisions, managed, totals = {}, {}, {}, {}
     policy = create("ds2")
     for execution in get_args(Execution):
-        large = random_job(1000, execution, p_max=40 if execution == "pipelined" else 1_000_000)
-        small = random_job(10, execution, p_max=400)
-        floors[execution] = median_ms(partial(sizing_of, large), repeats)
+        large = draw_snapshot(1000, execution, p_max=40 if execution == "pipelined" else 1_000_000)
+        small = draw_snapshot(10, execution, p_max=400)
+        floors[execution] = median_ms(partial(size_job, large), repeats)
         decisions[execution] = median_ms(partial(policy.decide, small), repeats)
         managed[execution] = median_ms(partial(manage, Knobs(), policy, ManagerState(), small, 0.0), repeats)
-        totals[execution] = sum(sizing_of(large).floor)
+        totals[execution] = sum(size_job(large).floor)
     return {
         "unit": "ms, median",
         "repeats": repeats,

@@ -58,7 +58,7 @@ class Reading:
 
 
 @contextmanager
-def application(kind: str, cluster: StandaloneCluster, folder: Path, rows: int) -> Iterator[Path]:
+def run_application(kind: str, cluster: StandaloneCluster, folder: Path, rows: int) -> Iterator[Path]:
     """With its folder."""
     folder.mkdir(parents=True)
     (folder / "events").mkdir()
@@ -93,7 +93,7 @@ def application(kind: str, cluster: StandaloneCluster, folder: Path, rows: int) 
         process.wait()
 
 
-def executor_of(kind: str, cluster: StandaloneCluster) -> psutil.Process | None:
+def find_executor(kind: str, cluster: StandaloneCluster) -> psutil.Process | None:
     """Executors of different applications have the same number: each is known by its environment."""
     for worker in cluster.workers:
         for process in psutil.Process(worker).children(recursive=True):
@@ -103,26 +103,26 @@ def executor_of(kind: str, cluster: StandaloneCluster) -> psutil.Process | None:
     return None
 
 
-def reading(kind: str, cluster: StandaloneCluster, folder: Path) -> Reading:
+def read_cpu(kind: str, cluster: StandaloneCluster, folder: Path) -> Reading:
     """At the end of a batch: part of one would count for as much as what is to be measured."""
     batch, until = (folder / "batch").read_text(), time.monotonic() + _UP_SECONDS
     while (folder / "batch").read_text() == batch:
         if time.monotonic() > until:
             raise TimeoutError(f"{kind} stands still: {folder / 'log'} says why")
         time.sleep(0.01)
-    executor = executor_of(kind, cluster)
+    executor = find_executor(kind, cluster)
     if executor is None:
         raise RuntimeError(f"the executor of {kind} is gone: {folder / 'log'} says why")
     cpu = sum(sum(each.cpu_times()[:4]) for each in (executor, *executor.children(recursive=True)))
     return Reading(int((folder / "batch").read_text()), cpu)
 
 
-def a_round(number: int, work: Path, seconds: float, rows: int) -> dict[str, float]:
+def measure_round(number: int, work: Path, seconds: float, rows: int) -> dict[str, float]:
     """CPU seconds of each kind for a batch."""
     with ExitStack() as stack:
         cluster = stack.enter_context(standalone(work / f"cluster-{number}", cores=3, memory="3g"))
         folders = {
-            kind: stack.enter_context(application(kind, cluster, work / f"{number}-{kind.replace(' ', '-')}", rows))
+            kind: stack.enter_context(run_application(kind, cluster, work / f"{number}-{kind.replace(' ', '-')}", rows))
             for kind in KINDS
         }
         until = time.monotonic() + _UP_SECONDS
@@ -131,16 +131,16 @@ def a_round(number: int, work: Path, seconds: float, rows: int) -> dict[str, flo
                 raise TimeoutError(f"not all of them came up: {work}")
             time.sleep(0.2)
         time.sleep(WARM_SECONDS)
-        before = {kind: reading(kind, cluster, folder) for kind, folder in folders.items()}
+        before = {kind: read_cpu(kind, cluster, folder) for kind, folder in folders.items()}
         time.sleep(seconds)
-        after = {kind: reading(kind, cluster, folder) for kind, folder in folders.items()}
+        after = {kind: read_cpu(kind, cluster, folder) for kind, folder in folders.items()}
     return {
         kind: (after[kind].cpu_seconds - before[kind].cpu_seconds) / (after[kind].batches - before[kind].batches)
         for kind in KINDS
     }
 
 
-def more(rounds: Sequence[Mapping[str, float]], kind: str) -> dict[str, float]:
+def relative_cost(rounds: Sequence[Mapping[str, float]], kind: str) -> dict[str, float]:
     """By how much it takes more than `off`."""
     shares = [each[kind] / each["off"] - 1 for each in rounds]
     return {
@@ -159,7 +159,7 @@ def main() -> None:
     rounds = []
     with tempfile.TemporaryDirectory(prefix="sampling-") as work:
         for number in range(given.rounds):
-            rounds.append(a_round(number, Path(work), given.seconds, given.rows))
+            rounds.append(measure_round(number, Path(work), given.seconds, given.rows))
             print(
                 json.dumps({"round": number, **{kind: round(cpu, 4) for kind, cpu in rounds[-1].items()}}), flush=True
             )
@@ -169,8 +169,8 @@ def main() -> None:
             {
                 "rounds": len(rounds),
                 "settings": dict(REQUIRED_SETTINGS),
-                "on": more(rounds, "on"),
-                "off_again": more(rounds, "off again"),
+                "on": relative_cost(rounds, "on"),
+                "off_again": relative_cost(rounds, "off again"),
                 "load": round(load, 1),
             }
         )

@@ -24,10 +24,10 @@ NOISE = 0.05
 
 
 def figures() -> dict[str, Any]:
-    return {"simulated": True, "tell_ask_seconds": speed()}
+    return {"simulated": True, "tell_ask_seconds": time_tell_and_ask()}
 
 
-def speed(operators: int = 10, samples: int = 60, repeats: int = 5) -> dict[str, float]:
+def time_tell_and_ask(operators: int = 10, samples: int = 60, repeats: int = 5) -> dict[str, float]:
     """One tell and the ask after it, one thread, ours and skopt's turn by turn."""
     floor = np.random.default_rng(0).integers(1, 10, operators).tolist()
     ours, theirs = [], []

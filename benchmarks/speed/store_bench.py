@@ -26,14 +26,14 @@ SERIES = 100  # 25 operators of 4 jobs, a busy installation
 T0 = 1_700_000_000 * SECOND
 
 
-def points() -> list[list[MetricPoint]]:
+def make_batches() -> list[list[MetricPoint]]:
     """Three fields each, as an operator's window has."""
     return [[_point(batch * BATCH + i) for i in range(BATCH)] for batch in range(BATCHES)]
 
 
 def figures() -> dict[str, float]:
     """Medians over rounds that take turns, so that a slow minute of the machine is in both."""
-    batches = points()
+    batches = make_batches()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         stored, lined = [], []

@@ -1,5 +1,7 @@
-"""Batches of queries with a planted bottleneck, two of each, drawn by seed from a run of `benchmarks.quality.planted_bench` on
-real Spark: `--sample tests/analyze/data/planted-batches.json.zst`."""
+"""Batches of queries with a planted bottleneck, two of each, drawn by seed from a run on real Spark.
+
+They come from `benchmarks.quality.planted_bench --sample tests/analyze/data/planted-batches.json.zst`.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from autotrascale.analyze.critical.bottleneck_shares import measure_critical
 from autotrascale.analyze.facts import BatchFact
 from autotrascale.plan.control.observations.not_scalable import MIN_UNSCALABLE_SHARE
 from benchmarks.quality.planted.queries import PLANTS, Plant
-from benchmarks.quality.planted_bench import planted_first, sampled
+from benchmarks.quality.planted_bench import is_planted_first, read_sample
 
-SAMPLE = sampled((Path(__file__).parent / "data" / "planted-batches.json.zst").read_bytes())
+SAMPLE = read_sample((Path(__file__).parent / "data" / "planted-batches.json.zst").read_bytes())
 
 
 def test_each_plant_has_batches() -> None:
@@ -24,14 +27,14 @@ def test_each_plant_has_batches() -> None:
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
 def test_what_was_planted_comes_first_by_participation(plant: Plant) -> None:
     for batch in SAMPLE[plant.name]:
-        assert planted_first(plant, batch)["participation"]
+        assert is_planted_first(plant, batch)["participation"]
 
 
 def test_busy_time_finds_neither_a_driver_nor_a_sink() -> None:
     """As nothing else of them runs at the same time, while six instances of an operator do: so it is no profile."""
     for plant in PLANTS:
         if plant.name in ("driver", "sink"):
-            assert not any(planted_first(plant, batch)["busy"] for batch in SAMPLE[plant.name])
+            assert not any(is_planted_first(plant, batch)["busy"] for batch in SAMPLE[plant.name])
 
 
 @pytest.mark.parametrize(
@@ -52,4 +55,4 @@ def test_a_lack_of_instances_is_not_taken_for_something_else() -> None:
 
 
 def _untimed(batch: BatchFact) -> BatchFact:
-    return replace(batch, tasks=tuple(replace(task, times=None) for task in batch.tasks))
+    return replace(batch, tasks=tuple(structs.replace(task, times=None) for task in batch.tasks))

@@ -10,7 +10,7 @@ import pytest
 
 from autotrascale.domain.executor_window import ExecutorWindow
 from autotrascale.validation import validate
-from benchmarks.quality.planted_sizes import Found, judged
+from benchmarks.quality.planted_sizes import MeasuredFault, judge_windows
 
 PLANTED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "planted_sizes.json").read_text())
 FAULTS = {"heap", "memory", "cpu", "leak", "too-much", "service"}
@@ -23,7 +23,7 @@ def test_every_fault_was_planted() -> None:
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda each: str(each["fault"]))
 def test_a_planted_fault_is_named(planted: dict[str, Any]) -> None:
     windows = [validate(each, ExecutorWindow, place="window") for each in planted["windows"]]
-    said = judged(Found(planted["fault"], planted["ready"], windows, planted["services"]))
+    said = judge_windows(MeasuredFault(planted["fault"], planted["ready"], windows, planted["services"]))
     right = [fault for _, fault, _ in said if fault == planted["fault"]]
     assert said
     assert len(right) >= 0.95 * len(said), [fault for _, fault, _ in said]

@@ -84,7 +84,7 @@ class Guard:
                 each.kill()
 
 
-def beside_of(given: dict[str, str], home: Path) -> Callable[[], int]:
+def read_overhead_mb(given: dict[str, str], home: Path) -> Callable[[], int]:
     """By the settings of the program's present launch, else by those that it was started with."""
 
     def beside() -> int:

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from autotrascale.analyze.archive.use import applications
+from autotrascale.analyze.executor_windows import read_executor_windows
 from autotrascale.domain.errors import AuTraScaleError
 from autotrascale.domain.executor_window import ExecutorSizes, ExecutorWindow
 from autotrascale.execute.spark.common.processes import kill_session
@@ -27,8 +27,8 @@ from autotrascale.plan.executor_size.relaunch import choose_settings
 from autotrascale.plan.executor_size.size_changes import SizeChange
 from autotrascale.plan.executor_size.size_evidence import REQUIRED_SETTINGS
 from autotrascale.testing.standalone_cluster import JAVA, StandaloneCluster, standalone
-from benchmarks.quality.planted.containers import Guard, Killed, beside_of
-from benchmarks.quality.planted.sized import SETTINGS, Planted, latency
+from benchmarks.quality.planted.containers import Guard, Killed, read_overhead_mb
+from benchmarks.quality.planted.sized import SETTINGS, Planted, service_latency
 
 _ROOT = Path(__file__).parents[3]
 _UP_SECONDS = 300.0
@@ -38,7 +38,7 @@ MEASURED = {**REQUIRED_SETTINGS, "spark.executor.metrics.pollingInterval": "200m
 
 
 @dataclass(frozen=True)
-class Shortened:
+class ShortSettings:
     """A user's seconds, as short as the windows are."""
 
     window: float = 5.0
@@ -47,7 +47,7 @@ class Shortened:
 
 
 @dataclass
-class Lived:
+class ProgramRun:
     """Windows of all lives, oldest first; when each executor was killed; and the action log."""
 
     windows: list[ExecutorWindow] = field(default_factory=list)
@@ -56,28 +56,31 @@ class Lived:
     ended: int | None = None  # the exit code of a program that ended by itself
 
 
-def by_hand(job: Planted, sizes: ExecutorSizes, folder: Path, seconds: float, window: float) -> Lived:
+def run_with_fixed_sizes(job: Planted, sizes: ExecutorSizes, folder: Path, seconds: float, window: float) -> ProgramRun:
     """With sizes that somebody chose, for so long from its first batch on."""
     with _job(job, sizes, folder) as (cluster, words, given):
         process = _started(words, folder)
         try:
-            with Guard(cluster, beside_of(given, folder), time.time) as guard:
+            with Guard(cluster, read_overhead_mb(given, folder), time.time) as guard:
                 _await(folder, process, seconds, lambda: False)
-                return Lived(_windows(folder, window), guard.killed, [], process.poll())
+                return ProgramRun(_windows(folder, window), guard.killed, [], process.poll())
         finally:
             _end(process, folder)
 
 
-def kept(
+def run_with_sizing(
     job: Planted,
     sizes: ExecutorSizes,
     folder: Path,
     seconds: float,
-    short: Shortened,
+    short: ShortSettings,
     settled: Callable[[Sequence[SizeChange], float], bool] = lambda *_: False,
-) -> Lived:
+) -> ProgramRun:
     """`settled`: it need not be looked at any longer, by its action log and the time."""
-    with _job(job, sizes, folder) as (cluster, words, given), prometheus(lambda at: latency(folder, at)) as url:
+    with (
+        _job(job, sizes, folder) as (cluster, words, given),
+        serve_prometheus(lambda at: service_latency(folder, at)) as url,
+    ):
         (folder / "job.yaml").write_text(job_file(job.application, short, url if job.fault == "service" else ""))
         command = [
             sys.executable,
@@ -94,16 +97,16 @@ def kept(
         ]
         process = _started([*command, *words], folder)
         try:
-            with Guard(cluster, beside_of(given, folder), time.time) as guard:
+            with Guard(cluster, read_overhead_mb(given, folder), time.time) as guard:
                 _await(folder, process, seconds, lambda: settled(_actions(folder, job.application), time.time()))
-                return Lived(
+                return ProgramRun(
                     _windows(folder, short.window), guard.killed, _actions(folder, job.application), process.poll()
                 )
         finally:
             _end(process, folder)
 
 
-def job_file(name: str, short: Shortened, service: str) -> str:
+def job_file(name: str, short: ShortSettings, service: str) -> str:
     lines = [
         "version: 1",
         f"job: {name}",
@@ -117,7 +120,7 @@ def job_file(name: str, short: Shortened, service: str) -> str:
 
 
 @contextmanager
-def prometheus(value: Callable[[float], float]) -> Iterator[str]:
+def serve_prometheus(value: Callable[[float], float]) -> Iterator[str]:
     """A server that answers as Prometheus does, with what a service's latency was."""
 
     class Answers(BaseHTTPRequestHandler):
@@ -193,7 +196,7 @@ def _await(folder: Path, process: subprocess.Popen[bytes], seconds: float, settl
 
 
 def _windows(folder: Path, seconds: float) -> list[ExecutorWindow]:
-    lives, _ = applications([str(folder / "log")], seconds)
+    lives, _ = read_executor_windows([str(folder / "log")], seconds)
     return [window for life in lives for window in life.windows]
 
 

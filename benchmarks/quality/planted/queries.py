@@ -89,17 +89,17 @@ class SteadyReader(DataSourceStreamReader):
             yield (number,)
 
 
-def writer(spark: SparkSession, plant: str, folder: Path) -> DataStreamWriter:
+def build_writer(spark: SparkSession, plant: str, folder: Path) -> DataStreamWriter:
     """Of the query with this plant; `executor` has none in it, as that is planted beside the query."""
     many = plant == "commit"
     spark.conf.set("spark.sql.shuffle.partitions", str(MANY_STATE_PARTITIONS if many else STATE_PARTITIONS))
     records = spark.readStream.format("steady").option("pause", str(SLOW if plant == "driver" else 0)).load()
     keyed = records.selectExpr("id", f"if(id % 100 < {HOT * 100}, 0, id % 50) as key")
-    worked = mark(_with(keyed.repartition(6), asleep(each=6 * WORK / ROWS)), "work")
+    worked = mark(_with(keyed.repartition(6), sleep_per_record(each=6 * WORK / ROWS)), "work")
     if plant == "operator":
-        worked = mark(_with(worked.repartition(2), asleep(SLOW)), "slow")
+        worked = mark(_with(worked.repartition(2), sleep_per_record(SLOW)), "slow")
     if plant == "hot-key":
-        worked = mark(_with(worked.repartition(6, "key"), asleep(each=SLOW / (HOT * ROWS))), "keyed")
+        worked = mark(_with(worked.repartition(6, "key"), sleep_per_record(each=SLOW / (HOT * ROWS))), "keyed")
     counted = mark(worked.groupBy("key").count(), "count")
     pause = SLOW if plant == "sink" else 0.0
 
@@ -113,7 +113,7 @@ def writer(spark: SparkSession, plant: str, folder: Path) -> DataStreamWriter:
     )
 
 
-def asleep(once: float = 0.0, each: float = 0.0) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def sleep_per_record(once: float = 0.0, each: float = 0.0) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """Seconds that a task takes, and for each of its records, as if it called a service."""
 
     def apply(batches: Iterable[Any]) -> Iterator[Any]:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from autotrascale.testing import standalone_cluster
 from autotrascale.testing.standalone_cluster import StandaloneCluster
-from benchmarks.quality.planted.queries import Steady, writer
+from benchmarks.quality.planted.queries import Steady, build_writer
 
 WARMING = 3  # batches of each query that are not looked at
 STOPPED, RUNNING = 0.35, 0.05  # seconds, in turn, of the executor that is slowed
@@ -36,7 +36,7 @@ _CONF = {
 }
 
 
-def run(plants: list[str], batches: int, folder: Path) -> None:
+def run_plants(plants: list[str], batches: int, folder: Path) -> None:
     """So many batches of each, beside those of warming up. Event logs come into `folder`/events."""
     (folder / "events").mkdir(parents=True, exist_ok=True)
     if here := [plant for plant in plants if plant != "executor"]:
@@ -53,7 +53,7 @@ def run(plants: list[str], batches: int, folder: Path) -> None:
 
 
 def _run(spark: SparkSession, plant: str, batches: int, folder: Path) -> None:
-    query = writer(spark, plant, folder).start()
+    query = build_writer(spark, plant, folder).start()
     while query.isActive and (not query.lastProgress or query.lastProgress["batchId"] < WARMING + batches):
         time.sleep(0.2)
     query.stop()

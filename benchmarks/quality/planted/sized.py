@@ -72,7 +72,7 @@ class Planted:
         return writer.option("checkpointLocation", str(folder / "checkpoint"))
 
 
-def latency(folder: Path, at: float | None = None) -> float:
+def service_latency(folder: Path, at: float | None = None) -> float:
     """Of the service, at a moment."""
     begun = folder / "begun"
     since = (at or time.time()) - float(begun.read_text()) if begun.exists() else 0.0
@@ -149,7 +149,7 @@ def _keeps(megabytes: int, most: int) -> Callable[[Any], None]:
 
 def _asked(spark: SparkSession, folder: Path) -> DataFrame:
     def ask(batch: Any) -> None:
-        time.sleep(latency(folder) * batch.num_rows)
+        time.sleep(service_latency(folder) * batch.num_rows)
 
     return _mapped(30, ask)(spark, folder)
 
@@ -174,5 +174,5 @@ PLANTED: tuple[Planted, ...] = (
 )
 
 
-def named(fault: str) -> Planted:
+def find_planted(fault: str) -> Planted:
     return next(job for job in PLANTED if job.fault == fault)

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from autotrascale.domain.topology import Operator, Topology
 from autotrascale.execute.spark.jobs.flow import Flow
-from benchmarks.quality.planted.queries import asleep
+from benchmarks.quality.planted.queries import sleep_per_record
 
 ROWS = 240  # of a batch, of each source
 COUNT = 2  # instances of the count, in which state is
@@ -105,7 +105,7 @@ JOBS = (
 )
 
 
-def run(jobs: Sequence[Worth], rounds: int, folder: Path, seed: int) -> None:
+def run_worth_jobs(jobs: Sequence[Worth], rounds: int, folder: Path, seed: int) -> None:
     """So many batches of each query, beside those of warming up. Event logs come into `folder`/events."""
     (folder / "events").mkdir(parents=True, exist_ok=True)
     os.environ.update(PYSPARK_PYTHON=sys.executable, PYTHONPATH=_ROOT)
@@ -176,7 +176,7 @@ def _built(flow: Flow, job: Worth, inputs: Sequence[Path]) -> DataFrame:
 
 
 def _sleeping(step: Step) -> Callable[[DataFrame], DataFrame]:
-    do = asleep(step.once, step.seconds / ROWS)
+    do = sleep_per_record(step.once, step.seconds / ROWS)
     return lambda df: df.mapInArrow(do, df.schema)
 
 

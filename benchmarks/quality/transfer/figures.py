@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.workloads.transfer_measures import FACTORS, INFORMED, LIBRARY, METHODS, OURS, WRONG, Row
+from benchmarks.workloads.transfer_measures import FACTORS, LIBRARY, METHODS, ORACLE, OURS, WRONG, Row
 
 POOLED = "all"
 TAIL = 0.9
@@ -16,7 +16,7 @@ TAIL = 0.9
 Figures = dict[str, Any]
 
 
-def figures_of(rows: Sequence[Row]) -> Figures:
+def compute_figures(rows: Sequence[Row]) -> Figures:
     cold, law, bounds = ([row for row in rows if row["part"] == part] for part in ("cold", "law", "bounds"))
     return {
         "cold": {
@@ -28,7 +28,7 @@ def figures_of(rows: Sequence[Row]) -> Figures:
         "warm_by_rate": _by_rate(_pairs(rows, OURS, ("warm",))),
         "library": {start: _by_rate(pairs) for start in LIBRARY if (pairs := _pairs(rows, OURS, (start,)))},
         "wrong": {start: _by_family(pairs, _paired) for start in WRONG if (pairs := _pairs(rows, OURS, (start,)))},
-        "informed": _by_family(_pairs(rows, OURS, (INFORMED,)), _paired),
+        "informed": _by_family(_pairs(rows, OURS, (ORACLE,)), _paired),
         "law": _by_family(law, _law),
         "bounds": {
             method: _by_family([row for row in bounds if row["method"] == method], _bound)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.quality.transfer.figures import POOLED, Figures
-from benchmarks.workloads.transfer_measures import AGAIN, INFORMED, LEAN, OURS, WRONG
-from benchmarks.workloads.transfer_searches import AT_MOST, SOON
+from benchmarks.workloads.transfer_measures import AGAIN, LEAN_ORACLE, ORACLE, OURS, WRONG
+from benchmarks.workloads.transfer_searches import GOAL_MEDIAN_RUNS, GOAL_TAIL_RUNS
 
 COLD = {
-    "runs_to_stop_median": SOON,
-    "runs_to_stop_90": AT_MOST,
+    "runs_to_stop_median": GOAL_MEDIAN_RUNS,
+    "runs_to_stop_90": GOAL_TAIL_RUNS,
     "missed_share": 0.01,
     "regret_at_stop_median": 0.035,
     "regret_after_10_median": 0.012,
@@ -31,15 +31,15 @@ class Goal:
     bound: float | str | None = None  # of a search that knows the answer
 
 
-def goals(figures: Figures) -> Iterator[Goal]:
+def compare_with_goals(figures: Figures) -> Iterator[Goal]:
     cold, warm = (figures[part].get(OURS, {}).get(POOLED) for part in ("cold", "warm"))
     if cold:
         for name, most in COLD.items():
-            bound = figures["bounds"].get(LEAN, {}).get(POOLED, {}).get(name)
+            bound = figures["bounds"].get(LEAN_ORACLE, {}).get(POOLED, {}).get(name)
             yield Goal(f"cold, {name}", f"≤ {most:g}", cold[name], _number(cold[name]) <= most, bound)
     if warm:
         share = warm["first_run_accepted_share"]
-        bound = figures["bounds"].get(INFORMED, {}).get(POOLED, {}).get("first_run_accepted_share")
+        bound = figures["bounds"].get(ORACLE, {}).get(POOLED, {}).get("first_run_accepted_share")
         yield Goal("warm, first run accepted", f"≥ {WARM_FIRST_RUN:g}", share, share >= WARM_FIRST_RUN, bound)
         if again := figures["library"].get(AGAIN, {}).get(POOLED):
             share = again["first_run_accepted_share"]

@@ -14,7 +14,7 @@ from benchmarks.workloads.transfer_measures import Row
 _MAY_BE_NEVER = ("stop", "tried", "ended")  # JSON knows no infinity: null
 
 
-def record(path: Path, about: dict[str, Any], rows: Iterable[Row]) -> Iterator[Row]:
+def write_rows(path: Path, about: dict[str, Any], rows: Iterable[Row]) -> Iterator[Row]:
     """Hands the rows on once they are written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8") as file:
@@ -26,7 +26,7 @@ def record(path: Path, about: dict[str, Any], rows: Iterable[Row]) -> Iterator[R
             yield row
 
 
-def recorded(path: Path) -> tuple[dict[str, Any], list[Row]]:
+def read_rows(path: Path) -> tuple[dict[str, Any], list[Row]]:
     """What `record` wrote: about the run, and its rows. A last line that was cut off is left out."""
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     about, *rows = [json.loads(line) for line in lines]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.quality.transfer.figures import POOLED, Figures
-from benchmarks.quality.transfer.goals import goals
-from benchmarks.workloads.transfer_measures import AGAIN, INFORMED, LEAN, OTHERS, OURS, PAPER, REMEMBERS
+from benchmarks.quality.transfer.goals import compare_with_goals
+from benchmarks.workloads.transfer_measures import AGAIN, LEAN_ORACLE, ORACLE, ORACLE_WITH_MEMORY, OTHERS, OURS, PAPER
 
 Columns = Sequence[tuple[str, tuple[str, ...]]]  # title, and the figures in it: a median with its tail in brackets
 
@@ -56,31 +56,31 @@ LIBRARY_TITLES = {OTHERS: "models of all other rates", AGAIN: "models of all rat
 WRONG_TITLES = {"other": "another job", "shuffled": "this job with its operators mistaken"}
 
 BOUND_TITLES = {
-    LEAN: "the best score that can be shown to meet the target in as few runs as are wanted, cold",
-    INFORMED: "the fastest frugal point, at each rate, believing readings of that rate alone",
-    REMEMBERS: "the fastest frugal point, at each rate, believing those of the first study as its own",
+    LEAN_ORACLE: "the best score that can be shown to meet the target in as few runs as are wanted, cold",
+    ORACLE: "the fastest frugal point, at each rate, believing readings of that rate alone",
+    ORACLE_WITH_MEMORY: "the fastest frugal point, at each rate, believing those of the first study as its own",
 }
 
 
-def markdown(figures: Figures) -> str:
+def format_markdown(figures: Figures) -> str:
     sections = [_head(figures), _goals(figures)]
     if cold := figures["cold"]:
-        sections.append(table("Cold, all families", "search", {_name(m): cold[m][POOLED] for m in cold}, COLD))
-        sections += [table(f"Cold, by family: {_name(m)}", "family", cold[m], COLD) for m in cold if m == OURS]
+        sections.append(format_table("Cold, all families", "search", {_name(m): cold[m][POOLED] for m in cold}, COLD))
+        sections += [format_table(f"Cold, by family: {_name(m)}", "family", cold[m], COLD) for m in cold if m == OURS]
     for method, by_family in figures["warm"].items():
-        sections.append(table(f"From a model of the same job: {_name(method)}", "family", by_family, PAIRED))
+        sections.append(format_table(f"From a model of the same job: {_name(method)}", "family", by_family, PAIRED))
     if by_rate := figures["warm_by_rate"]:
-        sections.append(table("From a model of the same job, by rate", "times its rate", by_rate, PAIRED))
+        sections.append(format_table("From a model of the same job, by rate", "times its rate", by_rate, PAIRED))
     for start, by_rate in figures["library"].items():
-        sections.append(table(f"From {LIBRARY_TITLES[start]}, by rate", "times its rate", by_rate, PAIRED))
+        sections.append(format_table(f"From {LIBRARY_TITLES[start]}, by rate", "times its rate", by_rate, PAIRED))
     for start, by_family in figures["wrong"].items():
-        sections.append(table(f"From a model of {WRONG_TITLES[start]}", "family", by_family, PAIRED))
+        sections.append(format_table(f"From a model of {WRONG_TITLES[start]}", "family", by_family, PAIRED))
     if figures["informed"]:
-        sections.append(table("Knowing the answer, at the same rates", "family", figures["informed"], PAIRED))
+        sections.append(format_table("Knowing the answer, at the same rates", "family", figures["informed"], PAIRED))
     for method, by_family in figures["bounds"].items():
-        sections.append(table(f"Nobody betters: {BOUND_TITLES[method]}", "family", by_family, BOUND))
+        sections.append(format_table(f"Nobody betters: {BOUND_TITLES[method]}", "family", by_family, BOUND))
     if figures["law"]:
-        sections.append(table("From a model of the same job, rate and target", "family", figures["law"], LAW))
+        sections.append(format_table("From a model of the same job, rate and target", "family", figures["law"], LAW))
     return "\n\n".join(filter(None, sections)) + "\n"
 
 
@@ -92,13 +92,13 @@ def _head(figures: Figures) -> str:
 
 def _goals(figures: Figures) -> str:
     lines = ["**Goals**", "", "| what | goal | measured | | one that knows the answer |", "|---" * 5 + "|"]
-    for each in goals(figures):
+    for each in compare_with_goals(figures):
         name, missed = each.name.replace("_", " "), "" if each.met else "missed"
         lines.append(f"| {name} | {each.goal} | {_text(each.measured)} | {missed} | {_text(each.bound)} |")
     return "\n".join(lines) if len(lines) > 4 else ""
 
 
-def table(title: str, first: str, rows: Mapping[str, Figures], columns: Columns) -> str:
+def format_table(title: str, first: str, rows: Mapping[str, Figures], columns: Columns) -> str:
     lines = [f"**{title}**", "", f"| {first} | {' | '.join(title for title, _ in columns)} |"]
     lines.append("|---" * (len(columns) + 1) + "|")
     for name, figures in rows.items():
