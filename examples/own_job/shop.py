@@ -1,6 +1,6 @@
-"""A PySpark job of one's own: how much each shop sold. Nothing in it is made for tuning but the names of its operators.
+"""An own PySpark job: the sales of each shop. Only the names of its operators are there for tuning.
 
-Spark's `rate` source stands for the Kafka topic that a real one would read.
+Spark's `rate` source stands for the Kafka topic of a real job.
 """
 
 from autotrascale import Flow, Operator, Query, job
